@@ -1,0 +1,222 @@
+"""What goes into the fold and what comes out of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from domain.scenario import Scenario
+    from domain.version import Version
+
+MAX_NAME = 255
+"""Longest name of an asset, agent or user, in Unicode code points."""
+
+USER_PREFIX = "user:"
+"""An operator's vote is the vote of agent `user:NAME`; no report may claim such a name."""
+
+Kind = Literal["set", "vote", "release", "purge"]
+COMMAND_KINDS: tuple[Kind, ...] = ("set", "vote", "release", "purge")
+
+CAUSE_TYPES = (
+    "report",
+    *COMMAND_KINDS,
+    "refused",
+    "scenario",
+    "override-end",
+    "vote-expiry",
+    "hold",
+    "reminder",
+    "purge-after",
+)
+"""Every way in which a state record can come about."""
+
+DEAD_LETTER_REASONS = (
+    "not-utf8",
+    "not-json",
+    "too-large",
+    "unknown-type",
+    "bad-field",
+    "bad-asset",
+    "bad-agent",
+    "bad-time",
+    "bad-scenario",
+    "bad-command",
+    "unknown-state",
+    "wrong-partition",
+)
+"""Every reason for which a record is refused; the list is closed."""
+
+APPLIED = "applied"
+NO_CHANGE = "no-change"
+REFUSED = "refused: "
+"""Outcomes of a command: applied, no-change, or `refused: ` and why."""
+
+
+# ---- inputs -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One agent's claim about one asset's state. `reported_at`: the agent's clock, Unix ms."""
+
+    asset: str
+    agent: str
+    state: str
+    reported_at: int | None = None
+    detail: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What an operator or an API client does to one asset. `until`: Unix ms."""
+
+    kind: Kind
+    asset: str
+    id: str
+    user: str
+    reason: str = ""
+    state: str | None = None
+    until: int | None = None
+    if_version: Version | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passes, nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioChange:
+    """From here on this rule holds in the bucket."""
+
+    scenario: Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A command that cannot be carried out, but whose id and asset could be read: it is answered."""
+
+    asset: str
+    id: str
+    user: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A record that goes to the dead letters, with a reason of DEAD_LETTER_REASONS."""
+
+    reason: str
+
+
+Record = Report | Command | Tick | ScenarioChange | Refusal | Unreadable
+
+
+# ---- outputs ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """An agent's latest report on an asset.
+
+    reported_at: the agent's own time, ms; time: the bucket's clock when it was applied, ms;
+    expires: ms, or None for never.
+    """
+
+    agent: str
+    state: str
+    reported_at: int
+    time: int
+    offset: int
+    expires: int | None
+    weight: int
+    detail: dict[str, Any] | None = None
+
+    def shown(self) -> tuple[str, str, int]:
+        """The part whose change is a visible change."""
+        return (self.agent, self.state, self.weight)
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A tally that waits out its hold: the state it would become at `due` (ms)."""
+
+    state: str
+    since: int
+    due: int
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """An operator's pinned state. `underlying`: what the asset would be without it."""
+
+    state: str
+    until: int | None
+    user: str
+    reason: str
+    command: str
+    since: int
+    underlying: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What brought a state record about.
+
+    offset: of the last source record applied to the asset; time: the bucket's clock for a record,
+    the due time for what time alone caused, ms.
+    """
+
+    type: str
+    partition: int
+    offset: int
+    time: int
+    agent: str | None = None
+    user: str | None = None
+    command: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The outcome of the command with this id."""
+
+    command: str
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateRecord:
+    """The formal state of an asset, as every reader sees it. Times in Unix ms."""
+
+    asset: str
+    state: str
+    previous: str | None
+    since: int
+    unconfirmed: bool
+    version: Version
+    cause: Cause
+    votes: tuple[Vote, ...] = ()
+    pending: Pending | None = None
+    override: Override | None = None
+    answer: Answer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """The asset is gone (purged), or was never there (a command on an unknown asset)."""
+
+    asset: str
+    version: Version
+    cause: Cause
+    answer: Answer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """The record just applied was refused, for this reason of DEAD_LETTER_REASONS."""
+
+    reason: str
+
+
+Emission = StateRecord | Tombstone | DeadLetter

@@ -1,0 +1,36 @@
+"""The version of an asset's state: which record it rests on, and in which epoch."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Version(NamedTuple):
+    """`epoch.offset.step`, compared as three integers.
+
+    epoch: raised when the job's checkpoint is replaced; offset: source offset of the last record
+    applied to the asset; step: what time alone caused after that record.
+    """
+
+    epoch: int
+    offset: int
+    step: int
+
+    def __str__(self) -> str:
+        return f"{self.epoch}.{self.offset}.{self.step}"
+
+    @classmethod
+    def parse(cls, text: str) -> Version:
+        """Read `1.42.0`, or the sortable form. Raises ValueError on anything else."""
+        parts = text.split(".")
+        if len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts):
+            raise ValueError(f"version: expected epoch.offset.step, for example 1.42.0, got {text!r}")
+        return cls(*(int(part) for part in parts))
+
+    def sortable(self) -> str:
+        """The same version as text that sorts as the integers do (40 characters)."""
+        return f"{self.epoch:06d}.{self.offset:019d}.{self.step:013d}"
+
+    def in_log(self) -> tuple[int, int]:
+        """Offset and step alone: what a command's `if_version` compares, whatever the epoch."""
+        return (self.offset, self.step)
