@@ -1,0 +1,119 @@
+"""Reading checked values out of plain data (TOML, JSON), with errors that name the key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION = re.compile(r"(\d{1,9})(ms|s|m|h|d)\Z")
+MAX_DURATION = 366 * _UNITS["d"]
+"""Longest duration a scenario may name, ms."""
+
+
+class PlainError(ValueError):
+    """A value that is not what its key calls for."""
+
+    def __init__(self, path: str, expected: str, got: object) -> None:
+        shown = repr(got)
+        shown = shown if len(shown) <= 80 else shown[:77] + "..."
+        super().__init__(f"{path}: expected {expected}, got {shown}")
+
+
+def duration(value: object, path: str, zero: bool = False) -> int:
+    """A duration in ms from text such as "250ms", "30s", "5m", "1h", "7d", or from integer ms."""
+    found: int | None = None
+    if isinstance(value, str) and (match := _DURATION.match(value)):
+        found = int(match[1]) * _UNITS[match[2]]
+    elif isinstance(value, int) and not isinstance(value, bool):
+        found = value
+    if found is None or not (0 if zero else 1) <= found <= MAX_DURATION:
+        raise PlainError(path, 'a duration such as "30s", "5m" or "1h", at most 366d', value)
+    return found
+
+
+def whole(low: int, high: int) -> Callable[[object, str], int]:
+    """A reader of an integer between `low` and `high`."""
+
+    def read(value: object, path: str) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise PlainError(path, f"an integer from {low} to {high}", value)
+        return value
+
+    return read
+
+
+class Table:
+    """A mapping with its path, whose readers raise PlainError and remember what was asked for."""
+
+    def __init__(self, data: object, path: str) -> None:
+        if not isinstance(data, Mapping):
+            raise PlainError(path, "a table", data)
+        self.path = path
+        self._data = data
+        self._asked: set[str] = set()
+
+    def keys(self) -> list[str]:
+        """The keys present."""
+        return list(self._data)
+
+    def get(self, key: str) -> Any:
+        """The bare value, or None."""
+        self._asked.add(key)
+        return self._data.get(key)
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """A non-empty text of at most 255 characters."""
+        value = self.get(key)
+        value = default if value is None else value
+        if not isinstance(value, str) or not 0 < len(value) <= 255:
+            raise PlainError(f"{self.path}.{key}", "a text of 1-255 characters", value)
+        return value
+
+    def choice(self, key: str, choices: tuple[str, ...], default: str | None = None) -> str:
+        """One of `choices`."""
+        value = self.get(key)
+        value = default if value is None else value
+        if value not in choices:
+            raise PlainError(f"{self.path}.{key}", f"one of {', '.join(choices)}", value)
+        return str(value)
+
+    def integer(self, key: str, default: int, low: int, high: int) -> int:
+        """An integer from `low` to `high`."""
+        value = self.get(key)
+        return whole(low, high)(default if value is None else value, f"{self.path}.{key}")
+
+    def optional(self, key: str, read: Callable[[object, str], T]) -> T | None:
+        """What `read` makes of the value, or None where there is none."""
+        value = self.get(key)
+        return None if value is None else read(value, f"{self.path}.{key}")
+
+    def table(self, key: str) -> Table:
+        """A table within this one."""
+        return Table(self.get(key), f"{self.path}.{key}")
+
+    def tables(self, key: str) -> list[Table]:
+        """A list of tables."""
+        value = self.get(key)
+        if not isinstance(value, list):
+            raise PlainError(f"{self.path}.{key}", "a list of tables", value)
+        return [Table(entry, f"{self.path}.{key}[{at}]") for at, entry in enumerate(value)]
+
+    def mapping(self, key: str) -> dict[str, Any]:
+        """A table as a dict of its own, empty where there is none."""
+        value = self.get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            raise PlainError(f"{self.path}.{key}", "a table", value)
+        return dict(value)
+
+    def no_more(self, allowed: set[str]) -> None:
+        """Raise PlainError for a key that nobody asked for, a typing error most likely."""
+        for key in self._data:
+            if key not in self._asked and key not in allowed:
+                known = ", ".join(sorted(self._asked))
+                raise PlainError(f"{self.path}.{key}", f"a known key ({known})", key)

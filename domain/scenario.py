@@ -1,0 +1,351 @@
+"""Scenarios: one kind of thing watched, as data, checked on load."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from domain.plain import PlainError, Table, duration, whole
+
+KEEP = "keep"
+"""The ladder's default that leaves the state as it is."""
+
+COLOURS = ("red", "orange", "amber", "green", "teal", "blue", "violet", "grey")
+ICONS = (
+    "octagon",
+    "triangle",
+    "diamond",
+    "circle",
+    "square",
+    "ring",
+    "check",
+    "cross",
+    "arrow-up",
+    "arrow-down",
+    "box",
+    "truck",
+    "flag",
+    "clock",
+)
+MAX_STATE = 64
+"""Longest name of a state, in Unicode code points."""
+
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}\Z")
+_FRACTION = re.compile(r"(\d{1,6})/(\d{1,6})\Z")
+
+
+class ScenarioError(ValueError):
+    """A scenario that cannot be used: names the file, the key, and what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateSpec:
+    """How a state is shown. Colour and icon are names of COLOURS and ICONS."""
+
+    name: str
+    label: str
+    colour: str
+    icon: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One step of the ladder: `state` holds when its votes weigh enough.
+
+    q = 0: at least weight p. Otherwise at least (strict: more than) p/q of the whole weight.
+    """
+
+    state: str
+    p: int
+    q: int = 0
+    strict: bool = False
+
+    def met(self, weight: int, whole_weight: int) -> bool:
+        """Whether `weight` of `whole_weight` is enough."""
+        if self.q == 0:
+            return weight >= self.p
+        if self.strict:
+            return weight * self.q > self.p * whole_weight
+        return weight > 0 and weight * self.q >= self.p * whole_weight
+
+    def plain(self) -> dict[str, Any]:
+        """As it stands in scenarios.toml."""
+        if self.q == 0:
+            return {"state": self.state, "at_least": self.p}
+        return {
+            "state": self.state,
+            "more_than" if self.strict else "at_least": f"{self.p}/{self.q}",
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The latest live vote, by its place in the log, is the tally."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """A ladder read from the most severe state down; `default` is a state or KEEP."""
+
+    ladder: tuple[Rung, ...]
+    default: str = KEEP
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One kind of thing watched. All durations in ms; states run from most to least severe."""
+
+    name: str
+    title: str
+    noun: str
+    states: tuple[StateSpec, ...]
+    rule: Latest | Quorum
+    partitions: int = 4
+    open_vocabulary: bool = False
+    min_voters: int = 1
+    vote_lifetime: int | None = None
+    max_report_age: int | None = None
+    electorate: int | None = None
+    holds: Mapping[str, int] | None = None
+    reminders: Mapping[str, int] | None = None
+    purge_after: Mapping[str, int] | None = None
+    weights: Mapping[str, int] | None = None
+
+    def severity(self, state: str) -> int:
+        """0 for the most severe state; a state outside the vocabulary ranks least severe."""
+        return self._ranks.get(state, len(self.states))
+
+    def spec(self, state: str) -> StateSpec:
+        """How to show `state`; one outside the vocabulary is shown grey, under its own name."""
+        rank = self._ranks.get(state)
+        return StateSpec(state, state, "grey", "ring") if rank is None else self.states[rank]
+
+    def knows(self, state: str) -> bool:
+        """Whether a report may claim `state`."""
+        return state in self._ranks or (self.open_vocabulary and state_name_ok(state))
+
+    def weight(self, agent: str) -> int:
+        """An agent's weight: by its name, else by the longest `prefix*` that fits, else 1."""
+        exact = self._weights.get(agent)
+        if exact is not None:
+            return exact
+        for prefix, weight in self._prefixes:
+            if agent.startswith(prefix):
+                return weight
+        return 1
+
+    def hold(self, state: str) -> int:
+        """How long a new tally for `state` must last before it becomes the state, ms."""
+        return (self.holds or {}).get(state, 0)
+
+    def reminder(self, state: str) -> int | None:
+        """How often a record is repeated while an asset stays in `state`, ms, or None."""
+        return (self.reminders or {}).get(state)
+
+    def purge_delay(self, state: str) -> int | None:
+        """How long an asset may stay in `state` before it purges itself, ms, or None."""
+        return (self.purge_after or {}).get(state)
+
+    @cached_property
+    def _ranks(self) -> dict[str, int]:
+        return {spec.name: rank for rank, spec in enumerate(self.states)}
+
+    @cached_property
+    def _weights(self) -> dict[str, int]:
+        return {name: w for name, w in (self.weights or {}).items() if not name.endswith("*")}
+
+    @cached_property
+    def _prefixes(self) -> list[tuple[str, int]]:
+        prefixes = [(n[:-1], w) for n, w in (self.weights or {}).items() if n.endswith("*")]
+        return sorted(prefixes, key=lambda item: -len(item[0]))
+
+    def to_plain(self) -> dict[str, Any]:
+        """The scenario as JSON-able data; `from_plain` reads it back, equal."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "noun": self.noun,
+            "partitions": self.partitions,
+            "vocabulary": "open" if self.open_vocabulary else "closed",
+            "states": [
+                {"name": s.name, "label": s.label, "colour": s.colour, "icon": s.icon}
+                for s in self.states
+            ],
+            "rule": _plain_rule(self.rule),
+            "min_voters": self.min_voters,
+            "vote_lifetime": self.vote_lifetime,
+            "max_report_age": self.max_report_age,
+            "electorate": self.electorate,
+            "holds": dict(self.holds or {}),
+            "reminders": dict(self.reminders or {}),
+            "purge_after": dict(self.purge_after or {}),
+            "weights": dict(self.weights or {}),
+        }
+
+    @classmethod
+    def from_plain(cls, data: Any) -> Scenario:
+        """Read what `to_plain` wrote; unknown keys are ignored. Raises ScenarioError."""
+        try:
+            table = Table(data, "scenario")
+            return parse_scenario(table.text("name"), table)
+        except PlainError as error:
+            raise ScenarioError(str(error)) from None
+
+
+def state_name_ok(state: str) -> bool:
+    """Whether `state` can name a state: 1-64 code points, none of them a control character."""
+    return 0 < len(state) <= MAX_STATE and state.isprintable() and state == state.strip()
+
+
+def load_scenarios(path: Path, demo: bool = False) -> dict[str, Scenario]:
+    """Read scenarios.toml. `demo`: apply each scenario's `demo` table on top.
+
+    Raises ScenarioError, which names the file, the key and what was expected.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ScenarioError(f"{path}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"{path}: expected TOML in UTF-8: {error}") from None
+    try:
+        return _parse_file(data, demo)
+    except PlainError as error:
+        raise ScenarioError(f"{path}: {error}") from None
+
+
+def _parse_file(data: dict[str, Any], demo: bool) -> dict[str, Scenario]:
+    if not data:
+        raise PlainError("", "at least one scenario, for example [attack]", "an empty file")
+    scenarios = {}
+    for name, content in data.items():
+        if isinstance(content, dict):
+            overlay = content.pop("demo", {})
+            content = {**content, **overlay} if demo else content
+        table = Table(content, name)
+        scenarios[name] = parse_scenario(name, table)
+        table.no_more({"name"})
+    return scenarios
+
+
+def parse_scenario(name: str, table: Table) -> Scenario:
+    """Read one scenario from a table of plain data. Raises PlainError with the key."""
+    if not _NAME.match(name):
+        raise PlainError(table.path, "a name of a-z, 0-9 and -, at most 40 characters", name)
+    states = _states(table)
+    open_vocabulary = table.choice("vocabulary", ("closed", "open"), "closed") == "open"
+    known = None if open_vocabulary else {spec.name for spec in states}
+    scenario = Scenario(
+        name=name,
+        title=table.text("title", name.capitalize()),
+        noun=table.text("noun", "asset"),
+        states=states,
+        open_vocabulary=open_vocabulary,
+        rule=_rule(table.table("rule"), [spec.name for spec in states], known),
+        partitions=table.integer("partitions", 4, low=1, high=1000),
+        min_voters=table.integer("min_voters", 1, low=1, high=1000),
+        vote_lifetime=table.optional("vote_lifetime", duration),
+        max_report_age=table.optional("max_report_age", duration),
+        electorate=table.optional("electorate", whole(1, 1_000_000)),
+        holds=_by_state(table, "holds", known, zero=True),
+        reminders=_by_state(table, "reminders", known),
+        purge_after=_by_state(table, "purge_after", known),
+        weights=_weights(table),
+    )
+    return scenario
+
+
+def _states(table: Table) -> tuple[StateSpec, ...]:
+    specs = [
+        StateSpec(
+            name=_state_name(entry, "name"),
+            label=entry.text("label", str(entry.get("name"))),
+            colour=entry.choice("colour", COLOURS, "grey"),
+            icon=entry.choice("icon", ICONS, "ring"),
+        )
+        for entry in table.tables("states")
+    ]
+    names = [spec.name for spec in specs]
+    if not names or len(set(names)) != len(names):
+        raise PlainError(f"{table.path}.states", "at least one state, each name once", names)
+    return tuple(specs)
+
+
+def _state_name(table: Table, key: str) -> str:
+    name = table.text(key)
+    if not state_name_ok(name) or name == KEEP:
+        raise PlainError(f"{table.path}.{key}", f"a state of 1-{MAX_STATE} characters", name)
+    return name
+
+
+def _rule(table: Table, order: list[str], known: set[str] | None) -> Latest | Quorum:
+    if table.choice("kind", ("latest", "quorum")) == "latest":
+        return Latest()
+    rungs = [_rung(entry, known) for entry in table.tables("ladder")]
+    if not rungs:
+        raise PlainError(f"{table.path}.ladder", "at least one rung", [])
+    rank = {name: place for place, name in enumerate(order)}
+    rungs.sort(key=lambda rung: rank.get(rung.state, len(order)))
+    default = table.text("default", KEEP)
+    if default != KEEP:
+        _check_known(default, known, f"{table.path}.default")
+    return Quorum(tuple(rungs), default)
+
+
+def _rung(table: Table, known: set[str] | None) -> Rung:
+    state = _state_name(table, "state")
+    _check_known(state, known, f"{table.path}.state")
+    at_least, more_than = table.get("at_least"), table.get("more_than")
+    if (at_least is None) == (more_than is None):
+        raise PlainError(table.path, "either at_least or more_than", table.keys())
+    if more_than is not None:
+        return Rung(state, *_fraction(more_than, f"{table.path}.more_than", low=0), strict=True)
+    if isinstance(at_least, int) and not isinstance(at_least, bool) and at_least >= 1:
+        return Rung(state, at_least)
+    return Rung(state, *_fraction(at_least, f"{table.path}.at_least", low=1))
+
+
+def _fraction(value: object, path: str, low: int) -> tuple[int, int]:
+    match = _FRACTION.match(value) if isinstance(value, str) else None
+    p, q = (int(match[1]), int(match[2])) if match else (0, 0)
+    if q == 0 or not low <= p <= q - (1 - low):
+        form = "an integer of 1 or more, or a fraction" if low else "a fraction below 1,"
+        raise PlainError(path, f'{form} as "1/2"', value)
+    return p, q
+
+
+def _check_known(state: str, known: Iterable[str] | None, path: str) -> None:
+    if known is not None and state not in known:
+        raise PlainError(path, f"one of the scenario's states ({', '.join(sorted(known))})", state)
+
+
+def _by_state(
+    table: Table, key: str, known: set[str] | None, zero: bool = False
+) -> dict[str, int] | None:
+    entries = table.mapping(key)
+    for state, value in entries.items():
+        _check_known(state, known, f"{table.path}.{key}.{state}")
+        entries[state] = duration(value, f"{table.path}.{key}.{state}", zero=zero)
+    return entries or None
+
+
+def _weights(table: Table) -> dict[str, int] | None:
+    entries = table.mapping("weights")
+    for agent, value in entries.items():
+        entries[agent] = whole(0, 1_000_000)(value, f"{table.path}.weights.{agent}")
+    return entries or None
+
+
+def _plain_rule(rule: Latest | Quorum) -> dict[str, Any]:
+    if isinstance(rule, Latest):
+        return {"kind": "latest"}
+    return {
+        "kind": "quorum",
+        "ladder": [rung.plain() for rung in rule.ladder],
+        "default": rule.default,
+    }
