@@ -1,0 +1,211 @@
+"""Settings of every process, from the environment and `.env`; read by entry points alone."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PREFIX = "TALLYBOARD_"
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+def _absolute(path: Path) -> Path:
+    return path.expanduser().absolute()
+
+
+AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
+
+
+class Settings(BaseSettings):
+    """What may differ between two copies of the product on one machine. Times are in ms.
+
+    Each field is read from `TALLYBOARD_<FIELD>`; an empty value means "not set". Paths are made
+    absolute against the directory the process starts in.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True
+    )
+
+    data_dir: AbsolutePath = Field(default=Path(".data"), validate_default=True)
+    jars_dir: AbsolutePath = Field(default=Path(".jars"), validate_default=True)
+    scenarios: AbsolutePath = Field(default=Path("scenarios.toml"), validate_default=True)
+    probes: AbsolutePath = Field(default=Path("probes.toml"), validate_default=True)
+    demo: bool = True
+
+    http_host: str = "127.0.0.1"
+    http_port: Port = 8000
+    target_port: Port | None = None
+    allowed_hosts: str = "localhost,127.0.0.1,[::1]"
+    secret_key: SecretStr | None = None
+
+    kafka_port: Port = 19092
+    kafka_bootstrap: str | None = None
+    kafka_security_protocol: SecurityProtocol = "PLAINTEXT"
+    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    kafka_username: str | None = None
+    kafka_password: SecretStr | None = None
+    kafka_ca_file: AbsolutePath | None = None
+    topic_prefix: str = ""
+    replication: int = Field(default=1, ge=1)
+
+    database_url: str | None = None
+    redis_url: str | None = None
+
+    spark_master: str = "local[4]"
+    spark_ui_port: int = Field(default=0, ge=0, le=65535)
+    tick_ms: int = Field(default=250, ge=10)
+    trigger_ms: int = Field(default=200, ge=0)
+
+    log_level: LogLevel = "info"
+
+    @field_validator("topic_prefix")
+    @classmethod
+    def _topic_prefix(cls, value: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9._-]{0,100}", value):
+            raise ValueError("expected at most 100 of letters, digits, '.', '_' and '-'")
+        return value
+
+    @field_validator("kafka_bootstrap")
+    @classmethod
+    def _kafka_bootstrap(cls, value: str | None) -> str | None:
+        for server in (value or "").split(",") if value else ():
+            if not re.fullmatch(r"(\[[0-9A-Fa-f:]+\]|[^\s:,/]+):[0-9]{1,5}", server.strip()):
+                raise ValueError("expected host:port, or several with commas between")
+        return value
+
+    @field_validator("database_url")
+    @classmethod
+    def _database_url(cls, value: str | None) -> str | None:
+        if value and not re.match(r"(sqlite|postgres|postgresql)://", value):
+            raise ValueError("expected sqlite:///<path> or postgres://user:password@host/name")
+        return value
+
+    @field_validator("redis_url")
+    @classmethod
+    def _redis_url(cls, value: str | None) -> str | None:
+        if value and not re.match(r"(rediss?|unix)://", value):
+            raise ValueError("expected redis://host:port/number")
+        return value
+
+    @property
+    def embedded_broker(self) -> bool:
+        """Whether the product starts its own broker: no outside Kafka is named."""
+        return self.kafka_bootstrap is None
+
+    @property
+    def bootstrap(self) -> str:
+        """Kafka servers as `host:port[,host:port]`."""
+        return self.kafka_bootstrap or f"127.0.0.1:{self.kafka_port}"
+
+    @property
+    def database(self) -> str:
+        """The database as a URL; by default an SQLite file in the data directory."""
+        return self.database_url or f"sqlite:///{self.data_dir}/tallyboard.sqlite3"
+
+    @property
+    def target(self) -> int:
+        """Port of the demo's supervised target; by default the one after the web server's."""
+        return self.target_port or self.http_port + 1
+
+    def kafka_options(self) -> dict[str, str]:
+        """Connection options under librdkafka's names."""
+        options = {
+            "bootstrap.servers": self.bootstrap,
+            "security.protocol": self.kafka_security_protocol,
+            "sasl.mechanism": self.kafka_sasl_mechanism,
+            "sasl.username": self.kafka_username,
+            "sasl.password": _reveal(self.kafka_password),
+            "ssl.ca.location": self.kafka_ca_file and str(self.kafka_ca_file),
+        }
+        return {name: value for name, value in options.items() if value}
+
+    def spark_kafka_options(self) -> dict[str, str]:
+        """Connection options of Spark's Kafka source and sink (`kafka.` before Java's names)."""
+        options = {
+            "kafka.bootstrap.servers": self.bootstrap,
+            "kafka.security.protocol": self.kafka_security_protocol,
+        }
+        if self.kafka_ca_file:
+            options["kafka.ssl.truststore.type"] = "PEM"
+            options["kafka.ssl.truststore.location"] = str(self.kafka_ca_file)
+        if self.kafka_sasl_mechanism:
+            options["kafka.sasl.mechanism"] = self.kafka_sasl_mechanism
+            options["kafka.sasl.jaas.config"] = self._jaas()
+        return options
+
+    def _jaas(self) -> str:
+        module = (
+            "org.apache.kafka.common.security.plain.PlainLoginModule"
+            if self.kafka_sasl_mechanism == "PLAIN"
+            else "org.apache.kafka.common.security.scram.ScramLoginModule"
+        )
+        user, password = self.kafka_username or "", _reveal(self.kafka_password) or ""
+        return f"{module} required username={_quoted(user)} password={_quoted(password)};"
+
+    def web_secret(self) -> str:
+        """Key that signs sessions: the configured one, else one kept in `data_dir/secret-key`.
+
+        The first call writes that file (readable by its owner alone). Raises OSError when the
+        data directory cannot be written.
+        """
+        return _reveal(self.secret_key) or kept_secret(self.data_dir / "secret-key")
+
+
+def kept_secret(path: Path) -> str:
+    """Return the secret in `path`, made up at the first call; safe when two processes race."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f"{path.name}.{os.getpid()}")
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(50))
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            pass
+        finally:
+            draft.unlink()
+    return path.read_text()
+
+
+def load_settings() -> Settings:
+    """Read the settings; ends the process with one message that names each wrong value."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise SystemExit(explain(error)) from None
+
+
+def explain(error: ValidationError) -> str:
+    """Say a validation error in the user's words: which setting, its value, what was expected."""
+    return "\n".join(_explain_one(dict(item)) for item in error.errors())
+
+
+_SECRETS = ("secret_key", "kafka_password", "database_url", "redis_url")
+
+
+def _explain_one(item: dict[str, object]) -> str:
+    location = item["loc"]
+    name = str(location[0]) if isinstance(location, tuple) and location else "?"
+    value = "(hidden)" if name in _SECRETS else repr(item["input"])
+    expected = str(item["msg"]).removeprefix("Value error, ")
+    setting = name if name.startswith(PREFIX) else f"{PREFIX}{name.upper()}"
+    return f"Setting {setting} is {value}: {expected[:1].lower()}{expected[1:]}"
+
+
+def _reveal(secret: SecretStr | None) -> str | None:
+    return secret.get_secret_value() if secret else None
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,192 @@
+"""Fetch the Java archives that pip does not bring, with the Ivy inside pyspark's own jars."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from config.settings import load_settings
+from ops.java import JavaProblem, find_java
+
+PIN_FILE = Path(__file__).with_name("jars.toml")
+STAMP = "stamp"
+SETTINGS = """<ivysettings>
+  <settings defaultResolver="registry"/>
+  <resolvers><ibiblio name="registry" m2compatible="true"/></resolvers>
+</ivysettings>
+"""
+
+
+class JarsProblem(Exception):
+    """The archives could not be fetched; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """One directory of archives: modules as `organisation:name:version`, and what to leave out."""
+
+    name: str
+    modules: tuple[str, ...]
+    exclude: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Pins:
+    """The pin file: PySpark's version that it was tried with, the groups, the file's digest."""
+
+    pyspark: str
+    groups: tuple[Group, ...]
+    digest: str
+
+
+def read_pins(path: Path = PIN_FILE) -> Pins:
+    """Read the pin file. Raises JarsProblem when PySpark's version is not the one it names."""
+    raw = path.read_bytes()
+    plain = tomllib.loads(raw.decode())
+    groups = tuple(
+        Group(name, tuple(entry["modules"]), tuple(entry["exclude"]))
+        for name, entry in plain.items()
+        if isinstance(entry, dict)
+    )
+    pins = Pins(plain["pyspark"], groups, hashlib.sha256(raw).hexdigest())
+    if version("pyspark") != pins.pyspark:
+        raise JarsProblem(
+            f"PySpark is {version('pyspark')}, and {path.name} pins archives for {pins.pyspark}: "
+            "change the two together."
+        )
+    return pins
+
+
+def ivy_module(pins: Pins) -> str:
+    """Describe the wanted archives to Ivy, one configuration per group."""
+    lines = ['<ivy-module version="2.0">', '<info organisation="tallyboard" module="jars"/>']
+    lines += ["<configurations>"]
+    lines += [f"<conf name={quoteattr(group.name)}/>" for group in pins.groups]
+    lines += ["</configurations>", "<dependencies>"]
+    lines += [line for group in pins.groups for line in _dependencies(group)]
+    lines += [line for group in pins.groups for line in _exclusions(group)]
+    return "\n".join([*lines, "</dependencies>", "</ivy-module>", ""])
+
+
+def _dependencies(group: Group) -> Iterator[str]:
+    for module in group.modules:
+        organisation, name, revision = map(quoteattr, module.split(":"))
+        conf = quoteattr(f"{group.name}->default")
+        yield f'<dependency org={organisation} name={name} rev={revision} force="true" conf={conf}/>'
+
+
+def _exclusions(group: Group) -> Iterator[str]:
+    for organisation in group.exclude:
+        yield f"<exclude org={quoteattr(organisation)} conf={quoteattr(group.name)}/>"
+
+
+def up_to_date(pins: Pins, target: Path) -> bool:
+    """Whether `target` holds what the pin file asks for."""
+    stamp = target / STAMP
+    return stamp.exists() and stamp.read_text() == pins.digest
+
+
+def fetch(target: Path, say: Callable[[str], None], pins: Pins | None = None) -> None:
+    """Fill `target` with one directory of archives per group; at once when it is up to date.
+
+    The archives appear together, after all of them have come: a fetch that is broken off leaves
+    nothing in the way of the next. Raises JarsProblem or JavaProblem.
+    """
+    pins = pins or read_pins()
+    if up_to_date(pins, target):
+        return
+    java = find_java()
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target, prefix="fetch-") as name:
+        _retrieve(java, pins, Path(name), say)
+        _put_in_place(pins, Path(name), target)
+
+
+def _retrieve(java: Path, pins: Pins, work: Path, say: Callable[[str], None]) -> None:
+    (work / "settings.xml").write_text(SETTINGS)
+    (work / "ivy.xml").write_text(ivy_module(pins))
+    command = [java, "-jar", ivy_jar(), "-cache", work / "cache"]
+    command += ["-settings", work / "settings.xml", "-ivy", work / "ivy.xml"]
+    command += ["-confs", *(group.name for group in pins.groups)]
+    command += ["-retrieve", f"{work}/jars/[conf]/[artifact]-[revision].[ext]"]
+    say("fetching Spark's Kafka connector and the broker (about 60 MB)")
+    output = _follow([str(part) for part in command], say)
+    missing = [group.name for group in pins.groups if not (work / "jars" / group.name).is_dir()]
+    if output.failed or missing:
+        raise JarsProblem(_explain(output.lines))
+
+
+@dataclass(frozen=True)
+class _Output:
+    failed: bool
+    lines: list[str]
+
+
+def _follow(command: list[str], say: Callable[[str], None]) -> _Output:
+    lines, fetched = [], 0
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line.strip())
+            if "[SUCCESSFUL ]" in line:
+                fetched += 1
+                if fetched % 10 == 0:
+                    say(f"{fetched} archives fetched")
+    return _Output(process.returncode != 0, lines)
+
+
+def _explain(lines: list[str]) -> str:
+    unresolved = sorted({line.split("::")[1].strip() for line in lines if ": not found" in line})
+    network = ("UnknownHost", "ConnectException", "timed out", "No route", "unreachable", "SSL")
+    silent = any(word in line for word in network for line in lines)
+    if silent or not unresolved:
+        return (
+            "The registry of Java archives cannot be reached: check the network (a proxy goes into "
+            "JAVA_TOOL_OPTIONS as -Dhttps.proxyHost=... -Dhttps.proxyPort=...), then start again."
+        )
+    return f"The registry of Java archives does not have {', '.join(unresolved)} (ops/jars.toml)."
+
+
+def _put_in_place(pins: Pins, work: Path, target: Path) -> None:
+    (target / STAMP).unlink(missing_ok=True)
+    for group in pins.groups:
+        shutil.rmtree(target / group.name, ignore_errors=True)
+        os.rename(work / "jars" / group.name, target / group.name)
+    (work / STAMP).write_text(pins.digest)
+    os.rename(work / STAMP, target / STAMP)
+
+
+def ivy_jar() -> Path:
+    """Return the Ivy that PySpark ships. Raises JarsProblem when it ships none."""
+    spec = find_spec("pyspark")
+    home = Path(str(spec.origin)).parent if spec and spec.origin else Path()
+    for jar in (home / "jars").glob("ivy-*.jar"):
+        return jar
+    raise JarsProblem(f"No ivy-*.jar in {home / 'jars'}: set up the environment anew (make clean).")
+
+
+def main() -> None:
+    """Fetch into the configured directory; ends with one message when that cannot be done."""
+    target = load_settings().jars_dir
+    try:
+        fetch(target, lambda text: print(f"jars: {text}", flush=True))
+    except (JarsProblem, JavaProblem) as problem:
+        sys.exit(f"jars: {problem}")
+    print(f"jars: complete in {target}")
+
+
+if __name__ == "__main__":
+    main()
