@@ -1,0 +1,1 @@
+"""Kafka behind one module, and a twin of it in memory that keeps the same contract."""
