@@ -55,6 +55,7 @@ class Table:
         self.path = path
         self._data = data
         self._asked: set[str] = set()
+        self._within: list[Table] = []
 
     def keys(self) -> list[str]:
         """The keys present."""
@@ -93,14 +94,14 @@ class Table:
 
     def table(self, key: str) -> Table:
         """A table within this one."""
-        return Table(self.get(key), f"{self.path}.{key}")
+        return self._enter(self.get(key), f"{self.path}.{key}")
 
     def tables(self, key: str) -> list[Table]:
         """A list of tables."""
         value = self.get(key)
         if not isinstance(value, list):
             raise PlainError(f"{self.path}.{key}", "a list of tables", value)
-        return [Table(entry, f"{self.path}.{key}[{at}]") for at, entry in enumerate(value)]
+        return [self._enter(entry, f"{self.path}.{key}[{at}]") for at, entry in enumerate(value)]
 
     def mapping(self, key: str) -> dict[str, Any]:
         """A table as a dict of its own, empty where there is none."""
@@ -111,9 +112,20 @@ class Table:
             raise PlainError(f"{self.path}.{key}", "a table", value)
         return dict(value)
 
-    def no_more(self, allowed: set[str]) -> None:
-        """Raise PlainError for a key that nobody asked for, a typing error most likely."""
+    def mapping_itself(self) -> dict[str, Any]:
+        """All of this table, as a dict of its own."""
+        return dict(self._data)
+
+    def no_more(self) -> None:
+        """Raise PlainError for a key that nobody asked for, here or in a table within."""
         for key in self._data:
-            if key not in self._asked and key not in allowed:
+            if key not in self._asked:
                 known = ", ".join(sorted(self._asked))
                 raise PlainError(f"{self.path}.{key}", f"a known key ({known})", key)
+        for table in self._within:
+            table.no_more()
+
+    def _enter(self, data: object, path: str) -> Table:
+        table = Table(data, path)
+        self._within.append(table)
+        return table

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 MAX_NAME = 255
 """Longest name of an asset, agent or user, in Unicode code points."""
 
+MAX_VOTERS = 200
+"""Most agents with a live vote on one asset, so that a state record stays within a message."""
+
 USER_PREFIX = "user:"
 """An operator's vote is the vote of agent `user:NAME`; no report may claim such a name."""
 
@@ -44,6 +47,7 @@ DEAD_LETTER_REASONS = (
     "bad-command",
     "unknown-state",
     "wrong-partition",
+    "too-many-agents",
 )
 """Every reason for which a record is refused; the list is closed."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from domain.plain import PlainError, Table, duration, whole
+from domain.records import USER_PREFIX
 
 KEEP = "keep"
 """The ladder's default that leaves the state as it is."""
@@ -131,6 +132,8 @@ class Scenario:
 
     def weight(self, agent: str) -> int:
         """An agent's weight: by its name, else by the longest `prefix*` that fits, else 1."""
+        if agent.startswith(USER_PREFIX):
+            return 1
         exact = self._weights.get(agent)
         if exact is not None:
             return exact
@@ -225,12 +228,17 @@ def _parse_file(data: dict[str, Any], demo: bool) -> dict[str, Scenario]:
     scenarios = {}
     for name, content in data.items():
         if isinstance(content, dict):
-            overlay = content.pop("demo", {})
-            content = {**content, **overlay} if demo else content
+            content = _with_demo(content, name, demo)
         table = Table(content, name)
         scenarios[name] = parse_scenario(name, table)
-        table.no_more({"name"})
+        table.no_more()
     return scenarios
+
+
+def _with_demo(content: dict[str, Any], name: str, demo: bool) -> dict[str, Any]:
+    overlay = Table(content.get("demo", {}), f"{name}.demo").mapping_itself()
+    plain = {key: value for key, value in content.items() if key != "demo"}
+    return {**plain, **overlay} if demo else plain
 
 
 def parse_scenario(name: str, table: Table) -> Scenario:
