@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
@@ -164,9 +163,9 @@ def _put_in_place(pins: Pins, work: Path, target: Path) -> None:
     (target / STAMP).unlink(missing_ok=True)
     for group in pins.groups:
         shutil.rmtree(target / group.name, ignore_errors=True)
-        os.rename(work / "jars" / group.name, target / group.name)
+        (work / "jars" / group.name).rename(target / group.name)
     (work / STAMP).write_text(pins.digest)
-    os.rename(work / STAMP, target / STAMP)
+    (work / STAMP).rename(target / STAMP)
 
 
 def ivy_jar() -> Path:

@@ -1,0 +1,35 @@
+"""What tests of every kind share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from stack import EmbeddedBroker  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def jars_dir() -> Path:
+    """The fetched Java archives of this checkout."""
+    from ops.jars import fetch
+
+    fetch(ROOT / ".jars", print)
+    return ROOT / ".jars"
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory, jars_dir: Path) -> Iterator[EmbeddedBroker]:
+    """A real broker for the whole session; `.bootstrap` is its address, `.settings()` fits it.
+
+    Tests that share it keep apart by topic prefix.
+    """
+    embedded = EmbeddedBroker(tmp_path_factory.mktemp("broker"), jars_dir)
+    embedded.start()
+    yield embedded
+    embedded.stop()
