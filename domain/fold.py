@@ -195,8 +195,6 @@ class Bucket:
         asset.remember(answer)
         cause_type = "refused" if outcome.startswith(REFUSED) else kind
         cause = self._cause(cause_type, user=command.user, command=command.id)
-        if asset.shown is None and asset.state is None:
-            asset.forget_at = self.clock + due_kinds.ANSWERS_MEMORY
         self._finish(name, asset, before, cause, self.clock, answer)
 
     def _refusal(self, command: Command, asset: Asset) -> str | None:
@@ -410,7 +408,8 @@ class Bucket:
     ) -> None:
         """Bring `shown` up to date, emit if that is called for, and keep asset and due."""
         self._show(asset, before, at)
-        if answer is not None or forced or self._worth_a_record(asset, before, at):
+        refresh = cause.type == "report" and at - asset.emitted_at >= REFRESH_AFTER
+        if answer is not None or forced or refresh or _Before.of(asset) != before:
             asset.emitted_at = at
             self._out.append(self._emission(name, asset, cause, answer))
         self.live += (asset.shown is not None) - (before.shown is not None)
@@ -429,10 +428,6 @@ class Bucket:
             before.override,
         ):
             asset.changed = (asset.offset, asset.step)
-
-    @staticmethod
-    def _worth_a_record(asset: Asset, before: _Before, at: int) -> bool:
-        return _Before.of(asset) != before or at - asset.emitted_at >= REFRESH_AFTER
 
     def _keep(self, name: str, asset: Asset, at: int) -> None:
         if asset.shown is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +18,9 @@ MAX_VOTERS = 200
 
 USER_PREFIX = "user:"
 """An operator's vote is the vote of agent `user:NAME`; no report may claim such a name."""
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+"""No name of an asset, agent, user or state may hold one of these."""
 
 Kind = Literal["set", "vote", "release", "purge"]
 COMMAND_KINDS: tuple[Kind, ...] = ("set", "vote", "release", "purge")
@@ -115,6 +119,11 @@ class Unreadable:
 
 
 Record = Report | Command | Tick | ScenarioChange | Refusal | Unreadable
+
+
+def name_ok(name: str) -> bool:
+    """Whether `name` can name an asset, an agent or a user."""
+    return 0 < len(name) <= MAX_NAME and not CONTROL.search(name)
 
 
 # ---- outputs ------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from domain.plain import PlainError, Table, duration, whole
-from domain.records import USER_PREFIX
+from domain.records import CONTROL, USER_PREFIX
 
 KEEP = "keep"
 """The ladder's default that leaves the state as it is."""
@@ -202,7 +202,7 @@ class Scenario:
 
 def state_name_ok(state: str) -> bool:
     """Whether `state` can name a state: 1-64 code points, none of them a control character."""
-    return 0 < len(state) <= MAX_STATE and state.isprintable() and state == state.strip()
+    return 0 < len(state) <= MAX_STATE and not CONTROL.search(state)
 
 
 def load_scenarios(path: Path, demo: bool = False) -> dict[str, Scenario]:

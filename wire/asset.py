@@ -1,0 +1,138 @@
+"""The fold's own state as bytes: for Spark's state store and for the daily snapshots.
+
+The first byte is the codec's version, so that a later one can still read what this one wrote.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from domain.asset import Asset, next_due
+from domain.dues import Dues
+from domain.fold import Bucket
+from domain.records import Answer, Override, Pending, Vote
+from domain.scenario import Scenario
+
+CODEC = 1
+
+
+class UnreadableAsset(ValueError):
+    """State bytes of an unknown codec version, or damaged."""
+
+
+def dump_asset(asset: Asset) -> bytes:
+    """One asset as bytes."""
+    return _dump(_fields(asset))
+
+
+def load_asset(data: bytes) -> Asset:
+    """Read what `dump_asset` wrote. Raises UnreadableAsset."""
+    return _asset(_load(data))
+
+
+def dump_bucket(bucket: Bucket) -> bytes:
+    """A whole bucket, its rule included, as bytes; its epoch is not part of it."""
+    return _dump(
+        [
+            bucket.scenario.to_plain(),
+            bucket.partition,
+            bucket.clock,
+            bucket.offset,
+            bucket.live,
+            [[name, _fields(bucket.assets[name])] for name in sorted(bucket.assets)],
+        ]
+    )
+
+
+def load_bucket(data: bytes, epoch: int) -> Bucket:
+    """Read what `dump_bucket` wrote, to go on in `epoch`. Raises UnreadableAsset."""
+    plain, partition, clock, offset, live, entries = _load(data)
+    scenario = Scenario.from_plain(plain)
+    assets = {name: _asset(fields) for name, fields in entries}
+    dues = Dues(_dues(assets, scenario))
+    return Bucket(scenario, partition, epoch, assets, dues, clock=clock, offset=offset, live=live)
+
+
+def _dues(assets: dict[str, Asset], scenario: Scenario) -> list[tuple[str, int]]:
+    found = [(name, next_due(asset, scenario)) for name, asset in assets.items()]
+    return [(name, due.time) for name, due in found if due is not None]
+
+
+def _dump(data: Any) -> bytes:
+    return bytes([CODEC]) + msgspec.msgpack.encode(data)
+
+
+def _load(data: bytes) -> Any:
+    if not data or data[0] != CODEC:
+        raise UnreadableAsset(f"state: expected codec version {CODEC}, got {data[:1]!r}")
+    try:
+        return msgspec.msgpack.decode(memoryview(data)[1:])
+    except msgspec.DecodeError as error:
+        raise UnreadableAsset(f"state: {error}") from None
+
+
+def _fields(asset: Asset) -> list[Any]:
+    pending, override = asset.pending, asset.override
+    return [
+        asset.state,
+        asset.shown,
+        asset.previous,
+        asset.since,
+        asset.unconfirmed,
+        [_vote_fields(vote) for vote in asset.votes.values()],
+        pending and [pending.state, pending.since, pending.due],
+        override and _override_fields(override),
+        asset.offset,
+        asset.step,
+        asset.changed,
+        asset.reminded,
+        asset.emitted_at,
+        [[answer.command, answer.outcome] for answer in asset.answers],
+        asset.forget_at,
+    ]
+
+
+def _vote_fields(vote: Vote) -> list[Any]:
+    return [
+        vote.agent,
+        vote.state,
+        vote.reported_at,
+        vote.time,
+        vote.offset,
+        vote.expires,
+        vote.weight,
+        vote.detail,
+    ]
+
+
+def _override_fields(override: Override) -> list[Any]:
+    return [
+        override.state,
+        override.until,
+        override.user,
+        override.reason,
+        override.command,
+        override.since,
+        override.underlying,
+    ]
+
+
+def _asset(fields: list[Any]) -> Asset:
+    (*head, votes, pending, override, offset, step, changed, reminded, emitted, answers, forget) = (
+        fields
+    )
+    return Asset(
+        *head,
+        votes={vote[0]: Vote(*vote) for vote in votes},
+        pending=Pending(*pending) if pending else None,
+        override=Override(*override) if override else None,
+        offset=offset,
+        step=step,
+        changed=(changed[0], changed[1]),
+        reminded=reminded,
+        emitted_at=emitted,
+        answers=[Answer(*answer) for answer in answers],
+        forget_at=forget,
+    )

@@ -1,0 +1,199 @@
+"""Records of the source topics as bytes: reports, commands, ticks, scenario records.
+
+Reading never raises: what cannot be read becomes Unreadable, or, for a command whose id and asset
+can be read, a Refusal that is answered. The checks run in the order in which they stand here, so
+that every engine gives the same reason for the same bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from domain.records import (
+    COMMAND_KINDS,
+    USER_PREFIX,
+    Command,
+    Record,
+    Refusal,
+    Report,
+    ScenarioChange,
+    Tick,
+    Unreadable,
+    name_ok,
+)
+from domain.scenario import Scenario, ScenarioError, state_name_ok
+from domain.version import Version
+
+MAX_RECORD = 65_536
+"""Largest record of a source topic, bytes."""
+MAX_BRACKETS = 500
+"""Most `[` and `{` in a record, which bounds how deep it nests."""
+MAX_DETAIL = 2_048
+"""Largest `detail` of a report, bytes of compact JSON."""
+MAX_REASON = 500
+"""Longest reason of a command, code points."""
+MAX_AHEAD = 300_000
+"""How far an agent's clock may be ahead of the broker's, ms."""
+MAX_TIME = 253_402_300_799_999
+"""The last ms of the year 9999: no time may be later."""
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
+
+
+def decode_source(key: bytes | None, value: bytes | None, time: int) -> Record:
+    """Read one record of a source topic, appended by the broker at `time` ms. Never raises."""
+    data = _json_object(value)
+    if isinstance(data, Unreadable):
+        return data
+    kind = data.get("type")
+    if kind == "tick":
+        return Tick()
+    if kind == "scenario":
+        return _scenario(data)
+    if kind != "report" and kind not in COMMAND_KINDS:
+        return Unreadable("unknown-type")
+    asset = _asset(key)
+    if isinstance(asset, Unreadable):
+        return asset
+    return _report(asset, data, time) if kind == "report" else _command(asset, data)
+
+
+def encode_report(report: Report) -> bytes:
+    """A report as the value of a record whose key is the asset."""
+    return _encode(
+        {
+            "type": "report",
+            "agent": report.agent,
+            "state": report.state,
+            "reported_at": report.reported_at,
+            "detail": report.detail,
+        }
+    )
+
+
+def encode_command(command: Command) -> bytes:
+    """A command as the value of a record whose key is the asset."""
+    return _encode(
+        {
+            "type": command.kind,
+            "id": command.id,
+            "user": command.user,
+            "reason": command.reason,
+            "state": command.state,
+            "until": command.until,
+            "if_version": str(command.if_version) if command.if_version else None,
+        }
+    )
+
+
+def encode_tick() -> bytes:
+    """A tick, for a record without key."""
+    return b'{"type":"tick"}'
+
+
+def encode_scenario(scenario: Scenario) -> bytes:
+    """A scenario record, for a record without key."""
+    return _encode({"type": "scenario", "scenario": scenario.to_plain()})
+
+
+def _encode(fields: dict[str, Any]) -> bytes:
+    return msgspec.json.encode({key: value for key, value in fields.items() if value is not None})
+
+
+def _json_object(value: bytes | None) -> dict[str, Any] | Unreadable:
+    if value is None:
+        return Unreadable("not-json")
+    if len(value) > MAX_RECORD or value.count(b"[") + value.count(b"{") > MAX_BRACKETS:
+        return Unreadable("too-large")
+    try:
+        value.decode("utf-8")
+        data = msgspec.json.decode(value)
+    except UnicodeDecodeError:
+        return Unreadable("not-utf8")
+    except msgspec.DecodeError:
+        return Unreadable("not-json")
+    return data if isinstance(data, dict) else Unreadable("unknown-type")
+
+
+def _scenario(data: dict[str, Any]) -> Record:
+    try:
+        return ScenarioChange(Scenario.from_plain(data.get("scenario")))
+    except ScenarioError:
+        return Unreadable("bad-scenario")
+
+
+def _asset(key: bytes | None) -> str | Unreadable:
+    try:
+        asset = (key or b"").decode("utf-8")
+    except UnicodeDecodeError:
+        return Unreadable("not-utf8")
+    return asset if name_ok(asset) else Unreadable("bad-asset")
+
+
+def _report(asset: str, data: dict[str, Any], time: int) -> Report | Unreadable:
+    agent, state, detail = data.get("agent"), data.get("state"), data.get("detail")
+    reported_at = data.get("reported_at")
+    if not isinstance(agent, str) or not name_ok(agent) or agent.startswith(USER_PREFIX):
+        return Unreadable("bad-agent")
+    if not isinstance(state, str) or not (detail is None or isinstance(detail, dict)):
+        return Unreadable("bad-field")
+    if not state_name_ok(state):
+        return Unreadable("unknown-state")
+    if reported_at is not None and not _time_ok(reported_at, time + MAX_AHEAD):
+        return Unreadable("bad-time")
+    if detail is not None and len(msgspec.json.encode(detail)) > MAX_DETAIL:
+        return Unreadable("too-large")
+    return Report(asset, agent, state, reported_at, detail)
+
+
+def _time_ok(value: object, latest: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= latest
+
+
+def _command(asset: str, data: dict[str, Any]) -> Command | Refusal | Unreadable:
+    id_, user = data.get("id"), data.get("user")
+    if not isinstance(id_, str) or not _UUID.match(id_):
+        return Unreadable("bad-command")
+    id_ = id_.lower()
+    if not isinstance(user, str) or not name_ok(USER_PREFIX + user):
+        return Refusal(asset, id_, "", "user: expected a name")
+    fault = _fault(data)
+    if fault is not None:
+        return Refusal(asset, id_, user, fault)
+    if_version = data.get("if_version")
+    return Command(
+        kind=data["type"],
+        asset=asset,
+        id=id_,
+        user=user,
+        reason=data.get("reason") or "",
+        state=data.get("state"),
+        until=data.get("until"),
+        if_version=None if if_version is None else Version.parse(if_version),
+    )
+
+
+def _fault(data: dict[str, Any]) -> str | None:
+    """What is wrong with a command's fields, or None."""
+    state, until, reason = data.get("state"), data.get("until"), data.get("reason")
+    if reason is not None and not (isinstance(reason, str) and len(reason) <= MAX_REASON):
+        return f"reason: expected a text of at most {MAX_REASON} characters"
+    if state is None and data["type"] in ("set", "vote"):
+        return "state: expected a state"
+    if state is not None and not (isinstance(state, str) and state_name_ok(state)):
+        return "unknown state"
+    if until is not None and not _time_ok(until, MAX_TIME):
+        return "until: expected Unix milliseconds"
+    if data.get("if_version") is not None and not _version_ok(data["if_version"]):
+        return "if_version: expected epoch.offset.step"
+    return None
+
+
+def _version_ok(value: object) -> bool:
+    try:
+        return isinstance(value, str) and len(value) <= 64 and bool(Version.parse(value))
+    except ValueError:
+        return False
