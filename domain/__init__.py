@@ -1,1 +1,1 @@
-"""The vocabulary of the board as plain Python: scenario, report, command, fold. Standard library only."""
+"""The vocabulary of the board as plain Python, standard library only."""

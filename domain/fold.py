@@ -216,9 +216,7 @@ class Bucket:
             case "set":
                 return self._set(command, asset)
             case "vote":
-                self._vote(
-                    asset, USER_PREFIX + command.user, command.state or "", self.clock, None
-                )
+                self._vote(asset, USER_PREFIX + command.user, command.state or "", self.clock, None)
                 return APPLIED
             case "release":
                 return self._release(command, asset)

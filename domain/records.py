@@ -103,7 +103,7 @@ class ScenarioChange:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A command that cannot be carried out, but whose id and asset could be read: it is answered."""
+    """A command that cannot be carried out, but whose id and asset could be read."""
 
     asset: str
     id: str

@@ -227,17 +227,15 @@ def _parse_file(data: dict[str, Any], demo: bool) -> dict[str, Scenario]:
         raise PlainError("", "at least one scenario, for example [attack]", "an empty file")
     scenarios = {}
     for name, content in data.items():
-        if isinstance(content, dict):
-            content = _with_demo(content, name, demo)
-        table = Table(content, name)
+        table = Table(_with_demo(content, name, demo), name)
         scenarios[name] = parse_scenario(name, table)
         table.no_more()
     return scenarios
 
 
-def _with_demo(content: dict[str, Any], name: str, demo: bool) -> dict[str, Any]:
-    overlay = Table(content.get("demo", {}), f"{name}.demo").mapping_itself()
-    plain = {key: value for key, value in content.items() if key != "demo"}
+def _with_demo(content: object, name: str, demo: bool) -> dict[str, Any]:
+    plain = Table(content, name).mapping_itself()
+    overlay = Table(plain.pop("demo", {}), f"{name}.demo").mapping_itself()
     return {**plain, **overlay} if demo else plain
 
 
@@ -248,7 +246,7 @@ def parse_scenario(name: str, table: Table) -> Scenario:
     states = _states(table)
     open_vocabulary = table.choice("vocabulary", ("closed", "open"), "closed") == "open"
     known = None if open_vocabulary else {spec.name for spec in states}
-    scenario = Scenario(
+    return Scenario(
         name=name,
         title=table.text("title", name.capitalize()),
         noun=table.text("noun", "asset"),
@@ -265,7 +263,6 @@ def parse_scenario(name: str, table: Table) -> Scenario:
         purge_after=_by_state(table, "purge_after", known),
         weights=_weights(table),
     )
-    return scenario
 
 
 def _states(table: Table) -> tuple[StateSpec, ...]:

@@ -24,7 +24,9 @@ class Version(NamedTuple):
         """Read `1.42.0`, or the sortable form. Raises ValueError on anything else."""
         parts = text.split(".")
         if len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts):
-            raise ValueError(f"version: expected epoch.offset.step, for example 1.42.0, got {text!r}")
+            raise ValueError(
+                f"version: expected epoch.offset.step, for example 1.42.0, got {text!r}"
+            )
         return cls(*(int(part) for part in parts))
 
     def sortable(self) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -31,41 +30,21 @@ class UnreadableState(ValueError):
 
 def encode_state(record: StateRecord) -> bytes:
     """The value of a state record: JSON, always in the same order of fields."""
-    return msgspec.json.encode(plain_state(record))
-
-
-def plain_state(record: StateRecord) -> dict[str, Any]:
-    """A state record as JSON-able data."""
-    return {
-        "asset": record.asset,
-        "state": record.state,
-        "previous": record.previous,
-        "since": record.since,
-        "unconfirmed": record.unconfirmed,
-        "version": str(record.version),
-        "cause": _present(asdict(record.cause)),
-        "votes": [_present(_plain_vote(vote)) for vote in record.votes],
-        "pending": asdict(record.pending) if record.pending else None,
-        "override": asdict(record.override) if record.override else None,
-        "answer": asdict(record.answer) if record.answer else None,
-    }
-
-
-def _plain_vote(vote: Vote) -> dict[str, Any]:
-    return {
-        "agent": vote.agent,
-        "state": vote.state,
-        "time": vote.time,
-        "reported_at": vote.reported_at,
-        "offset": vote.offset,
-        "expires": vote.expires,
-        "weight": vote.weight,
-        "detail": vote.detail,
-    }
-
-
-def _present(fields: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in fields.items() if value is not None}
+    return msgspec.json.encode(
+        {
+            "asset": record.asset,
+            "state": record.state,
+            "previous": record.previous,
+            "since": record.since,
+            "unconfirmed": record.unconfirmed,
+            "version": str(record.version),
+            "cause": record.cause,
+            "votes": record.votes,
+            "pending": record.pending,
+            "override": record.override,
+            "answer": record.answer,
+        }
+    )
 
 
 def encode_headers(record: StateRecord | Tombstone) -> tuple[tuple[str, bytes], ...]:
@@ -75,7 +54,7 @@ def encode_headers(record: StateRecord | Tombstone) -> tuple[tuple[str, bytes], 
         headers.append(("command", record.answer.command.encode()))
         headers.append(("outcome", record.answer.outcome.encode()))
     if isinstance(record, Tombstone):
-        headers.append(("cause", msgspec.json.encode(_present(asdict(record.cause)))))
+        headers.append(("cause", msgspec.json.encode(record.cause)))
     return tuple(headers)
 
 
@@ -101,15 +80,11 @@ def state_of_json(value: bytes | str) -> StateRecord:
         unconfirmed=data["unconfirmed"],
         version=Version.parse(data["version"]),
         cause=Cause(**data["cause"]),
-        votes=tuple(_vote(vote) for vote in data["votes"]),
+        votes=tuple(Vote(**vote) for vote in data["votes"]),
         pending=Pending(**data["pending"]) if data["pending"] else None,
         override=Override(**data["override"]) if data["override"] else None,
         answer=Answer(**data["answer"]) if data["answer"] else None,
     )
-
-
-def _vote(data: dict[str, Any]) -> Vote:
-    return Vote(**{"expires": None, **data})
 
 
 def _tombstone(asset: str, headers: dict[str, bytes]) -> Tombstone:
