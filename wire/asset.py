@@ -120,11 +120,14 @@ def _override_fields(override: Override) -> list[Any]:
 
 
 def _asset(fields: list[Any]) -> Asset:
-    (*head, votes, pending, override, offset, step, changed, reminded, emitted, answers, forget) = (
-        fields
-    )
+    state, shown, previous, since, unconfirmed, votes, pending, override, *rest = fields
+    offset, step, changed, reminded, emitted_at, answers, forget_at = rest
     return Asset(
-        *head,
+        state=state,
+        shown=shown,
+        previous=previous,
+        since=since,
+        unconfirmed=unconfirmed,
         votes={vote[0]: Vote(*vote) for vote in votes},
         pending=Pending(*pending) if pending else None,
         override=Override(*override) if override else None,
@@ -132,7 +135,7 @@ def _asset(fields: list[Any]) -> Asset:
         step=step,
         changed=(changed[0], changed[1]),
         reminded=reminded,
-        emitted_at=emitted,
+        emitted_at=emitted_at,
         answers=[Answer(*answer) for answer in answers],
-        forget_at=forget,
+        forget_at=forget_at,
     )
