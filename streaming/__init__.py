@@ -1,0 +1,1 @@
+"""The Spark job: source topics in, the fold inside `transformWithState`, sink topics out."""

@@ -1,0 +1,305 @@
+"""The fold as Spark's StatefulProcessor: one grouping key is one bucket."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time as wall
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import pandas as pd
+from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+
+from domain.fold import Bucket
+from domain.records import (
+    Command,
+    DeadLetter,
+    Emission,
+    Record,
+    Refusal,
+    Report,
+    StateRecord,
+    Tick,
+    Unreadable,
+)
+from domain.scenario import Scenario
+from streaming.buckets import BucketId
+from streaming.state import AssetStore, DueStore
+from wire.job import Heartbeat, encode
+from wire.partitioner import partition_of
+from wire.sink import DeadRecord, encode_dead_letter, encode_headers, encode_state
+from wire.source import decode_source
+from wire.topics import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StatefulProcessorHandle
+
+ENGINE = "python"
+HEARTBEAT_MS = 1000
+
+Header = tuple[str, bytes]
+
+
+class SourceRow(NamedTuple):
+    """A record of a source topic. time: append time, ms; headers: JSON, or None."""
+
+    key: bytes | None
+    value: bytes | None
+    offset: int
+    time: int
+    headers: str | None
+
+
+class SinkRow(NamedTuple):
+    """A record for a sink topic. headers: JSON, or None."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: str | None
+    topic: str
+
+
+class Meta(NamedTuple):
+    """What the state keeps of a bucket beside its assets and dues. Times in ms.
+
+    scenario: the rule in force, as JSON; live: assets that exist; slot, waiting: see DueStore;
+    beat: the clock at the last heartbeat; records, dead, stale: counted since then.
+    """
+
+    scenario: str
+    clock: int = 0
+    offset: int = -1
+    live: int = 0
+    slot: int = 0
+    waiting: int = 0
+    beat: int = 0
+    records: int = 0
+    dead: int = 0
+    stale: int = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the processor is told of the buckets.
+
+    epoch: of the checkpoint; partitions: of each scenario's source topic; rules: the first rule of
+    each bucket, as JSON, which also covers what came before it in the log.
+    """
+
+    prefix: str
+    epoch: int
+    partitions: Mapping[str, int]
+    rules: Mapping[BucketId, str] = field(default_factory=dict)
+
+
+def _struct(**fields: Any) -> StructType:
+    return StructType([StructField(name, type_()) for name, type_ in fields.items()])
+
+
+_META = _struct(
+    **{name: StringType if name == "scenario" else LongType for name in Meta._fields},
+)
+
+
+class TallyProcessor(StatefulProcessor):
+    """Reads a bucket's records in order of offset through the fold, and keeps its state."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._topics = Topics(plan.prefix)
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state: the bucket's meta, an entry per asset, an entry per second of dues."""
+        self._meta = handle.getValueState("meta", _META)
+        asset = _struct(asset=BinaryType, slot=LongType)
+        self._assets = handle.getMapState("assets", _struct(name=StringType), asset)
+        self._dues = handle.getMapState("dues", _struct(slot=LongType), _struct(names=StringType))
+
+    def handleInputRows(  # noqa: N802, the name is Spark's
+        self,
+        key: Any,
+        rows: Iterator[Any],
+        timerValues: Any,  # noqa: N803, ARG002
+    ) -> Iterator[pd.DataFrame]:
+        """Apply the bucket's rows; yields the records for the sink topics."""
+        records = _in_order(rows)
+        out = self.run(BucketId.parse(key[0]), records)
+        if out:
+            yield pd.DataFrame(out, columns=list(SinkRow._fields))
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def run(self, bucket_id: BucketId, rows: Iterable[SourceRow]) -> list[SinkRow]:
+        """Apply rows, in order of offset, to the state of the current grouping key."""
+        stored = self._meta.get()
+        meta = Meta(*stored) if stored else Meta(self._plan.rules[bucket_id])
+        assets = AssetStore(self._assets)
+        dues = DueStore(self._dues, assets, meta.slot, meta.waiting)
+        bucket = Bucket(
+            scenario_of(meta.scenario),
+            bucket_id.partition,
+            self._plan.epoch,
+            assets,
+            dues,
+            clock=meta.clock,
+            offset=meta.offset,
+            live=meta.live,
+        )
+        dues.scenario = lambda: bucket.scenario
+        run = _Run(self._plan, self._topics, bucket_id, bucket, meta)
+        for row in rows:
+            run.apply(row)
+        slot, waiting = dues.flush(bucket.clock)
+        assets.flush()
+        self._meta.update(tuple(run.meta(slot, waiting)))
+        return run.out
+
+
+class _Run:
+    """One batch of one bucket."""
+
+    def __init__(
+        self, plan: Plan, topics: Topics, bucket_id: BucketId, bucket: Bucket, meta: Meta
+    ) -> None:
+        self.out: list[SinkRow] = []
+        self._plan, self._topics = plan, topics
+        self._id, self._bucket, self._start = bucket_id, bucket, meta
+        self._partitions = plan.partitions[bucket_id.scenario]
+        self._states = topics.states(bucket_id.scenario)
+        self._beat, self._records, self._dead, self._stale = (
+            meta.beat,
+            meta.records,
+            meta.dead,
+            meta.stale,
+        )
+
+    def apply(self, row: SourceRow) -> None:
+        bucket = self._bucket
+        if row.offset <= bucket.offset:
+            return
+        record = decode_source(row.key, row.value, row.time)
+        if _misplaced(record, row.key, self._id.partition, self._partitions):
+            record = Unreadable("wrong-partition")
+        for emission in bucket.apply(record, row.offset, row.time):
+            self.out.append(self._sink_row(emission, row))
+        if isinstance(record, Tick):
+            self._tick()
+        else:
+            self._records += 1
+
+    def _sink_row(self, emission: Emission, row: SourceRow) -> SinkRow:
+        if isinstance(emission, DeadLetter):
+            self._dead += 1
+            return self._dead_letter(emission.reason, row)
+        value = encode_state(emission) if isinstance(emission, StateRecord) else None
+        headers = _dump_headers(encode_headers(emission))
+        return SinkRow(emission.asset.encode(), value, headers, self._states)
+
+    def _dead_letter(self, reason: str, row: SourceRow) -> SinkRow:
+        dead = DeadRecord(
+            reason=reason,
+            topic=self._topics.reports(self._id.scenario),
+            partition=self._id.partition,
+            offset=row.offset,
+            timestamp=row.time,
+            key=row.key,
+            value=row.value,
+            headers=_load_headers(row.headers),
+        )
+        key, value, headers = encode_dead_letter(dead)
+        return SinkRow(key, value, _dump_headers(headers), self._topics.dead_letters)
+
+    def _tick(self) -> None:
+        clock = self._bucket.clock
+        if clock - self._beat < HEARTBEAT_MS:
+            return
+        beat = self._heartbeat()
+        self.out.append(SinkRow(beat.bucket.encode(), encode(beat), None, self._topics.buckets))
+        self._beat, self._records, self._dead, self._stale = clock, 0, 0, 0
+        self._bucket.stale_reports = 0
+
+    def _heartbeat(self) -> Heartbeat:
+        bucket = self._bucket
+        return Heartbeat(
+            bucket=str(self._id),
+            scenario=self._id.scenario,
+            partition=self._id.partition,
+            epoch=self._plan.epoch,
+            executor=f"worker-{os.getppid()}",
+            host=socket.gethostname(),
+            log_time=bucket.clock,
+            offset=bucket.offset,
+            assets=bucket.live,
+            dues=len(bucket.dues),
+            records=self._records,
+            dead_letters=self._dead,
+            stale=self._stale + bucket.stale_reports,
+            engine=ENGINE,
+            at=int(wall.time() * 1000),
+        )
+
+    def meta(self, slot: int, waiting: int) -> Meta:
+        """What is to be kept, now that the dues are noted down."""
+        bucket = self._bucket
+        same = bucket.scenario is scenario_of(self._start.scenario)
+        return Meta(
+            scenario=self._start.scenario if same else dump_scenario(bucket.scenario),
+            clock=bucket.clock,
+            offset=bucket.offset,
+            live=bucket.live,
+            slot=slot,
+            waiting=waiting,
+            beat=self._beat,
+            records=self._records,
+            dead=self._dead,
+            stale=self._stale + bucket.stale_reports,
+        )
+
+
+@lru_cache(maxsize=64)
+def scenario_of(text: str) -> Scenario:
+    """The scenario that `dump_scenario` wrote; the same object for the same text."""
+    return Scenario.from_plain(msgspec.json.decode(text))
+
+
+def dump_scenario(scenario: Scenario) -> str:
+    """A scenario as JSON."""
+    return msgspec.json.encode(scenario.to_plain()).decode()
+
+
+def _in_order(frames: Iterator[pd.DataFrame]) -> list[SourceRow]:
+    columns: list[list[Any]] = [[] for _ in SourceRow._fields]
+    for frame in frames:
+        for column, name in zip(columns, SourceRow._fields, strict=True):
+            column.extend(frame[name].tolist())
+    rows = list(map(SourceRow._make, zip(*columns, strict=True)))
+    rows.sort(key=lambda row: row.offset)
+    return rows
+
+
+def _misplaced(record: Record, key: bytes | None, partition: int, partitions: int) -> bool:
+    if not isinstance(record, Report | Command | Refusal):
+        return False
+    return partition_of(key or b"", partitions) != partition
+
+
+def _dump_headers(headers: Iterable[Header]) -> str:
+    return msgspec.json.encode([{"key": key, "value": value} for key, value in headers]).decode()
+
+
+class _HeaderItem(msgspec.Struct):
+    key: str
+    value: bytes = b""
+
+
+def _load_headers(text: str | None) -> tuple[Header, ...]:
+    if not isinstance(text, str):
+        return ()
+    items = msgspec.json.decode(text, type=list[_HeaderItem])
+    return tuple((item.key, item.value) for item in items)

@@ -1,0 +1,132 @@
+"""The Spark session of the job, and the check that what runs together fits together."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from config.settings import Settings
+
+ROOT = Path(__file__).resolve().parent.parent
+STATE_PARTITIONS = 2
+"""State partitions of a checkpoint. Fixed for the life of a checkpoint; see docs/benchmarks.md."""
+
+JAVA = range(17, 22)
+"""Major versions of Java on which PySpark 4.3 runs."""
+
+
+class VersionProblem(Exception):
+    """PySpark, connector or Java do not fit together; the message says which and what to do."""
+
+
+def check_versions(jars_dir: Path, pins: Path = ROOT / "ops" / "jars.toml") -> None:
+    """Raise VersionProblem unless pyspark, the connector's jars and Java are the pinned ones."""
+    import pyspark
+
+    wanted = tomllib.loads(pins.read_text())
+    if pyspark.__version__ != wanted["pyspark"]:
+        raise VersionProblem(
+            f"pyspark is {pyspark.__version__}, expected {wanted['pyspark']}: run make setup"
+        )
+    for module in wanted["spark"]["modules"]:
+        _, artifact, version = module.split(":")
+        _check_jar(jars_dir / "spark", artifact, version)
+    _check_java()
+
+
+def _check_jar(folder: Path, artifact: str, version: str) -> None:
+    if (folder / f"{artifact}-{version}.jar").exists():
+        return
+    others = sorted(path.name for path in folder.glob(f"{artifact}-*.jar"))
+    found = ", ".join(others) or "no such archive"
+    raise VersionProblem(
+        f"{folder}: expected {artifact}-{version}.jar, found {found}: run make setup"
+    )
+
+
+def _check_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else "java"
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    except OSError:
+        raise VersionProblem(f"{java} cannot be run: install Java 17, or set JAVA_HOME") from None
+    major = java_major(done.stderr or done.stdout)
+    if major not in JAVA:
+        raise VersionProblem(f"{java} is version {major}, expected {JAVA[0]} to {JAVA[-1]}")
+
+
+def java_major(text: str) -> int | None:
+    """The major version in what `java -version` prints, or None."""
+    match = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(match[1]) if match else None
+
+
+def prepare_environment() -> None:
+    """Set what PySpark reads from the environment when it starts its JVM and its workers."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_UDS_MODE"] = "true"
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if str(ROOT) not in known:
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *known])
+
+
+def spark_conf(settings: Settings) -> dict[str, str]:
+    """Spark's configuration for these settings."""
+    jars = sorted((settings.jars_dir / "spark").glob("*.jar"))
+    scratch = settings.data_dir / "spark"
+    store = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    return {
+        "spark.master": settings.spark_master,
+        "spark.app.name": f"tallyboard {settings.topic_prefix}".strip(),
+        "spark.jars": ",".join(str(jar) for jar in jars),
+        "spark.local.dir": str(scratch / "local"),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": " ".join(JVM_OPTIONS),
+        "spark.ui.enabled": "true" if settings.spark_ui_port else "false",
+        "spark.ui.port": str(settings.spark_ui_port or 4040),
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR" if settings.log_level == "error" else "WARN",
+        "spark.sql.shuffle.partitions": str(STATE_PARTITIONS),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+        "spark.sql.streaming.stateStore.providerClass": store,
+        "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.streaming.minBatchesToRetain": "20",
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        "spark.sql.streaming.metricsEnabled": "false",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.task.maxFailures": "4",
+    }
+
+
+JVM_OPTIONS = (
+    "-XX:+UseSerialGC",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+)
+
+
+def start_session(settings: Settings) -> SparkSession:
+    """Start Spark. Raises VersionProblem before the JVM is started when versions do not fit."""
+    check_versions(settings.jars_dir)
+    prepare_environment()
+    from pyspark.sql import SparkSession
+
+    for folder in ("local", "warehouse"):
+        (settings.data_dir / "spark" / folder).mkdir(parents=True, exist_ok=True)
+    builder = SparkSession.builder
+    for name, value in spark_conf(settings).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
