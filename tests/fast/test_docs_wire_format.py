@@ -1,0 +1,51 @@
+"""docs/wire-format.md says what the codec does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from domain.records import (
+    CAUSE_TYPES,
+    DEAD_LETTER_REASONS,
+    Command,
+    Report,
+    ScenarioChange,
+    StateRecord,
+    Tick,
+)
+from wire.sink import decode_state, encode_state
+from wire.source import decode_source
+
+DOC = (Path(__file__).parents[2] / "docs" / "wire-format.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```json (\w+)\n(.*?)```", DOC, re.S)
+SOURCE = {"report": Report, "command": Command, "tick": Tick, "scenario": ScenarioChange}
+NOW = 1790000000123
+
+
+def test_there_is_an_example_of_every_record():
+    assert {name for name, _ in EXAMPLES} == {*SOURCE, "state"}
+
+
+@pytest.mark.parametrize(("name", "text"), [e for e in EXAMPLES if e[0] in SOURCE])
+def test_source_examples_are_read(name, text):
+    assert isinstance(decode_source(b"shop.example", text.encode(), NOW), SOURCE[name])
+
+
+def test_the_state_example_is_read_and_written():
+    text = dict(EXAMPLES)["state"].encode()
+    record = decode_state(b"shop.example", text)
+    assert isinstance(record, StateRecord)
+    assert decode_state(b"shop.example", encode_state(record)) == record
+
+
+def test_every_dead_letter_reason_is_explained():
+    table = DOC[DOC.index("## Dead letters") :]
+    assert re.findall(r"^\| `([a-z0-9-]+)` \|", table, re.M) == list(DEAD_LETTER_REASONS)
+
+
+def test_every_cause_is_named():
+    row = next(line for line in DOC.splitlines() if line.startswith("| `cause.type`"))
+    assert set(re.findall(r"`([a-z-]+)`", row)) == set(CAUSE_TYPES)
