@@ -65,7 +65,7 @@ class Unavailable(BusError):
 
 
 class QueueFull(BusError):
-    """The producer's own queue is full: poll, and send again."""
+    """The producer takes no record just now: poll, and send again."""
 
 
 class TooLarge(BusError):
@@ -149,7 +149,7 @@ class Bus(Protocol):
         """A producer that gives a record up `message_timeout_s` after it was sent."""
 
     def reader(self, starts: Mapping[TopicPartition, int]) -> Reader:
-        """A reader of these partitions from these offsets; one out of range goes to the earliest."""
+        """A reader of these partitions; an offset out of range goes to the earliest."""
 
     def partitions(self, topic: str) -> int:
         """How many partitions the topic has, 0 where it is missing. Raises Unavailable."""

@@ -1,0 +1,429 @@
+"""The one module that talks to Kafka."""
+
+# librdkafka's own error codes begin with an underscore.
+# ruff: noqa: SLF001
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+import confluent_kafka as ck
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from bus.base import (
+    BusError,
+    Delivered,
+    Gap,
+    Headers,
+    Message,
+    OnDelivery,
+    QueueFull,
+    TooLarge,
+    TopicMismatch,
+    TopicPartition,
+    TopicSpec,
+    Unavailable,
+)
+
+log = logging.getLogger("bus.kafka")
+
+_COMMON = {"reconnect.backoff.max.ms": "1000", "log_level": "4"}
+_READER = {
+    "group.id": "tallyboard-reader",
+    "enable.auto.commit": "false",
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "error",
+    "enable.partition.eof": "true",
+    "topic.metadata.refresh.interval.ms": "10000",
+}
+_PRODUCER = {
+    "enable.idempotence": "true",
+    "acks": "all",
+    "partitioner": "murmur2_random",
+    "compression.type": "lz4",
+}
+_BACKOFF_S = 0.1
+_MAX_BACKOFF_S = 2.0
+_PATIENCE_S = 3.0
+_PASSING = {
+    ck.KafkaError._TRANSPORT,
+    ck.KafkaError._ALL_BROKERS_DOWN,
+    ck.KafkaError._TIMED_OUT,
+    ck.KafkaError._TIMED_OUT_QUEUE,
+    ck.KafkaError._MSG_TIMED_OUT,
+    ck.KafkaError._RESOLVE,
+    ck.KafkaError._PURGE_QUEUE,
+    ck.KafkaError._PURGE_INFLIGHT,
+    ck.KafkaError._FATAL,
+    ck.KafkaError.REQUEST_TIMED_OUT,
+    ck.KafkaError.COORDINATOR_NOT_AVAILABLE,
+    ck.KafkaError.NOT_CONTROLLER,
+}
+
+
+def _error(error: ck.KafkaError) -> BusError:
+    """librdkafka's error as one of ours."""
+    code, words = error.code(), f"{error.name()}: {error.str()}"
+    if code == ck.KafkaError.MSG_SIZE_TOO_LARGE:
+        return TooLarge(words)
+    if code in _PASSING or error.retriable() or error.fatal():
+        return Unavailable(words)
+    return BusError(words)
+
+
+def _raised(error: ck.KafkaException) -> BusError:
+    """The exception that librdkafka raised, as one of ours."""
+    return _error(error.args[0])
+
+
+def _ignore_error(error: ck.KafkaError) -> None:
+    """Connection errors: librdkafka goes on by itself, so they are only of interest to a log."""
+    log.debug("kafka: %s", error)
+
+
+def _delivered(on_delivery: OnDelivery, error: ck.KafkaError | None, message: Any) -> None:
+    """Translate librdkafka's delivery report."""
+    if error is not None:
+        on_delivery(_error(error))
+        return
+    _, stamp = message.timestamp()
+    on_delivery(Delivered(message.topic(), message.partition(), message.offset(), stamp))
+
+
+class KafkaProducer:
+    """An idempotent producer that replaces itself after an error that librdkafka calls fatal."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = dict(options)
+        self._lock = threading.Lock()
+        self._inner = self._open()
+
+    def _open(self) -> ck.Producer:
+        return ck.Producer({**self._options, "error_cb": _ignore_error}, logger=log)
+
+    def _renew(self, broken: ck.Producer) -> None:
+        """Replace `broken`, once; what it still held comes back as failed."""
+        with self._lock:
+            if self._inner is not broken:
+                return
+            log.warning("kafka producer starts over after a fatal error")
+            self._inner = self._open()
+        broken.purge()
+        broken.poll(0)
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        *,
+        headers: Headers = (),
+        partition: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> None:
+        """Enqueue a record. Raises QueueFull or TooLarge; all else comes to `on_delivery`."""
+        call: dict[str, Any] = {"headers": list(headers) or None}
+        if partition is not None:
+            call["partition"] = partition
+        if on_delivery is not None:
+            call["on_delivery"] = partial(_delivered, on_delivery)
+        inner = self._inner
+        try:
+            inner.produce(topic, value, key, **call)
+        except BufferError as full:
+            raise QueueFull("the producer's queue is full") from full
+        except ck.KafkaException as error:
+            if error.args[0].code() == ck.KafkaError._FATAL or error.args[0].fatal():
+                self._renew(inner)
+                raise QueueFull("the producer has just started over") from error
+            raise _raised(error) from error
+
+    def poll(self, timeout_s: float = 0) -> None:
+        """Call what deliveries are due, waiting at most `timeout_s` for the first."""
+        self._inner.poll(timeout_s)
+
+    def flush(self, timeout_s: float) -> int:
+        """Wait until all is delivered or has failed; the number of records still under way."""
+        return int(self._inner.flush(timeout_s))
+
+    def send_and_wait(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        *,
+        timeout_s: float = 10,
+        headers: Headers = (),
+        partition: int | None = None,
+    ) -> Delivered:
+        """Send one record and wait for its place in the log. Raises BusError."""
+        outcome: list[Delivered | BusError] = []
+        self.send(
+            topic, key, value, headers=headers, partition=partition, on_delivery=outcome.append
+        )
+        end = time.monotonic() + timeout_s
+        while not outcome and (left := end - time.monotonic()) > 0:
+            # Another thread's poll may serve our delivery, so never wait for long.
+            self._inner.poll(min(left, 0.02))
+        if not outcome:
+            raise Unavailable(f"no confirmation from Kafka within {timeout_s:g} s")
+        if isinstance(outcome[0], BusError):
+            raise outcome[0]
+        return outcome[0]
+
+    def close(self) -> None:
+        """Flush for a moment and let go; what is still undelivered then is dropped."""
+        if self._inner.flush(2):
+            self._inner.purge()
+            self._inner.flush(1)
+
+
+class KafkaReader:
+    """A synchronous consumer of assigned partitions."""
+
+    def __init__(self, options: Mapping[str, str], starts: Mapping[TopicPartition, int]) -> None:
+        self.gaps: list[Gap] = []
+        self._options = {**options, **_READER}
+        self._positions: dict[TopicPartition, int] = {}
+        self._lost: set[TopicPartition] = set()
+        self._inner = self._open()
+        self.assign(starts)
+
+    def _open(self) -> ck.Consumer:
+        return ck.Consumer({**self._options, "error_cb": _ignore_error}, logger=log)
+
+    def assign(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions from these offsets, and no others."""
+        self._positions = dict(starts)
+        self._lost = set()
+        self._reassign()
+
+    def _reassign(self) -> None:
+        self._inner.assign([ck.TopicPartition(t, p, at) for (t, p), at in self._positions.items()])
+
+    def poll(self, timeout_s: float, max_records: int = 1000) -> list[Message]:
+        """What has arrived, each partition in order of offset; waits for the first record only."""
+        end = time.monotonic() + timeout_s
+        while True:
+            found = self._take(max(0.0, end - time.monotonic()), max_records)
+            if found or time.monotonic() >= end:
+                return found
+
+    def _take(self, timeout_s: float, max_records: int) -> list[Message]:
+        """One round; may come back empty and early, after an event that was no record."""
+        try:
+            if self._lost:
+                self._mend(min(timeout_s, _PATIENCE_S))
+            batch = self._inner.consume(1, timeout_s)
+            if batch and max_records > 1:
+                batch += self._inner.consume(max_records - 1, 0)
+        except ck.KafkaException as error:
+            return self._start_over(error, timeout_s)
+        return [taken for raw in batch if (taken := self._accept(raw)) is not None]
+
+    def _start_over(self, error: ck.KafkaException, timeout_s: float) -> list[Message]:
+        """A consumer that raises is replaced by a new one at the same positions."""
+        log.warning("kafka reader starts over: %s", error)
+        time.sleep(min(timeout_s, _BACKOFF_S))
+        self._close_inner()
+        self._inner = self._open()
+        self._reassign()
+        return []
+
+    def _accept(self, raw: Any) -> Message | None:
+        """A record, or None for an event, whose consequences are drawn here."""
+        place = (raw.topic(), raw.partition())
+        error = raw.error()
+        if error is not None:
+            self._event(error, place, raw.offset())
+            return None
+        if place not in self._positions or place in self._lost:
+            return None
+        self._positions[place] = raw.offset() + 1
+        return Message(
+            place[0],
+            place[1],
+            raw.offset(),
+            raw.timestamp()[1],
+            raw.key(),
+            raw.value(),
+            tuple(raw.headers() or ()),
+        )
+
+    def _event(self, error: ck.KafkaError, place: TopicPartition, offset: int) -> None:
+        code = error.code()
+        if code == ck.KafkaError._PARTITION_EOF:
+            # Also past what compaction or a transaction's marker left without a record.
+            if place in self._positions and place not in self._lost:
+                self._positions[place] = max(self._positions[place], offset)
+        elif code == ck.KafkaError._AUTO_OFFSET_RESET and place in self._positions:
+            self._lost.add(place)
+        else:
+            log.debug("kafka reader: %s", error)
+
+    def _mend(self, timeout_s: float) -> None:
+        """Move partitions whose position is outside the log to the log's beginning."""
+        for topic, partition in sorted(self._lost):
+            place = ck.TopicPartition(topic, partition)
+            try:
+                low, high = self._inner.get_watermark_offsets(place, max(timeout_s, 0.5))
+            except ck.KafkaException:
+                return
+            wanted = self._positions[topic, partition]
+            if not low <= wanted <= high:
+                self.gaps.append(Gap(topic, partition, wanted, low))
+                self._positions[topic, partition] = low
+            self._lost.discard((topic, partition))
+        self._reassign()
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """The next offset to read, per assigned partition."""
+        return dict(self._positions)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._close_inner()
+
+    def _close_inner(self) -> None:
+        try:
+            self._inner.close()
+        except (ck.KafkaException, RuntimeError) as error:
+            log.debug("kafka reader did not close: %s", error)
+
+
+class KafkaBus:
+    """A Kafka cluster. `options`: librdkafka's names, `bootstrap.servers` at least."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = {**_COMMON, **options}
+        self._lock = threading.Lock()
+        self._admin: AdminClient | None = None
+
+    def producer(self, *, linger_ms: float = 5, message_timeout_s: float = 30) -> KafkaProducer:
+        """A producer that gives a record up `message_timeout_s` after it was sent."""
+        timing = {
+            "linger.ms": f"{linger_ms:g}",
+            "delivery.timeout.ms": str(max(int(message_timeout_s * 1000), int(linger_ms) + 1)),
+        }
+        return KafkaProducer({**self._options, **_PRODUCER, **timing})
+
+    def reader(self, starts: Mapping[TopicPartition, int]) -> KafkaReader:
+        """A reader of these partitions; an offset out of range goes to the earliest."""
+        return KafkaReader(self._options, starts)
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions the topic has, 0 where it is missing. Raises Unavailable."""
+        return self._counts(10).get(topic, 0)
+
+    def offsets(
+        self, topics: Iterable[str], timeout_s: float = 10
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """First and next offset of each partition; a missing topic is left out. Raises BusError."""
+        counts = self._counts(timeout_s)
+        places = [ck.TopicPartition(t, p) for t in topics for p in range(counts.get(t, 0))]
+        if not places:
+            return {}
+        begin, end = (self._edges(places, edge, timeout_s) for edge in ("earliest", "latest"))
+        return {place: (begin[place], end[place]) for place in begin}
+
+    def _edges(
+        self, places: list[ck.TopicPartition], edge: str, timeout_s: float
+    ) -> dict[TopicPartition, int]:
+        spec: OffsetSpec = getattr(OffsetSpec, edge)()
+        asked = self._client().list_offsets(
+            dict.fromkeys(places, spec),
+            isolation_level=ck.IsolationLevel.READ_COMMITTED,
+            request_timeout=timeout_s,
+        )
+        return {(p.topic, p.partition): _result(f, timeout_s).offset for p, f in asked.items()}
+
+    def ensure_topics(
+        self, specs: Iterable[TopicSpec], *, replication: int = 1, timeout_s: float = 30
+    ) -> None:
+        """Create what is missing and wait until it can be written to.
+
+        Raises TopicMismatch where a partition count differs, Unavailable when time is up.
+        """
+        wanted = {spec.name: spec for spec in specs}
+        _until(timeout_s, lambda left: self._create(wanted, replication, left))
+
+    def _create(self, wanted: Mapping[str, TopicSpec], replication: int, left_s: float) -> bool:
+        """One attempt; true once every topic is there with a leader for each partition."""
+        counts = self._counts(left_s)
+        for name, spec in wanted.items():
+            if counts.get(name, spec.partitions) != spec.partitions:
+                found = counts[name]
+                raise TopicMismatch(
+                    f"topic {name} has {found} partitions, expected {spec.partitions}: "
+                    "a topic's partition count is fixed"
+                )
+        missing = [
+            NewTopic(s.name, s.partitions, replication, config=dict(s.config))
+            for s in wanted.values()
+            if s.name not in counts
+        ]
+        if not missing:
+            return True
+        for future in self._client().create_topics(missing, request_timeout=left_s).values():
+            try:
+                _result(future, left_s)
+            except BusError as error:
+                if "TOPIC_ALREADY_EXISTS" not in str(error):
+                    raise
+        return False
+
+    def wait(self, timeout_s: float) -> None:
+        """Return once a broker answers. Raises Unavailable."""
+        _until(timeout_s, lambda left: self._counts(left) is not None)
+
+    def _counts(self, timeout_s: float) -> dict[str, int]:
+        """Partition counts of the topics of which each partition has a leader."""
+        try:
+            found = self._client().list_topics(timeout=max(0.1, min(timeout_s, 10)))
+        except ck.KafkaException as error:
+            raise _raised(error) from error
+        return {
+            name: len(topic.partitions)
+            for name, topic in found.topics.items()
+            if topic.error is None and all(p.leader >= 0 for p in topic.partitions.values())
+        }
+
+    def _client(self) -> AdminClient:
+        with self._lock:
+            if self._admin is None:
+                self._admin = AdminClient({**self._options, "log_level": "0"})
+            return self._admin
+
+
+def _result(future: Future[Any], timeout_s: float) -> Any:
+    """What an admin request answered. Raises BusError."""
+    try:
+        return future.result(timeout_s + 1)
+    except ck.KafkaException as error:
+        raise _raised(error) from error
+    except TimeoutError as error:
+        raise Unavailable(f"no answer from Kafka within {timeout_s:g} s") from error
+
+
+def _until(timeout_s: float, attempt: Callable[[float], bool]) -> None:
+    """Attempt with growing pauses until it succeeds. Raises the last Unavailable at the end."""
+    end = time.monotonic() + timeout_s
+    pause = _BACKOFF_S
+    while True:
+        failure = Unavailable(f"not there within {timeout_s:g} s")
+        try:
+            if attempt(max(0.1, min(end - time.monotonic(), _PATIENCE_S))):
+                return
+        except Unavailable as error:
+            failure = error
+        left = end - time.monotonic()
+        if left <= 0:
+            raise failure
+        time.sleep(min(pause, left))
+        pause = min(pause * 2, _MAX_BACKOFF_S)

@@ -1,0 +1,330 @@
+"""Kafka's twin in memory: the same contract as `bus.kafka`, for tests without a broker."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from bus.base import (
+    BusError,
+    Delivered,
+    Gap,
+    Headers,
+    Message,
+    OnDelivery,
+    QueueFull,
+    TooLarge,
+    TopicMismatch,
+    TopicPartition,
+    TopicSpec,
+    Unavailable,
+)
+
+MAX_RECORD = 1_000_000
+"""Largest record a producer takes, bytes: librdkafka's default."""
+MAX_QUEUE = 100_000
+"""Most records under way in one producer: librdkafka's default."""
+
+
+@dataclass(slots=True)
+class _Partition:
+    begin: int = 0
+    records: list[Message] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        return self.begin + len(self.records)
+
+
+@dataclass(slots=True)
+class _Sent:
+    """A record that a producer holds until the bus takes it."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+    partition: int | None
+    on_delivery: OnDelivery | None
+    give_up: float
+
+
+class MemoryBus:
+    """Topics as lists. `clock` gives the append time, Unix ms. Safe to share among threads.
+
+    `stop()` and `start()` play a broker that goes away and comes back.
+    """
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._topics: dict[str, list[_Partition]] = {}
+        self._unkeyed = 0
+        self._up = True
+
+    def stop(self) -> None:
+        """From here on the bus answers nobody."""
+        self._set_up(False)
+
+    def start(self) -> None:
+        """The bus answers again."""
+        self._set_up(True)
+
+    def _set_up(self, up: bool) -> None:
+        with self._changed:
+            self._up = up
+            self._changed.notify_all()
+
+    def truncate(self, topic: str, partition: int, before: int) -> None:
+        """Delete a partition's records before an offset, as retention does."""
+        with self._changed:
+            part = self._topics[topic][partition]
+            kept = min(max(before, part.begin), part.end)
+            del part.records[: kept - part.begin]
+            part.begin = kept
+
+    def producer(self, *, linger_ms: float = 5, message_timeout_s: float = 30) -> MemoryProducer:
+        """A producer that gives a record up `message_timeout_s` after it was sent."""
+        return MemoryProducer(self, message_timeout_s)
+
+    def reader(self, starts: Mapping[TopicPartition, int]) -> MemoryReader:
+        """A reader of these partitions; an offset out of range goes to the earliest."""
+        return MemoryReader(self, starts)
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions the topic has, 0 where it is missing. Raises Unavailable."""
+        with self._changed:
+            self._check()
+            return len(self._topics.get(topic, ()))
+
+    def offsets(
+        self, topics: Iterable[str], timeout_s: float = 10
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """First and next offset of each partition; a missing topic is left out."""
+        with self._changed:
+            self._check()
+            return {
+                (topic, at): (part.begin, part.end)
+                for topic in topics
+                for at, part in enumerate(self._topics.get(topic, ()))
+            }
+
+    def ensure_topics(
+        self, specs: Iterable[TopicSpec], *, replication: int = 1, timeout_s: float = 30
+    ) -> None:
+        """Create what is missing. Raises TopicMismatch where a partition count differs."""
+        self.wait(timeout_s)
+        with self._changed:
+            for name, partitions, _ in specs:
+                made = self._topics.setdefault(name, [_Partition() for _ in range(partitions)])
+                if len(made) != partitions:
+                    raise TopicMismatch(
+                        f"topic {name} has {len(made)} partitions, expected {partitions}: "
+                        "a topic's partition count is fixed"
+                    )
+
+    def wait(self, timeout_s: float) -> None:
+        """Return once the bus answers. Raises Unavailable."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._up, timeout_s)
+            self._check()
+
+    def _check(self) -> None:
+        if not self._up:
+            raise Unavailable("the bus is stopped")
+
+    def append(self, sent: _Sent) -> Delivered | BusError | None:
+        """Append a record; None while the bus is stopped. For MemoryProducer."""
+        with self._changed:
+            if not self._up:
+                return None
+            parts = self._topics.get(sent.topic)
+            at = self._place(sent, parts)
+            if parts is None or not 0 <= at < len(parts):
+                return BusError(f"no partition {at} of topic {sent.topic}")
+            part, now = parts[at], self._clock()
+            stored = (sent.topic, at, part.end, now)
+            part.records.append(Message(*stored, sent.key, sent.value, sent.headers))
+            self._changed.notify_all()
+            return Delivered(*stored)
+
+    def _place(self, sent: _Sent, parts: list[_Partition] | None) -> int:
+        if sent.partition is not None or not parts:
+            return sent.partition or 0
+        if sent.key is not None:
+            return (_murmur2(sent.key) & 0x7FFFFFFF) % len(parts)
+        self._unkeyed += 1
+        return self._unkeyed % len(parts)
+
+    def read(
+        self, positions: dict[TopicPartition, int], gaps: list[Gap], timeout_s: float, most: int
+    ) -> list[Message]:
+        """Records at `positions`, which move on. For MemoryReader."""
+        end = time.monotonic() + timeout_s
+        with self._changed:
+            while True:
+                found = self._read(positions, gaps, most) if self._up else []
+                left = end - time.monotonic()
+                if found or left <= 0:
+                    return found
+                self._changed.wait(left)
+
+    def _read(
+        self, positions: dict[TopicPartition, int], gaps: list[Gap], most: int
+    ) -> list[Message]:
+        found: list[Message] = []
+        for (topic, at), wanted in positions.items():
+            if at >= len(self._topics.get(topic, ())):
+                continue
+            part, start = self._topics[topic][at], wanted
+            if not part.begin <= wanted <= part.end:
+                start = part.begin
+                gaps.append(Gap(topic, at, wanted, start))
+            taken = part.records[start - part.begin :][: most - len(found)]
+            positions[topic, at] = start + len(taken)
+            found += taken
+        return found
+
+
+class MemoryProducer:
+    """Appends at once; deliveries are called from `poll` and `flush`, as Kafka's are."""
+
+    def __init__(self, bus: MemoryBus, message_timeout_s: float) -> None:
+        self._bus = bus
+        self._timeout_s = message_timeout_s
+        self._lock = threading.RLock()
+        self._waiting: deque[_Sent] = deque()
+        self._done: deque[Callable[[], None]] = deque()
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        *,
+        headers: Headers = (),
+        partition: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> None:
+        """Enqueue a record. Raises QueueFull or TooLarge; all else comes to `on_delivery`."""
+        if len(key or b"") + len(value or b"") > MAX_RECORD:
+            raise TooLarge(f"a record of more than {MAX_RECORD} bytes")
+        give_up = time.monotonic() + self._timeout_s
+        with self._lock:
+            if len(self._waiting) + len(self._done) >= MAX_QUEUE:
+                raise QueueFull("the producer's queue is full")
+            self._waiting.append(
+                _Sent(topic, key, value, tuple(headers), partition, on_delivery, give_up)
+            )
+            self._advance()
+
+    def _advance(self) -> None:
+        """Hand to the bus what it takes; give up what has waited too long."""
+        while self._waiting:
+            sent = self._waiting[0]
+            outcome = self._bus.append(sent)
+            if outcome is None:
+                if time.monotonic() < sent.give_up:
+                    return
+                outcome = Unavailable("the bus is stopped")
+            self._waiting.popleft()
+            self._done.append(_callback(sent.on_delivery, outcome))
+
+    def poll(self, timeout_s: float = 0) -> None:
+        """Call what deliveries are due, waiting at most `timeout_s` for the first."""
+        end = time.monotonic() + timeout_s
+        while not self._serve() and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, 0.005))
+
+    def _serve(self) -> bool:
+        with self._lock:
+            self._advance()
+            done, self._done = self._done, deque()
+        for call in done:
+            call()
+        return bool(done)
+
+    def flush(self, timeout_s: float) -> int:
+        """Wait until all is delivered or has failed; the number of records still under way."""
+        end = time.monotonic() + timeout_s
+        while True:
+            self._serve()
+            left = len(self._waiting) + len(self._done)
+            if not left or time.monotonic() >= end:
+                return left
+            time.sleep(0.005)
+
+    def send_and_wait(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        *,
+        timeout_s: float = 10,
+        headers: Headers = (),
+        partition: int | None = None,
+    ) -> Delivered:
+        """Send one record and wait for its place in the log. Raises BusError."""
+        outcome: list[Delivered | BusError] = []
+        self.send(
+            topic, key, value, headers=headers, partition=partition, on_delivery=outcome.append
+        )
+        end = time.monotonic() + timeout_s
+        while not outcome and (left := end - time.monotonic()) > 0:
+            self.poll(min(left, 0.02))
+        if not outcome:
+            raise Unavailable(f"no confirmation within {timeout_s:g} s")
+        if isinstance(outcome[0], BusError):
+            raise outcome[0]
+        return outcome[0]
+
+    def close(self) -> None:
+        """Let go; what is still undelivered is dropped."""
+        self.flush(0)
+        with self._lock:
+            self._waiting.clear()
+
+
+class MemoryReader:
+    """Reads a MemoryBus. For one thread."""
+
+    def __init__(self, bus: MemoryBus, starts: Mapping[TopicPartition, int]) -> None:
+        self.gaps: list[Gap] = []
+        self._bus = bus
+        self._positions = dict(starts)
+
+    def assign(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions from these offsets, and no others."""
+        self._positions = dict(starts)
+
+    def poll(self, timeout_s: float, max_records: int = 1000) -> list[Message]:
+        """What has arrived, each partition in order of offset; waits for the first record only."""
+        return self._bus.read(self._positions, self.gaps, timeout_s, max_records)
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """The next offset to read, per assigned partition."""
+        return dict(self._positions)
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+        self._positions = {}
+
+
+def _callback(on_delivery: OnDelivery | None, outcome: Delivered | BusError) -> Callable[[], None]:
+    return (lambda: None) if on_delivery is None else (lambda: on_delivery(outcome))
+
+
+def _murmur2(data: bytes) -> int:
+    """Kafka's hash of a key. Written out here because this package imports nothing of ours."""
+    mask, m = 0xFFFFFFFF, 0x5BD1E995
+    h = 0x9747B28C ^ len(data)
+    for at in range(0, len(data) & ~3, 4):
+        k = int.from_bytes(data[at : at + 4], "little") * m & mask
+        h = (h * m & mask) ^ ((k ^ (k >> 24)) * m & mask)
+    if tail := data[len(data) & ~3 :]:
+        h = (h ^ int.from_bytes(tail, "little")) * m & mask
+    h = (h ^ (h >> 13)) * m & mask
+    return h ^ (h >> 15)
