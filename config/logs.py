@@ -1,0 +1,53 @@
+"""Logs as lines of key=value on standard output, with time, level and event."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import structlog
+from structlog.typing import Processor
+
+SHARED: tuple[Processor, ...] = (
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_logger_name,
+    structlog.stdlib.add_log_level,
+    structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+)
+KEYS = ("time", "level", "logger", "event")
+QUIET = ("py4j", "daphne", "twisted", "httpx", "httpcore", "asyncio", "celery.utils")
+
+
+def configure_logs(level: str, process: str) -> None:
+    """Send structlog's and the standard library's records to standard output, one line each.
+
+    `level` is debug, info, warning or error; `process` names this process on each line. Called
+    once by each entry point.
+    """
+    structlog.configure(
+        processors=[*SHARED, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    structlog.contextvars.bind_contextvars(process=process)
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(_formatter(process))
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    for name in QUIET:
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
+
+
+def _formatter(process: str) -> logging.Formatter:
+    def name_process(_logger: object, _method: str, event: structlog.typing.EventDict):  # type: ignore[no-untyped-def]
+        event.setdefault("process", process)  # a thread starts with empty context variables
+        return event
+
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=SHARED,
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            name_process,
+            structlog.processors.format_exc_info,
+            structlog.processors.LogfmtRenderer(key_order=KEYS, drop_missing=True),
+        ],
+    )

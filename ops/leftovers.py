@@ -1,0 +1,62 @@
+"""Processes of an earlier run that outlived it, found by a mark in their environment."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+MARK = "TALLYBOARD_INSTANCE"
+
+
+def mark_of(data_dir: Path) -> str:
+    """The mark that every process of the instance in `data_dir` inherits."""
+    return str(data_dir.resolve())
+
+
+def find_leftovers(data_dir: Path, proc: Path = Path("/proc")) -> list[int]:
+    """Process ids that bear the mark of `data_dir`, this process and its ancestors left out."""
+    wanted = f"{MARK}={mark_of(data_dir)}".encode()
+    spared = set(_ancestors(proc))
+    found = []
+    for directory in proc.glob("[0-9]*"):
+        with suppress(OSError):
+            if wanted in (directory / "environ").read_bytes().split(b"\0"):
+                found.append(int(directory.name))
+    return sorted(set(found) - spared)
+
+
+def _ancestors(proc: Path) -> Iterator[int]:
+    pid = os.getpid()
+    while pid > 1:
+        yield pid
+        try:
+            pid = int((proc / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            return
+
+
+def end_leftovers(data_dir: Path, patience_s: float) -> list[int]:
+    """Ask all leftovers to end, kill what remains after `patience_s`; returns the ids found."""
+    first = find_leftovers(data_dir)
+    _signal(first, signal.SIGTERM)
+    _wait_until_gone(data_dir, patience_s)
+    while remaining := find_leftovers(data_dir):
+        _signal(remaining, signal.SIGKILL)
+        _wait_until_gone(data_dir, 0.5)
+    return first
+
+
+def _signal(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _wait_until_gone(data_dir: Path, patience_s: float) -> None:
+    deadline = time.monotonic() + patience_s
+    while find_leftovers(data_dir) and time.monotonic() < deadline:
+        time.sleep(0.05)

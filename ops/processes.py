@@ -1,0 +1,63 @@
+"""The product's processes: what runs, by which command, in what order it stops."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from config.settings import Settings
+
+GROUP = "tallyboard"
+BROKER = "broker"
+
+
+@dataclass(frozen=True)
+class Process:
+    """One supervised process; `stop_s` is how long it may take to end after SIGTERM."""
+
+    name: str
+    command: tuple[str, ...]
+    stop_s: int = 6
+    group: str = GROUP
+
+    @property
+    def full_name(self) -> str:
+        """The name under which the supervisor knows it."""
+        return f"{self.group}:{self.name}"
+
+
+def processes(settings: Settings, python: str = sys.executable) -> list[Process]:
+    """All processes that these settings ask for.
+
+    The broker is a group of its own, because the supervisor stops group after group: what talks
+    to the broker first, the broker last.
+    """
+    found = [*_core(python)]
+    if settings.demo:
+        found += _demo(python)
+    if settings.embedded_broker:
+        found += [Process("broker", (python, "-m", "ops.broker"), stop_s=2, group=BROKER)]
+    return found
+
+
+def _core(python: str) -> list[Process]:
+    manage = (python, "manage.py")
+    celery = (python, "-m", "celery", "-A", "dashboard", "worker", "--beat")
+    return [
+        Process("job", (python, "-m", "streaming")),
+        Process("materialiser", (*manage, "materialise")),
+        Process("web", (*manage, "serve")),
+        Process("worker", (*celery, "--concurrency", "1", "--loglevel", "info")),
+    ]
+
+
+def _demo(python: str) -> list[Process]:
+    probes = [
+        Process(name, (python, "-m", "agents.probe", "--as", name))
+        for name in ("probe-a", "probe-b", "probe-c")
+    ]
+    return [
+        Process("simulator", (python, "-m", "agents.simulator")),
+        Process("target", (python, "-m", "agents.target")),
+        *probes,
+    ]

@@ -1,0 +1,105 @@
+"""Make `.venv` from requirements.lock; runs on a bare Python 3.11, so standard library alone."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from ops.java import JavaProblem, find_java
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+LOCK = ROOT / "requirements.lock"
+STAMP = VENV / "tallyboard-lock"
+WANTED = (3, 11)
+
+
+class SetupProblem(Exception):
+    """The environment cannot be made; the message says what to do."""
+
+
+def ensure_environment(venv: Path = VENV, lock: Path = LOCK) -> None:
+    """Bring `venv` to what `lock` says; at once when it is already there.
+
+    Raises SetupProblem when Python is not 3.11, lacks venv, or a package cannot be had.
+    """
+    digest = hashlib.sha256(lock.read_bytes()).hexdigest()
+    stamp = venv / STAMP.name
+    if stamp.exists() and stamp.read_text() == digest and _works(venv):
+        return
+    if sys.version_info[:2] != WANTED:
+        found = ".".join(map(str, sys.version_info[:3]))
+        raise SetupProblem(f"Python 3.11 is needed, and {sys.executable} is {found}: install it.")
+    if not _works(venv):
+        _say("creating .venv")
+        _run([sys.executable, "-m", "venv", "--clear", venv], "install python3.11-venv")
+    _say("installing packages from requirements.lock (about a minute)")
+    _install(venv / "bin" / "python", lock)
+    stamp.write_text(digest)
+
+
+def _works(venv: Path) -> bool:
+    """Whether `venv` runs: it may be missing, half made, or moved here from elsewhere."""
+    python = venv / "bin" / "python"
+    code = "import pip, sys; print(sys.prefix)"
+    if not python.exists():
+        return False
+    answer = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    return answer.returncode == 0 and Path(answer.stdout.strip()).resolve() == venv.resolve()
+
+
+def _install(python: Path, lock: Path) -> None:
+    advice = (
+        "the package registry cannot be reached, or lacks what requirements.lock pins: check the "
+        "network (HTTPS_PROXY, pip's configuration) and start again"
+    )
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as only_uv:
+        only_uv.write(lock_entry(lock.read_text(), "uv"))
+        only_uv.flush()
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        _run([*pip, "--retries", "1", "--require-hashes", "-r", only_uv.name], advice)
+    uv = [python, "-m", "uv", "pip", "install", "--python", python]
+    _run([*uv, "--require-hashes", "-r", lock], advice)
+
+
+def lock_entry(lock: str, name: str) -> str:
+    """Cut one package with its hashes out of a lock file's text. Raises SetupProblem without it."""
+    entry: list[str] = []
+    for line in lock.splitlines():
+        if entry and not line.startswith(" "):
+            break
+        if entry or line.startswith(f"{name}=="):
+            entry.append(line)
+    if not entry:
+        raise SetupProblem(f"requirements.lock does not pin {name}: run make lock.")
+    return (
+        "\n".join(line for line in entry if not line.strip().startswith("#")).rstrip("\\ ") + "\n"
+    )
+
+
+def _run(command: list[str | Path], advice: str) -> None:
+    done = subprocess.run([str(part) for part in command], check=False)
+    if done.returncode:
+        raise SetupProblem(f"{command[1]} {command[2]} {command[3]} failed: {advice}.")
+
+
+def _say(text: str) -> None:
+    print(f"setup: {text}", flush=True)
+
+
+def main() -> None:
+    """Make the environment; ends with one message when that cannot be done."""
+    try:
+        find_java()
+        ensure_environment()
+    except (SetupProblem, JavaProblem) as problem:
+        sys.exit(f"setup: {problem}")
+    except KeyboardInterrupt:
+        sys.exit("setup: interrupted; start again to go on")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""supervisord: its configuration, its life as a child process, and what it says of the others."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import xmlrpc.client
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from supervisor.xmlrpc import SupervisorTransport
+
+from ops.leftovers import MARK, mark_of
+from ops.processes import BROKER, GROUP, Process
+
+ROOT = Path(__file__).resolve().parent.parent
+LONGEST_SOCKET_PATH = 100
+
+
+class NotRunning(Exception):
+    """No supervisor answers for this data directory."""
+
+
+def socket_path(data_dir: Path) -> Path:
+    """Where the supervisor listens; outside of a data directory whose path is too long for it."""
+    path = data_dir / "supervisor.sock"
+    if len(str(path)) <= LONGEST_SOCKET_PATH:
+        return path
+    digest = hashlib.sha256(mark_of(data_dir).encode()).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"tallyboard-{os.getuid()}-{digest}.sock"
+
+
+def log_path(data_dir: Path, name: str) -> Path:
+    """The log of one process."""
+    return data_dir / "logs" / f"{name}.log"
+
+
+def configuration(data_dir: Path, wanted: Iterable[Process]) -> str:
+    """supervisord's configuration: restart for ever with growing pauses, logs rotated."""
+    listed = list(wanted)
+    socket = socket_path(data_dir)
+    sections = [
+        _section(
+            "supervisord",
+            nodaemon="true",
+            user=getpass.getuser(),
+            directory=ROOT,
+            pidfile=data_dir / "supervisord.pid",
+            logfile=log_path(data_dir, "supervisord"),
+            logfile_maxbytes="5MB",
+            logfile_backups="1",
+            childlogdir=data_dir / "logs",
+            strip_ansi="false",
+        ),
+        _section("unix_http_server", file=socket, chmod="0600"),
+        _section(
+            "rpcinterface:supervisor",
+            **{"supervisor.rpcinterface_factory": "supervisor.rpcinterface:make_main_rpcinterface"},
+        ),
+        _section("supervisorctl", serverurl=f"unix://{socket}"),
+    ]
+    for priority, group in enumerate((BROKER, GROUP), start=1):
+        names = [process.name for process in listed if process.group == group]
+        if names:
+            sections.append(_section(f"group:{group}", programs=",".join(names), priority=priority))
+    sections += [_program(data_dir, process) for process in listed]
+    return "\n".join(sections)
+
+
+def _program(data_dir: Path, process: Process) -> str:
+    return _section(
+        f"program:{process.name}",
+        command=shlex.join([sys.executable, "-m", "ops.child", *process.command]),
+        directory=ROOT,
+        autostart="true",
+        autorestart="true",
+        startsecs="3",
+        startretries="1000000000",
+        stopsignal="TERM",
+        stopwaitsecs=process.stop_s,
+        stopasgroup="true",
+        killasgroup="true",
+        redirect_stderr="true",
+        stdout_logfile=log_path(data_dir, process.name),
+        stdout_logfile_maxbytes="10MB",
+        stdout_logfile_backups="3",
+    )
+
+
+def _section(title: str, **entries: object) -> str:
+    lines = [f"{name}={str(value).replace('%', '%%')}" for name, value in entries.items()]
+    return "\n".join([f"[{title}]", *lines, ""])
+
+
+def environment(data_dir: Path) -> dict[str, str]:
+    """What every process of the instance inherits."""
+    return {
+        **os.environ,
+        MARK: mark_of(data_dir),
+        "PYTHONUNBUFFERED": "1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+
+
+def start_supervisor(data_dir: Path, wanted: Iterable[Process]) -> subprocess.Popen[bytes]:
+    """Start supervisord for these processes; it ends them all when this process dies."""
+    path = data_dir / "supervisord.conf"
+    path.write_text(configuration(data_dir, wanted))
+    socket_path(data_dir).unlink(missing_ok=True)
+    (data_dir / "logs").mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "ops.child", sys.executable, "-m", "supervisor.supervisord"]
+    return subprocess.Popen(
+        [*command, "-c", str(path)],
+        cwd=ROOT,
+        env=environment(data_dir),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=log_path(data_dir, "supervisord").open("ab"),
+        start_new_session=True,
+    )
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the supervisor says of one process; `started` is in seconds since 1970."""
+
+    name: str
+    full_name: str
+    state: str
+    pid: int
+    started: int
+    exit_status: int
+
+
+class Supervisor:
+    """The running supervisor of one data directory."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._url = f"unix://{socket_path(data_dir)}"
+
+    def seen(self) -> dict[str, Seen]:
+        """Every process by name. Raises NotRunning."""
+        return {
+            entry["name"]: Seen(
+                entry["name"],
+                f"{entry['group']}:{entry['name']}",
+                entry["statename"],
+                entry["pid"],
+                entry["start"],
+                entry["exitstatus"],
+            )
+            for entry in self._call("getAllProcessInfo")
+        }
+
+    def start(self, name: str) -> None:
+        """Start a process that was stopped. Raises NotRunning, or KeyError for an unknown name."""
+        self._call("startProcess", self.seen()[name].full_name)
+
+    def stop(self, name: str) -> None:
+        """Stop a process until it is started again. Raises as `start` does."""
+        self._call("stopProcess", self.seen()[name].full_name)
+
+    def _call(self, method: str, *arguments: object) -> list[dict]:  # type: ignore[type-arg]
+        transport = SupervisorTransport(None, None, serverurl=self._url)
+        try:
+            proxy = xmlrpc.client.ServerProxy("http://127.0.0.1", transport=transport)
+            return getattr(proxy.supervisor, method)(*arguments)
+        except xmlrpc.client.Fault as fault:
+            if "ALREADY_STARTED" in fault.faultString or "NOT_RUNNING" in fault.faultString:
+                return []
+            raise
+        except (OSError, xmlrpc.client.ProtocolError) as error:
+            raise NotRunning(f"no supervisor answers at {self._url}") from error
+        finally:
+            transport.close()

@@ -1,0 +1,134 @@
+"""`make test`: one pytest process per stage, and a last line that sums them up."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ops.jars import JarsProblem, fetch
+from ops.java import JavaProblem
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "test-results"
+NO_TESTS = 5
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Tests of one directory, run in a pytest process of their own."""
+
+    name: str
+    environment: Mapping[str, str]
+
+
+STAGES = (
+    Stage("fast", {}),
+    Stage("kafka", {}),
+    Stage("spark", {}),
+    Stage("browser", {"DJANGO_ALLOW_ASYNC_UNSAFE": "1"}),
+    Stage("faults", {}),
+)
+
+
+@dataclass(frozen=True)
+class Count:
+    """How a stage's tests ended; an error counts as a failure."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def __add__(self, other: Count) -> Count:
+        return Count(
+            self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped
+        )
+
+    def __str__(self) -> str:
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+def read_count(report: Path, returncode: int) -> Count:
+    """Read pytest's JUnit report; a stage that failed without a failed test counts as one."""
+    count = Count()
+    if report.exists():
+        for suite in ET.parse(report).getroot().iter("testsuite"):  # noqa: S314
+            numbers = {key: int(suite.get(key, "0")) for key in ("tests", "failures", "errors")}
+            failed, skipped = numbers["failures"] + numbers["errors"], int(suite.get("skipped", 0))
+            count += Count(max(0, numbers["tests"] - failed - skipped), failed, skipped)
+    broken = returncode not in (0, NO_TESTS) and not count.failed
+    return count + Count(failed=1) if broken else count
+
+
+def run_stage(stage: Stage, extra: Sequence[str]) -> Count:
+    """Run one stage, its output to this terminal, and count how its tests ended."""
+    report = RESULTS / f"{stage.name}.xml"
+    report.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", f"tests/{stage.name}", f"--junitxml={report}"]
+    environment = {**os.environ, **stage.environment}
+    begun = time.monotonic()
+    print(f"\n== {stage.name}: {' '.join(command[1:4])}", flush=True)
+    done = subprocess.run([*command, *extra], cwd=ROOT, env=environment, check=False)
+    count = read_count(report, done.returncode)
+    print(f"== {stage.name}: {count} in {time.monotonic() - begun:.0f} s", flush=True)
+    return count
+
+
+def find_browser() -> str | None:
+    """Return the Chromium to test with, or None."""
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+def ensure_browser() -> bool:
+    """Install Debian's chromium when there is none and this user may; whether there is one now."""
+    if find_browser():
+        return True
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        print("== browser: installing Debian's package chromium", flush=True)
+        for command in (["apt-get", "-q", "update"], ["apt-get", "-qy", *INSTALL, "chromium"]):
+            subprocess.run(command, env={**os.environ, **QUIET_APT}, check=False)
+    return find_browser() is not None
+
+
+INSTALL = ("install", "--no-install-recommends")
+QUIET_APT = {"DEBIAN_FRONTEND": "noninteractive"}
+
+
+def ensure_needs(stage: Stage) -> str | None:
+    """Get what a stage needs beyond Python; returns a message when that is not to be had."""
+    if stage.name == "browser" and not ensure_browser():
+        return "no Chromium: install the package chromium, then run make test again"
+    if stage.name != "fast":
+        try:
+            fetch(ROOT / ".jars", print)
+        except (JarsProblem, JavaProblem) as problem:
+            return str(problem)
+    return None
+
+
+def main(arguments: list[str]) -> int:
+    """Run the named stages (all by default); returns 1 when anything failed."""
+    names = [argument for argument in arguments if not argument.startswith("-")]
+    extra = [argument for argument in arguments if argument.startswith("-")]
+    RESULTS.mkdir(exist_ok=True)
+    total = Count()
+    for stage in STAGES:
+        if names and stage.name not in names:
+            continue
+        problem = ensure_needs(stage)
+        if problem:
+            print(f"== {stage.name}: {problem}", flush=True)
+        total += Count(failed=1) if problem else run_stage(stage, extra)
+    print(f"\n{total}")
+    return 1 if total.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,53 @@
+"""Tell the person at the console when a supervised process ends unexpectedly."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ops.supervise import NotRunning, Seen, Supervisor, log_path
+
+QUIET_S = 30.0
+
+
+class Watch:
+    """Compares what the supervisor says with what it said before."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        say: Callable[[str], None],
+        seen: Callable[[], dict[str, Seen]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._data_dir, self._say, self._clock = data_dir, say, clock
+        self._seen = seen or Supervisor(data_dir).seen
+        self._last: dict[str, Seen] = {}
+        self._spoken: dict[str, float] = {}
+
+    def look(self) -> None:
+        """Report each process that ended by itself since the last look, at most twice a minute."""
+        try:
+            now = self._seen()
+        except NotRunning:
+            return
+        for name, seen in now.items():
+            if self._failed(self._last.get(name), seen):
+                self._report(seen)
+        self._last = now
+
+    @staticmethod
+    def _failed(before: Seen | None, now: Seen) -> bool:
+        if now.state in ("BACKOFF", "FATAL", "EXITED"):
+            return before is None or before.state != now.state
+        ran = before is not None and before.state in ("RUNNING", "STARTING")
+        return ran and before is not None and now.pid != before.pid and now.state != "STOPPED"
+
+    def _report(self, seen: Seen) -> None:
+        moment = self._clock()
+        if moment - self._spoken.get(seen.name, -QUIET_S) < QUIET_S:
+            return
+        self._spoken[seen.name] = moment
+        log = log_path(self._data_dir, seen.name)
+        self._say(f"{seen.name} ended unexpectedly and is restarted; its log: {log}")
