@@ -13,7 +13,7 @@ from domain.scenario import COLOURS, ICONS, Scenario, load_scenarios
 
 ROOT = Path(__file__).parents[2]
 DOC = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-ROWS = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", DOC, re.M))
+ROWS = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", DOC, re.MULTILINE))
 FIELDS = {PREFIX + name.upper(): field for name, field in Settings.model_fields.items()}
 
 
@@ -44,7 +44,7 @@ def test_colours_and_icons_are_listed(names):
 
 
 def test_the_example_ladder_loads(tmp_path):
-    example = re.findall(r"```toml\n(.*?)```", DOC, re.S)[1]
+    example = re.findall(r"```toml\n(.*?)```", DOC, re.DOTALL)[1]
     states = [{"name": name} for name in ("under-attack", "suspicious", "clear")]
     rule = tomllib.loads(example)["attack"]["rule"]
     Scenario.from_plain({"name": "attack", "states": states, "rule": rule})

@@ -20,7 +20,7 @@ from wire.sink import decode_state, encode_state
 from wire.source import decode_source
 
 DOC = (Path(__file__).parents[2] / "docs" / "wire-format.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"```json (\w+)\n(.*?)```", DOC, re.S)
+EXAMPLES = re.findall(r"```json (\w+)\n(.*?)```", DOC, re.DOTALL)
 SOURCE = {"report": Report, "command": Command, "tick": Tick, "scenario": ScenarioChange}
 NOW = 1790000000123
 
@@ -43,7 +43,7 @@ def test_the_state_example_is_read_and_written():
 
 def test_every_dead_letter_reason_is_explained():
     table = DOC[DOC.index("## Dead letters") :]
-    assert re.findall(r"^\| `([a-z0-9-]+)` \|", table, re.M) == list(DEAD_LETTER_REASONS)
+    assert re.findall(r"^\| `([a-z0-9-]+)` \|", table, re.MULTILINE) == list(DEAD_LETTER_REASONS)
 
 
 def test_every_cause_is_named():
