@@ -86,7 +86,12 @@ class MemoryBus:
             del part.records[: kept - part.begin]
             part.begin = kept
 
-    def producer(self, *, linger_ms: float = 5, message_timeout_s: float = 30) -> MemoryProducer:
+    def producer(
+        self,
+        *,
+        linger_ms: float = 5,  # noqa: ARG002
+        message_timeout_s: float = 30,
+    ) -> MemoryProducer:
         """A producer that gives a record up `message_timeout_s` after it was sent."""
         return MemoryProducer(self, message_timeout_s)
 
@@ -101,7 +106,9 @@ class MemoryBus:
             return len(self._topics.get(topic, ()))
 
     def offsets(
-        self, topics: Iterable[str], timeout_s: float = 10
+        self,
+        topics: Iterable[str],
+        timeout_s: float = 10,  # noqa: ARG002
     ) -> dict[TopicPartition, tuple[int, int]]:
         """First and next offset of each partition; a missing topic is left out."""
         with self._changed:
@@ -113,7 +120,11 @@ class MemoryBus:
             }
 
     def ensure_topics(
-        self, specs: Iterable[TopicSpec], *, replication: int = 1, timeout_s: float = 30
+        self,
+        specs: Iterable[TopicSpec],
+        *,
+        replication: int = 1,  # noqa: ARG002
+        timeout_s: float = 30,
     ) -> None:
         """Create what is missing. Raises TopicMismatch where a partition count differs."""
         self.wait(timeout_s)
