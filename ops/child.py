@@ -11,13 +11,14 @@ import signal
 import sys
 
 PR_SET_PDEATHSIG = 1
+PARENT = "TALLYBOARD_PARENT"  # process id of who started this; it may be gone before we look
 
 
 def die_with_parent(signal_number: int = signal.SIGTERM) -> None:
     """Have the kernel send `signal_number` to this process when its parent ends (Linux only)."""
     if sys.platform != "linux":
         return
-    parent = os.getppid()
+    parent = int(os.environ.get(PARENT) or os.getppid())
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal_number)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal_number)
@@ -26,6 +27,7 @@ def die_with_parent(signal_number: int = signal.SIGTERM) -> None:
 def main() -> None:
     """Become the command in the arguments."""
     die_with_parent()
+    os.environ[PARENT] = str(os.getpid())
     try:
         os.execvp(sys.argv[1], sys.argv[1:])
     except OSError as error:

@@ -81,8 +81,8 @@ def ivy_module(pins: Pins) -> str:
 def _dependencies(group: Group) -> Iterator[str]:
     for module in group.modules:
         organisation, name, revision = map(quoteattr, module.split(":"))
-        conf = quoteattr(f"{group.name}->default")
-        yield f'<dependency org={organisation} name={name} rev={revision} force="true" conf={conf}/>'
+        asked = f"org={organisation} name={name} rev={revision}"
+        yield f'<dependency {asked} force="true" conf={quoteattr(f"{group.name}->default")}/>'
 
 
 def _exclusions(group: Group) -> Iterator[str]:

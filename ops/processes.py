@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from config.settings import Settings
@@ -26,18 +27,19 @@ class Process:
         return f"{self.group}:{self.name}"
 
 
-def processes(settings: Settings, python: str = sys.executable) -> list[Process]:
-    """All processes that these settings ask for.
+def processes(settings: Settings, only: Collection[str] = ()) -> list[Process]:
+    """All processes that these settings ask for, or those of them that `only` names.
 
     The broker is a group of its own, because the supervisor stops group after group: what talks
     to the broker first, the broker last.
     """
+    python = sys.executable
     found = [*_core(python)]
     if settings.demo:
         found += _demo(python)
     if settings.embedded_broker:
         found += [Process("broker", (python, "-m", "ops.broker"), stop_s=2, group=BROKER)]
-    return found
+    return [process for process in found if not only or process.name in only]
 
 
 def _core(python: str) -> list[Process]:

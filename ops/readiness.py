@@ -5,10 +5,12 @@ from __future__ import annotations
 import socket
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from config.settings import Settings
+
+READY_NEEDS = {"job", "materialiser", "web"}
 
 
 @dataclass(frozen=True)
@@ -26,14 +28,15 @@ def base_url(settings: Settings) -> str:
     return f"http://{host}:{settings.http_port}"
 
 
-def phases(settings: Settings) -> list[Phase]:
-    """The steps of a start, in order."""
+def phases(settings: Settings, started: Collection[str]) -> list[Phase]:
+    """The steps of a start of the named processes, in order."""
     url = base_url(settings)
-    return [
-        Phase(f"broker ready on {settings.bootstrap}", lambda: listens(settings.bootstrap)),
-        Phase(f"web answers on {url}", lambda: answers(f"{url}/healthz")),
-        Phase("job tallying, board ready", lambda: answers(f"{url}/readyz")),
+    steps = [
+        ({"broker"}, f"broker ready on {settings.bootstrap}", lambda: listens(settings.bootstrap)),
+        ({"web"}, f"web answers on {url}", lambda: answers(f"{url}/healthz")),
+        (READY_NEEDS, "job tallying, board ready", lambda: answers(f"{url}/readyz")),
     ]
+    return [Phase(title, reached) for needs, title, reached in steps if needs <= set(started)]
 
 
 def listens(bootstrap: str) -> bool:

@@ -6,6 +6,7 @@ import hashlib
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from ops.java import JavaProblem, find_java
@@ -80,7 +81,7 @@ def lock_entry(lock: str, name: str) -> str:
     )
 
 
-def _run(command: list[str | Path], advice: str) -> None:
+def _run(command: Sequence[object], advice: str) -> None:
     done = subprocess.run([str(part) for part in command], check=False)
     if done.returncode:
         raise SetupProblem(f"{command[1]} {command[2]} {command[3]} failed: {advice}.")

@@ -13,9 +13,11 @@ import xmlrpc.client
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from supervisor.xmlrpc import SupervisorTransport
 
+from ops.child import PARENT
 from ops.leftovers import MARK, mark_of
 from ops.processes import BROKER, GROUP, Process
 
@@ -69,11 +71,11 @@ def configuration(data_dir: Path, wanted: Iterable[Process]) -> str:
         names = [process.name for process in listed if process.group == group]
         if names:
             sections.append(_section(f"group:{group}", programs=",".join(names), priority=priority))
-    sections += [_program(data_dir, process) for process in listed]
+    sections += [_program(process) for process in listed]
     return "\n".join(sections)
 
 
-def _program(data_dir: Path, process: Process) -> str:
+def _program(process: Process) -> str:
     return _section(
         f"program:{process.name}",
         command=shlex.join([sys.executable, "-m", "ops.child", *process.command]),
@@ -87,7 +89,7 @@ def _program(data_dir: Path, process: Process) -> str:
         stopasgroup="true",
         killasgroup="true",
         redirect_stderr="true",
-        stdout_logfile=log_path(data_dir, process.name),
+        stdout_logfile=f"logs/{process.name}.log",  # it expands a % in here twice
         stdout_logfile_maxbytes="10MB",
         stdout_logfile_backups="3",
     )
@@ -116,15 +118,17 @@ def start_supervisor(data_dir: Path, wanted: Iterable[Process]) -> subprocess.Po
     socket_path(data_dir).unlink(missing_ok=True)
     (data_dir / "logs").mkdir(exist_ok=True)
     command = [sys.executable, "-m", "ops.child", sys.executable, "-m", "supervisor.supervisord"]
-    return subprocess.Popen(
-        [*command, "-c", str(path)],
-        cwd=ROOT,
-        env=environment(data_dir),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=log_path(data_dir, "supervisord").open("ab"),
-        start_new_session=True,
-    )
+    inherited = environment(data_dir) | {PARENT: str(os.getpid()), "PYTHONPATH": str(ROOT)}
+    with log_path(data_dir, "supervisord").open("ab") as log:
+        return subprocess.Popen(
+            [*command, "-c", str(path)],
+            cwd=data_dir,
+            env=inherited,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            start_new_session=True,
+        )
 
 
 @dataclass(frozen=True)
@@ -167,11 +171,12 @@ class Supervisor:
         """Stop a process until it is started again. Raises as `start` does."""
         self._call("stopProcess", self.seen()[name].full_name)
 
-    def _call(self, method: str, *arguments: object) -> list[dict]:  # type: ignore[type-arg]
+    def _call(self, method: str, *arguments: object) -> list[dict[str, Any]]:
         transport = SupervisorTransport(None, None, serverurl=self._url)
         try:
             proxy = xmlrpc.client.ServerProxy("http://127.0.0.1", transport=transport)
-            return getattr(proxy.supervisor, method)(*arguments)
+            answer: list[dict[str, Any]] = getattr(proxy.supervisor, method)(*arguments)
+            return answer
         except xmlrpc.client.Fault as fault:
             if "ALREADY_STARTED" in fault.faultString or "NOT_RUNNING" in fault.faultString:
                 return []

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -22,7 +22,7 @@ from ops.child import die_with_parent
 from ops.java import JavaProblem, find_java
 from ops.leftovers import end_leftovers
 from ops.ports import PortProblem, require_free
-from ops.processes import processes
+from ops.processes import Process, processes
 from ops.supervise import ROOT, environment, log_path, start_supervisor
 from ops.watch import Watch
 
@@ -45,8 +45,8 @@ class Console:
         print(f"[{time.monotonic() - self._begun:6.1f} s] {text}", flush=True)
 
 
-def run(settings: Settings, console: Console) -> None:
-    """Start the product and keep it running until the process is interrupted.
+def run(settings: Settings, console: Console, only: Collection[str] = ()) -> None:
+    """Start the product, or the processes in `only`, and keep it running until interrupted.
 
     Raises UpProblem, JavaProblem, PortProblem or jars.JarsProblem when it cannot start.
     """
@@ -57,7 +57,7 @@ def run(settings: Settings, console: Console) -> None:
         check_machine(settings)
         jars.fetch(settings.jars_dir, lambda text: console.say(f"jars: {text}"))
         prepare_database(settings, console)
-        supervise(settings, console)
+        supervise(settings, console, processes(settings, only))
 
 
 def check_disk(data_dir: Path) -> None:
@@ -138,12 +138,12 @@ def _manage(settings: Settings, *arguments: str) -> None:
         raise UpProblem(f"manage.py {arguments[0]} failed: {''.join(last)} (all of it in {path})")
 
 
-def supervise(settings: Settings, console: Console) -> None:
+def supervise(settings: Settings, console: Console, wanted: list[Process]) -> None:
     """Run the supervisor, again when it dies, until this process is interrupted."""
-    wanted = processes(settings)
-    console.say(f"starting {', '.join(process.name for process in wanted)}")
+    names = [process.name for process in wanted]
+    console.say(f"starting {', '.join(names)}")
     watch = Watch(settings.data_dir, console.say)
-    phases = readiness.phases(settings)
+    phases = readiness.phases(settings, names)
     announce = _Once(lambda: print_welcome(settings))
     supervisor = start_supervisor(settings.data_dir, wanted)
     try:
@@ -206,13 +206,15 @@ def main() -> None:
     """Run the product in the foreground; ends with one message when it cannot start."""
     parser = argparse.ArgumentParser(prog="python -m ops.up", description=__doc__)
     parser.add_argument("--tied", action="store_true", help="end when the parent process ends")
-    if parser.parse_args().tied:
+    parser.add_argument("--only", default="", help="names of the processes to start, with commas")
+    arguments = parser.parse_args()
+    if arguments.tied:
         die_with_parent()
     os.chdir(ROOT)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
-        run(load_settings(), Console())
+        run(load_settings(), Console(), [name for name in arguments.only.split(",") if name])
     except (UpProblem, JavaProblem, PortProblem, jars.JarsProblem) as problem:
         sys.exit(f"tallyboard: {problem}")
     except KeyboardInterrupt:

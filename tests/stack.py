@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import socket
 import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from config.settings import Settings
+from config.settings import PREFIX, Settings
 from ops.broker import prepare
+from ops.leftovers import end_leftovers, find_leftovers
 from ops.ports import free_port
+from ops.readiness import base_url
+from ops.supervise import ROOT, NotRunning, Supervisor
 
-__all__ = ["EmbeddedBroker", "free_port", "wait_until"]
+__all__ = ["EmbeddedBroker", "Stack", "free_port", "wait_until"]
 
 
 def wait_until(predicate: Callable[[], object], timeout_s: float, message: str) -> None:
@@ -76,10 +85,135 @@ class EmbeddedBroker:
 
     def settings(self, **changes: object) -> Settings:
         """Settings of a process that uses this broker and its data directory."""
-        fixed = {
-            "_env_file": None,
+        fixed: dict[str, object] = {
             "data_dir": self.data_dir,
             "jars_dir": self.jars_dir,
             "kafka_port": self.port,
         }
-        return Settings(**fixed | changes)  # type: ignore[arg-type]
+        return Settings(_env_file=None, **fixed | changes)  # type: ignore[arg-type,call-arg]
+
+
+class Stack:
+    """The whole product, or some of its processes, under its supervisor with ports of its own."""
+
+    def __init__(self, data_dir: Path, only: Iterable[str] = (), **changes: object) -> None:
+        """`changes` are settings by field name, above those that keep this copy apart."""
+        self.only = tuple(only)
+        http, target, kafka = free_ports(3)
+        fields: dict[str, object] = {
+            "data_dir": data_dir,
+            "jars_dir": ROOT / ".jars",
+            "http_port": http,
+            "target_port": target,
+            "kafka_port": kafka,
+            **changes,
+        }
+        self.settings = Settings(_env_file=None, **fields)  # type: ignore[arg-type,call-arg]
+        self._environment = {
+            f"{PREFIX}{name.upper()}": str(int(value) if isinstance(value, bool) else value)
+            for name, value in fields.items()
+        }
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def data_dir(self) -> Path:
+        """Where this copy keeps everything."""
+        return self.settings.data_dir
+
+    @property
+    def output(self) -> Path:
+        """What the console would have shown."""
+        return self.data_dir / "console.log"
+
+    @property
+    def url(self) -> str:
+        """The web server's address, without a slash at its end."""
+        return base_url(self.settings)
+
+    @property
+    def logins(self) -> dict[str, str]:
+        """Password by name of the demo users."""
+        found: dict[str, str] = json.loads((self.data_dir / "demo-logins.json").read_text())
+        return found
+
+    def environment(self) -> dict[str, str]:
+        """The environment of a process of this copy."""
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}
+        return kept | self._environment
+
+    def start(self, timeout_s: float = 120, *, wait: bool = True) -> Stack:
+        """Start, and wait until all that was asked for is ready."""
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "ops.up", "--tied", f"--only={','.join(self.only)}"]
+        with self.output.open("wb") as output:
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, env=self.environment(), stdout=output, stderr=subprocess.STDOUT
+            )
+        if wait:
+            self.wait_ready(timeout_s)
+        return self
+
+    def wait_ready(self, timeout_s: float = 120) -> None:
+        """Wait until the console says that the product is ready."""
+
+        def ready() -> bool:
+            assert self.process
+            assert self.process.poll() is None, f"ended: {self.output.read_text()}"
+            return b"is ready" in self.output.read_bytes()
+
+        wait_until(ready, timeout_s, f"not ready, see {self.output} and {self.data_dir}/logs")
+
+    def pid(self, name: str) -> int:
+        """Process id of a supervised process, once it runs."""
+        wait_until(lambda: self._seen_pid(name), 30, f"{name} does not run")
+        return self._seen_pid(name)
+
+    def _seen_pid(self, name: str) -> int:
+        try:
+            return Supervisor(self.data_dir).seen()[name].pid
+        except NotRunning:
+            return 0
+
+    def kill(self, name: str) -> int:
+        """Kill a supervised process as `kill -9` does; returns the id that it had."""
+        pid = self.pid(name)
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def manage(self, *arguments: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+        """Run a management command against this copy."""
+        return subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=ROOT,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+
+    def leftovers(self) -> list[int]:
+        """Processes of this copy that run now."""
+        return find_leftovers(self.data_dir)
+
+    def stop(self, timeout_s: float = 15) -> float:
+        """Interrupt it as Ctrl-C does, and wait; returns the seconds that this took."""
+        begun = time.monotonic()
+        if self.process:
+            self.process.send_signal(signal.SIGINT)
+            try:
+                self.process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        end_leftovers(self.data_dir, patience_s=0)
+        return time.monotonic() - begun
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that are free and differ."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]
