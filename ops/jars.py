@@ -123,7 +123,7 @@ def _retrieve(java: Path, pins: Pins, work: Path, say: Callable[[str], None]) ->
     output = _follow([str(part) for part in command], say)
     missing = [group.name for group in pins.groups if not (work / "jars" / group.name).is_dir()]
     if output.failed or missing:
-        raise JarsProblem(_explain(output.lines))
+        raise JarsProblem(explain(output.lines))
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,8 @@ def _follow(command: list[str], say: Callable[[str], None]) -> _Output:
     return _Output(process.returncode != 0, lines)
 
 
-def _explain(lines: list[str]) -> str:
+def explain(lines: list[str]) -> str:
+    """Say in the user's words why Ivy's output, given line by line, ended without archives."""
     unresolved = sorted({line.split("::")[1].strip() for line in lines if ": not found" in line})
     network = ("UnknownHost", "ConnectException", "timed out", "No route", "unreachable", "SSL")
     silent = any(word in line for word in network for line in lines)

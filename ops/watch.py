@@ -9,6 +9,7 @@ from pathlib import Path
 from ops.supervise import NotRunning, Seen, Supervisor, log_path
 
 QUIET_S = 30.0
+ALIVE = ("STARTING", "RUNNING")
 
 
 class Watch:
@@ -41,8 +42,9 @@ class Watch:
     def _failed(before: Seen | None, now: Seen) -> bool:
         if now.state in ("BACKOFF", "FATAL", "EXITED"):
             return before is None or before.state != now.state
-        ran = before is not None and before.state in ("RUNNING", "STARTING")
-        return ran and before is not None and now.pid != before.pid and now.state != "STOPPED"
+        if before is None or before.state not in ALIVE or now.state not in ALIVE:
+            return False
+        return before.pid != now.pid
 
     def _report(self, seen: Seen) -> None:
         moment = self._clock()

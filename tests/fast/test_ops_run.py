@@ -1,0 +1,179 @@
+"""Running: which processes, the supervisor's configuration, what is told, how tests are counted."""
+
+from __future__ import annotations
+
+import configparser
+import os
+from pathlib import Path
+
+import pytest
+
+from config.settings import Settings
+from ops import test as staged
+from ops.leftovers import MARK, find_leftovers, mark_of
+from ops.processes import Process, processes
+from ops.readiness import base_url, phases
+from ops.supervise import Seen, configuration, socket_path
+from ops.test import Count, read_count
+from ops.watch import QUIET_S, Watch
+
+CORE = {"job", "materialiser", "web", "worker"}
+DEMO = {"simulator", "target", "probe-a", "probe-b", "probe-c"}
+
+
+def names(settings: Settings) -> set[str]:
+    return {process.name for process in processes(settings)}
+
+
+def test_demo_and_broker_run_by_default() -> None:
+    assert names(Settings()) == CORE | DEMO | {"broker"}
+
+
+def test_without_demo_and_with_an_outside_kafka() -> None:
+    assert names(Settings(demo=False, kafka_bootstrap="k:9092")) == CORE
+
+
+def test_only_the_named_processes() -> None:
+    assert [process.name for process in processes(Settings(), ["web"])] == ["web"]
+
+
+def test_all_stop_within_ten_seconds() -> None:
+    found = processes(Settings())
+    slowest = {
+        group: max(process.stop_s for process in found if process.group == group)
+        for group in {process.group for process in found}
+    }
+    assert sum(slowest.values()) < 9
+
+
+def test_configuration_restarts_for_ever_and_stops_the_broker_last(tmp_path: Path) -> None:
+    parser = configparser.RawConfigParser()
+    parser.read_string(configuration(tmp_path, processes(Settings())))
+    programs = [name for name in parser.sections() if name.startswith("program:")]
+    assert len(programs) == len(processes(Settings()))
+    for name in programs:
+        assert parser[name]["autorestart"] == "true"
+        assert int(parser[name]["startretries"]) > 10**6
+        assert parser[name]["killasgroup"] == parser[name]["stopasgroup"] == "true"
+    priority = {name: int(parser[f"group:{name}"]["priority"]) for name in ("broker", "tallyboard")}
+    assert priority["broker"] < priority["tallyboard"]
+
+
+def test_percent_in_a_path_is_kept(tmp_path: Path) -> None:
+    text = configuration(tmp_path / "50%", [Process("one", ("true",))])
+    assert "/50%%/" in text
+    assert "/50%/" not in text
+
+
+def test_socket_of_a_long_path_lies_elsewhere(tmp_path: Path) -> None:
+    assert socket_path(Path("/short")) == Path("/short/supervisor.sock")
+    long = socket_path(tmp_path / ("x" * 120))
+    assert len(str(long)) < 108
+    assert long != socket_path(tmp_path / ("y" * 120))
+
+
+def test_readiness_waits_for_what_is_started() -> None:
+    titles = [phase.title.split()[0] for phase in phases(Settings(), CORE | {"broker"})]
+    assert titles == ["broker", "web", "job"]
+    assert [phase.title.split()[0] for phase in phases(Settings(), {"web"})] == ["web"]
+
+
+def test_url_of_a_server_that_listens_everywhere() -> None:
+    assert base_url(Settings(http_host="0.0.0.0", http_port=81)) == "http://127.0.0.1:81"
+
+
+def fake_process(proc: Path, pid: int, environ: dict[str, str]) -> None:
+    (proc / str(pid)).mkdir(parents=True)
+    joined = "\0".join(f"{key}={value}" for key, value in environ.items())
+    (proc / str(pid) / "environ").write_bytes(joined.encode())
+
+
+def test_leftovers_are_those_with_this_instances_mark(tmp_path: Path) -> None:
+    proc, data, other = tmp_path / "proc", tmp_path / "data", tmp_path / "data2"
+    fake_process(proc, 11, {"A": "1", MARK: mark_of(data)})
+    fake_process(proc, 12, {MARK: mark_of(other)})
+    fake_process(proc, 13, {"PATH": "/bin"})
+    fake_process(proc, os.getpid(), {MARK: mark_of(data)})
+    assert find_leftovers(data, proc) == [11]
+
+
+class Scene:
+    """A watch over what a test says that the supervisor sees."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.seen: dict[str, Seen] = {}
+        self.said: list[str] = []
+        self.watch = Watch(Path("/d"), self.said.append, lambda: self.seen, lambda: self.now)
+
+    def look(self, state: str, pid: int) -> int:
+        """Have the watch see `job` in this state; returns how many lines were said so far."""
+        self.seen = {"job": Seen("job", "tallyboard:job", state, pid, 0, 0)}
+        self.watch.look()
+        return len(self.said)
+
+
+def test_failed_process_is_told_with_its_log() -> None:
+    scene = Scene()
+    assert scene.look("RUNNING", 5) == 0
+    assert scene.look("BACKOFF", 0) == 1
+    assert "job ended unexpectedly" in scene.said[0]
+    assert "/d/logs/job.log" in scene.said[0]
+
+
+def test_process_restarted_between_two_looks_is_told() -> None:
+    scene = Scene()
+    scene.look("RUNNING", 5)
+    assert scene.look("STARTING", 6) == 1
+
+
+@pytest.mark.parametrize("state", ["STOPPING", "STOPPED"])
+def test_process_that_was_stopped_is_not_told(state: str) -> None:
+    scene = Scene()
+    scene.look("RUNNING", 5)
+    assert scene.look(state, 0) == 0
+    assert scene.look("STARTING", 7) == 0
+
+
+def test_flapping_process_is_told_now_and_then() -> None:
+    scene = Scene()
+    for pid in range(1, 20, 2):
+        scene.look("STARTING", pid)
+        scene.look("BACKOFF", 0)
+    assert len(scene.said) == 1
+    scene.now = QUIET_S
+    scene.look("STARTING", 99)
+    assert scene.look("BACKOFF", 0) == 2
+
+
+REPORT = '<testsuites><testsuite tests="9" failures="1" errors="2" skipped="1"/></testsuites>'
+
+
+def test_count_of_a_stage(tmp_path: Path) -> None:
+    report = tmp_path / "r.xml"
+    report.write_text(REPORT)
+    assert read_count(report, 1) == Count(passed=5, failed=3, skipped=1)
+
+
+@pytest.mark.parametrize(("returncode", "failed"), [(0, 0), (5, 0), (2, 1), (-9, 1)])
+def test_stage_without_report(tmp_path: Path, returncode: int, failed: int) -> None:
+    assert read_count(tmp_path / "none.xml", returncode) == Count(failed=failed)
+
+
+def test_sum_is_the_last_line_and_decides(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counts = {stage.name: Count(passed=2) for stage in staged.STAGES} | {"spark": Count(1, 1, 1)}
+    monkeypatch.setattr(staged, "ensure_needs", lambda _stage: None)
+    monkeypatch.setattr(staged, "run_stage", lambda stage, _extra: counts[stage.name])
+    assert staged.main([]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "9 passed, 1 failed, 1 skipped"
+    assert staged.main(["fast"]) == 0
+
+
+def test_stage_whose_needs_are_missing_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(staged, "ensure_needs", lambda _stage: "install the package chromium")
+    assert staged.main(["browser"]) == 1
+    assert "install the package chromium" in capsys.readouterr().out

@@ -1,0 +1,132 @@
+"""Settings: defaults, what derives from them, and one clear message for a wrong value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from config.settings import Settings, kept_secret, load_settings
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, and no setting in the environment."""
+    import os
+
+    for name in [name for name in os.environ if name.startswith("TALLYBOARD_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_defaults(bare: Path) -> None:
+    settings = load_settings()
+    assert settings.data_dir == bare / ".data"
+    assert settings.database == f"sqlite:///{bare}/.data/tallyboard.sqlite3"
+    assert settings.bootstrap == "127.0.0.1:19092"
+    assert settings.embedded_broker
+    assert settings.demo
+    assert (settings.http_port, settings.target) == (8000, 8001)
+
+
+def test_environment_goes_before_env_file(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bare / ".env").write_text("TALLYBOARD_HTTP_PORT=8100\nTALLYBOARD_DEMO=0\nOTHER=1\n")
+    monkeypatch.setenv("TALLYBOARD_HTTP_PORT", "8200")
+    settings = load_settings()
+    assert settings.http_port == 8200
+    assert not settings.demo
+
+
+def test_empty_value_means_not_set(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TALLYBOARD_KAFKA_BOOTSTRAP", "")
+    assert load_settings().embedded_broker
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("HTTP_PORT", "http", "integer"),
+        ("HTTP_PORT", "70000", "65535"),
+        ("DEMO", "perhaps", "boolean"),
+        ("KAFKA_BOOTSTRAP", "kafka", "host:port"),
+        ("TOPIC_PREFIX", "a b", "letters, digits"),
+        ("DATABASE_URL", "mysql://x", "postgres://"),
+        ("REDIS_URL", "localhost", "redis://"),
+        ("LOG_LEVEL", "loud", "'debug'"),
+        ("TICK_MS", "1", "greater than or equal to 10"),
+    ],
+)
+def test_wrong_value_names_setting_and_expectation(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, expected: str
+) -> None:
+    monkeypatch.setenv(f"TALLYBOARD_{name}", value)
+    with pytest.raises(SystemExit) as ended:
+        load_settings()
+    message = str(ended.value)
+    assert f"TALLYBOARD_{name} " in message
+    assert expected in message
+    assert "\n" not in message
+
+
+def test_message_hides_credentials(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TALLYBOARD_DATABASE_URL", "mysql://root:hunter2@db/x")
+    with pytest.raises(SystemExit) as ended:
+        load_settings()
+    assert "hunter2" not in str(ended.value)
+
+
+def test_kafka_options_in_both_dialects(bare: Path) -> None:
+    settings = Settings(
+        kafka_bootstrap="k1:9093,k2:9093",
+        kafka_security_protocol="SASL_SSL",
+        kafka_sasl_mechanism="SCRAM-SHA-512",
+        kafka_username="board",
+        kafka_password='se"cret',  # type: ignore[arg-type]
+        kafka_ca_file=Path("/etc/ca.pem"),
+    )
+    assert settings.kafka_options() == {
+        "bootstrap.servers": "k1:9093,k2:9093",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "board",
+        "sasl.password": 'se"cret',
+        "ssl.ca.location": "/etc/ca.pem",
+    }
+    spark = settings.spark_kafka_options()
+    assert spark["kafka.bootstrap.servers"] == "k1:9093,k2:9093"
+    assert spark["kafka.ssl.truststore.location"] == "/etc/ca.pem"
+    assert r'password="se\"cret";' in spark["kafka.sasl.jaas.config"]
+    assert "scram" in spark["kafka.sasl.jaas.config"]
+
+
+def test_plain_kafka_needs_no_more_than_servers(bare: Path) -> None:
+    assert Settings().kafka_options() == {
+        "bootstrap.servers": "127.0.0.1:19092",
+        "security.protocol": "PLAINTEXT",
+    }
+
+
+def test_web_secret_is_made_once_and_private(bare: Path) -> None:
+    settings = load_settings()
+    first = settings.web_secret()
+    path = bare / ".data" / "secret-key"
+    assert settings.web_secret() == first == path.read_text()
+    assert len(first) >= 50
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_configured_secret_wins(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TALLYBOARD_SECRET_KEY", "from-outside")
+    assert load_settings().web_secret() == "from-outside"
+    assert not (bare / ".data").exists()
+
+
+def test_loser_of_a_race_reads_the_winners_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "secret"
+    path.write_text("winner")
+    monkeypatch.setattr(Path, "exists", lambda _self: False)
+    assert kept_secret(path) == "winner"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["secret"]
