@@ -33,7 +33,7 @@ from bus.base import (
 
 log = logging.getLogger("bus.kafka")
 
-_COMMON = {"reconnect.backoff.max.ms": "1000", "log_level": "4"}
+_COMMON = {"reconnect.backoff.max.ms": "1000", "log_level": "2"}
 _READER = {
     "group.id": "tallyboard-reader",
     "enable.auto.commit": "false",
@@ -51,6 +51,7 @@ _PRODUCER = {
 _BACKOFF_S = 0.1
 _MAX_BACKOFF_S = 2.0
 _PATIENCE_S = 3.0
+_COMPLAIN_EVERY_S = 30.0
 _PASSING = {
     ck.KafkaError._TRANSPORT,
     ck.KafkaError._ALL_BROKERS_DOWN,
@@ -82,9 +83,17 @@ def _raised(error: ck.KafkaException) -> BusError:
     return _error(error.args[0])
 
 
-def _ignore_error(error: ck.KafkaError) -> None:
-    """Connection errors: librdkafka goes on by itself, so they are only of interest to a log."""
-    log.debug("kafka: %s", error)
+def _complaint() -> Callable[[ck.KafkaError], None]:
+    """A callback for connection errors, from which librdkafka recovers: logs one in a while."""
+    quiet_until = 0.0
+
+    def complain(error: ck.KafkaError) -> None:
+        nonlocal quiet_until
+        if time.monotonic() >= quiet_until:
+            quiet_until = time.monotonic() + _COMPLAIN_EVERY_S
+            log.warning("kafka: %s; it goes on by itself", error.str())
+
+    return complain
 
 
 def _delivered(on_delivery: OnDelivery, error: ck.KafkaError | None, message: Any) -> None:
@@ -105,7 +114,7 @@ class KafkaProducer:
         self._inner = self._open()
 
     def _open(self) -> ck.Producer:
-        return ck.Producer({**self._options, "error_cb": _ignore_error}, logger=log)
+        return ck.Producer({**self._options, "error_cb": _complaint()}, logger=log)
 
     def _renew(self, broken: ck.Producer) -> None:
         """Replace `broken`, once; what it still held comes back as failed."""
@@ -115,7 +124,7 @@ class KafkaProducer:
             log.warning("kafka producer starts over after a fatal error")
             self._inner = self._open()
         broken.purge()
-        broken.poll(0)
+        broken.flush(2)
 
     def send(
         self,
@@ -196,7 +205,7 @@ class KafkaReader:
         self.assign(starts)
 
     def _open(self) -> ck.Consumer:
-        return ck.Consumer({**self._options, "error_cb": _ignore_error}, logger=log)
+        return ck.Consumer({**self._options, "error_cb": _complaint()}, logger=log)
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets, and no others."""
