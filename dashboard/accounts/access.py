@@ -1,0 +1,62 @@
+"""Keeping pages to those whose role allows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render, resolve_url
+
+from dashboard.accounts.roles import ALLOWED, Action, Role, role_of, whom_to_ask
+
+View = Callable[..., HttpResponseBase]
+
+
+def role_required(action: Action) -> Callable[[View], View]:
+    """Only users whose role allows `action` reach the view.
+
+    The anonymous are sent to the login and back; without a role, or with one that does not allow
+    it, a page (403) says whom to ask.
+    """
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if not request.user.is_authenticated:
+                return _to_login(request)
+            role = role_of(request.user)
+            if role is None or action not in ALLOWED[role]:
+                return refusal(request, role, action)
+            return view(request, *args, **kwargs)
+
+        return guarded
+
+    return decorate
+
+
+def refusal(request: HttpRequest, role: Role | None, action: Action) -> HttpResponse:
+    """The page (403) that says what is missing and who can give it."""
+    context = {
+        "role": role,
+        "needed": [able for able in Role if action in ALLOWED[able]],
+        "admins": whom_to_ask(),
+    }
+    name = "accounts/_refusal.html" if is_fragment(request) else "accounts/refusal.html"
+    return render(request, name, context, status=403)
+
+
+def is_fragment(request: HttpRequest) -> bool:
+    """Whether htmx asks, for a part of a page."""
+    return request.headers.get("HX-Request") == "true" and not request.headers.get("HX-Boosted")
+
+
+def _to_login(request: HttpRequest) -> HttpResponse:
+    if not is_fragment(request):
+        back = request.get_full_path() if request.method == "GET" else "/"
+        return redirect_to_login(back)
+    # A redirect would be followed within the fragment; this header moves the whole page.
+    return HttpResponse(status=401, headers={"HX-Redirect": resolve_url(settings.LOGIN_URL)})

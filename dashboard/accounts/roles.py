@@ -1,0 +1,49 @@
+"""Who may do what: three roles, kept as groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Literal
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+
+Action = Literal["read", "command"]
+
+
+class Role(StrEnum):
+    """A role's value is the name of its group. Of several roles the strongest counts."""
+
+    ADMIN = "admin"
+    OPERATOR = "operator"
+    MANAGER = "manager"
+
+
+ALLOWED: dict[Role, frozenset[Action]] = {
+    Role.ADMIN: frozenset(("read", "command")),
+    Role.OPERATOR: frozenset(("read", "command")),
+    Role.MANAGER: frozenset(("read",)),
+}
+
+
+def role_of(user: AbstractBaseUser | AnonymousUser) -> Role | None:
+    """The user's role, None for the anonymous, the inactive and who has none. Asks the database."""
+    if not isinstance(user, User) or not user.is_active:
+        return None
+    if user.is_superuser:
+        return Role.ADMIN
+    groups = set(user.groups.values_list("name", flat=True))
+    return next((role for role in Role if role.value in groups), None)
+
+
+def may(user: AbstractBaseUser | AnonymousUser, action: Action) -> bool:
+    """Whether the user's role allows `action`."""
+    role = role_of(user)
+    return role is not None and action in ALLOWED[role]
+
+
+def whom_to_ask() -> Iterable[str]:
+    """Names of the admins, who can give a role; at most ten, by name."""
+    admins = User.objects.filter(is_active=True, groups__name=Role.ADMIN.value)
+    supers = User.objects.filter(is_active=True, is_superuser=True)
+    return (admins | supers).distinct().order_by("username").values_list("username", flat=True)[:10]

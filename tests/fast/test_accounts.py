@@ -1,0 +1,166 @@
+"""Roles, the demo's users, and API tokens."""
+
+from __future__ import annotations
+
+import io
+import json
+import stat
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, Group, User
+from django.core.management import CommandError, call_command
+
+from dashboard.accounts import demo, tokens
+from dashboard.accounts.models import ApiToken
+from dashboard.accounts.roles import Role, may, role_of, whom_to_ask
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def user_in(*groups: str, **fields: bool) -> User:
+    user = User.objects.create(username="-".join(groups) or "nobody", **fields)
+    user.groups.set(Group.objects.filter(name__in=groups))
+    return user
+
+
+def test_a_role_is_a_group_and_the_strongest_counts():
+    assert role_of(user_in("operator", "manager")) is Role.OPERATOR
+    assert role_of(user_in("admin", "operator")) is Role.ADMIN
+    assert role_of(user_in("manager")) is Role.MANAGER
+
+
+def test_no_group_no_role():
+    assert role_of(user_in()) is None
+    assert role_of(AnonymousUser()) is None
+    assert role_of(user_in("admin", is_active=False)) is None
+
+
+def test_a_superuser_is_an_admin():
+    assert role_of(user_in(is_superuser=True)) is Role.ADMIN
+
+
+@pytest.mark.parametrize(
+    ("group", "read", "command"),
+    [
+        ("admin", True, True),
+        ("operator", True, True),
+        ("manager", True, False),
+        ("others", False, False),
+    ],
+)
+def test_what_a_role_may(group: str, read: bool, command: bool):
+    user = user_in(group)
+    assert (may(user, "read"), may(user, "command")) == (read, command)
+
+
+def test_whom_to_ask_are_the_active_admins():
+    user_in("admin")
+    user_in("operator")
+    User.objects.create(username="gone", is_superuser=True, is_active=False)
+    User.objects.create(username="root", is_superuser=True)
+    assert list(whom_to_ask()) == ["admin", "root"]
+
+
+def test_demo_users_are_made_once(tmp_path: Path):
+    logins = demo.ensure(tmp_path)
+    file = tmp_path / demo.FILE
+    assert json.loads(file.read_text()) == logins
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    for name, password in logins.items():
+        user = User.objects.get(username=name)
+        assert user.check_password(password)
+        assert role_of(user) == name
+    assert demo.ensure(tmp_path) == logins
+
+
+def test_a_demo_user_keeps_a_changed_password(tmp_path: Path):
+    demo.ensure(tmp_path)
+    operator = User.objects.get(username="operator")
+    operator.set_password("my own")
+    operator.save()
+    demo.ensure(tmp_path)
+    operator.refresh_from_db()
+    assert operator.check_password("my own")
+
+
+def test_a_lost_login_file_gives_new_passwords_that_work(tmp_path: Path):
+    first = demo.ensure(tmp_path)
+    (tmp_path / demo.FILE).unlink()
+    second = demo.ensure(tmp_path)
+    assert second["admin"] != first["admin"]
+    assert User.objects.get(username="admin").check_password(second["admin"])
+
+
+def test_a_token_is_kept_only_as_a_hash():
+    user = user_in("operator")
+    token = tokens.issue(user, NOW, "probe")
+    row = ApiToken.objects.get()
+    assert token.split("_")[2] not in json.dumps(
+        [row.prefix, row.digest, row.label, str(row.created_at)]
+    )
+    assert (row.prefix, row.label) == (token.split("_")[1], "probe")
+    assert len(row.digest) == 64
+
+
+def test_a_token_finds_its_user_and_notes_its_use():
+    user = user_in("operator")
+    token = tokens.issue(user, NOW)
+    assert tokens.holder(token, NOW + timedelta(hours=1)) == user
+    assert ApiToken.objects.get().last_used_at == NOW + timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    "change", [str.upper, lambda t: t[:-1] + "x", lambda t: t + "_", str.title]
+)
+def test_a_token_changed_anywhere_finds_nobody(change):
+    token = tokens.issue(user_in("operator"), NOW)
+    assert tokens.holder(change(token), NOW) is None
+
+
+def test_a_revoked_token_finds_nobody():
+    user = user_in("operator")
+    token = tokens.issue(user, NOW)
+    other = tokens.issue(user, NOW)
+    assert tokens.revoke(user, token.split("_")[1], NOW)
+    assert tokens.holder(token, NOW) is None
+    assert tokens.holder(other, NOW) == user
+    assert not tokens.revoke(user, token.split("_")[1], NOW)
+
+
+def test_a_token_of_an_inactive_user_finds_nobody():
+    user = user_in("operator")
+    token = tokens.issue(user, NOW)
+    User.objects.update(is_active=False)
+    assert tokens.holder(token, NOW) is None
+
+
+def run(*arguments: str) -> str:
+    out = io.StringIO()
+    call_command("token", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def test_the_token_command_issues_lists_and_revokes():
+    user = user_in("operator")
+    token = run("operator", "--label", "for the probe").strip()
+    assert tokens.holder(token, NOW) == user
+    prefix = token.split("_")[1]
+    listed = run("operator", "--list")
+    assert prefix in listed
+    assert "for the probe" in listed
+    assert token not in listed
+    run("operator", "--revoke", prefix)
+    assert tokens.holder(token, NOW) is None
+    assert "revoked" in run("operator", "--list")
+
+
+def test_the_token_command_names_what_is_wrong():
+    with pytest.raises(CommandError, match="no user 'nobody'"):
+        run("nobody")
+    user_in("operator")
+    with pytest.raises(CommandError, match="no token 'beef' in force"):
+        run("operator", "--revoke", "beef")
