@@ -28,6 +28,7 @@ from ops.watch import Watch
 
 LEAST_FREE_BYTES = 200 * 1024 * 1024
 STOP_PATIENCE_S = 9.0
+NEEDS_DATABASE = {"materialiser", "web", "worker"}
 
 
 class UpProblem(Exception):
@@ -56,8 +57,10 @@ def run(settings: Settings, console: Console, only: Collection[str] = ()) -> Non
             console.say(f"ended {len(ended)} processes that an earlier run had left")
         check_machine(settings)
         jars.fetch(settings.jars_dir, lambda text: console.say(f"jars: {text}"))
-        prepare_database(settings, console)
-        supervise(settings, console, processes(settings, only))
+        wanted = processes(settings, only)
+        if NEEDS_DATABASE & {process.name for process in wanted}:
+            prepare_database(settings, console)
+        supervise(settings, console, wanted)
 
 
 def check_disk(data_dir: Path) -> None:
