@@ -1,0 +1,180 @@
+"""A client library for whoever reports what it sees.
+
+    with Reporter(KafkaBus(options), "attack.reports", Path("spool")) as reporter:
+        reporter.report("shop.example", "waf-7", "under-attack")
+
+A report is accepted once `report` has returned. From then on it survives a kill of the process, an
+outage of Kafka, and both together: it is written to a spool directory first, and leaves it only
+when Kafka has confirmed it. While Kafka is away, `report` also waits until the disk has it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from agents.courier import Courier, OnConfirmed
+from agents.spool import Spool, SpoolFull
+from bus.base import Bus
+from domain.records import Report
+from wire.source import decode_source, encode_report
+
+REMEMBERED = 100_000
+"""Of how many (asset, agent) pairs the last time is kept."""
+
+
+class ReportRefused(ValueError):
+    """A report that the tally could not read; the message says why."""
+
+
+def wall_clock() -> int:
+    """Unix time, ms."""
+    return time.time_ns() // 1_000_000
+
+
+class Reporter:
+    """Sends one agent's or many agents' reports to one scenario. Safe to share among threads.
+
+    An agent's reports on an asset arrive in the order in which they were accepted; what Kafka may
+    already have is sent again after an outage, which the tally ignores. Times without a
+    `reported_at` come from `clock` (Unix ms) and rise strictly per asset and agent.
+
+    `accepted` counts reports, `refused` the calls that raised SpoolFull.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        topic: str,
+        spool_dir: Path,
+        clock: Callable[[], int] = wall_clock,
+        *,
+        on_confirmed: OnConfirmed | None = None,
+        max_spool_bytes: int = 64 << 20,
+        window: int = 1000,
+        linger_ms: float = 20,
+        message_timeout_s: float = 30,
+    ) -> None:
+        """Open the spool and start to send what an earlier process left in it.
+
+        window: how many reports are under way at once. Raises SpoolInUse and OSError.
+        """
+        self.accepted = self.refused = 0
+        self.topic = topic
+        self._clock = clock
+        self._last: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._spool = Spool(spool_dir, max_spool_bytes)
+        self._producer = bus.producer(linger_ms=linger_ms, message_timeout_s=message_timeout_s)
+        self._courier = Courier(
+            self._producer, topic, self._spool, on_confirmed, window, message_timeout_s + 5
+        )
+        self._courier.start()
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many reports wait for Kafka's confirmation."""
+        return self._spool.pending
+
+    @property
+    def confirmed(self) -> int:
+        """How many reports Kafka has confirmed to this process."""
+        return self._courier.confirmed
+
+    @property
+    def rejected(self) -> int:
+        """How many reports were dropped because the topic takes none of their size."""
+        return self._courier.rejected
+
+    @property
+    def offsets(self) -> dict[int, int]:
+        """The highest confirmed offset, by partition."""
+        return dict(self._courier.offsets)
+
+    @property
+    def away(self) -> bool:
+        """Whether Kafka has not answered for a second or more."""
+        return self._courier.away
+
+    @property
+    def torn(self) -> int:
+        """How many lines of the spool an earlier crash had cut short or damaged."""
+        return self._spool.torn + self._spool.damaged
+
+    def report(
+        self,
+        asset: str,
+        agent: str,
+        state: str,
+        reported_at: int | None = None,
+        detail: dict[str, Any] | None = None,
+    ) -> None:
+        """Accept one agent's claim about one asset's state.
+
+        reported_at: the agent's own time, Unix ms (default: now). detail: what else there is to
+        say, a small JSON object. Raises ReportRefused for a report that the tally could not read,
+        SpoolFull when Kafka has been away for too long.
+        """
+        with self._lock:
+            if self._closed:
+                raise ReportRefused("the reporter is closed")
+            stamp = self._stamp(asset, agent) if reported_at is None else reported_at
+            value = self._value(Report(asset, agent, state, stamp, detail))
+            try:
+                self._spool.append(asset, value, sync=self.away)
+            except SpoolFull:
+                self.refused += 1
+                raise
+            self.accepted += 1
+        self._courier.wake()
+
+    def _stamp(self, asset: str, agent: str) -> int:
+        """Now, but later than this agent's last report on this asset, also if the clock is not."""
+        stamp = max(self._clock(), self._last.pop((asset, agent), -1) + 1)
+        self._last[asset, agent] = stamp
+        if len(self._last) > REMEMBERED:
+            self._last.popitem(last=False)
+        return stamp
+
+    def _value(self, report: Report) -> bytes:
+        """The report as bytes that the tally can read. Raises ReportRefused."""
+        try:
+            value = encode_report(report)
+            read = decode_source(report.asset.encode(), value, self._clock())
+        except (TypeError, ValueError) as error:
+            raise ReportRefused(f"{report.asset!r}: {error}") from error
+        if not isinstance(read, Report):
+            raise ReportRefused(f"{report.asset!r}: {getattr(read, 'reason', 'not a report')}")
+        return value
+
+    def flush(self, timeout_s: float) -> int:
+        """Wait until all that was accepted is confirmed; the number of reports that are not."""
+        return self._courier.wait_until_settled(timeout_s)
+
+    def close(self, timeout_s: float = 5) -> None:
+        """Flush, and keep what could not be confirmed for the next start."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self.flush(timeout_s)
+        self._courier.stop()
+        self._producer.close()
+        self._spool.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.close()
