@@ -39,7 +39,12 @@ MAX_AHEAD = 300_000
 """How far an agent's clock may be ahead of the broker's, ms."""
 MAX_TIME = 253_402_300_799_999
 """The last ms of the year 9999: no time may be later."""
+MAX_PART = 2**63 - 1
+"""Largest part of an `if_version`: a Kafka offset fits, and so does every engine's integer."""
+MIN_NUMBER, MAX_NUMBER = -(2**63), 2**64 - 1
+"""An integer in a `detail` lies between these, because the state's codec holds no other."""
 
+_LONG = re.compile(rb"\d{19}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 
 
@@ -144,9 +149,27 @@ def _report(asset: str, data: dict[str, Any], time: int) -> Report | Unreadable:
         return Unreadable("unknown-state")
     if reported_at is not None and not _time_ok(reported_at, time + MAX_AHEAD):
         return Unreadable("bad-time")
-    if detail is not None and len(msgspec.json.encode(detail)) > MAX_DETAIL:
-        return Unreadable("too-large")
+    if detail is not None and (fault := _detail_fault(detail)):
+        return Unreadable(fault)
     return Report(asset, agent, state, reported_at, detail)
+
+
+def _detail_fault(detail: dict[str, Any]) -> str | None:
+    encoded = msgspec.json.encode(detail)
+    if len(encoded) > MAX_DETAIL:
+        return "too-large"
+    # Looking at every value is slow and next to no detail needs it.
+    if _LONG.search(encoded) and not _numbers_ok(detail):
+        return "bad-field"
+    return None
+
+
+def _numbers_ok(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(map(_numbers_ok, value.values()))
+    if isinstance(value, list):
+        return all(map(_numbers_ok, value))
+    return not isinstance(value, int) or MIN_NUMBER <= value <= MAX_NUMBER
 
 
 def _time_ok(value: object, latest: int) -> bool:
@@ -158,7 +181,7 @@ def _command(asset: str, data: dict[str, Any]) -> Command | Refusal | Unreadable
     if not isinstance(id_, str) or not _UUID.match(id_):
         return Unreadable("bad-command")
     id_ = id_.lower()
-    if not isinstance(user, str) or not name_ok(USER_PREFIX + user):
+    if not isinstance(user, str) or not user or not name_ok(USER_PREFIX + user):
         return Refusal(asset, id_, "", "user: expected a name")
     fault = _fault(data)
     if fault is not None:
@@ -194,6 +217,6 @@ def _fault(data: dict[str, Any]) -> str | None:
 
 def _version_ok(value: object) -> bool:
     try:
-        return isinstance(value, str) and len(value) <= 64 and bool(Version.parse(value))
+        return isinstance(value, str) and len(value) <= 64 and max(Version.parse(value)) <= MAX_PART
     except ValueError:
         return False
