@@ -5,7 +5,8 @@ The first byte is the codec's version, so that a later one can still read what t
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -14,6 +15,8 @@ from domain.dues import Dues
 from domain.fold import Bucket
 from domain.records import Answer, Override, Pending, Vote
 from domain.scenario import Scenario
+
+T = TypeVar("T")
 
 CODEC = 1
 
@@ -29,7 +32,7 @@ def dump_asset(asset: Asset) -> bytes:
 
 def load_asset(data: bytes) -> Asset:
     """Read what `dump_asset` wrote. Raises UnreadableAsset."""
-    return _asset(_load(data))
+    return _read(_asset, data)
 
 
 def dump_bucket(bucket: Bucket) -> bytes:
@@ -48,9 +51,13 @@ def dump_bucket(bucket: Bucket) -> bytes:
 
 def load_bucket(data: bytes, epoch: int) -> Bucket:
     """Read what `dump_bucket` wrote, to go on in `epoch`. Raises UnreadableAsset."""
-    plain, partition, clock, offset, live, entries = _load(data)
+    return _read(lambda fields: _bucket(fields, epoch), data)
+
+
+def _bucket(fields: list[Any], epoch: int) -> Bucket:
+    plain, partition, clock, offset, live, entries = fields
     scenario = Scenario.from_plain(plain)
-    assets = {name: _asset(fields) for name, fields in entries}
+    assets = {name: _asset(asset) for name, asset in entries}
     dues = Dues(_dues(assets, scenario))
     return Bucket(scenario, partition, epoch, assets, dues, clock=clock, offset=offset, live=live)
 
@@ -64,12 +71,12 @@ def _dump(data: Any) -> bytes:
     return bytes([CODEC]) + msgspec.msgpack.encode(data)
 
 
-def _load(data: bytes) -> Any:
+def _read(make: Callable[[Any], T], data: bytes) -> T:
     if not data or data[0] != CODEC:
         raise UnreadableAsset(f"state: expected codec version {CODEC}, got {data[:1]!r}")
     try:
-        return msgspec.msgpack.decode(memoryview(data)[1:])
-    except msgspec.DecodeError as error:
+        return make(msgspec.msgpack.decode(memoryview(data)[1:]))
+    except (msgspec.DecodeError, IndexError, TypeError, ValueError) as error:
         raise UnreadableAsset(f"state: {error}") from None
 
 

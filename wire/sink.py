@@ -65,12 +65,15 @@ def decode_state(
     try:
         asset = (key or b"").decode("utf-8")
         return _tombstone(asset, dict(headers)) if value is None else state_of_json(value)
-    except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
         raise UnreadableState(f"states record of {key!r}: {error}") from None
 
 
 def state_of_json(value: bytes | str) -> StateRecord:
-    """Read the value that `encode_state` wrote. Raises KeyError, TypeError, ValueError."""
+    """Read the value that `encode_state` wrote.
+
+    Raises AttributeError, KeyError, TypeError or ValueError for anything else.
+    """
     data = msgspec.json.decode(value)
     return StateRecord(
         asset=data["asset"],
