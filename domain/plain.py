@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION = re.compile(r"(\d{1,9})(ms|s|m|h|d)\Z")
+_DURATION = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)\Z")
 MAX_DURATION = 366 * _UNITS["d"]
 """Longest duration a scenario may name, ms."""
 

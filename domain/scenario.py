@@ -35,9 +35,11 @@ ICONS = (
 )
 MAX_STATE = 64
 """Longest name of a state, in Unicode code points."""
+MAX_WEIGHT = 1_000_000
+"""Largest weight of an agent, of an electorate, or that a rung may ask for."""
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}\Z")
-_FRACTION = re.compile(r"(\d{1,6})/(\d{1,6})\Z")
+_FRACTION = re.compile(r"([0-9]{1,6})/([0-9]{1,6})\Z")
 
 
 class ScenarioError(ValueError):
@@ -227,16 +229,18 @@ def _parse_file(data: dict[str, Any], demo: bool) -> dict[str, Scenario]:
         raise PlainError("", "at least one scenario, for example [attack]", "an empty file")
     scenarios = {}
     for name, content in data.items():
-        table = Table(_with_demo(content, name, demo), name)
-        scenarios[name] = parse_scenario(name, table)
-        table.no_more()
+        plain = Table(content, name).mapping_itself()
+        overlay = Table(plain.pop("demo", {}), f"{name}.demo").mapping_itself()
+        usual, shown = _parse_whole(name, plain), _parse_whole(name, {**plain, **overlay})
+        scenarios[name] = shown if demo else usual
     return scenarios
 
 
-def _with_demo(content: object, name: str, demo: bool) -> dict[str, Any]:
-    plain = Table(content, name).mapping_itself()
-    overlay = Table(plain.pop("demo", {}), f"{name}.demo").mapping_itself()
-    return {**plain, **overlay} if demo else plain
+def _parse_whole(name: str, content: dict[str, Any]) -> Scenario:
+    table = Table(content, name)
+    scenario = parse_scenario(name, table)
+    table.no_more()
+    return scenario
 
 
 def parse_scenario(name: str, table: Table) -> Scenario:
@@ -257,7 +261,7 @@ def parse_scenario(name: str, table: Table) -> Scenario:
         min_voters=table.integer("min_voters", 1, low=1, high=1000),
         vote_lifetime=table.optional("vote_lifetime", duration),
         max_report_age=table.optional("max_report_age", duration),
-        electorate=table.optional("electorate", whole(1, 1_000_000)),
+        electorate=table.optional("electorate", whole(1, MAX_WEIGHT)),
         holds=_by_state(table, "holds", known, zero=True),
         reminders=_by_state(table, "reminders", known),
         purge_after=_by_state(table, "purge_after", known),
@@ -310,8 +314,8 @@ def _rung(table: Table, known: set[str] | None) -> Rung:
         raise PlainError(table.path, "either at_least or more_than", table.keys())
     if more_than is not None:
         return Rung(state, *_fraction(more_than, f"{table.path}.more_than", low=0), strict=True)
-    if isinstance(at_least, int) and not isinstance(at_least, bool) and at_least >= 1:
-        return Rung(state, at_least)
+    if isinstance(at_least, int) and not isinstance(at_least, bool):
+        return Rung(state, whole(1, MAX_WEIGHT)(at_least, f"{table.path}.at_least"))
     return Rung(state, *_fraction(at_least, f"{table.path}.at_least", low=1))
 
 
@@ -342,7 +346,7 @@ def _by_state(
 def _weights(table: Table) -> dict[str, int] | None:
     entries = table.mapping("weights")
     for agent, value in entries.items():
-        entries[agent] = whole(0, 1_000_000)(value, f"{table.path}.weights.{agent}")
+        entries[agent] = whole(0, MAX_WEIGHT)(value, f"{table.path}.weights.{agent}")
     return entries or None
 
 
