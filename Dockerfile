@@ -1,0 +1,26 @@
+# One image for every process of the product; docker-compose.yml says which one a container runs.
+FROM python:3.11-slim-bookworm
+
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends openjdk-17-jre-headless \
+    && rm -rf /var/lib/apt/lists/*
+
+WORKDIR /app
+ENV PYTHONUNBUFFERED=1 \
+    TALLYBOARD_DATA_DIR=/data \
+    TALLYBOARD_JARS_DIR=/app/.jars
+
+COPY requirements.lock ./
+RUN pip install --no-cache-dir --require-hashes -r requirements.lock
+
+COPY config/ config/
+COPY ops/ ops/
+RUN python -m ops.jars
+
+COPY . .
+RUN useradd --system --uid 10001 --home-dir /data tallyboard \
+    && install -d -o tallyboard /data \
+    && python manage.py collectstatic --noinput
+USER tallyboard
+VOLUME /data
+EXPOSE 8000
