@@ -100,7 +100,8 @@ class Courier:
             except Exception:
                 # The thread must outlive a full disk or a callback that raises: the reports wait.
                 log.exception("sending reports to %s", self._topic)
-                self._go_back()
+                self._failure = self._failure or BusError("interrupted")
+                self._rest(lambda: False, PAUSE_S)
 
     def _turn(self) -> None:
         if self._failure is not None:

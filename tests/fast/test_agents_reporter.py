@@ -1,0 +1,193 @@
+"""The reporter confirms what it accepted, in order, whatever the bus does."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agents import Reporter, ReportRefused, SpoolFull
+from bus.base import Delivered, Message, TopicSpec, Unavailable
+from bus.memory import MemoryBus
+from domain.records import Report
+from stack import wait_until
+from wire.source import decode_source
+
+TOPIC = "attack.reports"
+NOW = 1_790_000_000_000
+
+
+@pytest.fixture
+def bus() -> MemoryBus:
+    bus = MemoryBus(lambda: NOW)
+    bus.ensure_topics([TopicSpec(TOPIC, 4, {})])
+    return bus
+
+
+@pytest.fixture
+def reporter(bus: MemoryBus, tmp_path: Path) -> Iterator[Reporter]:
+    with Reporter(bus, TOPIC, tmp_path, lambda: NOW) as reporter:
+        yield reporter
+
+
+def log_of(bus: MemoryBus) -> list[Message]:
+    return bus.reader({(TOPIC, at): 0 for at in range(4)}).poll(0, 100_000)
+
+
+def reports_of(bus: MemoryBus) -> list[Report]:
+    read = [decode_source(m.key, m.value, m.timestamp) for m in log_of(bus)]
+    assert all(isinstance(report, Report) for report in read)
+    return read  # type: ignore[return-value]
+
+
+def states_of(bus: MemoryBus) -> list[str]:
+    return [report.state for report in reports_of(bus)]
+
+
+def report_often(reporter: Reporter) -> None:
+    for n in range(100):
+        reporter.report("a", "waf-1", f"s{n}")
+
+
+def test_report_is_confirmed_with_its_place(bus: MemoryBus, tmp_path: Path) -> None:
+    places: list[tuple[str, Delivered]] = []
+    with Reporter(
+        bus, TOPIC, tmp_path, lambda: NOW, on_confirmed=lambda *it: places.append(it)
+    ) as reporter:
+        reporter.report("shop.example", "waf-1", "clear", detail={"rps": 3})
+        assert reporter.flush(5) == 0
+    [message], [(asset, place)] = log_of(bus), places
+    assert asset == "shop.example"
+    assert place == (TOPIC, message.partition, message.offset, NOW)
+    assert reports_of(bus) == [Report("shop.example", "waf-1", "clear", NOW, {"rps": 3})]
+    assert (reporter.accepted, reporter.confirmed, reporter.unconfirmed) == (1, 1, 0)
+    assert reporter.offsets == {message.partition: 0}
+
+
+def test_own_time_is_kept_and_the_clock_never_repeats(bus: MemoryBus, reporter: Reporter) -> None:
+    reporter.report("a", "waf-1", "clear", reported_at=5)
+    for state in ("one", "two", "three"):
+        reporter.report("a", "waf-1", state)
+    reporter.flush(5)
+    assert [r.reported_at for r in reports_of(bus)] == [5, NOW, NOW + 1, NOW + 2]
+
+
+def test_clock_that_goes_back_reorders_nothing(bus: MemoryBus, tmp_path: Path) -> None:
+    clock = itertools.chain([NOW, NOW], itertools.repeat(NOW - 60_000))
+    with Reporter(bus, TOPIC, tmp_path, lambda: next(clock)) as reporter:
+        reporter.report("a", "waf-1", "one")
+        reporter.report("a", "waf-1", "two")
+        reporter.flush(5)
+    assert [r.reported_at for r in reports_of(bus)] == [NOW, NOW + 1]
+
+
+@pytest.mark.parametrize(
+    ("asset", "agent", "state", "detail", "reason"),
+    [
+        ("", "waf", "clear", None, "bad-asset"),
+        ("a" * 256, "waf", "clear", None, "bad-asset"),
+        ("a", "user:eve", "clear", None, "bad-agent"),
+        ("a", "waf", "", None, "unknown-state"),
+        ("a", "waf", "clear", {"x": "y" * 3000}, "too-large"),
+        ("a", "waf", "clear", {"x": object()}, "object"),
+        ("\ud800", "waf", "clear", None, "surrogates"),
+    ],
+)
+def test_what_the_tally_could_not_read_is_refused(
+    reporter: Reporter, asset: str, agent: str, state: str, detail: dict | None, reason: str
+) -> None:
+    with pytest.raises(ReportRefused, match=reason):
+        reporter.report(asset, agent, state, detail=detail)
+    assert (reporter.accepted, reporter.unconfirmed) == (0, 0)
+
+
+def test_outage_spools_and_drains_in_order(bus: MemoryBus, tmp_path: Path) -> None:
+    with Reporter(bus, TOPIC, tmp_path, lambda: NOW, message_timeout_s=0.2) as reporter:
+        reporter.report("a", "waf-1", "s0")
+        reporter.flush(5)
+        bus.stop()
+        for n in range(1, 50):
+            reporter.report("a", "waf-1", f"s{n}")
+        wait_until(lambda: reporter.away, 5, "the outage is noticed")
+        reporter.report("a", "waf-1", "s50")
+        assert reporter.flush(0.1) == 50
+        bus.start()
+        assert reporter.flush(10) == 0
+        assert not reporter.away
+    assert list(dict.fromkeys(states_of(bus))) == [f"s{n}" for n in range(51)]
+    assert states_of(bus)[-1] == "s50"
+    assert reporter.confirmed == 51
+
+
+def test_next_process_sends_what_is_left_before_its_own(bus: MemoryBus, tmp_path: Path) -> None:
+    bus.stop()
+    first = Reporter(bus, TOPIC, tmp_path, lambda: NOW)
+    first.report("a", "waf-1", "one")
+    first.report("a", "waf-1", "two")
+    first.close(0.1)
+    with pytest.raises(ReportRefused, match="closed"):
+        first.report("a", "waf-1", "late")
+    bus.start()
+    with Reporter(bus, TOPIC, tmp_path, lambda: NOW + 10) as second:
+        second.report("a", "waf-1", "three")
+        assert second.flush(5) == 0
+    assert states_of(bus) == ["one", "two", "three"]
+
+
+def test_full_spool_is_a_named_counted_refusal(bus: MemoryBus, tmp_path: Path) -> None:
+    bus.stop()
+    with Reporter(bus, TOPIC, tmp_path, lambda: NOW, max_spool_bytes=1000) as reporter:
+        with pytest.raises(SpoolFull, match="1000 bytes"):
+            report_often(reporter)
+        assert reporter.refused == 1
+        bus.start()
+        assert reporter.flush(10) == 0
+        reporter.report("a", "waf-1", "again")
+    assert len(states_of(bus)) == reporter.accepted == reporter.confirmed
+
+
+def test_failure_in_the_middle_goes_back_to_it(
+    bus: MemoryBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hole is filled by sending again from there, so that the last word is the agent's last."""
+    append, calls = MemoryBus.append, itertools.count()
+    monkeypatch.setattr(
+        MemoryBus,
+        "append",
+        lambda self, sent: Unavailable("lost") if next(calls) == 1 else append(self, sent),
+    )
+    with Reporter(bus, TOPIC, tmp_path, lambda: NOW) as reporter:
+        with reporter._lock:
+            for n in range(4):
+                value = reporter._value(Report("a", "waf-1", f"s{n}", NOW + n))
+                reporter._spool.append("a", value)
+        reporter._courier.wake()
+        assert reporter.flush(10) == 0
+    assert states_of(bus)[-3:] == ["s1", "s2", "s3"]
+    assert set(states_of(bus)) == {"s0", "s1", "s2", "s3"}
+    assert reporter.confirmed == 4
+
+
+def test_callback_that_raises_loses_nothing(bus: MemoryBus, tmp_path: Path) -> None:
+    calls = itertools.count()
+
+    def fragile(_asset: str, _place: Delivered) -> None:
+        if next(calls) == 0:
+            raise RuntimeError("once")
+
+    with Reporter(bus, TOPIC, tmp_path, lambda: NOW, on_confirmed=fragile) as reporter:
+        reporter.report("a", "waf-1", "one")
+        assert reporter.flush(10) == 0
+    assert set(states_of(bus)) == {"one"}
+
+
+def test_reports_do_not_wait_for_kafka(bus: MemoryBus, reporter: Reporter) -> None:
+    bus.stop()
+    started = time.monotonic()
+    for _ in range(200):
+        reporter.report("a", "waf-1", "clear")
+    assert time.monotonic() - started < 5
+    bus.start()
