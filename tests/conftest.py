@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +14,20 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+
+def isolate() -> None:
+    """Forget this user's own settings, and keep what Django writes out of the data directory."""
+    for name in [name for name in os.environ if name.startswith("TALLYBOARD_")]:
+        del os.environ[name]
+    scratch = tempfile.mkdtemp(prefix="tallyboard-tests-")
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    os.environ["TALLYBOARD_DATA_DIR"] = scratch
+    if (ROOT / "dashboard" / "settings.py").exists():
+        os.environ["DJANGO_SETTINGS_MODULE"] = "dashboard.settings"
+
+
+isolate()
 
 from stack import EmbeddedBroker  # noqa: E402
 
