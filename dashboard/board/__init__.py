@@ -1,0 +1,1 @@
+"""The live board: states and their history."""

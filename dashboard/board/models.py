@@ -1,0 +1,89 @@
+"""The states on the board and how they came about. Times in Unix ms of the broker's clock."""
+
+from __future__ import annotations
+
+from django.db import models
+
+VERSION = 40
+"""Length of a version in its sortable form."""
+
+
+class AssetState(models.Model):
+    """The newest state record of one asset.
+
+    record: the record's JSON as it stands in the topic (of a purged asset, the last one);
+    changed_at: the time of its cause; purged rows stay hidden for a week, so that a replay cannot
+    bring an asset back.
+    """
+
+    scenario = models.CharField(max_length=40)
+    asset = models.CharField(max_length=255)
+    partition = models.IntegerField()
+    state = models.CharField(max_length=64)
+    severity = models.IntegerField()
+    previous = models.CharField(max_length=64, blank=True)
+    since = models.BigIntegerField()
+    unconfirmed = models.BooleanField(default=False)
+    version = models.CharField(max_length=VERSION)
+    changed_at = models.BigIntegerField()
+    cause_type = models.CharField(max_length=20)
+    overridden = models.BooleanField(default=False)
+    pending_due = models.BigIntegerField(null=True)
+    record = models.TextField()
+    purged = models.BooleanField(default=False)
+    purged_at = models.BigIntegerField(null=True)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["scenario", "asset"], name="one_row_per_asset"),
+        )
+        indexes = (
+            models.Index(
+                fields=["scenario", "purged", "severity", "-since", "asset"], name="board_order"
+            ),
+            models.Index(fields=["purged", "purged_at"], name="purged_rows"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.scenario}/{self.asset}: {self.state}"
+
+
+class Transition(models.Model):
+    """A change of an asset's state; an empty `state` is a purge."""
+
+    scenario = models.CharField(max_length=40)
+    asset = models.CharField(max_length=255)
+    version = models.CharField(max_length=VERSION)
+    at = models.BigIntegerField()
+    previous = models.CharField(max_length=64, blank=True)
+    state = models.CharField(max_length=64, blank=True)
+    cause_type = models.CharField(max_length=20)
+    cause = models.TextField()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(
+                fields=["scenario", "asset", "version"], name="one_transition_per_version"
+            ),
+        )
+        indexes = (models.Index(fields=["at"], name="transition_age"),)
+
+    def __str__(self) -> str:
+        return f"{self.scenario}/{self.asset}: {self.previous} -> {self.state}"
+
+
+class Answer(models.Model):
+    """The first answer to a command, whoever sent it. `version`: of the answering record."""
+
+    command = models.CharField(max_length=36, unique=True)
+    scenario = models.CharField(max_length=40)
+    asset = models.CharField(max_length=255)
+    outcome = models.CharField(max_length=200)
+    version = models.CharField(max_length=VERSION)
+    at = models.BigIntegerField()
+
+    class Meta:
+        indexes = (models.Index(fields=["at"], name="answer_age"),)
+
+    def __str__(self) -> str:
+        return f"{self.command}: {self.outcome}"

@@ -1,0 +1,5 @@
+"""The board's pages."""
+
+from django.urls import URLPattern
+
+urlpatterns: list[URLPattern] = []

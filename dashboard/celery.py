@@ -1,0 +1,11 @@
+"""Celery: `celery -A dashboard worker --beat`. Settings begin with CELERY_ in dashboard.settings."""
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
+
+app = Celery("tallyboard")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks(["dashboard.materialiser"])

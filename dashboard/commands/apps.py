@@ -1,0 +1,11 @@
+"""The commands app."""
+
+from django.apps import AppConfig
+
+
+class CommandsConfig(AppConfig):
+    """Commands: forms, sending, following."""
+
+    name = "dashboard.commands"
+    label = "commands"
+    default_auto_field = "django.db.models.BigAutoField"

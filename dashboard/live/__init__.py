@@ -1,0 +1,1 @@
+"""Changes on their way to the browsers."""

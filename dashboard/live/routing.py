@@ -1,0 +1,3 @@
+"""Websocket addresses."""
+
+websocket_urlpatterns: list = []

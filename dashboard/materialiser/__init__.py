@@ -1,0 +1,1 @@
+"""Sink topics into the database."""

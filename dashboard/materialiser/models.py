@@ -1,0 +1,58 @@
+"""How far the database has come, what it found wrong, and snapshots of the fold. Times in ms."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class SinkOffset(models.Model):
+    """The next offset to read of a sink partition, written with what was read before it."""
+
+    topic = models.CharField(max_length=249)
+    partition = models.IntegerField()
+    next_offset = models.BigIntegerField()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["topic", "partition"], name="one_offset_per_partition"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}: {self.next_offset}"
+
+
+class FoldSnapshot(models.Model):
+    """The plain-Python fold of a bucket up to `next_offset`, its rule included, as a file."""
+
+    scenario = models.CharField(max_length=40)
+    partition = models.IntegerField()
+    next_offset = models.BigIntegerField()
+    clock = models.BigIntegerField()
+    taken_at = models.BigIntegerField()
+    file = models.CharField(max_length=255)
+    assets = models.BigIntegerField()
+    digest = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(
+                fields=["scenario", "partition", "next_offset"], name="one_snapshot_per_offset"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.scenario}/{self.partition} up to {self.next_offset}"
+
+
+class Divergence(models.Model):
+    """Two records of the same version with other content: must not happen."""
+
+    scenario = models.CharField(max_length=40)
+    asset = models.CharField(max_length=255)
+    version = models.CharField(max_length=40)
+    kept = models.TextField()
+    other = models.TextField()
+    found_at = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.scenario}/{self.asset} {self.version}"
