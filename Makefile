@@ -1,5 +1,7 @@
 # Tallyboard: `make run` starts everything, `make test` checks everything.
-SYSTEM_PYTHON := $(shell command -v python3.11 || command -v python3 || echo python3.11)
+IS_311 := import sys; sys.exit(sys.version_info[:2] != (3, 11))
+SYSTEM_PYTHON = $(shell for python in python3.11 python3 python; do \
+	$$python -c '$(IS_311)' 2>/dev/null && echo $$python && break; done)
 PYTHON := .venv/bin/python
 
 .PHONY: help environment setup run test test-fast lint types lock target-stop target-start status clean
@@ -14,7 +16,12 @@ help:
 	@echo "make setup lock clean"
 
 environment:
-	@$(SYSTEM_PYTHON) -m ops.setup
+	@python=$(SYSTEM_PYTHON); \
+	if [ -z "$$python" ]; then \
+		echo "setup: Python 3.11 is missing: install it (on Debian: python3.11 and python3.11-venv)." >&2; \
+		exit 1; \
+	fi; \
+	exec $$python -m ops.setup
 
 setup: environment
 	@$(PYTHON) -m ops.jars

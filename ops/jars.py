@@ -27,6 +27,17 @@ SETTINGS = """<ivysettings>
 """
 
 
+NETWORK_TROUBLE = (
+    "not found. url=",
+    "UnknownHost",
+    "ConnectException",
+    "timed out",
+    "No route",
+    "unreachable",
+    "SSL",
+)
+
+
 class JarsProblem(Exception):
     """The archives could not be fetched; the message says what to do."""
 
@@ -150,8 +161,7 @@ def _follow(command: list[str], say: Callable[[str], None]) -> _Output:
 def explain(lines: list[str]) -> str:
     """Say in the user's words why Ivy's output, given line by line, ended without archives."""
     unresolved = sorted({line.split("::")[1].strip() for line in lines if ": not found" in line})
-    network = ("UnknownHost", "ConnectException", "timed out", "No route", "unreachable", "SSL")
-    silent = any(word in line for word in network for line in lines)
+    silent = any(word in line for word in NETWORK_TROUBLE for line in lines)
     if silent or not unresolved:
         return (
             "The registry of Java archives cannot be reached: check the network (a proxy goes into "

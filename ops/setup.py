@@ -36,7 +36,10 @@ def ensure_environment(venv: Path = VENV, lock: Path = LOCK) -> None:
         raise SetupProblem(f"Python 3.11 is needed, and {sys.executable} is {found}: install it.")
     if not _works(venv):
         _say("creating .venv")
-        _run([sys.executable, "-m", "venv", "--clear", venv], "install python3.11-venv")
+        _run(
+            [sys.executable, "-m", "venv", "--clear", venv],
+            "Python's module venv is missing or broken: install python3.11-venv.",
+        )
     _say("installing packages from requirements.lock (about a minute)")
     _install(venv / "bin" / "python", lock)
     stamp.write_text(digest)
@@ -54,13 +57,13 @@ def _works(venv: Path) -> bool:
 
 def _install(python: Path, lock: Path) -> None:
     advice = (
-        "the package registry cannot be reached, or lacks what requirements.lock pins: check the "
-        "network (HTTPS_PROXY, pip's configuration) and start again"
+        "The package registry cannot be reached, or lacks what requirements.lock pins: check the "
+        "network (HTTPS_PROXY, pip's configuration) and start again."
     )
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as only_uv:
         only_uv.write(lock_entry(lock.read_text(), "uv"))
         only_uv.flush()
-        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip = [python, "-m", "pip", "install", "-qqq", "--disable-pip-version-check"]
         _run([*pip, "--retries", "1", "--require-hashes", "-r", only_uv.name], advice)
     uv = [python, "-m", "uv", "pip", "install", "--python", python]
     _run([*uv, "--require-hashes", "-r", lock], advice)
@@ -84,7 +87,7 @@ def lock_entry(lock: str, name: str) -> str:
 def _run(command: Sequence[object], advice: str) -> None:
     done = subprocess.run([str(part) for part in command], check=False)
     if done.returncode:
-        raise SetupProblem(f"{command[1]} {command[2]} {command[3]} failed: {advice}.")
+        raise SetupProblem(advice)
 
 
 def _say(text: str) -> None:

@@ -107,6 +107,7 @@ def test_stamp_of_other_pins_means_fetch_anew(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
+        ("Host registry not found. url=https://registry/x.pom", "cannot be reached"),
         ("Server access error: java.net.UnknownHostException: x", "cannot be reached"),
         (":: org.apache.kafka#kafka_2.13;99: not found", "does not have org.apache.kafka#kafka"),
         ("", "cannot be reached"),
