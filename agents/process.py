@@ -1,0 +1,31 @@
+"""What the agents' processes share."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import structlog
+
+from agents.reporter import Reporter
+from agents.spool import SpoolFull
+from domain.records import Report
+
+log = structlog.get_logger("agents")
+
+
+def stop_on_signals() -> threading.Event:
+    """An event that SIGTERM and SIGINT set."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def report_calmly(reporter: Reporter, report: Report) -> None:
+    """Report; where the spool is full, drop the report and say so now and then."""
+    try:
+        reporter.report(report.asset, report.agent, report.state, report.reported_at, report.detail)
+    except SpoolFull as full:
+        if reporter.refused % 1000 == 1:
+            log.warning("report dropped", why=str(full), dropped=reporter.refused)

@@ -1,0 +1,123 @@
+"""Simulated agents for the demo: `python -m agents.simulator`."""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from operator import itemgetter
+
+import structlog
+
+from agents.process import report_calmly, stop_on_signals
+from agents.reporter import Reporter, wall_clock
+from agents.worlds import Orders, Timed, Watched, attack, connectivity
+from bus.kafka import KafkaBus
+from config.logs import configure_logs
+from config.settings import Settings, load_settings
+from domain.records import Report
+from wire.topics import Topics
+
+log = structlog.get_logger("agents.simulator")
+
+SCENARIOS = ("attack", "connectivity", "orders")
+ORDERS_SHARE = 0.125
+"""Which part of the rate goes to orders, of which there are some five reports each."""
+SLOWEST_MS = 40_000
+"""Agents repeat themselves at least this often, so that their votes do not expire."""
+BEHIND_MS = 30_000
+"""So far behind the clock (the machine slept), the simulator goes on from now."""
+
+
+def simulate(
+    seed: int, start: int, scenarios: tuple[str, ...] = SCENARIOS, rate: float = 12.0
+) -> Iterator[tuple[int, str, Report]]:
+    """(time, scenario, report) without end from `start` (Unix ms) on; times rise.
+
+    rate: about so many reports per second in all.
+    """
+    watched = {name: world(seed) for name, world in WATCHED.items() if name in scenarios}
+    streams = []
+    if "orders" in scenarios:
+        share = rate if not watched else rate * ORDERS_SHARE
+        rate -= 0 if not watched else share
+        streams.append(_named("orders", Orders(seed, max(1, int(5_000 / share))).run(start)))
+    pairs = sum(map(len, watched.values()))
+    every_ms = min(SLOWEST_MS, max(1, int(1000 * pairs / rate)))
+    streams += [_named(name, world.run(start, every_ms)) for name, world in watched.items()]
+    return heapq.merge(*streams, key=itemgetter(0))
+
+
+WATCHED: Mapping[str, Callable[[int], Watched]] = {"attack": attack, "connectivity": connectivity}
+
+
+def _named(name: str, stream: Iterator[Timed]) -> Iterator[tuple[int, str, Report]]:
+    return ((at, name, report) for at, report in stream)
+
+
+def send(
+    stream: Callable[[int], Iterator[tuple[int, str, Report]]],
+    reporters: Mapping[str, Reporter],
+    clock: Callable[[], int],
+    stop: threading.Event,
+) -> None:
+    """Report each at its time, until `stop`; `stream` makes the reports from a start (ms)."""
+    while not stop.is_set():
+        for at, scenario, report in stream(clock()):
+            if stop.wait(max(0, at - clock()) / 1000):
+                return
+            report_calmly(reporters[scenario], report)
+            if clock() - at > BEHIND_MS:
+                log.warning("behind the clock, going on from now", behind_ms=clock() - at)
+                break
+
+
+def run(settings: Settings, arguments: argparse.Namespace, stop: threading.Event) -> None:
+    """Simulate until `stop`, then wait a moment for what is under way."""
+    bus, topics = KafkaBus(settings.kafka_options()), Topics(settings.topic_prefix)
+    names = tuple(arguments.scenario or SCENARIOS)
+    with ExitStack() as stack:
+        reporters = {
+            name: stack.enter_context(
+                Reporter(bus, topics.reports(name), settings.data_dir / "spool/simulator" / name)
+            )
+            for name in names
+        }
+        log.info("simulating", seed=arguments.seed, rate=arguments.rate, scenarios=",".join(names))
+        send(
+            lambda start: simulate(arguments.seed, start, names, arguments.rate),
+            *(reporters, wall_clock, stop),
+        )
+        for name, reporter in reporters.items():
+            left = reporter.flush(1)
+            log.info("stopping", scenario=name, confirmed=reporter.confirmed, unconfirmed=left)
+            reporter.close(0)
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser("agents.simulator", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="what happens (default 1)")
+    parser.add_argument("--rate", type=_rate, default=12.0, help="reports per second in all")
+    parser.add_argument("--scenario", action="append", choices=SCENARIOS, help="only this one")
+    return parser.parse_args(arguments)
+
+
+def _rate(text: str) -> float:
+    rate = float(text)
+    if not 0.1 <= rate <= 10_000:
+        raise argparse.ArgumentTypeError("expected 0.1 to 10000 reports per second")
+    return rate
+
+
+def main() -> None:
+    """Simulate until SIGTERM."""
+    arguments, settings = parse(), load_settings()
+    configure_logs(settings.log_level, "simulator")
+    run(settings, arguments, stop_on_signals())
+
+
+if __name__ == "__main__":
+    main()
