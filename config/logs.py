@@ -6,7 +6,7 @@ import logging
 import sys
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor
 
 SHARED: tuple[Processor, ...] = (
     structlog.contextvars.merge_contextvars,
@@ -38,7 +38,7 @@ def configure_logs(level: str, process: str) -> None:
 
 
 def _formatter(process: str) -> logging.Formatter:
-    def name_process(_logger: object, _method: str, event: structlog.typing.EventDict):  # type: ignore[no-untyped-def]
+    def name_process(_logger: object, _method: str, event: EventDict) -> EventDict:
         event.setdefault("process", process)  # a thread starts with empty context variables
         return event
 

@@ -166,8 +166,8 @@ def kept_secret(path: Path) -> str:
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f"{path.name}.{os.getpid()}")
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(secrets.token_urlsafe(50))
+        draft.touch(mode=0o600)
+        draft.write_text(secrets.token_urlsafe(50))
         try:
             os.link(draft, path)
         except FileExistsError:

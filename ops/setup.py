@@ -63,8 +63,8 @@ def _install(python: Path, lock: Path) -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as only_uv:
         only_uv.write(lock_entry(lock.read_text(), "uv"))
         only_uv.flush()
-        pip = [python, "-m", "pip", "install", "-qqq", "--disable-pip-version-check"]
-        _run([*pip, "--retries", "1", "--require-hashes", "-r", only_uv.name], advice)
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        _run_silently([*pip, "--retries", "1", "--require-hashes", "-r", only_uv.name], advice)
     uv = [python, "-m", "uv", "pip", "install", "--python", python]
     _run([*uv, "--require-hashes", "-r", lock], advice)
 
@@ -88,6 +88,14 @@ def _run(command: Sequence[object], advice: str) -> None:
     done = subprocess.run([str(part) for part in command], check=False)
     if done.returncode:
         raise SetupProblem(advice)
+
+
+def _run_silently(command: Sequence[object], advice: str) -> None:
+    words = [str(part) for part in command]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()[-1:]
+        raise SetupProblem(" ".join([advice, *said]))
 
 
 def _say(text: str) -> None:

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import django  # noqa: F401 -- pytest-django sets Django up only when it is imported by now
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,8 +24,7 @@ def isolate() -> None:
     scratch = tempfile.mkdtemp(prefix="tallyboard-tests-")
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     os.environ["TALLYBOARD_DATA_DIR"] = scratch
-    if (ROOT / "dashboard" / "settings.py").exists():
-        os.environ["DJANGO_SETTINGS_MODULE"] = "dashboard.settings"
+    os.environ["DJANGO_SETTINGS_MODULE"] = "dashboard.settings"
 
 
 isolate()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from stack import EmbeddedBroker
 
 
 @pytest.fixture
-def own_broker(tmp_path: Path, jars_dir: Path):
+def own_broker(tmp_path: Path, jars_dir: Path) -> Iterator[EmbeddedBroker]:
     """A broker that a test may kill."""
     broker = EmbeddedBroker(tmp_path, jars_dir)
     broker.start()
