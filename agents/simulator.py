@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import heapq
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -13,6 +14,7 @@ import structlog
 
 from agents.process import report_calmly, stop_on_signals
 from agents.reporter import Reporter, wall_clock
+from agents.spool import SpoolInUse
 from agents.worlds import Orders, Timed, Watched, attack, connectivity
 from bus.kafka import KafkaBus
 from config.logs import configure_logs
@@ -116,7 +118,10 @@ def main() -> None:
     """Simulate until SIGTERM."""
     arguments, settings = parse(), load_settings()
     configure_logs(settings.log_level, "simulator")
-    run(settings, arguments, stop_on_signals())
+    try:
+        run(settings, arguments, stop_on_signals())
+    except SpoolInUse as error:
+        sys.exit(f"simulator: {error}")
 
 
 if __name__ == "__main__":

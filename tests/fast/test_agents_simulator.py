@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
-from itertools import islice, takewhile
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
 
 import pytest
@@ -77,7 +77,7 @@ def test_no_vote_expires_while_its_agent_is_not_silent(ten_minutes: Seen) -> Non
     quiet = [
         pair
         for pair, at in times.items()
-        if any(b - a > 80_000 for a, b in zip(at, at[1:], strict=False))
+        if any(b - a > 80_000 for a, b in pairwise(at))
     ]
     assert 0 < len(quiet) < len(times) / 2
 

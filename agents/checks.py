@@ -1,0 +1,188 @@
+"""Checks of targets over HTTP and TCP, as probes.toml describes them."""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from domain.plain import PlainError, Table, duration, whole
+from domain.records import name_ok
+
+MAX_ERROR = 200
+"""Longest error text in a report, code points."""
+
+_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+_TCP, _HTTP = "tcp", "http"
+
+
+class ProbesError(ValueError):
+    """A probes file that cannot be used: names the file, the key, and what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What to check and how. Times in ms. `url` is for HTTP; `host` and `port` are for TCP."""
+
+    name: str
+    kind: str
+    interval: int
+    timeout: int
+    degraded: int
+    url: str = ""
+    host: str = ""
+    port: int = 0
+    expect_status: tuple[int, ...] = (200,)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found: up, degraded or down, with latency (ms) or error."""
+
+    state: str
+    detail: dict[str, Any]
+
+
+def load_targets(path: Path, variables: Mapping[str, str]) -> list[Target]:
+    """Read the targets of a probes file, `${NAME}` replaced from `variables`.
+
+    Raises ProbesError.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ProbesError(f"{path}: expected a readable file: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ProbesError(f"{path}: expected TOML: {error}") from error
+    try:
+        return _targets(data, variables)
+    except PlainError as error:
+        raise ProbesError(f"{path.name}: {error}") from error
+
+
+def _targets(data: dict[str, Any], variables: Mapping[str, str]) -> list[Target]:
+    for key in data:
+        if key != "target":
+            raise PlainError(key, "[[target]] tables alone", key)
+    entries = data.get("target")
+    if not isinstance(entries, list) or not entries:
+        raise PlainError("target", "at least one [[target]] table", entries)
+    targets: list[Target] = []
+    for at, entry in enumerate(entries):
+        target = _target(Table(_substituted(entry, f"target[{at}]", variables), f"target[{at}]"))
+        if target.name in {other.name for other in targets}:
+            raise PlainError(f"target[{at}].name", "a name that no other target has", target.name)
+        targets.append(target)
+    return targets
+
+
+def _substituted(entry: object, path: str, variables: Mapping[str, str]) -> object:
+    """The table with `${NAME}` replaced in its texts."""
+    if not isinstance(entry, dict):
+        return entry
+
+    def replace(key: str, value: object) -> object:
+        def one(found: re.Match[str]) -> str:
+            if found[1] not in variables:
+                raise PlainError(
+                    f"{path}.{key}", f"${{}} with one of {', '.join(variables)}", value
+                )
+            return variables[found[1]]
+
+        return _VARIABLE.sub(one, value) if isinstance(value, str) else value
+
+    return {key: replace(key, value) for key, value in entry.items()}
+
+
+def _target(table: Table) -> Target:
+    kind = table.choice("kind", (_HTTP, _TCP))
+    common: dict[str, Any] = {
+        "name": _name(table),
+        "kind": kind,
+        "interval": _duration(table, "interval", "5s"),
+        "timeout": _duration(table, "timeout", "2s"),
+        "degraded": table.integer("degraded_ms", 1000, 1, 600_000),
+    }
+    if kind == _HTTP:
+        common |= {"url": _url(table), "expect_status": _statuses(table)}
+    else:
+        common |= {"host": table.text("host"), "port": _port(table)}
+    table.no_more(set())
+    return Target(**common)
+
+
+def _name(table: Table) -> str:
+    name = table.text("name")
+    if not name_ok(name):
+        raise PlainError(f"{table.path}.name", "an asset's name without control characters", name)
+    return name
+
+
+def _duration(table: Table, key: str, default: str) -> int:
+    value = table.get(key)
+    return duration(default if value is None else value, f"{table.path}.{key}")
+
+
+def _url(table: Table) -> str:
+    value = table.text("url")
+    try:
+        url = httpx.URL(value)
+    except httpx.InvalidURL:
+        url = httpx.URL("")
+    if url.scheme not in ("http", "https") or not url.host:
+        raise PlainError(f"{table.path}.url", "an address such as http://host:port/path", value)
+    return value
+
+
+def _port(table: Table) -> int:
+    value = table.get("port")
+    number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+    return whole(1, 65_535)(number, f"{table.path}.port")
+
+
+def _statuses(table: Table) -> tuple[int, ...]:
+    value, path = table.get("expect_status"), f"{table.path}.expect_status"
+    if value is None:
+        return (200,)
+    if not isinstance(value, list) or not value:
+        raise PlainError(path, "a list of HTTP status codes", value)
+    return tuple(whole(100, 599)(status, f"{path}[{at}]") for at, status in enumerate(value))
+
+
+def check(target: Target, clock_s: Callable[[], float] = time.monotonic) -> Finding:
+    """Check a target once; takes about its timeout at most. Never raises for what it finds."""
+    started = clock_s()
+    try:
+        fault = _http(target) if target.kind == _HTTP else _tcp(target)
+    except (OSError, httpx.HTTPError) as error:
+        fault = str(error) or type(error).__name__
+    latency = round((clock_s() - started) * 1000)
+    if fault is None and latency > target.timeout:
+        fault = f"no answer within {target.timeout} ms"
+    if fault is not None:
+        return Finding("down", {"error": fault[:MAX_ERROR]})
+    return Finding("degraded" if latency > target.degraded else "up", {"latency_ms": latency})
+
+
+def _http(target: Target) -> str | None:
+    """What is wrong with the answer, or None. Reads no more than its head."""
+    with (
+        httpx.Client(timeout=target.timeout / 1000, trust_env=False) as client,
+        client.stream("GET", target.url) as response,
+    ):
+        if response.status_code in target.expect_status:
+            return None
+        expected = ", ".join(map(str, target.expect_status))
+        return f"status {response.status_code}, expected {expected}"
+
+
+def _tcp(target: Target) -> None:
+    with socket.create_connection((target.host, target.port), target.timeout / 1000):
+        return None

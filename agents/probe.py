@@ -1,0 +1,112 @@
+"""A probe that checks the targets of probes.toml: `python -m agents.probe --as NAME`.
+
+Several probes under different names vote on the same targets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import threading
+from collections.abc import Callable
+
+import structlog
+
+from agents.checks import Finding, ProbesError, Target, check, load_targets
+from agents.incidents import spread
+from agents.process import report_calmly, stop_on_signals
+from agents.reporter import Reporter
+from agents.spool import SpoolInUse
+from bus.kafka import KafkaBus
+from config.logs import configure_logs
+from config.settings import Settings, load_settings
+from domain.records import Report
+from wire.topics import Topics
+
+log = structlog.get_logger("agents.probe")
+
+SCENARIO = "connectivity"
+"""Where probes report to."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+
+
+def variables(settings: Settings) -> dict[str, str]:
+    """What `${...}` in probes.toml may stand for; of several Kafka servers, the first."""
+    host, _, port = settings.bootstrap.split(",")[0].strip().rpartition(":")
+    return {
+        "TALLYBOARD_HTTP_HOST": settings.http_host,
+        "TALLYBOARD_HTTP_PORT": str(settings.http_port),
+        "TALLYBOARD_TARGET_PORT": str(settings.target),
+        "TALLYBOARD_KAFKA_HOST": host.strip("[]"),
+        "TALLYBOARD_KAFKA_PORT": port,
+    }
+
+
+def watch(
+    target: Target,
+    agent: str,
+    reporter: Reporter,
+    stop: threading.Event,
+    look: Callable[[Target], Finding] = check,
+) -> None:
+    """Check one target at its interval until `stop`, and report each finding."""
+    before = ""
+    # Probes that start together should not look at the same moment.
+    pause_s = spread(agent, target.name, over=target.interval) / 1000
+    while not stop.wait(pause_s):
+        finding = look(target)
+        if finding.state != before:
+            log.info("target", target=target.name, state=finding.state, **finding.detail)
+            before = finding.state
+        report_calmly(reporter, Report(target.name, agent, finding.state, None, {**finding.detail}))
+        pause_s = target.interval / 1000
+
+
+def run(settings: Settings, agent: str, targets: list[Target], stop: threading.Event) -> None:
+    """Watch all targets until `stop`, then wait a moment for what is under way."""
+    topic = Topics(settings.topic_prefix).reports(SCENARIO)
+    bus = KafkaBus(settings.kafka_options())
+    with Reporter(bus, topic, settings.data_dir / "spool" / agent) as reporter:
+        threads = [
+            threading.Thread(target=watch, args=(target, agent, reporter, stop), daemon=True)
+            for target in targets
+        ]
+        for thread in threads:
+            thread.start()
+        log.info("probing", agent=agent, targets=",".join(target.name for target in targets))
+        stop.wait()
+        left = reporter.flush(2)
+        log.info("stopping", confirmed=reporter.confirmed, unconfirmed=left)
+        reporter.close(0)
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser("agents.probe", description=__doc__)
+    parser.add_argument(
+        "--as", dest="agent", type=_name, default="probe", help="the name to report under"
+    )
+    return parser.parse_args(arguments)
+
+
+def _name(text: str) -> str:
+    if not _NAME.match(text):
+        raise argparse.ArgumentTypeError("expected 1-64 letters, digits, '.', '_' or '-'")
+    return text
+
+
+def main() -> None:
+    """Probe until SIGTERM."""
+    arguments, settings = parse(), load_settings()
+    configure_logs(settings.log_level, arguments.agent)
+    try:
+        targets = load_targets(settings.probes, variables(settings))
+        run(settings, arguments.agent, targets, stop_on_signals())
+    except (ProbesError, SpoolInUse) as error:
+        sys.exit(f"probe: {error}")
+
+
+if __name__ == "__main__":
+    main()
