@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
+from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render, resolve_url
@@ -33,7 +34,8 @@ def role_required(action: Action) -> Callable[[View], View]:
                 return refusal(request, role, action)
             return view(request, *args, **kwargs)
 
-        return guarded
+        # The login is asked for here, so that a fragment can move the whole page there.
+        return cast("View", login_not_required(guarded))
 
     return decorate
 

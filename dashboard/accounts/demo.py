@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from pathlib import Path
 
@@ -45,13 +44,16 @@ def _read(path: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     if not isinstance(found, dict):
-        raise ValueError(f"{path}: expected a JSON table of passwords by user name")
+        raise ValueError(  # noqa: TRY004 - what the file says is wrong, not a type
+            f"{path}: expected a JSON table of passwords by user name"
+        )
     return {str(name): str(password) for name, password in found.items()}
 
 
 def _write(path: Path, logins: dict[str, str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".new")
-    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        json.dump(logins, file, indent=2)
+    draft.touch(mode=0o600)
+    draft.chmod(0o600)
+    draft.write_text(json.dumps(logins, indent=2))
     draft.replace(path)

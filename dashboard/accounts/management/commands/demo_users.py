@@ -15,7 +15,7 @@ class Command(BaseCommand):
 
     help = "Make the users operator, admin and manager; their passwords are kept in a file."
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *_args: Any, **_options: Any) -> None:
         """Make the users and say where their passwords are."""
         data_dir = load_settings().data_dir
         try:

@@ -27,7 +27,7 @@ class Command(BaseCommand):
         what.add_argument("--list", action="store_true", help="list the user's tokens")
         what.add_argument("--revoke", metavar="PREFIX", help="revoke the token with this prefix")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *_args: Any, **options: Any) -> None:
         """Do it; a wrong user or prefix is a CommandError."""
         user = User.objects.filter(username=options["user"]).first()
         if user is None:

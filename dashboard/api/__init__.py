@@ -1,0 +1,1 @@
+"""The REST interface, and whether the whole is ready."""

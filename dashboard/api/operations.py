@@ -1,0 +1,346 @@
+"""The operations of `/api/v1`."""
+
+# Each operation takes the request, and says its parameters in its signature.
+# ruff: noqa: ARG001, B008
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from typing import Any
+
+from django.http import HttpResponse
+from django.urls import reverse
+from ninja import Header, Query, Router, Schema, Status
+from pydantic import Field
+
+from dashboard.api.auth import ApiRequest, allow
+from dashboard.api.problems import Problem, documented, invalid, too_many
+from dashboard.api.reporting import MAX_BODY, REPORTS_BODY, answered, bounded_body, deliver, parse
+from dashboard.api.schemas import (
+    AssetIn,
+    AssetOut,
+    AssetsOut,
+    CommandOut,
+    ReportsOut,
+    ScenarioOut,
+)
+from dashboard.board.models import Answer, AssetState
+from dashboard.board.store import counts
+from dashboard.commands.following import phase_of, phase_of_outcome
+from dashboard.commands.limits import REPORTS, TooMany
+from dashboard.commands.models import Command as Row
+from dashboard.commands.sending import IdTaken, Invalid, now_ms, send
+from dashboard.scenarios import scenarios
+from domain.records import MAX_NAME, Command, Kind
+from domain.scenario import Scenario
+from domain.version import Version
+from wire.source import MAX_REASON
+
+MAX_WAIT_S = 30
+MAX_PAGE = 1000
+
+router = Router()
+
+_READ = documented(401, 403, 404, 422)
+_COMMAND = documented(400, 401, 403, 404, 409, 413, 422, 429, 503)
+_COMMAND_OUT = {200: CommandOut, 202: CommandOut}
+
+POLL_S = 0.05
+"""How often a waiting request looks for the outcome, seconds."""
+
+Wait = Query(0.0, ge=0, le=MAX_WAIT_S, description="Seconds to wait for the outcome.")
+Key = Header(
+    None,
+    alias="Idempotency-Key",
+    description="A UUID that names this command: sent again, it is carried out once.",
+)
+
+
+class Options(Schema):
+    """What may come with a command that has no body."""
+
+    reason: str = Field("", max_length=MAX_REASON)
+    if_version: str | None = Field(None, max_length=64)
+    wait: float = Field(0.0, ge=0, le=MAX_WAIT_S, description="Seconds to wait for the outcome.")
+
+
+@router.get(
+    "scenarios",
+    response=list[ScenarioOut],
+    auth=allow("read"),
+    openapi_extra=documented(401, 403),
+)
+def list_scenarios(request: ApiRequest) -> Any:
+    """Every scenario, with how many assets are in each state."""
+    return [_scenario_out(scenario) for scenario in scenarios().values()]
+
+
+@router.get(
+    "scenarios/{scenario}/assets",
+    response=AssetsOut,
+    auth=allow("read"),
+    openapi_extra=_READ,
+)
+def list_assets(
+    request: ApiRequest,
+    scenario: str,
+    state: list[str] = Query([], description="Only these states."),
+    q: str = Query("", max_length=MAX_NAME, description="Only names that contain this."),
+    after: str = Query("", max_length=MAX_NAME, description="Only names past this one."),
+    limit: int = Query(100, ge=1, le=MAX_PAGE),
+) -> Any:
+    """Assets on the board, by name, a page at a time."""
+    rows = AssetState.objects.filter(scenario=_known(scenario).name, purged=False)
+    if state:
+        rows = rows.filter(state__in=state)
+    if q:
+        rows = rows.filter(asset__icontains=q)
+    if after:
+        rows = rows.filter(asset__gt=after)
+    found = list(rows.order_by("asset").values_list("asset", "record")[: limit + 1])
+    more = len(found) > limit
+    page = found[:limit]
+    return {
+        "items": [json.loads(record) for _, record in page],
+        "next": page[-1][0] if more else None,
+    }
+
+
+@router.get(
+    "scenarios/{scenario}/assets/{asset:asset}",
+    response=AssetOut,
+    auth=allow("read"),
+    openapi_extra=_READ,
+)
+def get_asset(request: ApiRequest, scenario: str, asset: str) -> Any:
+    """One asset's state record."""
+    row = _shown(_known(scenario), asset)
+    return json.loads(row.record)
+
+
+@router.put(
+    "scenarios/{scenario}/assets/{asset:asset}",
+    response=_COMMAND_OUT,
+    auth=allow("command"),
+    openapi_extra=_COMMAND,
+)
+def put_asset(
+    request: ApiRequest,
+    response: HttpResponse,
+    scenario: str,
+    asset: str,
+    given: AssetIn,
+    wait: float = Wait,
+    key: uuid.UUID | None = Key,
+) -> Any:
+    """Pin the asset's state, or vote for one. An asset that is not there yet is made."""
+    known = _known(scenario)
+    command = Command(
+        kind=given.mode,
+        asset=asset,
+        id=str(key or uuid.uuid4()),
+        user=request.auth.get_username(),
+        reason=given.reason,
+        state=given.state,
+        until=given.until,
+        if_version=_version(given.if_version),
+    )
+    return _carry_out(request, response, known, command, wait)
+
+
+@router.delete(
+    "scenarios/{scenario}/assets/{asset:asset}",
+    response=_COMMAND_OUT,
+    auth=allow("command"),
+    openapi_extra=_COMMAND,
+)
+def purge_asset(
+    request: ApiRequest,
+    response: HttpResponse,
+    scenario: str,
+    asset: str,
+    options: Query[Options],
+    key: uuid.UUID | None = Key,
+) -> Any:
+    """Take the asset off the board: its state, votes and override go."""
+    command = _bare("purge", asset, options, request, key)
+    return _on_shown(request, response, scenario, command, options)
+
+
+@router.post(
+    "scenarios/{scenario}/release/{asset:asset}",
+    response=_COMMAND_OUT,
+    auth=allow("command"),
+    openapi_extra=_COMMAND,
+)
+def release_asset(
+    request: ApiRequest,
+    response: HttpResponse,
+    scenario: str,
+    asset: str,
+    options: Query[Options],
+    key: uuid.UUID | None = Key,
+) -> Any:
+    """End the asset's override, and withdraw the user's own vote."""
+    command = _bare("release", asset, options, request, key)
+    return _on_shown(request, response, scenario, command, options)
+
+
+@router.post(
+    "scenarios/{scenario}/reports",
+    response={202: ReportsOut},
+    auth=allow("command"),
+    openapi_extra={
+        **documented(400, 401, 403, 404, 413, 422, 429, 503),
+        "requestBody": REPORTS_BODY,
+    },
+)
+def post_reports(request: ApiRequest, scenario: str) -> Any:
+    """Send one report or a list of at most 10,000; each is answered by itself.
+
+    202 where at least one was taken, 422 where none could be, 503 where Kafka took none.
+    """
+    known = _known(scenario)
+    reports = parse(bounded_body(request, MAX_BODY))
+    try:
+        REPORTS.take(request.auth.pk, now_ms(), len(reports))
+    except TooMany as error:
+        raise too_many(error) from error
+    return Status(202, answered(deliver(known, reports, now_ms())))
+
+
+@router.get(
+    "commands/{uuid:id}",
+    response=CommandOut,
+    auth=allow("read"),
+    openapi_extra=documented(401, 403, 404),
+)
+def get_command(request: ApiRequest, id: uuid.UUID) -> Any:  # noqa: A002 - as in the URL
+    """A command, how far it has come, and its outcome."""
+    row = Row.objects.filter(pk=id).first()
+    if row is not None:
+        return command_out(row)
+    answer = Answer.objects.filter(command=str(id)).first()
+    if answer is None:
+        raise Problem(404, "unknown-command")
+    return answer_out(answer)
+
+
+def _known(name: str) -> Scenario:
+    found = scenarios().get(name)
+    if found is None:
+        names = ", ".join(scenarios())
+        raise Problem(404, "unknown-scenario", f"{name!r} is none of: {names}.")
+    return found
+
+
+def _shown(scenario: Scenario, asset: str) -> AssetState:
+    row = AssetState.objects.filter(scenario=scenario.name, asset=asset, purged=False).first()
+    if row is None:
+        raise Problem(404, "unknown-asset", f"{scenario.name} shows no {scenario.noun} {asset!r}.")
+    return row
+
+
+def _version(text: str | None) -> Version | None:
+    try:
+        return Version.parse(text) if text else None
+    except ValueError as error:
+        raise invalid("if_version", "epoch.offset.step, such as 1.42.0") from error
+
+
+def _bare(
+    kind: Kind, asset: str, options: Options, request: ApiRequest, key: uuid.UUID | None
+) -> Command:
+    return Command(
+        kind=kind,
+        asset=asset,
+        id=str(key or uuid.uuid4()),
+        user=request.auth.get_username(),
+        reason=options.reason,
+        if_version=_version(options.if_version),
+    )
+
+
+def _on_shown(
+    request: ApiRequest, response: HttpResponse, scenario: str, command: Command, options: Options
+) -> Status[Any]:
+    known = _known(scenario)
+    if not Row.objects.filter(pk=command.id).exists():  # a repeated purge finds no asset any more
+        _shown(known, command.asset)
+    return _carry_out(request, response, known, command, options.wait)
+
+
+def _carry_out(
+    request: ApiRequest,
+    response: HttpResponse,
+    scenario: Scenario,
+    command: Command,
+    wait_s: float,
+) -> Status[Any]:
+    """Send the command; 202 and where to follow it, or 200 and its outcome within the wait."""
+    try:
+        row = send(scenario, command, request.auth, "api")
+    except Invalid as error:
+        raise invalid(error.field, str(error)) from error
+    except IdTaken as error:
+        raise Problem(409, "id-taken", str(error)) from error
+    except TooMany as error:
+        raise too_many(error) from error
+    if row.status == "unsent":
+        raise Problem(503, "unsent", row.outcome)
+    row = _outcome(row, wait_s)
+    response["Location"] = reverse("api-v1:get_command", args=(row.pk,))
+    return Status(200 if wait_s and row.status == "answered" else 202, command_out(row))
+
+
+def _outcome(row: Row, wait_s: float) -> Row:
+    """The row once it is answered, or as it stands when the wait is over."""
+    end = time.monotonic() + wait_s
+    while row.status != "answered" and time.monotonic() < end:
+        time.sleep(POLL_S)
+        row.refresh_from_db()
+    return row
+
+
+def command_out(row: Row) -> dict[str, Any]:
+    """A command's row as the API gives it."""
+    answered_ = row.status == "answered"
+    return {
+        "id": str(row.pk),
+        "scenario": row.scenario,
+        "asset": row.asset,
+        "kind": row.kind,
+        "state": row.state or None,
+        "until": row.until,
+        "reason": row.reason,
+        "if_version": row.if_version or None,
+        "user": row.username,
+        "source": row.source,
+        "created_at": row.created_at,
+        "phase": phase_of(row, now_ms()),
+        "partition": row.partition,
+        "offset": row.offset,
+        "outcome": row.outcome if answered_ else None,
+        "version": str(Version.parse(row.version)) if row.version else None,
+        "answered_at": row.answered_at,
+    }
+
+
+def answer_out(answer: Answer) -> dict[str, Any]:
+    """The answer to a command that was not sent from here: all that is known of it."""
+    return {
+        "id": answer.command,
+        "scenario": answer.scenario,
+        "asset": answer.asset,
+        "phase": phase_of_outcome(answer.outcome),
+        "outcome": answer.outcome,
+        "version": str(Version.parse(answer.version)),
+        "answered_at": answer.at,
+    }
+
+
+def _scenario_out(scenario: Scenario) -> dict[str, Any]:
+    plain = scenario.to_plain()
+    return {**plain, "counts": counts(scenario.name)}

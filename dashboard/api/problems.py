@@ -1,0 +1,172 @@
+"""Errors as application/problem+json, each with a named reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.core.exceptions import RequestDataTooBig
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, HttpError, ValidationError
+
+from dashboard.commands.limits import TooMany
+
+CONTENT_TYPE = "application/problem+json"
+
+TITLES = {
+    "bad-request": "The request could not be read",
+    "not-authenticated": "A bearer token or a login is needed",
+    "csrf-failed": "A session needs its CSRF token",
+    "role-required": "The role does not allow this",
+    "unknown-scenario": "There is no such scenario",
+    "unknown-asset": "The board shows no such asset",
+    "unknown-command": "There is no such command",
+    "not-found": "There is nothing here",
+    "id-taken": "The id belongs to another command",
+    "too-large": "The body is too large",
+    "invalid": "The request is not what was expected",
+    "too-many": "Too many requests",
+    "unsent": "The log did not take it",
+}
+"""Every reason, with its title."""
+
+
+class Problem(Exception):
+    """An error answer. `errors`: fields and what was expected of them."""
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        detail: str = "",
+        *,
+        errors: Sequence[Mapping[str, str]] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail or TITLES[reason])
+        self.status = status
+        self.reason = reason
+        self.detail = detail
+        self.errors = errors
+        self.headers = headers or {}
+
+    def response(self) -> HttpResponse:
+        """The answer, as RFC 9457 has it."""
+        body: dict[str, Any] = {
+            "type": f"urn:tallyboard:problem:{self.reason}",
+            "title": TITLES[self.reason],
+            "status": self.status,
+            "reason": self.reason,
+        }
+        if self.detail:
+            body["detail"] = self.detail
+        if self.errors:
+            body["errors"] = [dict(error) for error in self.errors]
+        return HttpResponse(
+            json.dumps(body), status=self.status, content_type=CONTENT_TYPE, headers=self.headers
+        )
+
+
+def invalid(field: str, expected: str) -> Problem:
+    """422: one field, and what was expected of it."""
+    return Problem(
+        422, "invalid", f"{field}: {expected}", errors=[{"field": field, "expected": expected}]
+    )
+
+
+def too_many(error: TooMany) -> Problem:
+    """429, with the time to wait."""
+    return Problem(429, "too-many", str(error), headers={"Retry-After": str(error.retry_after)})
+
+
+def too_large(limit: int) -> Problem:
+    """413, with the limit in bytes."""
+    return Problem(413, "too-large", f"Expected at most {limit} bytes.")
+
+
+def install(api: NinjaAPI) -> None:
+    """Have every error of the API answered as a problem."""
+    api.add_exception_handler(Problem, _problem)
+    api.add_exception_handler(ValidationError, _validation)
+    api.add_exception_handler(HttpError, _http_error)
+    api.add_exception_handler(Http404, _not_found)
+    api.add_exception_handler(RequestDataTooBig, _too_big)
+
+
+def _problem(_request: HttpRequest, error: Any) -> HttpResponse:
+    response: HttpResponse = error.response()
+    return response
+
+
+def _validation(_request: HttpRequest, error: Any) -> HttpResponse:
+    errors = [{"field": _field(item["loc"]), "expected": str(item["msg"])} for item in error.errors]
+    detail = "; ".join(f"{item['field']}: {item['expected']}" for item in errors)
+    return Problem(422, "invalid", detail, errors=errors).response()
+
+
+def _field(location: Sequence[Any]) -> str:
+    """`("body", "given", "state")` is the field `state`; the middle is ours, not the client's."""
+    parts = [str(part) for part in location if part not in ("body", "query", "path", "header")]
+    return ".".join(parts[1:] if len(parts) > 1 and parts[0] == "given" else parts) or "body"
+
+
+def _http_error(_request: HttpRequest, error: Any) -> HttpResponse:
+    if isinstance(error, AuthenticationError):
+        headers = {"WWW-Authenticate": "Bearer"}
+        return Problem(401, "not-authenticated", headers=headers).response()
+    if error.status_code == 403:
+        return Problem(403, "csrf-failed").response()
+    return Problem(error.status_code, "bad-request", str(error)).response()
+
+
+def _not_found(_request: HttpRequest, _error: Any) -> HttpResponse:
+    return Problem(404, "not-found").response()
+
+
+def _too_big(_request: HttpRequest, error: Any) -> HttpResponse:
+    return Problem(413, "too-large", str(error)).response()
+
+
+_SCHEMA = {
+    "type": "object",
+    "required": ["type", "title", "status", "reason"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "reason": {"type": "string", "enum": sorted(TITLES)},
+        "detail": {"type": "string"},
+        "errors": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"field": {"type": "string"}, "expected": {"type": "string"}},
+            },
+        },
+    },
+}
+
+_DESCRIPTIONS = {
+    400: "Not JSON",
+    401: "No valid token, no session",
+    403: "The role does not allow it",
+    404: "No such scenario, asset or command",
+    409: "The Idempotency-Key belongs to another command",
+    413: "The body is too large",
+    422: "A field is not what was expected",
+    429: "Too many requests; see Retry-After",
+    503: "Kafka did not take it; trying again may help",
+}
+
+
+def documented(*statuses: int) -> dict[str, Any]:
+    """OpenAPI for the problems that an operation may answer with."""
+    content = {CONTENT_TYPE: {"schema": _SCHEMA}}
+    return {
+        "responses": {
+            status: {"description": _DESCRIPTIONS[status], "content": content}
+            for status in statuses
+        }
+    }

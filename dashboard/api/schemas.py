@@ -1,0 +1,117 @@
+"""What the API takes and gives, as its OpenAPI document tells it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+
+from domain.scenario import MAX_STATE
+from wire.source import MAX_REASON, MAX_TIME
+
+
+class StateOut(Schema):
+    """One state of a scenario, as it is shown."""
+
+    name: str
+    label: str
+    colour: str
+    icon: str
+
+
+class ScenarioOut(Schema):
+    """One kind of thing watched; `states` from most to least severe, `counts` by state."""
+
+    name: str
+    title: str
+    noun: str
+    vocabulary: Literal["open", "closed"]
+    states: list[StateOut]
+    counts: dict[str, int]
+
+
+class AssetOut(Schema):
+    """An asset's state record as it stands on the states topic. Times in Unix ms."""
+
+    asset: str
+    state: str
+    previous: str | None = None
+    since: int
+    unconfirmed: bool
+    version: str
+    cause: dict[str, Any]
+    votes: list[dict[str, Any]] = []
+    pending: dict[str, Any] | None = None
+    override: dict[str, Any] | None = None
+    answer: dict[str, str] | None = None
+
+
+class AssetsOut(Schema):
+    """Assets by name. `next`: give it as `after` for the next page; null on the last."""
+
+    items: list[AssetOut]
+    next: str | None
+
+
+class AssetIn(Schema):
+    """The state to pin (`set`), or to vote for as one more agent (`vote`)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    state: str = Field(min_length=1, max_length=MAX_STATE)
+    mode: Literal["set", "vote"] = "set"
+    reason: str = Field("", max_length=MAX_REASON, description="A `set` needs one.")
+    until: int | None = Field(
+        None, ge=0, le=MAX_TIME, strict=True, description="End of a `set`, Unix ms."
+    )
+    if_version: str | None = Field(
+        None,
+        max_length=64,
+        description="Refuse where state, pending or override has changed since, such as 1.42.0.",
+    )
+
+
+class CommandOut(Schema):
+    """A command and how far it has come. Times in Unix ms.
+
+    `phase`: sending, unknown (not confirmed in time; it may still arrive), sent, applied,
+    no-change, refused or unsent. `outcome` is the job's answer, null until then. Of a command that
+    was not sent from here only the answer is known.
+    """
+
+    id: str
+    scenario: str
+    asset: str
+    phase: Literal["sending", "unknown", "sent", "applied", "no-change", "refused", "unsent"]
+    kind: str | None = None
+    state: str | None = None
+    until: int | None = None
+    reason: str | None = None
+    if_version: str | None = None
+    user: str | None = None
+    source: str | None = None
+    created_at: int | None = None
+    partition: int | None = None
+    offset: int | None = None
+    outcome: str | None = None
+    version: str | None = None
+    answered_at: int | None = None
+
+
+class ReportAnswer(Schema):
+    """What became of one report: its place in the log, or why it was not taken."""
+
+    accepted: bool
+    partition: int | None = None
+    offset: int | None = None
+    reason: str | None = None
+    detail: str | None = None
+
+
+class ReportsOut(Schema):
+    """One answer per report, in their order."""
+
+    accepted: int
+    refused: int
+    items: list[ReportAnswer]

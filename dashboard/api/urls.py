@@ -1,0 +1,19 @@
+"""The API and the health checks."""
+
+from django.contrib.auth.decorators import login_not_required
+from django.urls import path
+
+from dashboard.api import health
+from dashboard.api.api import api
+
+OPEN_TO_ALL = api.urls
+"""The API asks each request itself who it is; the login page is for browsers."""
+for _pattern in OPEN_TO_ALL[0]:
+    if _pattern.callback:
+        login_not_required(_pattern.callback)
+
+urlpatterns = [
+    path("api/v1/", OPEN_TO_ALL),
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
+]

@@ -1,0 +1,164 @@
+"""Commands on their way into the log: checked, written down, produced, confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from bus.base import BusError, Unavailable
+from dashboard.commands.forms import expected_state
+from dashboard.commands.gateway import REACH_S, SEND_TIMEOUT_S, gateway
+from dashboard.commands.limits import COMMANDS
+from dashboard.commands.models import Command as Row
+from domain.records import Command, Refusal, Unreadable
+from domain.scenario import Scenario
+from wire.source import decode_source, encode_command
+
+Source = Literal["form", "api"]
+Clock = Callable[[], int]
+
+MAX_OUTCOME = 300
+"""Longest outcome that is kept, in characters."""
+
+UNKNOWN = "No confirmation came in time: it may still arrive, and is followed as if it had."
+
+
+class Invalid(ValueError):
+    """A command that the job would refuse: which field, and what was expected."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class IdTaken(ValueError):
+    """The id belongs to another command, of this user or of somebody else."""
+
+
+def now_ms() -> int:
+    """The time, Unix ms."""
+    return int(timezone.now().timestamp() * 1000)
+
+
+def check(scenario: Scenario, command: Command, now: int) -> None:
+    """Raise Invalid for what can be known to be refused, before it is sent at `now` (ms)."""
+    record = decode_source(command.asset.encode(), encode_command(command), now)
+    if isinstance(record, Unreadable):
+        raise Invalid("asset", "Expected a name of 1-255 characters without control characters.")
+    if isinstance(record, Refusal):
+        field, _, expected = record.reason.partition(": ")
+        raise Invalid(field if expected else "state", record.reason)
+    if command.kind in ("set", "vote") and not scenario.knows(command.state or ""):
+        raise Invalid("state", expected_state(scenario, command.state or ""))
+    if command.kind == "set" and not command.reason.strip():
+        raise Invalid("reason", "Expected a reason.")
+    if command.until is not None and command.until <= now:
+        raise Invalid("until", "This time is past; expected one to come.")
+
+
+def send(
+    scenario: Scenario,
+    command: Command,
+    user: User,
+    source: Source,
+    clock: Clock = now_ms,
+) -> Row:
+    """Write the command down, produce it, and return its row: sent, unsent, or not yet known.
+
+    The same command sent again with the same id is returned as it stands, and produced again only
+    where it is known not to have been. Raises Invalid, IdTaken, or limits.TooMany; a Kafka that
+    does not answer is no exception: the row tells.
+    """
+    check(scenario, command, clock())
+    row, fresh = _write_down(scenario, command, user, source, clock)
+    if fresh:
+        _produce(row, command)
+        row.refresh_from_db()
+    return row
+
+
+def _write_down(
+    scenario: Scenario, command: Command, user: User, source: Source, clock: Clock
+) -> tuple[Row, bool]:
+    """The command's row, and whether the command is still to be produced."""
+    row = Row.objects.filter(pk=command.id).first()
+    if row is None:
+        COMMANDS.take(user.pk, clock())
+        return _insert(scenario, command, user, source, clock())
+    same = (row.scenario, row.asset, row.kind) == (scenario.name, command.asset, command.kind)
+    if row.user_id != user.pk or not same:
+        raise IdTaken("This id belongs to another command; use a new one.")
+    if row.status != "unsent":
+        if row.state != (command.state or ""):
+            raise IdTaken("This command was sent already, with another state; use a new id.")
+        return row, False
+    COMMANDS.take(user.pk, clock())
+    again = Row.objects.filter(pk=row.pk, status="unsent").update(
+        status="sending", outcome="", created_at=clock(), **_said(command)
+    )
+    return row, again == 1
+
+
+def _insert(
+    scenario: Scenario, command: Command, user: User, source: Source, now: int
+) -> tuple[Row, bool]:
+    try:
+        with transaction.atomic():
+            row = Row.objects.create(
+                id=command.id,
+                scenario=scenario.name,
+                asset=command.asset,
+                kind=command.kind,
+                user=user,
+                username=user.username,
+                source=source,
+                created_at=now,
+                status="sending",
+                **_said(command),
+            )
+    except IntegrityError:  # the same form was sent twice at once: the other request produces it
+        return Row.objects.get(pk=command.id), False
+    return row, True
+
+
+def _said(command: Command) -> dict[str, Any]:
+    """What the user may word differently when a command that was not sent is sent again."""
+    return {
+        "state": command.state or "",
+        "until": command.until,
+        "reason": command.reason,
+        "if_version": str(command.if_version or ""),
+    }
+
+
+def _produce(row: Row, command: Command) -> None:
+    to = gateway()
+    try:
+        to.bus.wait(REACH_S)
+    except BusError as error:  # nothing has been sent, so that much is known
+        _note(row, status="unsent", outcome=f"Kafka does not answer: {error}")
+        return
+    try:
+        place = to.producer().send_and_wait(
+            to.topics.reports(row.scenario),
+            command.asset.encode(),
+            encode_command(command),
+            timeout_s=SEND_TIMEOUT_S + 1,
+        )
+    except Unavailable as error:
+        _note(row, status="sending", outcome=f"{UNKNOWN} ({error})")
+    except BusError as error:
+        _note(row, status="unsent", outcome=str(error))
+    else:
+        _note(row, status="sent", outcome="")
+        Row.objects.filter(pk=row.pk).update(partition=place.partition, offset=place.offset)
+
+
+def _note(row: Row, status: str, outcome: str) -> None:
+    """Note how sending went, unless the answer was faster."""
+    waiting = Row.objects.filter(pk=row.pk, status="sending")
+    waiting.update(status=status, outcome=outcome[:MAX_OUTCOME])

@@ -1,0 +1,36 @@
+"""`{% command_forms scenario asset record %}`: the forms in any page of an asset."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django import template
+
+from dashboard.accounts.roles import may
+from dashboard.commands.models import Command as Row
+from dashboard.commands.panel import Panel
+from dashboard.scenarios import scenarios
+from domain.scenario import Scenario
+
+register = template.Library()
+
+
+@register.inclusion_tag("commands/_forms.html", takes_context=True)
+def command_forms(
+    context: Any, scenario: Scenario | str, asset: str, record: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The asset's command forms for the request's user; `?command=` in the URL is followed."""
+    request = context["request"]
+    known = scenario if isinstance(scenario, Scenario) else scenarios()[scenario]
+    if not may(request.user, "command"):
+        return {"may_command": False}
+    panel = Panel(known, asset, record, command=_followed(request.GET.get("command"), asset))
+    return {**panel.context(), "csrf_token": context.get("csrf_token")}
+
+
+def _followed(text: str | None, asset: str) -> Row | None:
+    try:
+        return Row.objects.filter(pk=uuid.UUID(text), asset=asset).first() if text else None
+    except ValueError:
+        return None

@@ -1,0 +1,99 @@
+"""What tests of pages and of the API share: users, a bus in memory, the job's part played."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.utils import timezone
+
+from bus.base import TopicSpec
+from bus.memory import MemoryBus
+from dashboard.accounts import tokens
+from dashboard.board.models import AssetState
+from dashboard.commands.gateway import Gateway, use
+from dashboard.commands.models import Command as Row
+from dashboard.commands.sending import now_ms
+from domain.records import Cause, Command, StateRecord
+from domain.scenario import Scenario
+from domain.version import Version
+from wire.sink import encode_state
+from wire.source import decode_source
+from wire.topics import Topics
+
+ROLES = ("anonymous", "none", "manager", "operator", "admin")
+"""Everybody who may come: without login, without role, and with each role."""
+
+
+@contextmanager
+def memory_bus(scenarios: dict[str, Scenario]) -> Iterator[Gateway]:
+    """Send through a bus in memory that has the scenarios' topics."""
+    bus, topics = MemoryBus(now_ms), Topics()
+    bus.ensure_topics(TopicSpec(*spec) for spec in topics.specs(scenarios.values()))
+    with use(bus, topics) as gateway:
+        yield gateway
+
+
+def make_user(role: str) -> User:
+    """A user with this role; `none` has no group."""
+    user = User.objects.create(username=role)
+    user.groups.set(Group.objects.filter(name=role))
+    return user
+
+
+def bearer(user: User) -> dict[str, str]:
+    """The header with a new token of the user."""
+    return {"Authorization": f"Bearer {tokens.issue(user, timezone.now())}"}
+
+
+def show(scenario: str, asset: str, state: str, offset: int = 1) -> AssetState:
+    """Put an asset on the board, as the materialiser does."""
+    version = Version(1, offset, 0)
+    record = StateRecord(
+        asset=asset,
+        state=state,
+        previous=None,
+        since=1_000,
+        unconfirmed=False,
+        version=version,
+        cause=Cause("report", 0, offset, 1_000, agent="waf-1"),
+    )
+    row, _ = AssetState.objects.update_or_create(
+        scenario=scenario,
+        asset=asset,
+        defaults={
+            "partition": 0,
+            "state": state,
+            "severity": 0,
+            "since": 1_000,
+            "version": version.sortable(),
+            "changed_at": 1_000,
+            "record": encode_state(record).decode(),
+        },
+    )
+    return row
+
+
+def answer(command_id: Any, outcome: str = "applied", version: str = "1.7.0") -> None:
+    """Answer a command, as the job and the materialiser do."""
+    Row.objects.filter(pk=command_id).update(
+        status="answered",
+        outcome=outcome,
+        version=Version.parse(version).sortable(),
+        answered_at=now_ms(),
+    )
+
+
+def sent(gateway: Gateway, scenario: str) -> list[tuple[str, Any]]:
+    """What reached the scenario's source topic: assets, and the records as the job reads them."""
+    topic = gateway.topics.reports(scenario)
+    starts = {place: begin for place, (begin, _) in gateway.bus.offsets([topic]).items()}
+    messages = gateway.bus.reader(starts).poll(0, 100_000)
+    return [((m.key or b"").decode(), decode_source(m.key, m.value, m.timestamp)) for m in messages]
+
+
+def commands_sent(gateway: Gateway, scenario: str) -> list[Command]:
+    """The commands among what was sent."""
+    return [record for _, record in sent(gateway, scenario) if isinstance(record, Command)]
