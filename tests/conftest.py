@@ -10,8 +10,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import django  # noqa: F401 -- pytest-django sets Django up only when it is imported by now
 import pytest
+from django.conf import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
@@ -25,6 +25,7 @@ def isolate() -> None:
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     os.environ["TALLYBOARD_DATA_DIR"] = scratch
     os.environ["DJANGO_SETTINGS_MODULE"] = "dashboard.settings"
+    assert settings.INSTALLED_APPS  # pytest-django sets up Django only when settings are loaded
 
 
 isolate()
