@@ -26,6 +26,7 @@ from domain.records import (
 )
 from domain.scenario import Scenario, ScenarioError, state_name_ok
 from domain.version import Version
+from wire.partitioner import partition_of
 
 MAX_RECORD = 65_536
 """Largest record of a source topic, bytes."""
@@ -64,6 +65,20 @@ def decode_source(key: bytes | None, value: bytes | None, time: int) -> Record:
     if isinstance(asset, Unreadable):
         return asset
     return _report(asset, data, time) if kind == "report" else _command(asset, data)
+
+
+def decode_placed(
+    key: bytes | None, value: bytes | None, time: int, partition: int, partitions: int
+) -> Record:
+    """As decode_source, and Unreadable where the record is not on its key's partition.
+
+    An asset's offsets compare only within one partition; `partitions` is the topic's count.
+    """
+    record = decode_source(key, value, time)
+    keyed = isinstance(record, Report | Command | Refusal)
+    if keyed and partition_of(key or b"", partitions) != partition:
+        return Unreadable("wrong-partition")
+    return record
 
 
 def encode_report(report: Report) -> bytes:

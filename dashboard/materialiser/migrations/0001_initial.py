@@ -4,52 +4,74 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='Divergence',
+            name="Divergence",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('scenario', models.CharField(max_length=40)),
-                ('asset', models.CharField(max_length=255)),
-                ('version', models.CharField(max_length=40)),
-                ('kept', models.TextField()),
-                ('other', models.TextField()),
-                ('found_at', models.BigIntegerField()),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("scenario", models.CharField(max_length=40)),
+                ("asset", models.CharField(max_length=255)),
+                ("version", models.CharField(max_length=40)),
+                ("kept", models.TextField()),
+                ("other", models.TextField()),
+                ("found_at", models.BigIntegerField()),
             ],
         ),
         migrations.CreateModel(
-            name='FoldSnapshot',
+            name="FoldSnapshot",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('scenario', models.CharField(max_length=40)),
-                ('partition', models.IntegerField()),
-                ('next_offset', models.BigIntegerField()),
-                ('clock', models.BigIntegerField()),
-                ('taken_at', models.BigIntegerField()),
-                ('file', models.CharField(max_length=255)),
-                ('assets', models.BigIntegerField()),
-                ('digest', models.CharField(max_length=64)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("scenario", models.CharField(max_length=40)),
+                ("partition", models.IntegerField()),
+                ("next_offset", models.BigIntegerField()),
+                ("clock", models.BigIntegerField()),
+                ("taken_at", models.BigIntegerField()),
+                ("file", models.CharField(max_length=255)),
+                ("assets", models.BigIntegerField()),
+                ("digest", models.CharField(max_length=64)),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('scenario', 'partition', 'next_offset'), name='one_snapshot_per_offset')],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("scenario", "partition", "next_offset"),
+                        name="one_snapshot_per_offset",
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='SinkOffset',
+            name="SinkOffset",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('topic', models.CharField(max_length=249)),
-                ('partition', models.IntegerField()),
-                ('next_offset', models.BigIntegerField()),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("topic", models.CharField(max_length=249)),
+                ("partition", models.IntegerField()),
+                ("next_offset", models.BigIntegerField()),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('topic', 'partition'), name='one_offset_per_partition')],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("topic", "partition"), name="one_offset_per_partition"
+                    )
+                ],
             },
         ),
     ]

@@ -1,0 +1,123 @@
+"""The materialiser: reads the sink topics from where the database is, and writes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from threading import Event
+
+import structlog
+from django.db import DatabaseError, close_old_connections
+
+from bus.base import Bus, BusError, Reader, TopicSpec
+from dashboard.board.models import AssetState
+from dashboard.board.store import sink_offsets
+from dashboard.materialiser.batch import sort_out
+from dashboard.materialiser.writer import write
+from dashboard.metrics import BATCH_SECONDS, GAPS
+from domain.scenario import Scenario
+from wire.topics import Topics
+
+log = structlog.get_logger(__name__)
+
+BATCH = 5_000
+"""Most messages of one transaction."""
+WAIT_S = 0.2
+"""How long to wait for the first message of a batch."""
+PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+"""How long to wait after a fault, by how many there were in a row."""
+
+
+class Materialiser:
+    """Sink topics into the database. Offsets are written with what they stand for, so that a
+    crash at any point neither loses nor repeats anything."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        topics: Topics,
+        scenarios: dict[str, Scenario],
+        clock: Callable[[], int],
+        *,
+        replication: int = 1,
+    ) -> None:
+        self._bus, self._topics, self._scenarios = bus, topics, scenarios
+        self._clock = clock
+        self._replication = replication
+        self._reader: Reader | None = None
+        self._faults = 0
+
+    def run(self, stop: Event) -> None:
+        """Go on until `stop` is set, through whatever faults pass."""
+        while not stop.is_set():
+            try:
+                self.step()
+                self._faults = 0
+            except (BusError, DatabaseError) as error:
+                self._recover(error, stop)
+        self.close()
+
+    def step(self) -> bool:
+        """Write one batch; False when nothing had arrived. Raises BusError, DatabaseError."""
+        if self._reader is None:
+            self._reader = self._open()
+        messages = self._reader.poll(WAIT_S, BATCH)
+        self._note_gaps(self._reader)
+        if not messages:
+            return False
+        begun = time.perf_counter()
+        write(sort_out(messages, self._topics), self._scenarios, self._clock())
+        BATCH_SECONDS.set(time.perf_counter() - begun)
+        return True
+
+    def close(self) -> None:
+        """Let go of the reader."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _open(self) -> Reader:
+        specs = [TopicSpec(*spec) for spec in self._topics.specs(self._scenarios.values())]
+        self._bus.ensure_topics(specs, replication=self._replication)
+        rank_anew(self._scenarios)
+        known = sink_offsets()
+        places = self._bus.offsets(self._sinks())
+        starts = {place: known.get(place, begin) for place, (begin, _) in places.items()}
+        log.info("reading", partitions=len(starts), records_behind=_behind(places, starts))
+        return self._bus.reader(starts)
+
+    def _sinks(self) -> list[str]:
+        states = [self._topics.states(name) for name in self._scenarios]
+        return [*states, self._topics.buckets, self._topics.progress]
+
+    def _note_gaps(self, reader: Reader) -> None:
+        for gap in reader.gaps:
+            GAPS.labels(gap.topic).inc()
+            log.error("the log no longer holds what was to be read next", **gap._asdict())
+        reader.gaps.clear()
+
+    def _recover(self, error: Exception, stop: Event) -> None:
+        """After a fault: start again from what the database has, after a pause."""
+        pause = PAUSES_S[min(self._faults, len(PAUSES_S) - 1)]
+        self._faults += 1
+        log.warning("fault, will try again", error=str(error), pause_s=pause)
+        self.close()
+        close_old_connections()
+        stop.wait(pause)
+
+
+def rank_anew(scenarios: dict[str, Scenario]) -> None:
+    """Bring every row's severity in line with the configured scenarios."""
+    for scenario in scenarios.values():
+        rows = AssetState.objects.filter(scenario=scenario.name, purged=False)
+        names = [spec.name for spec in scenario.states]
+        for severity, name in enumerate(names):
+            rows.filter(state=name).exclude(severity=severity).update(severity=severity)
+        others = rows.exclude(state__in=names).exclude(severity=len(names))
+        others.update(severity=len(names))
+
+
+def _behind(
+    places: dict[tuple[str, int], tuple[int, int]], starts: dict[tuple[str, int], int]
+) -> int:
+    return sum(max(0, end - starts[place]) for place, (_, end) in places.items())

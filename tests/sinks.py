@@ -1,0 +1,100 @@
+"""Sink topics in a bus in memory, as the job would have filled them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bus.base import TopicSpec
+from bus.memory import MemoryBus
+from domain.fold import Bucket
+from domain.records import DeadLetter, Emission, Record, StateRecord
+from domain.scenario import Scenario
+from wire.job import Heartbeat, bucket_name, encode
+from wire.partitioner import partition_of
+from wire.sink import encode_headers, encode_state
+from wire.source import (
+    decode_placed,
+    encode_command,
+    encode_report,
+    encode_scenario,
+    encode_tick,
+)
+from wire.topics import Topics
+
+
+class PlayedJob:
+    """The job's part, played by the fold in memory: source topics in, sink topics out."""
+
+    def __init__(self, bus: MemoryBus, scenarios: Iterable[Scenario], epoch: int = 1) -> None:
+        self.bus, self.epoch = bus, epoch
+        self.topics = Topics()
+        self.scenarios = {scenario.name: scenario for scenario in scenarios}
+        bus.ensure_topics(TopicSpec(*spec) for spec in self.topics.specs(self.scenarios.values()))
+        self.producer = bus.producer()
+        self.buckets = {
+            (name, partition): Bucket(scenario, partition, epoch)
+            for name, scenario in self.scenarios.items()
+            for partition in range(scenario.partitions)
+        }
+        for (name, partition), bucket in self.buckets.items():
+            self._send(name, None, encode_scenario(bucket.scenario), partition)
+
+    def put(self, scenario: str, record: Record) -> None:
+        """Append a report or a command to the scenario's source topic."""
+        key = record.asset.encode()  # type: ignore[union-attr]
+        value = encode_report(record) if hasattr(record, "agent") else encode_command(record)  # type: ignore[arg-type]
+        partition = partition_of(key, self.scenarios[scenario].partitions)
+        self._send(scenario, key, value, partition)
+
+    def tick(self) -> None:
+        """Append a tick to every source partition."""
+        for scenario, partition in self.buckets:
+            self._send(scenario, None, encode_tick(), partition)
+
+    def _send(self, scenario: str, key: bytes | None, value: bytes, partition: int) -> None:
+        topic = self.topics.reports(scenario)
+        self.producer.send_and_wait(topic, key, value, partition=partition)
+
+    def run(self) -> None:
+        """Fold what has arrived, emit, and send every bucket's heartbeat."""
+        for (scenario, partition), bucket in self.buckets.items():
+            place = (self.topics.reports(scenario), partition)
+            reader = self.bus.reader({place: bucket.offset + 1})
+            for m in reader.poll(0, 1_000_000):
+                count = self.scenarios[scenario].partitions
+                record = decode_placed(m.key, m.value, m.timestamp, partition, count)
+                self.emit(scenario, bucket.apply(record, m.offset, m.timestamp))
+            reader.close()
+            self._beat(scenario, bucket)
+
+    def emit(self, scenario: str, emissions: Iterable[Emission]) -> None:
+        """Append emissions to the scenario's states topic."""
+        for emission in emissions:
+            if not isinstance(emission, DeadLetter):
+                value = encode_state(emission) if isinstance(emission, StateRecord) else None
+                self.producer.send_and_wait(
+                    self.topics.states(scenario),
+                    emission.asset.encode(),
+                    value,
+                    headers=encode_headers(emission),
+                )
+
+    def _beat(self, scenario: str, bucket: Bucket) -> None:
+        beat = Heartbeat(
+            bucket=bucket_name(scenario, bucket.partition),
+            scenario=scenario,
+            partition=bucket.partition,
+            epoch=self.epoch,
+            executor="driver",
+            host="here",
+            log_time=bucket.clock,
+            offset=bucket.offset,
+            assets=bucket.live,
+            dues=len(bucket.dues),
+            records=0,
+            dead_letters=0,
+            stale=0,
+            engine="python",
+            at=bucket.clock,
+        )
+        self.producer.send_and_wait(self.topics.buckets, beat.bucket.encode(), encode(beat))
