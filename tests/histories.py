@@ -1,0 +1,308 @@
+"""Generated histories of one bucket: whole logs with rules, reports, commands, ticks and time.
+
+One generator serves hypothesis (`histories()`, which shrinks) and plain seeds (`seeded(n)`, which
+are fast and the same everywhere, so that two engines can be held against each other). Names,
+durations and steps of time are few and small, so that dues meet at one time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
+
+from hypothesis import strategies as st
+
+from domain.asset import next_due
+from domain.dues import Dues
+from domain.fold import Bucket
+from domain.records import (
+    DEAD_LETTER_REASONS,
+    MAX_VOTERS,
+    Command,
+    Emission,
+    Record,
+    Refusal,
+    Report,
+    ScenarioChange,
+    Tick,
+    Unreadable,
+)
+from domain.scenario import Scenario
+from domain.version import Version
+from wire.asset import dump_asset, dump_bucket, load_asset, load_bucket
+
+T = TypeVar("T")
+Integer = Callable[[int, int], int]
+
+SECOND = 1000
+START = 10_000_000
+"""Append time of the first record, ms."""
+SPACING = 10
+"""Between the offsets of a history, so that a test can put ticks in between."""
+
+STATES = ("bad", "meh", "good")
+WORDS = (*STATES, "odd")
+ASSETS = ("a", "b", "ü/10.0.0.0%2F8")
+AGENTS = ("w1", "w2", "s1", "s22")
+USERS = ("olga", "ed")
+STEPS = (1, 1, 0, 0, 2, 3, 5, 8, 31, 3601)
+"""Seconds from one record to the next: often none, at times past the memory of answers."""
+
+
+class Entry(NamedTuple):
+    """A record of a log: its offset, and the broker's append time, ms."""
+
+    offset: int
+    time: int
+    record: Record
+
+
+@dataclass(frozen=True)
+class History:
+    """A bucket's log, and the rule that holds before its first scenario record."""
+
+    scenario: Scenario
+    entries: tuple[Entry, ...]
+    partition: int = 2
+
+    def bucket(self, epoch: int = 1) -> Bucket:
+        """The bucket before the first record."""
+        return Bucket(self.scenario, self.partition, epoch)
+
+
+# ---- running a history ---------------------------------------------------------------------
+
+
+def play(bucket: Bucket, entries: Iterable[Entry]) -> list[Emission]:
+    """Everything that the bucket emits for these records, in order."""
+    return [out for e in entries for out in bucket.apply(e.record, e.offset, e.time)]
+
+
+def restored_whole(bucket: Bucket) -> Bucket:
+    """The bucket after its snapshot was written and read."""
+    return load_bucket(dump_bucket(bucket), bucket.epoch)
+
+
+def restored_by_asset(bucket: Bucket) -> Bucket:
+    """The bucket after each asset was written and read for itself, as a state store does."""
+    return Bucket(
+        Scenario.from_plain(bucket.scenario.to_plain()),
+        bucket.partition,
+        bucket.epoch,
+        {name: load_asset(dump_asset(asset)) for name, asset in bucket.assets.items()},
+        Dues(due_times(bucket).items()),
+        clock=bucket.clock,
+        offset=bucket.offset,
+        live=bucket.live,
+    )
+
+
+def due_times(bucket: Bucket) -> dict[str, int]:
+    """The next due time of every asset, computed from scratch."""
+    found = ((name, next_due(asset, bucket.scenario)) for name, asset in bucket.assets.items())
+    return {name: due.time for name, due in found if due is not None}
+
+
+# ---- making them ---------------------------------------------------------------------------
+
+
+@st.composite
+def histories(draw: st.DrawFn, most: int = 24) -> History:
+    """A whole history of up to `most` records."""
+    return generate(lambda low, high: draw(st.integers(low, high)), most)
+
+
+@lru_cache(maxsize=500)
+def seeded(seed: int, most: int = 40) -> History:
+    """The history of this seed, the same on every machine."""
+    return generate(random.Random(seed).randint, most)
+
+
+def scenarios() -> st.SearchStrategy[Scenario]:
+    """A scenario of any form."""
+
+    @st.composite
+    def make(draw: st.DrawFn) -> Scenario:
+        return _Maker(lambda low, high: draw(st.integers(low, high))).scenario()
+
+    return make()
+
+
+def generate(integer: Integer, most: int) -> History:
+    """A history out of a source of integers: `integer(low, high)`, both included."""
+    maker = _Maker(integer)
+    scenario = maker.scenario()
+    return History(scenario, tuple(maker.entries(integer(1, most))))
+
+
+class _Maker:
+    """Draws the parts of one history."""
+
+    def __init__(self, integer: Integer) -> None:
+        self._integer = integer
+        self._time = START
+        self._offset = -SPACING
+        self._ids: list[str] = []
+        self._makers: tuple[tuple[int, Callable[[], Record]], ...] = (
+            (20, self._report),
+            (4, self._tick),
+            (8, self._command),
+            (2, self._change),
+            (1, self._refusal),
+            (1, self._unreadable),
+        )
+
+    def pick(self, options: Sequence[T]) -> T:
+        return options[self._integer(0, len(options) - 1)]
+
+    def chance(self, of: int) -> bool:
+        """True once in `of` times."""
+        return self._integer(0, of - 1) == of - 1
+
+    # ---- the log ----
+
+    def entries(self, length: int) -> Iterator[Entry]:
+        if self.chance(100):
+            yield from self._crowd()
+        for _ in range(length):
+            self._pass_time()
+            yield self._entry(self._record())
+
+    def _entry(self, record: Record) -> Entry:
+        self._offset += SPACING
+        return Entry(self._offset, self._time, record)
+
+    def _pass_time(self) -> None:
+        step = self.pick(STEPS)
+        self._time += -2 * SECOND if self.chance(40) else step * SECOND
+
+    def _record(self) -> Record:
+        at = self._integer(0, sum(share for share, _ in self._makers) - 1)
+        for share, make in self._makers:
+            at -= share
+            if at < 0:
+                return make()
+        raise AssertionError
+
+    def _crowd(self) -> Iterator[Entry]:
+        """As many agents as one asset takes, at one time."""
+        for number in range(MAX_VOTERS):
+            yield self._entry(Report("a", f"crowd-{number}", self.pick(STATES)))
+
+    # ---- records ----
+
+    def _report(self) -> Report:
+        age = self.pick((None, None, 0, 0, 1, -1, 2, 4, 7))
+        return Report(
+            asset=self._asset(),
+            agent=self.pick(AGENTS),
+            state=self._word(),
+            reported_at=None if age is None else self._time - age * SECOND,
+            detail={"n": self._integer(0, 9), "é": [None, 1.5]} if self.chance(6) else None,
+        )
+
+    def _tick(self) -> Tick:
+        return Tick()
+
+    def _change(self) -> ScenarioChange:
+        return ScenarioChange(self.scenario())
+
+    def _unreadable(self) -> Unreadable:
+        return Unreadable(self.pick(DEAD_LETTER_REASONS))
+
+    def _refusal(self) -> Refusal:
+        return Refusal(
+            self._asset(), self._id(), self.pick((*USERS, "")), "reason: expected a text"
+        )
+
+    def _command(self) -> Command:
+        kind = self.pick(("set", "vote", "release", "purge", "set", "release"))
+        return Command(
+            kind=kind,  # type: ignore[arg-type]
+            asset=self._asset(),
+            id=self._id(),
+            user=self.pick(USERS),
+            reason=self.pick(("", "seen")),
+            state=self._word() if kind in ("set", "vote") else None,
+            until=self._until() if kind == "set" else None,
+            if_version=self._if_version(),
+        )
+
+    def _asset(self) -> str:
+        return self.pick((ASSETS[0], ASSETS[0], ASSETS[0], ASSETS[1], ASSETS[2]))
+
+    def _word(self) -> str:
+        return "odd" if self.chance(12) else self.pick(STATES)
+
+    def _until(self) -> int | None:
+        seconds = self.pick((None, None, 1, 2, 3, 5, 10, 0, -1))
+        return None if seconds is None else self._time + seconds * SECOND
+
+    def _if_version(self) -> Version | None:
+        """None mostly; else that of an earlier record, or of the one just before this."""
+        if not self.chance(4):
+            return None
+        back = self._integer(0, 5) * SPACING
+        return Version(self._integer(0, 2), max(0, self._offset - back), self._integer(0, 1))
+
+    def _id(self) -> str:
+        if self._ids and self.chance(5):
+            return self.pick(self._ids)
+        self._ids.append(f"00000000-0000-4000-8000-{len(self._ids):012d}")
+        return self._ids[-1]
+
+    # ---- rules ----
+
+    def scenario(self) -> Scenario:
+        open_words = self.chance(3)
+        words = STATES[: 2 if self.chance(6) else 3]
+        return Scenario.from_plain(
+            {
+                "name": "watch",
+                "vocabulary": "open" if open_words else "closed",
+                "states": [{"name": word} for word in words],
+                "rule": self._rule(words),
+                "min_voters": self.pick((1, 1, 2, 3)),
+                "vote_lifetime": self._seconds((None, 3, 5, 8, 40)),
+                "max_report_age": self._seconds((None, None, 3, 6)),
+                "electorate": self.pick((None, None, 3, 5)),
+                "holds": self._durations(words, (0, 1, 2, 3, 5, 10)),
+                "reminders": self._durations(words, (1, 2, 3, 7)),
+                "purge_after": self._durations(words[-1:], (2, 5, 9)),
+                "weights": self.pick(({}, {"s*": 2}, {"w1": 3, "w*": 0}, {"s*": 2, "s2*": 5})),
+            }
+        )
+
+    def _seconds(self, options: Sequence[int | None]) -> int | None:
+        seconds = self.pick(options)
+        return None if seconds is None else seconds * SECOND
+
+    def _durations(self, words: Sequence[str], seconds: Sequence[int]) -> dict[str, int]:
+        return {word: self.pick(seconds) * SECOND for word in words if self.chance(2)}
+
+    def _rule(self, words: Sequence[str]) -> dict[str, Any]:
+        if self.chance(3):
+            return {"kind": "latest"}
+        rungs = [{"state": word, **self._need()} for word in words if not self.chance(5)]
+        return {
+            "kind": "quorum",
+            "ladder": rungs or [{"state": words[0], "at_least": 1}],
+            "default": self.pick(("keep", *words)),
+        }
+
+    def _need(self) -> dict[str, Any]:
+        return self.pick(
+            (
+                {"at_least": 1},
+                {"more_than": "1/2"},
+                {"at_least": 2},
+                {"at_least": "1/2"},
+                {"at_least": "2/3"},
+                {"more_than": "0/1"},
+                {"at_least": 4},
+                {"at_least": "1/1"},
+            )
+        )
