@@ -114,7 +114,7 @@ def _target(table: Table) -> Target:
         common |= {"url": _url(table), "expect_status": _statuses(table)}
     else:
         common |= {"host": table.text("host"), "port": _port(table)}
-    table.no_more(set())
+    table.no_more()
     return Target(**common)
 
 
@@ -160,7 +160,11 @@ def check(target: Target, clock_s: Callable[[], float] = time.monotonic) -> Find
     """Check a target once; takes about its timeout at most. Never raises for what it finds."""
     started = clock_s()
     try:
-        fault = _http(target) if target.kind == _HTTP else _tcp(target)
+        fault = None
+        if target.kind == _HTTP:
+            fault = _http(target)
+        else:
+            _connect(target)
     except (OSError, httpx.HTTPError) as error:
         fault = str(error) or type(error).__name__
     latency = round((clock_s() - started) * 1000)
@@ -183,6 +187,6 @@ def _http(target: Target) -> str | None:
         return f"status {response.status_code}, expected {expected}"
 
 
-def _tcp(target: Target) -> None:
-    with socket.create_connection((target.host, target.port), target.timeout / 1000):
-        return None
+def _connect(target: Target) -> None:
+    """Open a TCP connection and close it again. Raises OSError."""
+    socket.create_connection((target.host, target.port), target.timeout / 1000).close()

@@ -57,6 +57,8 @@ def watch(
     pause_s = spread(agent, target.name, over=target.interval) / 1000
     while not stop.wait(pause_s):
         finding = look(target)
+        if stop.is_set():
+            return
         if finding.state != before:
             log.info("target", target=target.name, state=finding.state, **finding.detail)
             before = finding.state
