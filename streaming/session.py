@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from config.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
+LOGGING = Path(__file__).resolve().parent / "log4j2.properties"
 STATE_PARTITIONS = 2
 """State partitions of a checkpoint. Fixed for the life of a checkpoint; see docs/benchmarks.md."""
 
@@ -92,11 +93,10 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": " ".join(JVM_OPTIONS),
+        "spark.driver.extraJavaOptions": " ".join((*JVM_OPTIONS, f"-Dlog4j2.configurationFile={LOGGING}")),
         "spark.ui.enabled": "true" if settings.spark_ui_port else "false",
         "spark.ui.port": str(settings.spark_ui_port or 4040),
         "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR" if settings.log_level == "error" else "WARN",
         "spark.sql.shuffle.partitions": str(STATE_PARTITIONS),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
