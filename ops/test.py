@@ -9,7 +9,7 @@ import sys
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ops.jars import JarsProblem, fetch
@@ -26,15 +26,16 @@ class Stage:
     """Tests of one directory, run in a pytest process of their own."""
 
     name: str
-    environment: Mapping[str, str]
+    options: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 STAGES = (
-    Stage("fast", {}),
-    Stage("kafka", {}),
-    Stage("spark", {}),
-    Stage("browser", {"DJANGO_ALLOW_ASYNC_UNSAFE": "1"}),
-    Stage("faults", {}),
+    Stage("fast", options=("-n", "2")),
+    Stage("kafka"),
+    Stage("spark"),
+    Stage("browser", environment={"DJANGO_ALLOW_ASYNC_UNSAFE": "1"}),
+    Stage("faults"),
 )
 
 
@@ -71,11 +72,12 @@ def run_stage(stage: Stage, extra: Sequence[str]) -> Count:
     """Run one stage, its output to this terminal, and count how its tests ended."""
     report = RESULTS / f"{stage.name}.xml"
     report.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", f"tests/{stage.name}", f"--junitxml={report}"]
+    command = [sys.executable, "-m", "pytest", f"tests/{stage.name}", *stage.options]
+    command += [f"--junitxml={report}", *extra]
     environment = {**os.environ, **stage.environment}
     begun = time.monotonic()
-    print(f"\n== {stage.name}: {' '.join(command[1:4])}", flush=True)
-    done = subprocess.run([*command, *extra], cwd=ROOT, env=environment, check=False)
+    print(f"\n== {stage.name}: {' '.join(command[1:])}", flush=True)
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
     count = read_count(report, done.returncode)
     print(f"== {stage.name}: {count} in {time.monotonic() - begun:.0f} s", flush=True)
     return count
