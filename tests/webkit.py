@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
-from bus.base import TopicSpec
+from bus.base import Message, TopicSpec
 from bus.memory import MemoryBus
 from dashboard.accounts import tokens
 from dashboard.board.models import AssetState
@@ -88,9 +89,14 @@ def answer(command_id: Any, outcome: str = "applied", version: str = "1.7.0") ->
 
 def sent(gateway: Gateway, scenario: str) -> list[tuple[str, Any]]:
     """What reached the scenario's source topic: assets, and the records as the job reads them."""
-    topic = gateway.topics.reports(scenario)
-    starts = {place: begin for place, (begin, _) in gateway.bus.offsets([topic]).items()}
-    messages = gateway.bus.reader(starts).poll(0, 100_000)
+    edges = gateway.bus.offsets([gateway.topics.reports(scenario)])
+    ends = {place: end for place, (_, end) in edges.items()}
+    reader = gateway.bus.reader({place: begin for place, (begin, _) in edges.items()})
+    messages: list[Message] = []
+    deadline = time.monotonic() + 30
+    while reader.positions() != ends and time.monotonic() < deadline:
+        messages += reader.poll(0.5, 100_000)
+    reader.close()
     return [((m.key or b"").decode(), decode_source(m.key, m.value, m.timestamp)) for m in messages]
 
 

@@ -106,10 +106,12 @@ def _validation(_request: HttpRequest, error: Any) -> HttpResponse:
     return Problem(422, "invalid", detail, errors=errors).response()
 
 
+_OURS = ("body", "query", "path", "header", "given", "options")
+
+
 def _field(location: Sequence[Any]) -> str:
-    """`("body", "given", "state")` is the field `state`; the middle is ours, not the client's."""
-    parts = [str(part) for part in location if part not in ("body", "query", "path", "header")]
-    return ".".join(parts[1:] if len(parts) > 1 and parts[0] == "given" else parts) or "body"
+    """`("body", "given", "state")` is the field `state`: the rest is ours, not the client's."""
+    return ".".join(str(part) for part in location if part not in _OURS) or "body"
 
 
 def _http_error(_request: HttpRequest, error: Any) -> HttpResponse:
