@@ -165,7 +165,7 @@ class Reporter:
             self._closed = True
         self.flush(timeout_s)
         self._courier.stop()
-        self._producer.close()
+        self._producer.close(0)  # what is under way is also in the spool
         self._spool.close()
 
     def __enter__(self) -> Self:

@@ -6,6 +6,7 @@ import argparse
 import heapq
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from operator import itemgetter
@@ -92,10 +93,16 @@ def run(settings: Settings, arguments: argparse.Namespace, stop: threading.Event
             lambda start: simulate(arguments.seed, start, names, arguments.rate),
             *(reporters, wall_clock, stop),
         )
-        for name, reporter in reporters.items():
-            left = reporter.flush(1)
-            log.info("stopping", scenario=name, confirmed=reporter.confirmed, unconfirmed=left)
-            reporter.close(0)
+        _part(reporters)
+
+
+def _part(reporters: Mapping[str, Reporter]) -> None:
+    """Wait up to 2 s in all for what is under way; the rest stays in the spools."""
+    end = time.monotonic() + 2
+    for name, reporter in reporters.items():
+        left = reporter.flush(max(0, end - time.monotonic()))
+        log.info("stopping", scenario=name, confirmed=reporter.confirmed, unconfirmed=left)
+        reporter.close(0)
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:

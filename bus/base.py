@@ -116,8 +116,8 @@ class Producer(Protocol):
         Raises BusError. After Unavailable the record may still have been delivered, or be so later.
         """
 
-    def close(self) -> None:
-        """Flush for a moment and let go; what is still undelivered then is dropped."""
+    def close(self, timeout_s: float = 2) -> None:
+        """Flush for `timeout_s` and let go; what is still undelivered then is dropped."""
 
 
 class Reader(Protocol):

@@ -186,9 +186,9 @@ class KafkaProducer:
             raise outcome[0]
         return outcome[0]
 
-    def close(self) -> None:
-        """Flush for a moment and let go; what is still undelivered then is dropped."""
-        if self._inner.flush(2):
+    def close(self, timeout_s: float = 2) -> None:
+        """Flush for `timeout_s` and let go; what is still undelivered then is dropped."""
+        if self._inner.flush(timeout_s):
             self._inner.purge()
             self._inner.flush(1)
 

@@ -292,9 +292,9 @@ class MemoryProducer:
             raise outcome[0]
         return outcome[0]
 
-    def close(self) -> None:
-        """Let go; what is still undelivered is dropped."""
-        self.flush(0)
+    def close(self, timeout_s: float = 2) -> None:
+        """Flush for `timeout_s` and let go; what is still undelivered then is dropped."""
+        self.flush(timeout_s)
         with self._lock:
             self._waiting.clear()
 

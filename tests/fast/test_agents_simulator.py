@@ -74,11 +74,7 @@ def test_no_vote_expires_while_its_agent_is_not_silent(ten_minutes: Seen) -> Non
     for at, name, report in ten_minutes:
         if name != "orders":
             times[report.asset, report.agent].append(at)
-    quiet = [
-        pair
-        for pair, at in times.items()
-        if any(b - a > 80_000 for a, b in pairwise(at))
-    ]
+    quiet = [pair for pair, at in times.items() if any(b - a > 80_000 for a, b in pairwise(at))]
     assert 0 < len(quiet) < len(times) / 2
 
 
