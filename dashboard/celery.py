@@ -1,4 +1,4 @@
-"""Celery: `celery -A dashboard worker --beat`. Settings begin with CELERY_ in dashboard.settings."""
+"""Celery: `celery -A dashboard worker --beat`; CELERY_ settings in dashboard.settings."""
 
 import os
 

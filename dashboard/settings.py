@@ -131,6 +131,12 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 CELERY_TIMEZONE = "UTC"
+_TASKS = "dashboard.materialiser.tasks"
+CELERY_BEAT_SCHEDULE = {
+    "snapshot": {"task": f"{_TASKS}.snapshot_daily", "schedule": 3600.0},
+    "forget-purged": {"task": f"{_TASKS}.forget_purged", "schedule": 3600.0},
+    "prune-history": {"task": f"{_TASKS}.prune_history", "schedule": 3600.0},
+}
 
 # ---- people -------------------------------------------------------------------------------
 

@@ -1,0 +1,76 @@
+"""`manage.py reconcile`: the topics replayed through the fold, held against the database."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from bus.base import BusError
+from bus.kafka import KafkaBus
+from dashboard.commands.sending import now_ms
+from dashboard.materialiser.console import Bar
+from dashboard.materialiser.reconcile import Behind, Difference, Reconciler, Result
+from dashboard.materialiser.snapshots import Snapshots
+from dashboard.scenarios import scenarios, topics
+
+
+class Command(BaseCommand):
+    """Lists every difference between the topics and the database; exit code 1 if there is one."""
+
+    help = "Replays the topics through the fold and lists every difference with the database."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take --json and --patience."""
+        parser.add_argument("--json", action="store_true", help="print the result as JSON")
+        parser.add_argument(
+            "--patience",
+            type=float,
+            default=60,
+            help="seconds that job and materialiser may take to reach the log's end (60)",
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Run once. Exit code 0: no difference, 1: differences, 2: it could not be judged."""
+        tallyboard = settings.TALLYBOARD
+        with Bar("Replaying") as bar:
+            reconciler = Reconciler(
+                KafkaBus(tallyboard.kafka_options()),
+                topics(),
+                scenarios(),
+                Snapshots(tallyboard.data_dir / "snapshots", now_ms),
+                now_ms,
+                progress=bar,
+                patience_s=options["patience"],
+            )
+            try:
+                result = reconciler.run()
+            except (Behind, BusError) as error:
+                raise CommandError(str(error), returncode=2) from None
+        self._print(result, as_json=options["json"])
+        sys.exit(1 if result.differences else 0)
+
+    def _print(self, result: Result, *, as_json: bool) -> None:
+        if as_json:
+            self.stdout.write(msgspec.json.encode(asdict(result)).decode())
+            return
+        for difference in result.differences:
+            self._describe(difference)
+        self.stdout.write(
+            f"{result.records:,} records replayed, {result.compared:,} assets compared, "
+            f"{len(result.differences):,} differences"
+        )
+        if result.unjudged:
+            self.stdout.write(
+                f"{result.unjudged:,} assets could not be judged: the beginning of their log has "
+                "been deleted, and no snapshot meets what is left"
+            )
+
+    def _describe(self, difference: Difference) -> None:
+        self.stdout.write(f"{difference.scenario}/{difference.asset}: {difference.kind}")
+        for name, (expected, found) in difference.fields.items():
+            self.stdout.write(f"    {name}: expected {expected!r}, found {found!r}")

@@ -1,0 +1,68 @@
+"""A source partition's log through the plain-Python fold, with what was last emitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bus.base import Message
+from domain.fold import Bucket
+from domain.records import DeadLetter, Record, ScenarioChange, StateRecord, Tombstone
+from wire.source import decode_placed
+
+Emitted = StateRecord | Tombstone
+
+
+@dataclass
+class Replay:
+    """One bucket's fold. `last`: per asset what was last emitted; `recent`: all of it since
+    `watch` was called. A partition's first scenario record also covers what came before it, so
+    records are held back until it has been read."""
+
+    scenario: str
+    partition: int
+    partitions: int
+    bucket: Bucket | None = None
+    next_offset: int = 0
+    last: dict[str, Emitted] = field(default_factory=dict)
+    recent: dict[str, list[Emitted]] | None = None
+    _held: list[Message] = field(default_factory=list)
+
+    def watch(self) -> None:
+        """From now on keep everything that is emitted."""
+        self.recent = {}
+
+    def feed(self, message: Message) -> None:
+        """Apply the next record of the partition."""
+        self.next_offset = message.offset + 1
+        if self.bucket is None:
+            self._hold(message)
+        else:
+            self._apply(self.bucket, message)
+
+    def emissions_of(self, asset: str) -> list[Emitted]:
+        """What was last emitted when `watch` was called, and everything since."""
+        found = [self.last[asset]] if asset in self.last else []
+        return [*found, *(self.recent or {}).get(asset, [])]
+
+    def _hold(self, message: Message) -> None:
+        self._held.append(message)
+        record = self._read(message)
+        if isinstance(record, ScenarioChange):
+            self.bucket = Bucket(record.scenario, self.partition, epoch=1)
+            for held in self._held:
+                self._apply(self.bucket, held)
+            self._held = []
+
+    def _read(self, message: Message) -> Record:
+        return decode_placed(
+            message.key, message.value, message.timestamp, self.partition, self.partitions
+        )
+
+    def _apply(self, bucket: Bucket, message: Message) -> None:
+        for emission in bucket.apply(self._read(message), message.offset, message.timestamp):
+            if isinstance(emission, DeadLetter):
+                continue
+            if self.recent is None:
+                self.last[emission.asset] = emission
+            else:
+                self.recent.setdefault(emission.asset, []).append(emission)

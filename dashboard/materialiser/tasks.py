@@ -1,0 +1,53 @@
+"""What the worker does by schedule. Every task may be run twice, or be cut short and run again."""
+
+from __future__ import annotations
+
+from celery import shared_task
+from django.conf import settings
+
+from dashboard.board.models import Answer, AssetState, Transition
+from dashboard.commands.sending import now_ms
+from dashboard.materialiser.models import FoldSnapshot
+
+HIDDEN_KEPT_MS = 7 * 86_400_000
+"""How long a purged row is kept hidden, so that a replay cannot bring the asset back."""
+HISTORY_KEPT_MS = 90 * 86_400_000
+"""How long transitions and answers are kept."""
+SNAPSHOT_EVERY_MS = 23 * 3_600_000
+"""A snapshot is taken when the newest is this old: asked every hour, so once a day."""
+
+
+@shared_task
+def snapshot_daily() -> int:
+    """Keep a snapshot of every bucket's fold, once a day. Returns how many were taken."""
+    newest = FoldSnapshot.objects.order_by("-taken_at").first()
+    if newest is not None and now_ms() - newest.taken_at < SNAPSHOT_EVERY_MS:
+        return 0
+    return snapshot_now()
+
+
+def snapshot_now() -> int:
+    """Keep a snapshot of every bucket's fold. Returns how many were taken."""
+    from bus.kafka import KafkaBus  # only a process that reads loads Kafka's library
+    from dashboard.materialiser.snapshots import Snapshots, take
+    from dashboard.scenarios import scenarios, topics
+
+    tallyboard = settings.TALLYBOARD
+    kept = Snapshots(tallyboard.data_dir / "snapshots", now_ms)
+    bus = KafkaBus(tallyboard.kafka_options())
+    return len(take(bus, topics(), scenarios(), kept, lambda _done, _total: None))
+
+
+@shared_task
+def forget_purged() -> int:
+    """Delete the rows of assets that were purged more than a week ago. Returns how many."""
+    old = AssetState.objects.filter(purged=True, purged_at__lt=now_ms() - HIDDEN_KEPT_MS)
+    return old.delete()[0]
+
+
+@shared_task
+def prune_history() -> int:
+    """Delete transitions and answers older than 90 days. Returns how many."""
+    before = now_ms() - HISTORY_KEPT_MS
+    transitions = Transition.objects.filter(at__lt=before).delete()[0]
+    return transitions + Answer.objects.filter(at__lt=before).delete()[0]
