@@ -8,6 +8,7 @@ PYTHON := .venv/bin/python
 
 help:
 	@echo "make run           start everything (Ctrl-C stops it)"
+	@echo "make run ONLY=a,b  start some of the processes: broker, job, web, ..."
 	@echo "make test          all tests, with a real broker, Spark and browser"
 	@echo "make test-fast     the tests that need none of these"
 	@echo "make lint types    ruff, mypy"
@@ -27,7 +28,7 @@ setup: environment
 	@$(PYTHON) -m ops.jars
 
 run: environment
-	@exec $(PYTHON) -m ops.up --tied
+	@exec $(PYTHON) -m ops.up --tied --only=$(ONLY)
 
 test: environment
 	@$(PYTHON) -m ops.test

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
 from xml.sax.saxutils import quoteattr
 
 from config.settings import load_settings
@@ -126,7 +128,7 @@ def fetch(target: Path, say: Callable[[str], None], pins: Pins | None = None) ->
 def _retrieve(java: Path, pins: Pins, work: Path, say: Callable[[str], None]) -> None:
     (work / "settings.xml").write_text(SETTINGS)
     (work / "ivy.xml").write_text(ivy_module(pins))
-    command = [java, "-jar", ivy_jar(), "-cache", work / "cache"]
+    command = [java, *proxy_options(), "-jar", ivy_jar(), "-cache", work / "cache"]
     command += ["-settings", work / "settings.xml", "-ivy", work / "ivy.xml"]
     command += ["-confs", *(group.name for group in pins.groups)]
     command += ["-retrieve", f"{work}/jars/[conf]/[artifact]-[revision].[ext]"]
@@ -135,6 +137,18 @@ def _retrieve(java: Path, pins: Pins, work: Path, say: Callable[[str], None]) ->
     missing = [group.name for group in pins.groups if not (work / "jars" / group.name).is_dir()]
     if output.failed or missing:
         raise JarsProblem(explain(output.lines))
+
+
+def proxy_options(environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Say to Java which proxy the environment names: it does not look there by itself."""
+    named = environ.get("HTTPS_PROXY") or environ.get("https_proxy")
+    proxy = urlsplit(named or "")
+    if not proxy.hostname:
+        return []
+    found = {"proxyHost": proxy.hostname, "proxyPort": str(proxy.port or 3128)}
+    return [
+        f"-D{scheme}.{key}={value}" for scheme in ("http", "https") for key, value in found.items()
+    ]
 
 
 @dataclass(frozen=True)
@@ -164,8 +178,8 @@ def explain(lines: list[str]) -> str:
     silent = any(word in line for word in NETWORK_TROUBLE for line in lines)
     if silent or not unresolved:
         return (
-            "The registry of Java archives cannot be reached: check the network (a proxy goes into "
-            "JAVA_TOOL_OPTIONS as -Dhttps.proxyHost=... -Dhttps.proxyPort=...), then start again."
+            "The registry of Java archives cannot be reached: check the network (and "
+            "HTTPS_PROXY, where a proxy is needed), then start again."
         )
     return f"The registry of Java archives does not have {', '.join(unresolved)} (ops/jars.toml)."
 

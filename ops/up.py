@@ -27,7 +27,8 @@ from ops.supervise import ROOT, environment, log_path, start_supervisor
 from ops.watch import Watch
 
 LEAST_FREE_BYTES = 200 * 1024 * 1024
-STOP_PATIENCE_S = 9.0
+STOP_PATIENCE_S = 8.5
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NEEDS_DATABASE = {"materialiser", "web", "worker"}
 
 
@@ -119,6 +120,8 @@ def _take(lock: IO[str], data_dir: Path) -> None:
 
 def prepare_database(settings: Settings, console: Console) -> None:
     """Bring the database and static files up to date. Raises UpProblem naming the log."""
+    for name in ("queue", "control"):  # Celery's file transport does not make them
+        (settings.data_dir / "celery" / name).mkdir(parents=True, exist_ok=True)
     console.say("database: applying migrations")
     _manage(settings, "migrate", "--noinput")
     if settings.demo:
@@ -201,7 +204,7 @@ def _interrupt(_number: int, _frame: object) -> None:
 
 
 def _ignore_signals() -> None:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in INTERRUPTS:
         signal.signal(number, signal.SIG_IGN)
 
 
@@ -214,7 +217,9 @@ def main() -> None:
     if arguments.tied:
         die_with_parent()
     os.chdir(ROOT)
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for (
+        number
+    ) in INTERRUPTS:  # SIGINT too: a shell starts what it runs in the background deaf to it
         signal.signal(number, _interrupt)
     try:
         run(load_settings(), Console(), [name for name in arguments.only.split(",") if name])

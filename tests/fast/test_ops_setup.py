@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
+import tomllib
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -115,6 +117,20 @@ def test_stamp_of_other_pins_means_fetch_anew(tmp_path: Path) -> None:
 )
 def test_failed_fetch_is_explained(line: str, message: str) -> None:
     assert message in jars.explain([line])
+
+
+def test_proxy_of_the_environment_is_passed_on() -> None:
+    assert jars.proxy_options({}) == []
+    options = jars.proxy_options({"https_proxy": "http://proxy.example:8080"})
+    assert "-Dhttps.proxyHost=proxy.example" in options
+    assert "-Dhttps.proxyPort=8080" in options
+
+
+def test_lock_has_all_that_the_project_asks_for() -> None:
+    project = tomllib.loads((setup.ROOT / "pyproject.toml").read_text())
+    asked = project["project"]["dependencies"] + project["dependency-groups"]["dev"]
+    names = {re.split(r"[\[<>=! ]", each)[0].lower() for each in asked}
+    assert [name for name in names if not setup.lock_entry(setup.LOCK.read_text(), name)] == []
 
 
 def test_taken_port_names_the_setting() -> None:
