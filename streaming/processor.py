@@ -16,24 +16,14 @@ from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from domain.fold import Bucket
-from domain.records import (
-    Command,
-    DeadLetter,
-    Emission,
-    Record,
-    Refusal,
-    Report,
-    StateRecord,
-    Tick,
-    Unreadable,
-)
+from domain.records import DeadLetter, Emission, StateRecord, Tick
 from domain.scenario import Scenario
 from streaming.buckets import BucketId
+from streaming.rules import dump_rule, load_rule
 from streaming.state import AssetStore, DueStore
 from wire.job import Heartbeat, encode
-from wire.partitioner import partition_of
 from wire.sink import DeadRecord, encode_dead_letter, encode_headers, encode_state
-from wire.source import decode_source
+from wire.source import decode_placed
 from wire.topics import Topics
 
 if TYPE_CHECKING:
@@ -183,9 +173,7 @@ class _Run:
         bucket = self._bucket
         if row.offset <= bucket.offset:
             return
-        record = decode_source(row.key, row.value, row.time)
-        if _misplaced(record, row.key, self._id.partition, self._partitions):
-            record = Unreadable("wrong-partition")
+        record = decode_placed(row.key, row.value, row.time, self._id.partition, self._partitions)
         for emission in bucket.apply(record, row.offset, row.time):
             self.out.append(self._sink_row(emission, row))
         if isinstance(record, Tick):
@@ -249,7 +237,7 @@ class _Run:
         bucket = self._bucket
         same = bucket.scenario is scenario_of(self._start.scenario)
         return Meta(
-            scenario=self._start.scenario if same else dump_scenario(bucket.scenario),
+            scenario=self._start.scenario if same else dump_rule(bucket.scenario),
             clock=bucket.clock,
             offset=bucket.offset,
             live=bucket.live,
@@ -264,13 +252,8 @@ class _Run:
 
 @lru_cache(maxsize=64)
 def scenario_of(text: str) -> Scenario:
-    """The scenario that `dump_scenario` wrote; the same object for the same text."""
-    return Scenario.from_plain(msgspec.json.decode(text))
-
-
-def dump_scenario(scenario: Scenario) -> str:
-    """A scenario as JSON."""
-    return msgspec.json.encode(scenario.to_plain()).decode()
+    """The scenario that `dump_rule` wrote; the same object for the same text."""
+    return load_rule(text)
 
 
 def _in_order(frames: Iterator[pd.DataFrame]) -> list[SourceRow]:
@@ -281,12 +264,6 @@ def _in_order(frames: Iterator[pd.DataFrame]) -> list[SourceRow]:
     rows = list(map(SourceRow._make, zip(*columns, strict=True)))
     rows.sort(key=lambda row: row.offset)
     return rows
-
-
-def _misplaced(record: Record, key: bytes | None, partition: int, partitions: int) -> bool:
-    if not isinstance(record, Report | Command | Refusal):
-        return False
-    return partition_of(key or b"", partitions) != partition
 
 
 def _dump_headers(headers: Iterable[Header]) -> str:

@@ -93,7 +93,9 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": " ".join((*JVM_OPTIONS, f"-Dlog4j2.configurationFile={LOGGING}")),
+        "spark.driver.extraJavaOptions": " ".join(
+            (*JVM_OPTIONS, f"-Dlog4j2.configurationFile={LOGGING}")
+        ),
         "spark.ui.enabled": "true" if settings.spark_ui_port else "false",
         "spark.ui.port": str(settings.spark_ui_port or 4040),
         "spark.ui.showConsoleProgress": "false",
@@ -106,6 +108,7 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.streaming.minBatchesToRetain": "20",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.metricsEnabled": "false",
+        "spark.sql.streaming.stopTimeout": "3s",
         "spark.sql.adaptive.enabled": "false",
         "spark.task.maxFailures": "4",
     }

@@ -1,0 +1,59 @@
+"""`python -m streaming`: run the job until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+
+from bus.kafka import KafkaBus
+from config.settings import load_settings
+from domain.scenario import ScenarioError, load_scenarios
+from streaming.driver import Driver, JvmLost, end_spark
+from streaming.session import VersionProblem, start_session
+
+PATIENCE_S = 7.0
+"""From the signal to the end, at most."""
+
+
+def main() -> None:
+    """Run the job. Ends with one message when it cannot start, or when its JVM is lost."""
+    settings = load_settings()
+    logging.basicConfig(
+        level=settings.log_level.upper(), format="%(asctime)s [%(levelname)s] %(name)s %(message)s"
+    )
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    stop = threading.Event()
+    _on_signals(stop)
+    try:
+        scenarios = load_scenarios(settings.scenarios, demo=settings.demo)
+        spark = start_session(settings)
+    except (ScenarioError, VersionProblem) as problem:
+        sys.exit(f"job: {problem}")
+    try:
+        Driver(settings, scenarios, KafkaBus(settings.kafka_options()), spark, stop).run()
+    except JvmLost as lost:
+        sys.exit(f"job: {lost}")
+    finally:
+        end_spark(spark)
+
+
+def _on_signals(stop: threading.Event) -> None:
+    """Let SIGTERM and SIGINT set `stop`, and end the process when that takes too long."""
+
+    def ask(_number: int, _frame: FrameType | None) -> None:
+        if not stop.is_set():
+            stop.set()
+            last = threading.Timer(PATIENCE_S, os._exit, args=(1,))
+            last.daemon = True
+            last.start()
+
+    signal.signal(signal.SIGTERM, ask)
+    signal.signal(signal.SIGINT, ask)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""The job's driver: keeps the query running for as long as it takes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from bus.base import Bus, BusError, TopicSpec
+from domain.scenario import Scenario
+from streaming import query as queries
+from streaming.checkpoint import Epoch, current_epoch, positions
+from streaming.errors import first_line, judge
+from streaming.processor import Plan
+from streaming.progress import Reporting
+from streaming.rules import Rules
+from streaming.ticks import Ticker
+from wire.topics import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from config.settings import Settings
+
+log = logging.getLogger("streaming.driver")
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 15.0
+"""Pauses before a restart after an error that passes: doubled each time."""
+
+PAUSE_STAYING_S = 30.0
+"""Pause after an error that stays."""
+
+HEALTHY_S = 30.0
+"""A query that ran this long starts over with the first pause."""
+
+STOP_S = 5.0
+"""How long Spark may take to stop before its JVM is killed."""
+
+
+class JvmLost(Exception):
+    """Spark's JVM is gone, and the driver with it: start the process anew."""
+
+
+class LogProblem(Exception):
+    """The log and the checkpoint do not fit; the message says where."""
+
+
+class Driver:
+    """Prepares topics and rules, lets time pass, runs the query, and starts it again."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        scenarios: Mapping[str, Scenario],
+        bus: Bus,
+        spark: SparkSession,
+        stop: threading.Event,
+    ) -> None:
+        self._settings, self._scenarios, self._bus, self._spark = settings, scenarios, bus, spark
+        self._stop = stop
+        self._topics = Topics(settings.topic_prefix)
+        self._home = settings.data_dir / "checkpoint" / queries.NAME
+        self._report = Reporting(bus, self._topics.progress, queries.NAME, _now)
+        self._ticker: Ticker | None = None
+        self._pause = FIRST_PAUSE_S
+
+    def run(self) -> None:
+        """Run until `stop` is set. Raises JvmLost, and nothing else."""
+        self._report.status("starting")
+        while not self._stop.is_set():
+            begun = time.monotonic()
+            try:
+                self._run_once()
+            except Exception as error:  # noqa: BLE001, nothing but a signal ends the driver
+                if self._stop.is_set():
+                    break
+                self._after(error, time.monotonic() - begun)
+        self._close()
+
+    def _run_once(self) -> None:
+        plan, epoch, gaps = self._prepare()
+        query = queries.start(self._spark, self._settings, plan, epoch.path, loss_known=bool(gaps))
+        self._report.status("running", "; ".join(gaps))
+        try:
+            queries.watch(query, self._stop, self._report.batch)
+        finally:
+            if query.isActive:
+                query.stop()
+
+    def _prepare(self) -> tuple[Plan, Epoch, list[str]]:
+        """Topics, rules and ticks; what the query is to know. Raises BusError or LogProblem."""
+        self._bus.wait(10)
+        specs = [TopicSpec(*spec) for spec in self._topics.specs(self._scenarios.values())]
+        self._bus.ensure_topics(specs, replication=self._settings.replication)
+        rules = Rules(self._bus, self._topics, self._home / "rules.json").settle(self._scenarios)
+        if self._ticker is None:
+            places = [(self._topics.reports(b.scenario), b.partition) for b in rules]
+            self._ticker = Ticker(self._bus, places, self._settings.tick_ms)
+            self._ticker.start()
+        epoch = current_epoch(self._home)
+        self._report.epoch = epoch.number
+        partitions = {name: s.partitions for name, s in self._scenarios.items()}
+        plan = Plan(self._settings.topic_prefix, epoch.number, partitions, rules)
+        return plan, epoch, self._gaps(epoch)
+
+    def _gaps(self, epoch: Epoch) -> list[str]:
+        """What the log has lost before the query could read it, in words.
+
+        Raises LogProblem where the log ends before the place that the checkpoint has reached.
+        """
+        reached = positions(epoch.path)
+        edges = self._bus.offsets({topic for topic, _ in reached})
+        gaps = []
+        for place, offset in reached.items():
+            begin, end = edges.get(place, (0, 0))
+            name = f"{place[0]}/{place[1]}"
+            if end < offset:
+                raise LogProblem(f"{name}: the log ends at {end}, the checkpoint at {offset}")
+            if begin > offset:
+                gaps.append(f"{name}: offsets {offset} to {begin - 1} are lost")
+        return gaps
+
+    def _after(self, error: Exception, ran_s: float) -> None:
+        """Tell of an error and wait as long as it calls for."""
+        self._check_jvm(error)
+        text = f"{type(error).__name__}: {error}"
+        log.debug("the query ended", exc_info=error)
+        verdict = judge(text)
+        self._report.restarts += 1
+        if not verdict.passes:
+            self._report.status("waiting", f"{verdict.advice} ({first_line(text)})")
+            self._stop.wait(PAUSE_STAYING_S)
+            return
+        self._pause = FIRST_PAUSE_S if ran_s > HEALTHY_S else self._pause
+        self._report.status("restarting", f"in {self._pause:g} s: {first_line(text)}")
+        self._stop.wait(self._pause)
+        self._pause = min(2 * self._pause, LONGEST_PAUSE_S)
+
+    def _check_jvm(self, error: Exception) -> None:
+        if isinstance(error, BusError | LogProblem):
+            return
+        process = jvm(self._spark)
+        if process is not None and process.poll() is not None:
+            self._report.status("failed", f"Spark's JVM ended with {process.returncode}")
+            self._close()
+            raise JvmLost(f"Spark's JVM ended with {process.returncode}") from error
+
+    def _close(self) -> None:
+        if self._ticker is not None:
+            self._ticker.stop()
+        if self._stop.is_set():
+            self._report.status("stopped")
+        self._report.close()
+
+
+def jvm(spark: SparkSession) -> Any:
+    """The process of Spark's JVM, a Popen, or None where somebody else started it."""
+    return getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
+
+
+def end_spark(spark: SparkSession, patience_s: float = STOP_S) -> None:
+    """Stop Spark, with its queries; kill its JVM when that takes longer than `patience_s`."""
+    process = jvm(spark)
+    stopping = threading.Thread(target=_stop_quietly, args=(spark,), daemon=True)
+    stopping.start()
+    stopping.join(patience_s)
+    if process is not None and process.poll() is None:
+        process.kill() if stopping.is_alive() else process.stdin.close()
+        process.wait(2)
+
+
+def _stop_quietly(spark: SparkSession) -> None:
+    try:
+        spark.stop()
+    except Exception as error:  # noqa: BLE001, it may be gone already
+        log.debug("Spark did not stop: %s", error)

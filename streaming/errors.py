@@ -1,0 +1,78 @@
+"""Errors that pass by waiting, and errors that stay until somebody does something."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Verdict(NamedTuple):
+    """Whether an error passes by itself; `advice` says what is needed where it does not."""
+
+    passes: bool
+    advice: str
+
+
+_STAYS = (
+    (
+        r"CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT",
+        (
+            "the query needs more slots than there are: raise N of "
+            "TALLYBOARD_SPARK_MASTER=local[N], "
+            "or add executors"
+        ),
+    ),
+    (
+        r"but expected \d+: a topic's partition count is fixed|expected \d+: a topic's partition",
+        (
+            "a topic's partition count was changed, which moves its keys: restore the topic, "
+            "or name another TALLYBOARD_TOPIC_PREFIX"
+        ),
+    ),
+    (
+        r"the log ends at|some data may have been missed|KAFKA_DATA_LOSS",
+        (
+            "the log does not hold what the checkpoint goes on from: was a topic deleted? "
+            "Begin a new epoch"
+        ),
+    ),
+    (
+        r"(?i)authoriz|authenticat|sasl",
+        "Kafka refuses the job: check user, password and rights",
+    ),
+    (
+        r"STATE_STORE|STATE_SCHEMA|STATEFUL_OPERATOR|CANNOT_LOAD_STATE|UnreadableAsset",
+        "the checkpoint's state cannot be read: begin a new epoch",
+    ),
+    (
+        r"No space left on device|Permission denied|Read-only file system",
+        "the data directory cannot be written",
+    ),
+    (
+        r"PythonException|PYTHON_EXCEPTION|Traceback \(most recent call last\)",
+        "the fold raised an error on this log: it will do so again until it is corrected",
+    ),
+)
+_PASSES = re.compile(
+    r"ExecutorLost|executor lost|Connection refused|Connection reset|EOFException|"
+    r"TimeoutException|DisconnectException|NotLeaderOrFollower|UnknownTopicOrPartition|"
+    r"Python worker exited unexpectedly|PYTHON_WORKER|TaskResultLost|FetchFailed|Unavailable"
+)
+
+
+def judge(text: str) -> Verdict:
+    """Tell from an error's text whether it passes by itself. What is not known is taken to."""
+    for pattern, advice in _STAYS[:-1]:
+        if re.search(pattern, text):
+            return Verdict(False, advice)
+    pattern, advice = _STAYS[-1]
+    if not _PASSES.search(text) and re.search(pattern, text):
+        return Verdict(False, advice)
+    return Verdict(True, "")
+
+
+def first_line(text: str, limit: int = 300) -> str:
+    """An error's first line that says something, at most `limit` characters."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    return (causes[-1] if causes else lines[0] if lines else "no message")[:limit]

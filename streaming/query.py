@@ -1,0 +1,107 @@
+"""One run of the query: from topics to topics."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streaming.buckets import BucketId, bucket_keys
+from streaming.pipeline import build
+from streaming.processor import Plan, TallyProcessor
+from streaming.session import STATE_PARTITIONS
+from wire.topics import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+    from config.settings import Settings
+
+NAME = "tally"
+"""The query's name: its folder of checkpoints, its key in the progress topic."""
+
+MAX_PER_BATCH = 100_000
+"""Most records of one micro-batch: a long backlog comes in many, each of some seconds."""
+
+_SOURCE = {
+    "startingOffsets": "earliest",
+    "includeHeaders": "true",
+    "maxOffsetsPerTrigger": str(MAX_PER_BATCH),
+    "kafkaConsumer.pollTimeoutMs": "15000",
+    "kafka.isolation.level": "read_committed",
+    "kafka.default.api.timeout.ms": "15000",
+    "kafka.request.timeout.ms": "10000",
+    "kafka.reconnect.backoff.max.ms": "1000",
+}
+_SINK = {
+    "kafka.acks": "all",
+    "kafka.enable.idempotence": "true",
+    "kafka.compression.type": "lz4",
+    "kafka.linger.ms": "5",
+    "kafka.max.block.ms": "15000",
+    "kafka.request.timeout.ms": "10000",
+    "kafka.delivery.timeout.ms": "30000",
+    "kafka.reconnect.backoff.max.ms": "1000",
+}
+
+
+def source(
+    spark: SparkSession, settings: Settings, topics: list[str], options: Mapping[str, str]
+) -> DataFrame:
+    """A stream of the records of a fixed list of topics."""
+    reader = spark.readStream.format("kafka").option("subscribe", ",".join(topics))
+    return reader.options(**{**settings.spark_kafka_options(), **_SOURCE, **options}).load()
+
+
+def start(
+    spark: SparkSession,
+    settings: Settings,
+    plan: Plan,
+    checkpoint: Path,
+    *,
+    loss_known: bool = False,
+) -> StreamingQuery:
+    """Start the query of all buckets of the plan.
+
+    loss_known: go on although the log has lost records that the checkpoint has not seen.
+    """
+    topics = Topics(plan.prefix)
+    keys = bucket_keys(plan.rules, STATE_PARTITIONS)
+    places = {(topics.reports(b.scenario), b.partition): key for b, key in keys.items()}
+    names = sorted({topic for topic, _ in places})
+    rows = source(spark, settings, names, {"failOnDataLoss": str(not loss_known).lower()})
+    records = build(rows, places, TallyProcessor(plan))
+    writer = records.writeStream.format("kafka").queryName(NAME).outputMode("update")
+    writer = writer.options(**{**settings.spark_kafka_options(), **_SINK})
+    writer = writer.option("checkpointLocation", str(checkpoint))
+    return writer.trigger(processingTime=f"{settings.trigger_ms} milliseconds").start()
+
+
+def watch(
+    query: StreamingQuery,
+    stop: threading.Event,
+    on_batch: Callable[[dict[str, Any]], None],
+    every_s: float = 1.0,
+) -> None:
+    """Return when `stop` is set or the query was stopped; raises what ended the query.
+
+    on_batch: called with Spark's progress, at most once in `every_s` seconds.
+    """
+    seen, due = -1, 0.0
+    while not stop.is_set() and not query.awaitTermination(0.2):  # type: ignore[arg-type]
+        if time.monotonic() < due:
+            continue
+        due = time.monotonic() + every_s
+        latest = query.lastProgress
+        if latest is not None and latest["batchId"] != seen:
+            seen = latest["batchId"]
+            on_batch(json.loads(latest.json) if hasattr(latest, "json") else dict(latest))
+
+
+def buckets_of(partitions: Mapping[str, int]) -> list[BucketId]:
+    """Every bucket of scenarios with these partition counts."""
+    return [BucketId(name, at) for name, count in partitions.items() for at in range(count)]

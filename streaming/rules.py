@@ -1,0 +1,126 @@
+"""The rules in the log: `scenario` records, which the driver alone appends."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from bus.base import Bus, TopicPartition
+from domain.records import ScenarioChange
+from domain.scenario import Scenario
+from streaming.buckets import BucketId
+from wire.source import decode_source, encode_scenario
+from wire.topics import Topics
+
+log = logging.getLogger("streaming.rules")
+
+RuleRecord = tuple[int, str]
+"""A scenario record: its offset, and the scenario as JSON."""
+
+
+class Rules:
+    """Every scenario record of the source topics, kept in a file beside the checkpoints.
+
+    A log may hold many millions of records and a handful of rules, so it is read through only
+    where the file does not know a partition.
+    """
+
+    def __init__(self, bus: Bus, topics: Topics, path: Path) -> None:
+        self._bus, self._topics, self._path = bus, topics, path
+
+    def settle(self, scenarios: Mapping[str, Scenario]) -> dict[BucketId, str]:
+        """Append the rule of each partition whose last one differs from the configured one.
+
+        Returns the first rule that each partition's log holds, as JSON. Raises BusError.
+        """
+        edges = self._bus.offsets(self._topics.reports(name) for name in scenarios)
+        known = self._known(edges)
+        found = scan(self._bus, {place: edges[place] for place in edges if place not in known})
+        records = {place: known.get(place) or found[place] for place in edges}
+        self._append(records, scenarios)
+        self._save(records)
+        return {self._bucket(place): held[0][1] for place, held in records.items()}
+
+    def _known(
+        self, edges: Mapping[TopicPartition, tuple[int, int]]
+    ) -> dict[TopicPartition, list[RuleRecord]]:
+        """What the file knows, without records that the log has lost since."""
+        try:
+            stored = json.loads(self._path.read_text())
+        except (OSError, ValueError):
+            return {}
+        known = {}
+        for place, (begin, end) in edges.items():
+            held = [(int(at), text) for at, text in stored.get(f"{place[0]}/{place[1]}", [])]
+            if held and held[-1][0] < end:
+                known[place] = [(at, text) for at, text in held if at >= begin]
+        return known
+
+    def _append(
+        self,
+        records: Mapping[TopicPartition, list[RuleRecord]],
+        scenarios: Mapping[str, Scenario],
+    ) -> None:
+        producer = self._bus.producer(linger_ms=0)
+        try:
+            for (topic, partition), held in records.items():
+                scenario = scenarios[self._bucket((topic, partition)).scenario]
+                text = dump_rule(scenario)
+                if held and held[-1][1] == text:
+                    continue
+                place = producer.send_and_wait(
+                    topic, None, encode_scenario(scenario), partition=partition
+                )
+                log.info("%s/%d: rule appended at offset %d", topic, partition, place.offset)
+                held.append((place.offset, text))
+        finally:
+            producer.close()
+
+    def _save(self, records: Mapping[TopicPartition, list[RuleRecord]]) -> None:
+        data = {f"{topic}/{partition}": held for (topic, partition), held in records.items()}
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        draft = self._path.with_suffix(".new")
+        draft.write_text(json.dumps(data))
+        draft.replace(self._path)
+
+    def _bucket(self, place: TopicPartition) -> BucketId:
+        return BucketId(self._topics.scenario_of(place[0]) or "", place[1])
+
+
+def scan(
+    bus: Bus, edges: Mapping[TopicPartition, tuple[int, int]]
+) -> dict[TopicPartition, list[RuleRecord]]:
+    """All scenario records between (first, next) offset of each partition, read through."""
+    found: dict[TopicPartition, list[RuleRecord]] = {place: [] for place in edges}
+    waiting = {place: end for place, (begin, end) in edges.items() if begin < end}
+    if not waiting:
+        return found
+    reader = bus.reader({place: edges[place][0] for place in waiting})
+    try:
+        while any(reader.positions()[place] < end for place, end in waiting.items()):
+            for message in reader.poll(1, 10_000):
+                place = (message.topic, message.partition)
+                if message.offset < waiting[place] and (text := _rule(message.value)):
+                    found[place].append((message.offset, text))
+    finally:
+        reader.close()
+    return found
+
+
+def _rule(value: bytes | None) -> str | None:
+    if value is None or b'"scenario"' not in value:
+        return None
+    record = decode_source(None, value, 0)
+    return dump_rule(record.scenario) if isinstance(record, ScenarioChange) else None
+
+
+def dump_rule(scenario: Scenario) -> str:
+    """A scenario as JSON, equal for equal scenarios."""
+    return json.dumps(scenario.to_plain(), sort_keys=True, ensure_ascii=False)
+
+
+def load_rule(text: str) -> Scenario:
+    """Read what `dump_rule` wrote."""
+    return Scenario.from_plain(json.loads(text))
