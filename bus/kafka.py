@@ -142,16 +142,25 @@ class KafkaProducer:
             call["partition"] = partition
         if on_delivery is not None:
             call["on_delivery"] = partial(_delivered, on_delivery)
+        try:
+            self._produce(topic, value, key, call)
+        except ck.KafkaException as error:
+            raise _raised(error) from error
+
+    def _produce(
+        self, topic: str, value: bytes | None, key: bytes | None, call: dict[str, Any]
+    ) -> None:
+        """Enqueue, with a new producer where this one is broken for good."""
         inner = self._inner
         try:
             inner.produce(topic, value, key, **call)
         except BufferError as full:
             raise QueueFull("the producer's queue is full") from full
         except ck.KafkaException as error:
-            if error.args[0].code() == ck.KafkaError._FATAL or error.args[0].fatal():
-                self._renew(inner)
-                raise QueueFull("the producer has just started over") from error
-            raise _raised(error) from error
+            if error.args[0].code() != ck.KafkaError._FATAL and not error.args[0].fatal():
+                raise
+            self._renew(inner)
+            self._inner.produce(topic, value, key, **call)
 
     def poll(self, timeout_s: float = 0) -> None:
         """Call what deliveries are due, waiting at most `timeout_s` for the first."""
