@@ -1,0 +1,246 @@
+"""Scenarios are data, checked on load with an error that names file, key and what was expected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from histories import scenarios
+from hypothesis import given, settings
+
+from domain.scenario import Latest, Quorum, Rung, Scenario, ScenarioError, load_scenarios
+
+SHIPPED = Path(__file__).parents[2] / "scenarios.toml"
+
+GOOD = """
+[net]
+states = [{ name = "down" }, { name = "up" }]
+rule = { kind = "latest" }
+"""
+
+QUORUM = """
+[net]
+states = [{ name = "down" }, { name = "up" }]
+rule = { kind = "quorum", ladder = [%s], default = "up" }
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "some.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def load(tmp_path: Path, text: str, demo: bool = False) -> Scenario:
+    [found] = load_scenarios(written(tmp_path, text), demo).values()
+    return found
+
+
+# ---- what is read --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("demo", [False, True])
+def test_the_shipped_scenarios_are_read(demo):
+    assert list(load_scenarios(SHIPPED, demo)) == ["attack", "connectivity", "orders"]
+
+
+def test_the_shipped_scenarios_are_what_the_product_promises():
+    """Attack at once and all-clear after a hold; latest with a five-minute hold; orders purged."""
+    found = load_scenarios(SHIPPED)
+    attack, net, orders = (found[name] for name in ("attack", "connectivity", "orders"))
+    assert (attack.hold("under-attack"), attack.hold("clear")) == (0, 300_000)
+    assert isinstance(attack.rule, Quorum)
+    assert attack.rule.ladder[0] == Rung("under-attack", 1, 2, strict=True)
+    assert (net.rule, net.hold("down"), net.reminder("down")) == (Latest(), 300_000, 600_000)
+    assert (orders.open_vocabulary, orders.purge_delay("delivered")) == (True, 86_400_000)
+
+
+def test_the_demo_overlay_replaces_whole_keys_and_only_in_the_demo(tmp_path):
+    text = GOOD + 'holds = { down = "5m", up = "1m" }\n[net.demo]\nholds = { down = "10s" }\n'
+    assert load(tmp_path, text).holds == {"down": 300_000, "up": 60_000}
+    assert load(tmp_path, text, demo=True).holds == {"down": 10_000}
+
+
+def test_what_is_left_out_has_a_default(tmp_path):
+    net = load(tmp_path, GOOD)
+    assert (net.title, net.noun, net.partitions, net.min_voters) == ("Net", "asset", 4, 1)
+    assert (net.vote_lifetime, net.max_report_age, net.electorate) == (None, None, None)
+    assert (net.hold("up"), net.reminder("up"), net.purge_delay("up")) == (0, None, None)
+    assert (net.spec("up").label, net.spec("up").colour) == ("up", "grey")
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [('"250ms"', 250), ('"30s"', 30_000), ('"5m"', 300_000), ('"1h"', 3_600_000), ("17", 17)],
+)
+def test_durations(tmp_path, text, ms):
+    assert load(tmp_path, GOOD + f"vote_lifetime = {text}\n").vote_lifetime == ms
+
+
+def test_a_hold_may_be_zero(tmp_path):
+    assert load(tmp_path, GOOD + 'holds = { down = "0s" }\n').hold("down") == 0
+
+
+@pytest.mark.parametrize(
+    ("rung", "expected"),
+    [
+        ('{ state = "up", at_least = 3 }', Rung("up", 3)),
+        ('{ state = "up", at_least = "1/2" }', Rung("up", 1, 2)),
+        ('{ state = "up", more_than = "0/1" }', Rung("up", 0, 1, strict=True)),
+    ],
+)
+def test_rungs(tmp_path, rung, expected):
+    assert load(tmp_path, QUORUM % rung).rule == Quorum((expected,), "up")
+
+
+def test_the_ladder_is_put_in_order_of_severity(tmp_path):
+    rungs = '{ state = "up", at_least = 1 }, { state = "down", at_least = 2 }'
+    rule = load(tmp_path, QUORUM % rungs).rule
+    assert isinstance(rule, Quorum)
+    assert [rung.state for rung in rule.ladder] == ["down", "up"]
+
+
+def test_states_outside_the_vocabulary(tmp_path):
+    closed, open_ = load(tmp_path, GOOD), load(tmp_path, GOOD + 'vocabulary = "open"\n')
+    assert (closed.knows("odd"), open_.knows("odd"), open_.knows("\n")) == (False, True, False)
+    assert open_.severity("odd") == 2
+    assert (open_.spec("odd").label, open_.spec("odd").colour) == ("odd", "grey")
+
+
+# ---- what is refused -----------------------------------------------------------------------
+
+REFUSED = [
+    ("", ": expected at least one scenario"),
+    ("net = 5", "net: expected a table, got 5"),
+    ("[net", "expected TOML in UTF-8"),
+    ("[Net]\nrule = 1", "Net: expected a name of a-z, 0-9 and -"),
+    ("[net]\nrule = { kind = 'latest' }", "net.states: expected a list of tables, got None"),
+    ("[net]\nstates = []\nrule = { kind = 'latest' }", "net.states: expected at least one state"),
+    (
+        "[net]\nstates = [{ name = 'a' }, { name = 'a' }]\nrule = { kind = 'latest' }",
+        "net.states: expected at least one state, each name once",
+    ),
+    ("[net]\nstates = [{ name = 'keep' }]", "net.states[0].name: expected a state of 1-64"),
+    ("[net]\nstates = [{ label = 'A' }]", "net.states[0].name: expected a text"),
+    (f"[net]\nstates = [{{ name = '{'x' * 65}' }}]", "net.states[0].name: expected a state of"),
+    ('[net]\nstates = [{ name = "a\\nb" }]', "net.states[0].name: expected a state of"),
+    (
+        "[net]\nstates = [{ name = 'a', colour = 'pink' }]",
+        "net.states[0].colour: expected one of red, orange",
+    ),
+    ("[net]\nstates = [{ name = 'a', icon = 'cat' }]", "net.states[0].icon: expected one of"),
+    ("[net]\nstates = [{ name = 'a' }]", "net.rule: expected a table, got None"),
+    (GOOD.replace("latest", "first"), "net.rule.kind: expected one of latest, quorum, got 'first'"),
+    (GOOD + "partitions = 0", "net.partitions: expected an integer from 1 to 1000, got 0"),
+    (GOOD + "partitions = true", "net.partitions: expected an integer from 1 to 1000, got True"),
+    (GOOD + "partitions = 4.0", "net.partitions: expected an integer from 1 to 1000, got 4.0"),
+    (GOOD + "min_voters = '2'", "net.min_voters: expected an integer from 1 to 1000, got '2'"),
+    (GOOD + "vocabulary = 'half'", "net.vocabulary: expected one of closed, open, got 'half'"),
+    (GOOD + "vote_lifetime = '5 m'", 'net.vote_lifetime: expected a duration such as "30s"'),
+    (GOOD + "vote_lifetime = '٣s'", "net.vote_lifetime: expected a duration"),
+    (GOOD + "vote_lifetime = 0", "net.vote_lifetime: expected a duration"),
+    (GOOD + "vote_lifetime = '367d'", "net.vote_lifetime: expected a duration"),
+    (GOOD + "max_report_age = -1", "net.max_report_age: expected a duration"),
+    (GOOD + "electorate = 0", "net.electorate: expected an integer from 1 to 1000000, got 0"),
+    (GOOD + "holds = 5", "net.holds: expected a table, got 5"),
+    (GOOD + "holds = { odd = '1s' }", "net.holds.odd: expected one of the scenario's states"),
+    (GOOD + "holds = { up = 'soon' }", "net.holds.up: expected a duration"),
+    (GOOD + "reminders = { up = 0 }", "net.reminders.up: expected a duration"),
+    (GOOD + "purge_after = { odd = '1d' }", "net.purge_after.odd: expected one of"),
+    (GOOD + "weights = { a = -1 }", "net.weights.a: expected an integer from 0 to 1000000"),
+    (GOOD + "colour = 'red'", "net.colour: expected a known key"),
+    (
+        GOOD.replace('kind = "latest"', 'kind = "latest", k = 1'),
+        "net.rule.k: expected a known key (kind)",
+    ),
+    (
+        GOOD.replace('name = "up"', 'name = "up", size = 1'),
+        "net.states[1].size: expected a known key",
+    ),
+    (QUORUM % "", "net.rule.ladder: expected at least one rung"),
+    (QUORUM % "5", "net.rule.ladder[0]: expected a table, got 5"),
+    (QUORUM % "{ at_least = 1 }", "net.rule.ladder[0].state: expected a text"),
+    (
+        QUORUM % "{ state = 'odd', at_least = 1 }",
+        "net.rule.ladder[0].state: expected one of the scenario's states (down, up), got 'odd'",
+    ),
+    (QUORUM % "{ state = 'up' }", "net.rule.ladder[0]: expected either at_least or more_than"),
+    (
+        QUORUM % "{ state = 'up', at_least = 1, more_than = '1/2' }",
+        "net.rule.ladder[0]: expected either at_least or more_than",
+    ),
+    (QUORUM % "{ state = 'up', at_least = 0 }", "net.rule.ladder[0].at_least: expected an integer"),
+    (
+        QUORUM % "{ state = 'up', at_least = 1000001 }",
+        "net.rule.ladder[0].at_least: expected an integer from 1 to 1000000",
+    ),
+    *(
+        (QUORUM % f"{{ state = 'up', {key} = {value} }}", f"net.rule.ladder[0].{key}: expected {a}")
+        for key, value, a in (
+            ("at_least", "'0/2'", "an integer of 1 or more, or a fraction"),
+            ("at_least", "'3/2'", "an integer of 1 or more, or a fraction"),
+            ("at_least", "'1/0'", "an integer of 1 or more, or a fraction"),
+            ("at_least", "0.5", "an integer of 1 or more, or a fraction"),
+            ("at_least", "true", "an integer of 1 or more, or a fraction"),
+            ("more_than", "'1/1'", "a fraction below 1"),
+            ("more_than", "1", "a fraction below 1"),
+        )
+    ),
+    (
+        (QUORUM % "{ state = 'up', at_least = 1 }").replace('default = "up"', 'default = "odd"'),
+        "net.rule.default: expected one of the scenario's states",
+    ),
+    (GOOD + "[net.demo]\nholdz = 1", "net.holdz: expected a known key"),
+    (GOOD + "demo = 5", "net.demo: expected a table, got 5"),
+]
+
+
+@pytest.mark.parametrize("demo", [False, True])
+@pytest.mark.parametrize(("text", "message"), REFUSED)
+def test_an_error_names_file_key_and_what_was_expected(tmp_path, text, message, demo):
+    path = written(tmp_path, text)
+    with pytest.raises(ScenarioError) as error:
+        load_scenarios(path, demo)
+    assert str(error.value).startswith(f"{path}: ")
+    assert message in str(error.value)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(ScenarioError, match=r"none\.toml: cannot be read: No such file"):
+        load_scenarios(tmp_path / "none.toml")
+
+
+def test_a_file_that_is_not_utf8(tmp_path):
+    path = tmp_path / "some.toml"
+    path.write_bytes(b'[net]\ntitle = "\xff"')
+    with pytest.raises(ScenarioError, match="expected TOML in UTF-8"):
+        load_scenarios(path)
+
+
+# ---- plain data ----------------------------------------------------------------------------
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(scenarios())
+def test_plain_data_and_back(scenario: Scenario) -> None:
+    assert Scenario.from_plain(scenario.to_plain()) == scenario
+
+
+@pytest.mark.parametrize("name", ["attack", "connectivity", "orders"])
+def test_a_file_and_the_record_made_of_it_are_the_same_rule(name):
+    found = load_scenarios(SHIPPED)[name]
+    assert Scenario.from_plain(found.to_plain()) == found
+
+
+def test_unknown_keys_are_ignored_in_the_log(tmp_path):
+    """So that a newer job's record can be read by an older one's fold."""
+    found = load(tmp_path, GOOD)
+    plain = {**found.to_plain(), "later": 1}
+    plain["rule"] = {**plain["rule"], "later": 2}
+    assert Scenario.from_plain(plain) == found
+
+
+@pytest.mark.parametrize("data", [None, 5, [], {}, {"name": "net"}, {"name": 5}])
+def test_what_is_no_scenario_is_refused_with_its_key(data):
+    with pytest.raises(ScenarioError, match=r"^scenario[a-z.]*: expected"):
+        Scenario.from_plain(data)
