@@ -38,7 +38,7 @@ class Rules:
         edges = self._bus.offsets(self._topics.reports(name) for name in scenarios)
         known = self._known(edges)
         found = scan(self._bus, {place: edges[place] for place in edges if place not in known})
-        records = {place: known.get(place) or found[place] for place in edges}
+        records = {**known, **found}
         self._append(records, scenarios)
         self._save(records)
         return {self._bucket(place): held[0][1] for place, held in records.items()}

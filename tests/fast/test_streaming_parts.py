@@ -1,0 +1,110 @@
+"""The small parts of the job: bucket keys, errors, versions, checkpoints, progress."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from streaming.buckets import BucketId, bucket_key, bucket_keys, spark_hash
+from streaming.checkpoint import current_epoch, positions, raise_epoch
+from streaming.errors import first_line, judge
+from streaming.progress import batch_figures
+from streaming.session import VersionProblem, check_versions, java_major
+
+
+@pytest.mark.parametrize("state_partitions", [2, 3, 4, 8])
+def test_buckets_spread_evenly_over_the_state_partitions(state_partitions: int) -> None:
+    buckets = [BucketId(name, at) for name in ("attack", "orders") for at in range(8)]
+    keys = bucket_keys(buckets, state_partitions)
+    assert len(set(keys.values())) == len(buckets)
+    held = [spark_hash(key) % state_partitions for key in keys.values()]
+    counts = [held.count(at) for at in range(state_partitions)]
+    assert max(counts) - min(counts) <= 2
+
+
+def test_a_key_depends_on_its_own_bucket_alone() -> None:
+    one = BucketId("attack", 1)
+    assert bucket_keys([one], 4)[one] == bucket_keys([BucketId("new", 0), one], 4)[one]
+
+
+@pytest.mark.parametrize("bucket", [BucketId("attack", 3), BucketId("a-b", 17)])
+def test_a_key_names_its_bucket(bucket: BucketId) -> None:
+    assert BucketId.parse(bucket_key(bucket, 4)) == bucket == BucketId.parse(str(bucket))
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("[CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT] ...", "slots"),
+     ("TopicMismatch: topic a has 3 partitions, expected 4: a topic's partition count is fixed",
+      "partition count"),
+     ("LogProblem: a/0: the log ends at 3, the checkpoint at 9", "epoch"),
+     ("org.apache.kafka.common.errors.SaslAuthenticationException: no", "password"),
+     ("PythonException: Traceback (most recent call last): ValueError", "corrected")],
+)  # fmt: skip
+def test_errors_that_stay_say_what_is_needed(text: str, wanted: str) -> None:
+    verdict = judge(text)
+    assert not verdict.passes
+    assert wanted in verdict.advice
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Unavailable: no broker", "ExecutorLostFailure (executor 1 exited)",
+     "org.apache.kafka.common.errors.TimeoutException: Timeout of 60000ms expired",
+     "Python worker exited unexpectedly (crashed) Traceback (most recent call last): EOFError",
+     "something never seen before"],
+)  # fmt: skip
+def test_errors_that_pass(text: str) -> None:
+    assert judge(text).passes
+
+
+def test_the_first_line_prefers_the_innermost_cause() -> None:
+    assert first_line("a\n  at b\nCaused by: x\n  at c\nCaused by: y\n") == "Caused by: y"
+    assert len(first_line("z" * 999)) == 300
+
+
+def test_epochs(tmp_path: Path) -> None:
+    assert current_epoch(tmp_path) == (1, tmp_path / "epoch-1")
+    for number in range(2, 12):
+        assert raise_epoch(tmp_path).number == number
+    (tmp_path / "epoch-old").mkdir()
+    assert current_epoch(tmp_path).number == 11
+
+
+def test_positions_are_those_of_the_last_committed_batch(tmp_path: Path) -> None:
+    assert positions(tmp_path) == {}
+    for folder in ("offsets", "commits"):
+        (tmp_path / folder).mkdir()
+    for batch in (8, 9, 10):
+        lines = ["v1", json.dumps({"batchWatermarkMs": 0}), json.dumps({"a.reports": {"0": batch}})]
+        (tmp_path / "offsets" / str(batch)).write_text("\n".join(lines))
+    for batch in (8, 9):
+        (tmp_path / "commits" / str(batch)).write_text("v1\n{}")
+    (tmp_path / "commits" / ".9.crc").write_text("")
+    assert positions(tmp_path) == {("a.reports", 0): 9}
+
+
+def test_java_versions() -> None:
+    assert java_major('openjdk version "17.0.15" 2025-04-15') == 17
+    assert java_major('java version "1.8.0_392"') == 8
+    assert java_major("nonsense") is None
+
+
+def test_a_connector_of_another_version_is_one_clear_message(tmp_path: Path) -> None:
+    pins = tmp_path / "jars.toml"
+    pins.write_text('pyspark = "4.3.0"\n[spark]\nmodules = ["g:conn_2.13:4.2.0"]\n')
+    (tmp_path / "spark").mkdir()
+    (tmp_path / "spark" / "conn_2.13-4.1.0.jar").touch()
+    with pytest.raises(VersionProblem, match=r"expected conn_2.13-4.2.0.jar, found conn_2.13-4.1"):
+        check_versions(tmp_path, pins)
+    pins.write_text('pyspark = "3.5.0"\n')
+    with pytest.raises(VersionProblem, match=r"pyspark is 4.3.0, expected 3.5.0"):
+        check_versions(tmp_path, pins)
+
+
+def test_progress_carries_the_promised_figures_alone() -> None:
+    spark = {"batchId": 3, "runId": "x", "stateOperators": [{"numRowsTotal": 5, "custom": 1}]}
+    assert batch_figures(spark) == {"batchId": 3, "state": {"numRowsTotal": 5}}
+    assert batch_figures({"batchId": 0}) == {"batchId": 0, "state": {}}

@@ -1,0 +1,140 @@
+"""Scenario records and ticks that the driver appends, on the bus in memory."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bus.base import TopicSpec
+from bus.memory import MemoryBus
+from domain.records import Report, ScenarioChange, Tick
+from domain.scenario import Scenario
+from stack import wait_until
+from streaming.buckets import BucketId
+from streaming.rules import Rules, dump_rule, load_rule, scan
+from streaming.ticks import Ticker
+from wire.source import decode_source, encode_report, encode_scenario
+from wire.topics import Topics
+
+TOPICS = Topics("t.")
+SITES = Scenario.from_plain(
+    {
+        "name": "sites",
+        "partitions": 2,
+        "states": [{"name": "bad"}, {"name": "good"}],
+        "rule": {"kind": "latest"},
+    }
+)
+OTHER = replace(SITES, min_voters=3)
+PLACES = [("t.sites.reports", 0), ("t.sites.reports", 1)]
+
+
+@pytest.fixture
+def bus() -> MemoryBus:
+    """A bus with the scenario's topics."""
+    made = MemoryBus(lambda: 1000)
+    made.ensure_topics(TopicSpec(*spec) for spec in TOPICS.specs([SITES]))
+    return made
+
+
+def rules_in(bus: MemoryBus) -> dict[tuple[str, int], list[Any]]:
+    """Every scenario record, as (offset, scenario)."""
+    found = scan(bus, bus.offsets(["t.sites.reports"]))
+    return {place: [(at, load_rule(text)) for at, text in held] for place, held in found.items()}
+
+
+def report(bus: MemoryBus, partition: int, count: int = 1) -> None:
+    """Append reports."""
+    for _ in range(count):
+        value = encode_report(Report("a", "w", "bad"))
+        bus.producer().send_and_wait(PLACES[0][0], b"a", value, partition=partition)
+
+
+def test_each_partition_without_a_rule_gets_one(bus: MemoryBus, tmp_path: Path) -> None:
+    report(bus, 1)
+    first = Rules(bus, TOPICS, tmp_path / "r.json").settle({"sites": SITES})
+    assert first == {BucketId("sites", at): dump_rule(SITES) for at in (0, 1)}
+    assert rules_in(bus) == {PLACES[0]: [(0, SITES)], PLACES[1]: [(1, SITES)]}
+
+
+@pytest.mark.parametrize("keep_file", [True, False])
+def test_the_same_rule_is_not_appended_again(
+    bus: MemoryBus, tmp_path: Path, keep_file: bool
+) -> None:
+    for _ in range(3):
+        Rules(bus, TOPICS, tmp_path / "r.json").settle({"sites": SITES})
+        report(bus, 0, 5)
+        if not keep_file:
+            (tmp_path / "r.json").unlink()
+    assert {place: len(held) for place, held in rules_in(bus).items()} == dict.fromkeys(PLACES, 1)
+
+
+@pytest.mark.parametrize("keep_file", [True, False])
+def test_a_changed_rule_is_appended_and_the_first_still_known(
+    bus: MemoryBus, tmp_path: Path, keep_file: bool
+) -> None:
+    path = tmp_path / "r.json"
+    Rules(bus, TOPICS, path).settle({"sites": SITES})
+    if not keep_file:
+        path.unlink()
+    first = Rules(bus, TOPICS, path).settle({"sites": OTHER})
+    assert set(first.values()) == {dump_rule(SITES)}
+    assert rules_in(bus)[PLACES[0]] == [(0, SITES), (1, OTHER)]
+
+
+def test_the_last_rule_counts_not_any_earlier_one(bus: MemoryBus, tmp_path: Path) -> None:
+    for scenario in (SITES, OTHER, SITES):
+        Rules(bus, TOPICS, tmp_path / "r.json").settle({"sites": scenario})
+    assert [rule for _, rule in rules_in(bus)[PLACES[1]]] == [SITES, OTHER, SITES]
+
+
+def test_a_rule_that_the_log_has_lost_is_appended_again(bus: MemoryBus, tmp_path: Path) -> None:
+    Rules(bus, TOPICS, tmp_path / "r.json").settle({"sites": SITES})
+    report(bus, 0, 3)
+    bus.truncate(*PLACES[0], before=2)
+    Rules(bus, TOPICS, tmp_path / "r.json").settle({"sites": SITES})
+    assert [at for at, _ in rules_in(bus)[PLACES[0]]] == [4]
+
+
+def test_a_file_of_another_log_is_not_believed(bus: MemoryBus, tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    report(bus, 0, 9)
+    Rules(bus, TOPICS, path).settle({"sites": SITES})
+    fresh = MemoryBus(lambda: 1000)
+    fresh.ensure_topics(TopicSpec(*spec) for spec in TOPICS.specs([SITES]))
+    Rules(fresh, TOPICS, path).settle({"sites": SITES})
+    assert rules_in(fresh) == {place: [(0, SITES)] for place in PLACES}
+
+
+def test_only_scenario_records_are_taken_for_rules(bus: MemoryBus) -> None:
+    bus.producer().send_and_wait(PLACES[0][0], b"a", b'{"type":"report","x":"scenario"}')
+    bus.producer().send_and_wait(PLACES[0][0], None, b'{"type":"scenario"}', partition=0)
+    assert rules_in(bus) == {place: [] for place in PLACES}
+    assert decode_source(None, encode_scenario(SITES), 0) == ScenarioChange(SITES)
+
+
+def tick_count(bus: MemoryBus, place: tuple[str, int]) -> int:
+    """Ticks in a partition."""
+    reader = bus.reader({place: 0})
+    return sum(
+        decode_source(m.key, m.value, 0) == Tick() for m in reader.poll(0.01, max_records=9999)
+    )
+
+
+def test_ticks_reach_every_partition_and_outlive_a_lost_broker(bus: MemoryBus) -> None:
+    ticker = Ticker(bus, PLACES, every_ms=10)
+    ticker.start()
+    wait_until(lambda: all(tick_count(bus, p) >= 3 for p in PLACES), 5, "no ticks")
+    bus.stop()
+    threading.Event().wait(0.1)
+    bus.start()
+    before = {place: tick_count(bus, place) for place in PLACES}
+    wait_until(lambda: all(tick_count(bus, p) > before[p] + 3 for p in PLACES), 9, "no more ticks")
+    ticker.stop()
+    after = bus.offsets([PLACES[0][0]])
+    threading.Event().wait(0.05)
+    assert bus.offsets([PLACES[0][0]]) == after
