@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Mapping
 
@@ -19,6 +20,8 @@ from dashboard.job.models import BucketStatus
 from dashboard.scenarios import scenarios
 from domain.scenario import Scenario
 from wire.job import bucket_name
+
+log = logging.getLogger(__name__)
 
 FRESH_MS = 10_000
 """A bucket whose log time is older than this is not alive."""
@@ -53,8 +56,9 @@ def _missing() -> list[str]:
         connection.ensure_connection()
         wanted = list(scenarios().values())
         return missing_buckets(wanted, now_ms()) or missing_changes(wanted, gateway())
-    except DatabaseError as error:
-        return [f"database: {error}"]
+    except DatabaseError:
+        log.exception("readiness: the database does not answer")
+        return ["database: does not answer"]
 
 
 def missing_buckets(wanted: Iterable[Scenario], now: int) -> list[str]:
@@ -75,7 +79,8 @@ def missing_changes(wanted: Iterable[Scenario], to: Gateway) -> list[str]:
     try:
         edges = to.bus.offsets([to.topics.states(s.name) for s in wanted], timeout_s=ASK_S)
     except BusError as error:
-        return [f"kafka: {error}"]
+        log.warning("readiness: %s", error)
+        return ["kafka: does not answer"]
     goals = {place: end for place, (begin, end) in edges.items() if end > begin}
     until = time.monotonic() + CATCH_UP_S
     while (behind := _behind(goals)) and time.monotonic() < until:

@@ -39,6 +39,12 @@ class Progress:
         return TITLES[self.phase]
 
 
+def recent(scenario: str, asset: str, now: int) -> list[tuple[Row, Progress]]:
+    """The newest commands on an asset, at most five, and how far each has come."""
+    rows = Row.objects.filter(scenario=scenario, asset=asset).order_by("-created_at")[:5]
+    return [(row, progress(row, now)) for row in rows]
+
+
 def progress(row: Row, now: int) -> Progress:
     """How far the command has come at `now` (Unix ms)."""
     phase = phase_of(row, now)

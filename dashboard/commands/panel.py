@@ -7,7 +7,7 @@ from typing import Any
 
 from django.urls import reverse
 
-from dashboard.commands.following import progress
+from dashboard.commands.following import progress, recent
 from dashboard.commands.forms import FORMS, CommandForm
 from dashboard.commands.models import Command as Row
 from dashboard.commands.sending import now_ms
@@ -35,6 +35,7 @@ class Panel:
 
     def context(self) -> dict[str, Any]:
         """What `commands/_forms.html` needs."""
+        now = now_ms()
         return {
             "scenario": self.scenario,
             "asset": self.asset,
@@ -42,7 +43,8 @@ class Panel:
             "offers": {kind: self._offer(kind) for kind in FORMS},
             "asset_url": asset_url(self.scenario.name, self.asset),
             "command": self.command,
-            "progress": progress(self.command, now_ms()) if self.command else None,
+            "progress": progress(self.command, now) if self.command else None,
+            "recent": recent(self.scenario.name, self.asset, now),
             "may_command": True,
         }
 
