@@ -1,0 +1,332 @@
+"""States, dead letters, job records, the fold's own state, partitions and topics as bytes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+from histories import History, histories, play, scenarios, seeded
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domain.asset import Asset
+from domain.records import (
+    Answer,
+    Cause,
+    DeadLetter,
+    Override,
+    Pending,
+    StateRecord,
+    Tombstone,
+    Vote,
+)
+from domain.scenario import Scenario
+from domain.version import Version
+from wire.asset import (
+    CODEC,
+    UnreadableAsset,
+    dump_asset,
+    dump_bucket,
+    load_asset,
+    load_bucket,
+)
+from wire.job import (
+    Control,
+    Heartbeat,
+    Progress,
+    UnreadableJobRecord,
+    bucket_name,
+    decode_control,
+    decode_heartbeat,
+    decode_progress,
+    encode,
+)
+from wire.partitioner import murmur2, partition_of
+from wire.sink import (
+    MAX_DEAD_VALUE,
+    DeadRecord,
+    UnreadableState,
+    decode_dead_letter,
+    decode_state,
+    encode_dead_letter,
+    encode_headers,
+    encode_state,
+    state_of_json,
+)
+from wire.topics import Topics
+
+ID = "0b8f7e0c-51a3-4f0e-9d3e-6a8a3a1f2c55"
+CAUSE = Cause("set", 3, 42, 1000, user="olga", command=ID)
+RECORD = StateRecord(
+    asset="ü/10.0.0.0%2F8",
+    state="down",
+    previous="up",
+    since=900,
+    unconfirmed=True,
+    version=Version(1, 42, 0),
+    cause=CAUSE,
+    votes=(Vote("a1", "up", 5, 6, 7, 8, 9, {"n": [None, 1.5, 2**64 - 1, "é\x00"]}),),
+    pending=Pending("up", 900, 1900),
+    override=Override("down", 5000, "olga", "seen", ID, 1000, "up"),
+    answer=Answer(ID, "refused: until: expected Unix milliseconds"),
+)
+TOMBSTONE = Tombstone("shop", Version(1, 43, 2), Cause("purge-after", 0, 43, 7))
+
+some = settings(max_examples=25, deadline=None, derandomize=True)
+
+
+# ---- states --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "record",
+    [RECORD, replace(RECORD, previous=None, votes=(), pending=None, override=None, answer=None)],
+)
+def test_a_state_record_round_trips(record):
+    key, value = record.asset.encode(), encode_state(record)
+    assert decode_state(key, value, encode_headers(record)) == record
+    assert state_of_json(value) == record
+
+
+@pytest.mark.parametrize("record", [TOMBSTONE, replace(TOMBSTONE, answer=Answer(ID, "no-change"))])
+def test_a_tombstone_lives_in_its_headers(record):
+    assert decode_state(record.asset.encode(), None, encode_headers(record)) == record
+
+
+def test_the_headers_of_a_record_name_version_command_and_outcome():
+    assert encode_headers(replace(RECORD, answer=None)) == (("version", b"1.42.0"),)
+    headers = dict(encode_headers(replace(TOMBSTONE, answer=Answer(ID, "applied"))))
+    assert list(headers) == ["version", "command", "outcome", "cause"]
+    assert (headers["command"], headers["outcome"]) == (ID.encode(), b"applied")
+
+
+def test_the_fields_of_a_state_record_always_stand_in_the_same_order():
+    fields = "asset state previous since unconfirmed version cause votes pending override answer"
+    assert list(json.loads(encode_state(RECORD))) == fields.split()
+    cause = "type partition offset time agent user command"
+    assert list(json.loads(encode_state(RECORD))["cause"]) == cause.split()
+
+
+@some
+@given(histories())
+def test_whatever_the_fold_emits_round_trips(history: History) -> None:
+    for record in play(history.bucket(), history.entries):
+        if isinstance(record, DeadLetter):
+            continue
+        value = encode_state(record) if isinstance(record, StateRecord) else None
+        assert decode_state(record.asset.encode(), value, encode_headers(record)) == record
+
+
+def damaged(**fields: Any) -> bytes:
+    return msgspec.json.encode({**json.loads(encode_state(RECORD)), **fields})
+
+
+@pytest.mark.parametrize(
+    ("value", "headers"),
+    [
+        (b"", ()),
+        (b"{", ()),
+        (b"[]", ()),
+        (b"5", ()),
+        (b"{}", ()),
+        (b"\xff", ()),
+        (damaged(version="1.2"), ()),
+        (damaged(version=5), ()),
+        (damaged(version=None), ()),
+        (damaged(cause={}), ()),
+        (damaged(cause={"type": "x", "later": 1}), ()),
+        (damaged(votes=5), ()),
+        (damaged(votes=[5]), ()),
+        (damaged(pending=5), ()),
+        (damaged(override="x"), ()),
+        (damaged(answer=[1]), ()),
+        (None, ()),
+        (None, (("version", b"1.2.3"),)),
+        (None, (("version", None), ("cause", b"{}"))),
+        (None, (("version", b"1.2.3"), ("cause", b"null"))),
+        (None, (("version", b"\xff"), ("cause", encode_headers(TOMBSTONE)[-1][1]))),
+        (None, (*encode_headers(TOMBSTONE), ("command", b"x"))),
+    ],
+)
+def test_a_record_that_is_none_of_ours_is_refused(value, headers):
+    with pytest.raises(UnreadableState, match="states record of b'shop'"):
+        decode_state(b"shop", value, headers)
+
+
+# ---- dead letters --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "headers"),
+    [
+        (b"shop", b"{", ()),
+        (None, None, ()),
+        (b"\xff", b"", (("trace", b"\x00\xff"), ("trace", b"2"), ("reason", b"mine"))),
+    ],
+)
+def test_a_dead_letter_round_trips_with_headers_as_they_came(key, value, headers):
+    dead = DeadRecord("not-json", "net.reports", 3, 42, 1000, key, value, headers)
+    assert decode_dead_letter(*encode_dead_letter(dead)) == dead
+
+
+def test_a_dead_letter_keeps_the_first_64_kib():
+    dead = DeadRecord("too-large", "net.reports", 3, 42, 1000, b"k", b"x" * (MAX_DEAD_VALUE + 1))
+    assert decode_dead_letter(*encode_dead_letter(dead)).value == b"x" * 65_536
+
+
+def test_a_record_that_is_no_dead_letter_is_refused():
+    with pytest.raises(KeyError):
+        decode_dead_letter(b"k", b"v", ())
+
+
+# ---- the job -------------------------------------------------------------------------------
+
+HEARTBEAT = Heartbeat("net/3", "net", 3, 1, "w1", "host", 5, 6, 7, 8, 9, 10, 11, "python", 12)
+
+
+@pytest.mark.parametrize(
+    ("record", "decode"),
+    [
+        (HEARTBEAT, decode_heartbeat),
+        (Progress("q", 5, "running", 1, "fine", 2, {"rows": [1.5]}), decode_progress),
+        (Progress("q", 5, "failed", 1), decode_progress),
+        (Control("id", "q", "reload"), decode_control),
+    ],
+)
+def test_job_records_round_trip(record, decode):
+    assert decode(encode(record)) == record
+    later = {**json.loads(encode(record)), "later": 1}
+    assert decode(json.dumps(later).encode()) == record
+
+
+@pytest.mark.parametrize("decode", [decode_heartbeat, decode_progress, decode_control])
+@pytest.mark.parametrize("value", [None, b"", b"{", b"[]", b"{}", b"\xff", b'{"action":"dance"}'])
+def test_what_is_no_job_record_is_refused(decode, value):
+    with pytest.raises(UnreadableJobRecord):
+        decode(value)
+
+
+def test_a_bucket_is_named_by_scenario_and_partition():
+    assert bucket_name("net", 3) == "net/3"
+
+
+# ---- the fold's own state ------------------------------------------------------------------
+
+
+@some
+@given(histories())
+def test_assets_and_buckets_round_trip(history: History) -> None:
+    bucket = history.bucket()
+    for entry in history.entries:
+        play(bucket, [entry])
+        for asset in bucket.assets.values():
+            assert load_asset(dump_asset(asset)) == asset
+    copy = load_bucket(dump_bucket(bucket), 9)
+    assert (copy.epoch, copy.partition, copy.scenario) == (9, bucket.partition, bucket.scenario)
+    assert (copy.assets, copy.clock, copy.offset) == (bucket.assets, bucket.clock, bucket.offset)
+    assert (copy.live, len(copy.dues)) == (bucket.live, len(bucket.dues))
+
+
+def test_the_first_byte_is_the_codecs_version():
+    assert dump_asset(Asset())[0] == dump_bucket(seeded(1).bucket())[0] == CODEC
+
+
+@pytest.mark.parametrize("version", [0, CODEC + 1, 255])
+def test_an_unknown_codec_version_is_refused(version):
+    data = bytes([version]) + dump_asset(Asset())[1:]
+    with pytest.raises(UnreadableAsset, match=f"expected codec version {CODEC}"):
+        load_asset(data)
+
+
+BODY = dump_asset(Asset())[1:]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\xc0", b"\x05", b"\x90", b"\xc1", BODY[:-1], BODY + b"\x00", b"\x9e" + BODY[1:]]
+)
+@pytest.mark.parametrize("load", [load_asset, lambda data: load_bucket(data, 1)])
+def test_damaged_state_is_refused(load, body):
+    with pytest.raises(UnreadableAsset):
+        load(bytes([CODEC]) + body)
+
+
+def test_no_state_is_refused():
+    with pytest.raises(UnreadableAsset):
+        load_asset(b"")
+
+
+# ---- partitions ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "signed"),
+    [
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_murmur2_is_kafkas_own(key, signed):
+    """The vectors of Kafka's own UtilsTest."""
+    assert murmur2(key) == signed & 0xFFFFFFFF
+    assert partition_of(key, 1000) == (signed & 0x7FFFFFFF) % 1000
+
+
+@some
+@given(st.binary(max_size=40), st.integers(1, 1000))
+def test_a_partition_is_one_of_the_topics(key: bytes, partitions: int) -> None:
+    assert 0 <= partition_of(key, partitions) < partitions
+
+
+# ---- topics --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prefix", ["", "two."])
+def test_topic_names_take_the_prefix(prefix):
+    topics = Topics(prefix)
+    assert topics.reports("net") == f"{prefix}net.reports"
+    assert topics.states("net") == f"{prefix}net.states"
+    others = (topics.dead_letters, topics.buckets, topics.progress, topics.control)
+    names = ("dead-letters", "job.buckets", "job.progress", "job.control")
+    assert others == tuple(prefix + name for name in names)
+
+
+def test_the_scenario_of_a_topic():
+    topics = Topics("two.")
+    assert topics.scenario_of("two.net.reports") == "net"
+    assert topics.scenario_of("two.net.states") == "net"
+    for name in ("net.states", "two.dead-letters", "two.job.buckets", "one.net.reports"):
+        assert topics.scenario_of(name) is None
+
+
+def test_topics_are_made_as_the_design_asks():
+    states = [{"name": "up"}]
+    plain = {"name": "net", "partitions": 7, "states": states, "rule": {"kind": "latest"}}
+    specs = {spec.name: spec for spec in Topics().specs([Scenario.from_plain(plain)])}
+    assert specs["net.reports"].partitions == specs["net.states"].partitions == 7
+    assert specs["net.reports"].config["message.timestamp.type"] == "LogAppendTime"
+    assert specs["net.reports"].config["cleanup.policy"] == "delete"
+    week = str(7 * 24 * 3600 * 1000)
+    assert specs["net.states"].config == {
+        "cleanup.policy": "compact",
+        "min.compaction.lag.ms": week,
+        "delete.retention.ms": week,
+    }
+    policies = {name: spec.config["cleanup.policy"] for name, spec in specs.items()}
+    assert policies["job.buckets"] == "compact"
+    assert policies["dead-letters"] == policies["job.progress"] == policies["job.control"]
+    assert policies["dead-letters"] == "delete"
+    assert len(specs) == 6
+
+
+@some
+@given(scenarios())
+def test_every_scenario_has_its_two_topics(scenario: Scenario) -> None:
+    names = [spec.name for spec in Topics("p-").specs([scenario])]
+    assert len(set(names)) == len(names) == 6

@@ -1,0 +1,445 @@
+"""Source records from raw bytes: what is read, what is refused, and for which reason."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from histories import AGENTS, ASSETS, USERS, WORDS, histories, scenarios
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domain.fold import Bucket
+from domain.records import (
+    CONTROL,
+    DEAD_LETTER_REASONS,
+    MAX_VOTERS,
+    Command,
+    DeadLetter,
+    Refusal,
+    Report,
+    ScenarioChange,
+    Tick,
+    Unreadable,
+)
+from domain.scenario import Scenario
+from domain.version import Version
+from wire.partitioner import partition_of
+from wire.source import (
+    MAX_AHEAD,
+    MAX_BRACKETS,
+    MAX_DETAIL,
+    MAX_REASON,
+    MAX_RECORD,
+    MAX_TIME,
+    decode_placed,
+    decode_source,
+    encode_command,
+    encode_report,
+    encode_scenario,
+    encode_tick,
+)
+
+NOW = 1_790_000_000_000
+ID = "0b8f7e0c-51a3-4f0e-9d3e-6a8a3a1f2c55"
+
+fast = settings(max_examples=60, deadline=None, derandomize=True)
+
+
+def report(members: str = "", agent: str = '"w"', state: str = '"up"') -> bytes:
+    """A report's bytes; `members` are put last, as they stand."""
+    return f'{{"type":"report","agent":{agent},"state":{state}{members}}}'.encode()
+
+
+def command(members: str = "", kind: str = "set", user: str = '"olga"') -> bytes:
+    """A command's bytes; `members` are put last, so that they count."""
+    return f'{{"type":"{kind}","id":"{ID}","user":{user},"state":"up"{members}}}'.encode()
+
+
+def read(value: bytes | None, key: bytes | None = b"shop") -> Any:
+    return decode_source(key, value, NOW)
+
+
+# ---- dead letters --------------------------------------------------------------------------
+
+NO_RECORD = {
+    "no value": (None, "not-json"),
+    "empty": (b"", "not-json"),
+    "text": (b"report", "not-json"),
+    "cut off": (report()[:-1], "not-json"),
+    "something after the end": (report() + b"x", "not-json"),
+    "two objects": (report() * 2, "not-json"),
+    "trailing comma": (b'{"type":"tick",}', "not-json"),
+    "single quotes": (b"{'type':'tick'}", "not-json"),
+    "comment": (b'{"type":"tick"/*x*/}', "not-json"),
+    "byte order mark": (b"\xef\xbb\xbf" + report(), "not-json"),
+    "NUL before": (b"\x00" + report(), "not-json"),
+    "NUL after": (report() + b"\x00", "not-json"),
+    "vertical tab around": (b"\x0b" + report(), "not-json"),
+    "no-break space around": ("\u00a0".encode() + report(), "not-json"),
+    "UTF-16": (report().decode().encode("utf-16"), "not-utf8"),
+    "Latin-1": (b'{"type":"report","agent":"\xfc"}', "not-utf8"),
+    "overlong UTF-8": (b'{"type":"\xc0\xae"}', "not-utf8"),
+    "surrogate in UTF-8": (b'{"type":"\xed\xa0\x80"}', "not-utf8"),
+    "beyond Unicode": (b'{"type":"\xf4\x90\x80\x80"}', "not-utf8"),
+    "bad UTF-8 in what is ignored": (report()[:-1] + b',"x":"\xff"}', "not-utf8"),
+    "not UTF-8 and not JSON": (b"\xff{", "not-utf8"),
+    "NaN": (report(',"x":NaN'), "not-json"),
+    "Infinity": (report(',"x":-Infinity'), "not-json"),
+    "number beyond a double": (report(',"x":1e999'), "not-json"),
+    "leading zero": (report(',"reported_at":01'), "not-json"),
+    "plus sign": (report(',"reported_at":+1'), "not-json"),
+    "hexadecimal": (report(',"reported_at":0x1'), "not-json"),
+    "bare point": (report(',"x":1.'), "not-json"),
+    "lone surrogate": (report(state=r'"\ud800"'), "not-json"),
+    "lone low surrogate in a name": (report(r',"x\udc00":1'), "not-json"),
+    "bad escape": (report(r',"x":"\x41"'), "not-json"),
+    "bare control character": (report(',"x":"a\tb"'), "not-json"),
+    "integer of 5,000 digits": (report(f',"x":{"9" * 5000}'), "not-json"),
+    "too large": (b" " * MAX_RECORD + report(), "too-large"),
+    "too large and not UTF-8": (b"\xff" * (MAX_RECORD + 1), "too-large"),
+    "deep": (b"[" * (MAX_BRACKETS + 1), "too-large"),
+    "deep object": (report(f',"x":{"[{" * 250}'), "too-large"),
+    "too many brackets": (b"[" + b"[]," * MAX_BRACKETS + b"1]", "too-large"),
+    "brackets in a text count": (report(f',"x":"{"{" * MAX_BRACKETS}"'), "too-large"),
+    "null": (b"null", "unknown-type"),
+    "number": (b"5", "unknown-type"),
+    "list": (b"[]", "unknown-type"),
+    "no type": (b"{}", "unknown-type"),
+    "unknown type": (b'{"type":"tock"}', "unknown-type"),
+    "type in capitals": (b'{"type":"Report"}', "unknown-type"),
+    "type is a list": (b'{"type":["set"]}', "unknown-type"),
+    "type is null": (b'{"type":null}', "unknown-type"),
+    "repeated type": (report(',"type":"x"'), "unknown-type"),
+    "agent missing": (b'{"type":"report","state":"up"}', "bad-agent"),
+    "agent a number": (report(agent="5"), "bad-agent"),
+    "agent empty": (report(agent='""'), "bad-agent"),
+    "agent too long": (report(agent=f'"{"x" * 256}"'), "bad-agent"),
+    "agent with NUL": (report(agent=r'"\u0000"'), "bad-agent"),
+    "agent with DEL": (report(agent='"\x7f"'), "bad-agent"),
+    "agent a user": (report(agent='"user:olga"'), "bad-agent"),
+    "agent a user, escaped": (report(agent=r'"\u0075ser:"'), "bad-agent"),
+    "state missing": (b'{"type":"report","agent":"w"}', "bad-field"),
+    "state null": (report(state="null"), "bad-field"),
+    "state a number": (report(state="1"), "bad-field"),
+    "detail a text": (report(',"detail":"x"'), "bad-field"),
+    "detail a list": (report(',"detail":[]'), "bad-field"),
+    "detail false": (report(',"detail":false'), "bad-field"),
+    "detail with 2^64": (report(f',"detail":{{"n":[{2**64}]}}'), "bad-field"),
+    "detail with -2^63-1": (report(f',"detail":{{"n":{-(2**63) - 1}}}'), "bad-field"),
+    "state empty": (report(state='""'), "unknown-state"),
+    "state too long": (report(state=f'"{"x" * 65}"'), "unknown-state"),
+    "state with a line break": (report(state=r'"a\nb"'), "unknown-state"),
+    "time negative": (report(',"reported_at":-1'), "bad-time"),
+    "time 1.0": (report(',"reported_at":1.0'), "bad-time"),
+    "time 1e2": (report(',"reported_at":1e2'), "bad-time"),
+    "time a text": (report(',"reported_at":"1"'), "bad-time"),
+    "time true": (report(',"reported_at":true'), "bad-time"),
+    "time too far ahead": (report(f',"reported_at":{NOW + MAX_AHEAD + 1}'), "bad-time"),
+    "time of 30 digits": (report(f',"reported_at":{"9" * 30}'), "bad-time"),
+    "time in seconds twice": (report(f',"reported_at":1,"reported_at":{2 * NOW}'), "bad-time"),
+    "detail too large": (report(f',"detail":{{"x":"{"x" * MAX_DETAIL}"}}'), "too-large"),
+    "no id": (b'{"type":"purge","user":"olga"}', "bad-command"),
+    "id a number": (command(',"id":5'), "bad-command"),
+    "id no UUID": (command(',"id":"one"'), "bad-command"),
+    "id in braces": (command(f',"id":"{{{ID}}}"'), "bad-command"),
+    "id with a line break": (command(rf',"id":"{ID}\n"'), "bad-command"),
+    "id in other digits": (command(f',"id":"{ID.replace("0", "٠")}"'), "bad-command"),
+    "no scenario": (b'{"type":"scenario"}', "bad-scenario"),
+    "scenario a list": (b'{"type":"scenario","scenario":[]}', "bad-scenario"),
+    "scenario without states": (b'{"type":"scenario","scenario":{"name":"a"}}', "bad-scenario"),
+}
+
+
+@pytest.mark.parametrize("case", NO_RECORD)
+def test_what_cannot_be_read_is_refused_with_one_reason(case):
+    value, reason = NO_RECORD[case]
+    assert read(value) == Unreadable(reason)
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        (None, "bad-asset"),
+        (b"", "bad-asset"),
+        (b"x" * 256, "bad-asset"),
+        ("ü".encode() * 256, "bad-asset"),
+        (b"a\x00b", "bad-asset"),
+        (b"a\nb", "bad-asset"),
+        (b"\x7f", "bad-asset"),
+        (b"\xff", "not-utf8"),
+        (b"\xed\xa0\x80", "not-utf8"),
+    ],
+)
+@pytest.mark.parametrize("value", [report(), command()], ids=["report", "command"])
+def test_a_bad_asset_name_is_refused_for_reports_and_commands(key, reason, value):
+    assert read(value, key) == Unreadable(reason)
+
+
+def test_every_reason_is_given_by_one_layer_or_another():
+    """The bytes give most, the partition one, the fold knows words and room."""
+    by_decoder = {reason for _, reason in NO_RECORD.values()} | {"bad-asset"}
+    rule = {"name": "n", "states": [{"name": "up"}], "rule": {"kind": "latest"}}
+    bucket = Bucket(Scenario.from_plain(rule), 0, 1)
+    reports = [Report("a", f"w{n}", "up") for n in range(MAX_VOTERS + 1)] + [Report("b", "w", "no")]
+    emissions = [e for n, one in enumerate(reports) for e in bucket.apply(one, n, 0)]
+    by_fold = {e.reason for e in emissions if isinstance(e, DeadLetter)}
+    assert by_fold == {"too-many-agents", "unknown-state"}
+    assert by_decoder | by_fold | {"wrong-partition"} == set(DEAD_LETTER_REASONS)
+
+
+@pytest.mark.parametrize("value", [report(), command(), command(',"until":-1')])
+def test_a_record_that_is_not_on_its_keys_partition_is_refused(value):
+    right = partition_of(b"shop", 4)
+    assert decode_placed(b"shop", value, NOW, right, 4) == read(value)
+    wrong = decode_placed(b"shop", value, NOW, (right + 1) % 4, 4)
+    assert wrong == Unreadable("wrong-partition")
+
+
+@pytest.mark.parametrize("value", [encode_tick(), b"{", None])
+def test_what_names_no_asset_has_no_partition_of_its_own(value):
+    for partition in range(4):
+        assert decode_placed(b"shop", value, NOW, partition, 4) == read(value)
+
+
+# ---- what is read --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (report(), Report("shop", "w", "up")),
+        (b" \n\t\r" + report() + b" ", Report("shop", "w", "up")),
+        (report(',"agent":"v"'), Report("shop", "v", "up")),
+        (report(',"later":{"a":[1.5,null]}'), Report("shop", "w", "up")),
+        (report(',"reported_at":null,"detail":null'), Report("shop", "w", "up")),
+        (report(',"reported_at":-0'), Report("shop", "w", "up", 0)),
+        (report(f',"reported_at":{NOW + MAX_AHEAD}'), Report("shop", "w", "up", NOW + MAX_AHEAD)),
+        (report(r',"\u0061gent":"v"'), Report("shop", "v", "up")),
+        (report(state=r'"\ud83d\ude00"'), Report("shop", "w", "😀")),
+        (report(agent=f'"{"😀" * 255}"'), Report("shop", "😀" * 255, "up")),
+        (report(agent='"users:x"'), Report("shop", "users:x", "up")),
+        (report(',"detail":{"a":1,"a":2}'), Report("shop", "w", "up", None, {"a": 2})),
+        (
+            report(f',"detail":{{"n":[{2**64 - 1},{-(2**63)}]}}'),
+            Report("shop", "w", "up", None, {"n": [2**64 - 1, -(2**63)]}),
+        ),
+        (b'{"type":"tick"}', Tick()),
+        (b'{"type":"tick","scenario":5}', Tick()),
+    ],
+)
+def test_what_is_read(value, expected):
+    assert read(value) == expected
+
+
+def test_a_detail_of_just_the_largest_size_is_read_and_a_record_of_it_too():
+    text = "x" * (MAX_DETAIL - len('{"x":""}'))
+    assert read(report(f',"detail":{{"x":"{text}"}}')) == Report(
+        "shop", "w", "up", None, {"x": text}
+    )
+    assert read(report().ljust(MAX_RECORD)) == Report("shop", "w", "up")
+
+
+def test_nesting_up_to_the_bracket_limit_is_read():
+    depth = MAX_BRACKETS - 2
+    found = read(report(f',"detail":{{"x":{"[" * depth}{"]" * depth}}}'))
+    assert isinstance(found, Report)
+
+
+def test_an_asset_name_has_up_to_255_code_points():
+    for name in ("😀" * 255, "10.0.0.0/8", " ", "\ufeff"):
+        assert read(report(), name.encode()).asset == name
+
+
+# ---- commands ------------------------------------------------------------------------------
+
+
+def test_a_command_is_read():
+    members = f',"reason":"seen","until":{NOW},"if_version":"1.42.0","later":1'
+    assert read(command(members)) == Command(
+        "set", "shop", ID, "olga", "seen", "up", NOW, Version(1, 42, 0)
+    )
+
+
+@pytest.mark.parametrize("kind", ["set", "vote", "release", "purge"])
+def test_every_kind_of_command_is_read(kind):
+    assert read(command(kind=kind)).kind == kind
+
+
+@pytest.mark.parametrize("kind", ["release", "purge"])
+def test_a_state_is_not_asked_of_release_and_purge(kind):
+    assert read(command(',"state":null', kind=kind)).state is None
+
+
+def test_an_id_is_compared_in_lower_case():
+    assert read(command(f',"id":"{ID.upper()}"')).id == ID
+
+
+def test_a_time_may_be_as_late_as_the_year_9999():
+    assert read(command(f',"until":{MAX_TIME}')).until == MAX_TIME
+
+
+REFUSALS = {
+    "user missing": (command(user="null"), "user: expected a name"),
+    "user a list": (command(user='["olga"]'), "user: expected a name"),
+    "user empty": (command(user='""'), "user: expected a name"),
+    "user too long for an agent": (command(user=f'"{"x" * 251}"'), "user: expected a name"),
+    "user with a line break": (command(user=r'"a\nb"'), "user: expected a name"),
+    "reason a number": (command(',"reason":5'), f"reason: expected a text of at most {MAX_REASON}"),
+    "reason too long": (
+        command(f',"reason":"{"x" * (MAX_REASON + 1)}"'),
+        f"reason: expected a text of at most {MAX_REASON} characters",
+    ),
+    "state missing": (command(',"state":null'), "state: expected a state"),
+    "state missing in a vote": (command(',"state":null', "vote"), "state: expected a state"),
+    "state a number": (command(',"state":5'), "unknown state"),
+    "state empty": (command(',"state":""'), "unknown state"),
+    "state of a release a number": (command(',"state":5', "release"), "unknown state"),
+    "until 1.0": (command(',"until":1.0'), "until: expected Unix milliseconds"),
+    "until negative": (command(',"until":-1'), "until: expected Unix milliseconds"),
+    "until true": (command(',"until":true'), "until: expected Unix milliseconds"),
+    "until too late": (command(f',"until":{MAX_TIME + 1}'), "until: expected Unix milliseconds"),
+    "until of 40 digits": (command(f',"until":{"9" * 40}'), "until: expected Unix milliseconds"),
+    **{
+        f"if_version {text[:24]}": (
+            command(f',"if_version":{text}'),
+            "if_version: expected epoch.offset.step",
+        )
+        for text in (
+            "5",
+            "1.2",
+            "false",
+            "[1,2,3]",
+            '""',
+            '"1.2"',
+            '"1.2.3.4"',
+            '"1.-2.3"',
+            '"1. 2.3"',
+            '"1.٢.3"',
+            f'"1.{2**63}.0"',
+            f'"1.2.{"9" * 80}"',
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_a_command_whose_id_and_asset_can_be_read_is_refused_by_an_answer(case):
+    value, reason = REFUSALS[case]
+    found = read(value)
+    assert isinstance(found, Refusal)
+    assert (found.asset, found.id) == ("shop", ID)
+    assert found.reason.startswith(reason)
+    assert found.user in ("olga", "")
+
+
+@pytest.mark.parametrize("text", ["1.42.0", "000001.0000000000000000042.0000000000000"])
+def test_if_version_may_be_in_either_form(text):
+    assert read(command(f',"if_version":"{text}"')).if_version == Version(1, 42, 0)
+
+
+def test_the_largest_if_version_is_read():
+    largest = f"{2**63 - 1}.{2**63 - 1}.{2**63 - 1}"
+    assert str(read(command(f',"if_version":"{largest}"')).if_version) == largest
+
+
+# ---- whatever comes ------------------------------------------------------------------------
+
+
+@fast
+@given(st.binary(max_size=200), st.none() | st.binary(max_size=20), st.integers(0, 2**50))
+def test_random_bytes_never_raise(value: bytes, key: bytes | None, time: int) -> None:
+    assert decode_source(key, value, time) is not None
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=6,
+)
+FIELDS = ("agent", "state", "reported_at", "detail", "id", "user", "reason", "until", "if_version")
+
+
+@fast
+@given(
+    st.sampled_from(("report", "set", "vote", "release", "purge", "scenario")),
+    st.dictionaries(st.sampled_from((*FIELDS, "scenario")), JSON),
+)
+def test_any_json_in_any_field_never_raises(kind: str, fields: dict[str, Any]) -> None:
+    value = json.dumps({"id": ID, "agent": "w", "user": "u", **fields, "type": kind}).encode()
+    found = read(value)
+    if isinstance(found, Unreadable):
+        assert found.reason in DEAD_LETTER_REASONS
+
+
+@fast
+@given(st.data())
+def test_a_damaged_record_never_raises(data: st.DataObject) -> None:
+    value = bytearray(data.draw(st.sampled_from((report(',"detail":{"a":1}'), command()))))
+    for _ in range(data.draw(st.integers(1, 3))):
+        value[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
+    assert read(bytes(value)) is not None
+
+
+# ---- round trips ---------------------------------------------------------------------------
+
+names = st.text(min_size=1, max_size=9).filter(lambda name: not CONTROL.search(name))
+times = st.none() | st.integers(0, NOW)
+details = st.none() | st.dictionaries(
+    st.text(max_size=5),
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=5),
+    max_size=4,
+)
+
+
+@fast
+@given(names, names | st.sampled_from(AGENTS), names | st.sampled_from(WORDS), times, details)
+def test_reports_round_trip(
+    asset: str, agent: str, state: str, at: int | None, detail: dict[str, Any] | None
+) -> None:
+    sent = Report(asset, agent, state, at, detail)
+    expected = Unreadable("bad-agent") if agent.startswith("user:") else sent
+    assert read(encode_report(sent), asset.encode()) == expected
+
+
+@fast
+@given(
+    st.builds(
+        Command,
+        kind=st.sampled_from(("set", "vote", "release", "purge")),
+        asset=st.sampled_from(ASSETS),
+        id=st.uuids().map(str),
+        user=st.sampled_from(USERS) | names,
+        reason=st.text(max_size=20),
+        state=names,
+        until=times,
+        if_version=st.none() | st.builds(Version, *[st.integers(0, 2**63 - 1)] * 3),
+    )
+)
+def test_commands_round_trip(sent: Command) -> None:
+    assert read(encode_command(sent), sent.asset.encode()) == sent
+
+
+@fast
+@given(scenarios())
+def test_scenario_records_round_trip(scenario: Scenario) -> None:
+    assert read(encode_scenario(scenario), None) == ScenarioChange(scenario)
+
+
+def test_ticks_round_trip():
+    assert read(encode_tick(), None) == Tick()
+
+
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(histories())
+def test_a_generated_history_can_be_written_to_a_topic(history: Any) -> None:
+    """Ids in it are UUIDs, names are names: what other engines are to read, is readable."""
+    for entry in history.entries:
+        record = entry.record
+        if isinstance(record, Report):
+            value = encode_report(record)
+            assert decode_source(record.asset.encode(), value, entry.time) == record
+        elif isinstance(record, Command):
+            value = encode_command(record)
+            assert decode_source(record.asset.encode(), value, entry.time) == record
