@@ -18,7 +18,13 @@ from ops.jars import STAMP
 from ops.java import JavaProblem, find_java
 from ops.ports import PortProblem, free_port, require_free
 
-HEAP = ("-Xms96m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError")
+HEAP = (
+    "-Xms96m",
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+ExitOnOutOfMemoryError",
+)
 
 PROPERTIES = """\
 process.roles=broker,controller

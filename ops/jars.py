@@ -145,10 +145,8 @@ def proxy_options(environ: Mapping[str, str] = os.environ) -> list[str]:
     proxy = urlsplit(named or "")
     if not proxy.hostname:
         return []
-    found = {"proxyHost": proxy.hostname, "proxyPort": str(proxy.port or 3128)}
-    return [
-        f"-D{scheme}.{key}={value}" for scheme in ("http", "https") for key, value in found.items()
-    ]
+    options = (f"proxyHost={proxy.hostname}", f"proxyPort={proxy.port or 3128}")
+    return [f"-D{scheme}.{option}" for scheme in ("http", "https") for option in options]
 
 
 @dataclass(frozen=True)

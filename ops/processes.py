@@ -14,12 +14,16 @@ BROKER = "broker"
 
 @dataclass(frozen=True)
 class Process:
-    """One supervised process; `stop_s` is how long it may take to end after SIGTERM."""
+    """One supervised process; `stop_s` is how long it may take to end after SIGTERM.
+
+    `database` says that it starts only after the migrations.
+    """
 
     name: str
     command: tuple[str, ...]
-    stop_s: int = 6
+    stop_s: int = 5
     group: str = GROUP
+    database: bool = False
 
     @property
     def full_name(self) -> str:
@@ -38,7 +42,7 @@ def processes(settings: Settings, only: Collection[str] = ()) -> list[Process]:
     if settings.demo:
         found += _demo(python)
     if settings.embedded_broker:
-        found += [Process("broker", (python, "-m", "ops.broker"), stop_s=2, group=BROKER)]
+        found += [Process("broker", (python, "-m", "ops.broker"), stop_s=3, group=BROKER)]
     return [process for process in found if not only or process.name in only]
 
 
@@ -47,9 +51,9 @@ def _core(python: str) -> list[Process]:
     celery = (python, "-m", "celery", "-A", "dashboard", "worker", "--beat")
     return [
         Process("job", (python, "-m", "streaming")),
-        Process("materialiser", (*manage, "materialise")),
-        Process("web", (*manage, "serve")),
-        Process("worker", (*celery, "--concurrency", "1", "--loglevel", "info")),
+        Process("materialiser", (*manage, "materialise"), database=True),
+        Process("web", (*manage, "serve"), database=True),
+        Process("worker", (*celery, "--concurrency", "1", "--loglevel", "info"), database=True),
     ]
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import xmlrpc.client
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,8 +43,13 @@ def log_path(data_dir: Path, name: str) -> Path:
     return data_dir / "logs" / f"{name}.log"
 
 
-def configuration(data_dir: Path, wanted: Iterable[Process]) -> str:
-    """supervisord's configuration: restart for ever with growing pauses, logs rotated."""
+def configuration(
+    data_dir: Path, wanted: Iterable[Process], waiting: Collection[Process] = ()
+) -> str:
+    """supervisord's configuration: restart for ever with growing pauses, logs rotated.
+
+    What is `waiting` starts when it is told to, the others at once.
+    """
     listed = list(wanted)
     socket = socket_path(data_dir)
     sections = [
@@ -71,22 +76,21 @@ def configuration(data_dir: Path, wanted: Iterable[Process]) -> str:
         names = [process.name for process in listed if process.group == group]
         if names:
             sections.append(_section(f"group:{group}", programs=",".join(names), priority=priority))
-    sections += [_program(process) for process in listed]
+    sections += [_program(process, process not in waiting) for process in listed]
     return "\n".join(sections)
 
 
-def _program(process: Process) -> str:
+def _program(process: Process, autostart: bool) -> str:
     return _section(
         f"program:{process.name}",
         command=shlex.join([sys.executable, "-m", "ops.child", *process.command]),
         directory=ROOT,
-        autostart="true",
+        autostart=str(autostart).lower(),
         autorestart="true",
         startsecs="3",
         startretries="1000000000",
         stopsignal="TERM",
         stopwaitsecs=process.stop_s,
-        stopasgroup="true",
         killasgroup="true",
         redirect_stderr="true",
         stdout_logfile=f"logs/{process.name}.log",  # it expands a % in here twice
@@ -111,10 +115,12 @@ def environment(data_dir: Path) -> dict[str, str]:
     }
 
 
-def start_supervisor(data_dir: Path, wanted: Iterable[Process]) -> subprocess.Popen[bytes]:
+def start_supervisor(
+    data_dir: Path, wanted: Iterable[Process], waiting: Collection[Process] = ()
+) -> subprocess.Popen[bytes]:
     """Start supervisord for these processes; it ends them all when this process dies."""
     path = data_dir / "supervisord.conf"
-    path.write_text(configuration(data_dir, wanted))
+    path.write_text(configuration(data_dir, wanted, waiting))
     socket_path(data_dir).unlink(missing_ok=True)
     (data_dir / "logs").mkdir(exist_ok=True)
     command = [sys.executable, "-m", "ops.child", sys.executable, "-m", "supervisor.supervisord"]
@@ -162,6 +168,10 @@ class Supervisor:
             )
             for entry in self._call("getAllProcessInfo")
         }
+
+    def start_all(self) -> None:
+        """Start whatever does not run. Raises NotRunning."""
+        self._call("startAllProcesses", False)
 
     def start(self, name: str) -> None:
         """Start a process that was stopped. Raises NotRunning, or KeyError for an unknown name."""

@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import IO
+from collections.abc import Callable, Collection
+from contextlib import suppress
 
 from config.settings import Settings, load_settings
 from ops import jars, readiness
+from ops.checks import UpProblem, check_disk, check_machine, only_one
 from ops.child import die_with_parent
-from ops.java import JavaProblem, find_java
+from ops.java import JavaProblem
 from ops.leftovers import end_leftovers
-from ops.ports import PortProblem, require_free
+from ops.ports import PortProblem
 from ops.processes import Process, processes
-from ops.supervise import ROOT, environment, log_path, start_supervisor
+from ops.supervise import (
+    ROOT,
+    NotRunning,
+    Supervisor,
+    environment,
+    log_path,
+    start_supervisor,
+)
 from ops.watch import Watch
 
-LEAST_FREE_BYTES = 200 * 1024 * 1024
 STOP_PATIENCE_S = 8.5
+LOOK_S = 0.3
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-NEEDS_DATABASE = {"materialiser", "web", "worker"}
-
-
-class UpProblem(Exception):
-    """The product cannot be started; the message says what to do."""
 
 
 class Console:
@@ -58,71 +57,86 @@ def run(settings: Settings, console: Console, only: Collection[str] = ()) -> Non
             console.say(f"ended {len(ended)} processes that an earlier run had left")
         check_machine(settings)
         jars.fetch(settings.jars_dir, lambda text: console.say(f"jars: {text}"))
-        wanted = processes(settings, only)
-        if NEEDS_DATABASE & {process.name for process in wanted}:
-            prepare_database(settings, console)
-        supervise(settings, console, wanted)
+        instance = Instance(settings, processes(settings, only), console)
+        try:
+            instance.start()
+            instance.keep_running()
+        finally:
+            _ignore_interrupts()
+            console.say("stopping")
+            instance.stop()
+            console.say(f"stopped; everything is kept in {settings.data_dir}")
 
 
-def check_disk(data_dir: Path) -> None:
-    """Raise UpProblem when the data directory cannot be written, or its disk is nearly full."""
-    probe = data_dir / f"writable-{os.getpid()}"
-    try:
-        (data_dir / "logs").mkdir(parents=True, exist_ok=True)
-        probe.write_bytes(b"tallyboard")
-        probe.unlink()
-    except OSError as error:
-        raise UpProblem(
-            f"Cannot write to {data_dir} ({error.strerror}): set TALLYBOARD_DATA_DIR to a "
-            "directory that can be written."
-        ) from None
-    free = shutil.disk_usage(data_dir).free
-    if free < LEAST_FREE_BYTES:
-        raise UpProblem(
-            f"Only {free // 2**20} MB are free for {data_dir}: make room, or set "
-            "TALLYBOARD_DATA_DIR to another disk."
-        )
+class Instance:
+    """The supervisor of one data directory, seen from the console."""
+
+    def __init__(self, settings: Settings, wanted: list[Process], console: Console) -> None:
+        self._settings, self._wanted, self._console = settings, wanted, console
+        self._watch = Watch(settings.data_dir, console.say)
+        self._phases = readiness.phases(settings, [process.name for process in wanted])
+        self._supervisor: subprocess.Popen[bytes] | None = None
+        self._welcomed = False
+
+    def start(self) -> None:
+        """Start what needs no database, prepare the database beside it, start the rest.
+
+        Raises UpProblem when the database cannot be prepared.
+        """
+        first = [process for process in self._wanted if not process.database]
+        rest = [process for process in self._wanted if process.database]
+        self._say_starting(first)
+        self._supervisor = start_supervisor(self._settings.data_dir, self._wanted, waiting=rest)
+        if rest:
+            prepare_database(self._settings, self._console.say)
+            self._say_starting(rest)
+            _start_all(Supervisor(self._settings.data_dir))
+
+    def _say_starting(self, some: list[Process]) -> None:
+        if some:
+            self._console.say(f"starting {', '.join(process.name for process in some)}")
+
+    def keep_running(self) -> None:
+        """Say what becomes ready and what fails, and replace a supervisor that died; for ever."""
+        while True:
+            self._replace_dead_supervisor()
+            self._watch.look()
+            while self._phases and self._phases[0].reached():
+                self._console.say(self._phases.pop(0).title)
+            if not self._phases and not self._welcomed:
+                self._welcomed = True
+                print_welcome(self._settings)
+            time.sleep(LOOK_S)
+
+    def _replace_dead_supervisor(self) -> None:
+        if self._supervisor and self._supervisor.poll() is not None:
+            log = log_path(self._settings.data_dir, "supervisord")
+            self._console.say(f"the supervisor ended and is restarted; its log: {log}")
+            end_leftovers(self._settings.data_dir, patience_s=5)
+            self._supervisor = start_supervisor(self._settings.data_dir, self._wanted)
+
+    def stop(self) -> None:
+        """End every process of the instance, within ten seconds."""
+        if self._supervisor:
+            self._supervisor.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self._supervisor.wait(STOP_PATIENCE_S)
+        end_leftovers(self._settings.data_dir, patience_s=0.2)
 
 
-def check_machine(settings: Settings) -> None:
-    """Raise JavaProblem or PortProblem for what this machine lacks."""
-    find_java()
-    if settings.embedded_broker:
-        require_free("127.0.0.1", settings.kafka_port, "TALLYBOARD_KAFKA_PORT")
-    require_free(settings.http_host, settings.http_port, "TALLYBOARD_HTTP_PORT")
-    if settings.demo:
-        require_free("127.0.0.1", settings.target, "TALLYBOARD_TARGET_PORT")
-    if settings.spark_ui_port:
-        require_free("127.0.0.1", settings.spark_ui_port, "TALLYBOARD_SPARK_UI_PORT")
+def _start_all(supervisor: Supervisor) -> None:
+    for _ in range(round(30 / LOOK_S)):
+        with suppress(NotRunning):
+            return supervisor.start_all()
+        time.sleep(LOOK_S)
+    raise UpProblem("The supervisor does not answer: see supervisord.log in the logs directory.")
 
 
-@contextmanager
-def only_one(data_dir: Path) -> Iterator[None]:
-    """Hold the data directory's lock. Raises UpProblem while another copy holds it."""
-    with (data_dir / "run.lock").open("a+") as lock:
-        _take(lock, data_dir)
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        yield
-
-
-def _take(lock: IO[str], data_dir: Path) -> None:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.seek(0)
-        raise UpProblem(
-            f"Tallyboard already runs on {data_dir} (process {lock.read().strip()}): stop it, or "
-            "set TALLYBOARD_DATA_DIR, TALLYBOARD_HTTP_PORT and TALLYBOARD_KAFKA_PORT for a second."
-        ) from None
-
-
-def prepare_database(settings: Settings, console: Console) -> None:
-    """Bring the database and static files up to date. Raises UpProblem naming the log."""
+def prepare_database(settings: Settings, say: Callable[[str], None]) -> None:
+    """Bring the database up to date, with the demo's users. Raises UpProblem naming the log."""
     for name in ("queue", "control"):  # Celery's file transport does not make them
         (settings.data_dir / "celery" / name).mkdir(parents=True, exist_ok=True)
-    console.say("database: applying migrations")
+    say("database: applying migrations")
     _manage(settings, "migrate", "--noinput")
     if settings.demo:
         _manage(settings, "demo_users")
@@ -144,51 +158,6 @@ def _manage(settings: Settings, *arguments: str) -> None:
         raise UpProblem(f"manage.py {arguments[0]} failed: {''.join(last)} (all of it in {path})")
 
 
-def supervise(settings: Settings, console: Console, wanted: list[Process]) -> None:
-    """Run the supervisor, again when it dies, until this process is interrupted."""
-    names = [process.name for process in wanted]
-    console.say(f"starting {', '.join(names)}")
-    watch = Watch(settings.data_dir, console.say)
-    phases = readiness.phases(settings, names)
-    announce = _Once(lambda: print_welcome(settings))
-    supervisor = start_supervisor(settings.data_dir, wanted)
-    try:
-        while True:
-            if supervisor.poll() is not None:
-                console.say("the supervisor ended and is restarted, see logs/supervisord.log")
-                end_leftovers(settings.data_dir, patience_s=5)
-                supervisor = start_supervisor(settings.data_dir, wanted)
-            watch.look()
-            while phases and phases[0].reached():
-                console.say(phases.pop(0).title)
-            if not phases:
-                announce()
-            time.sleep(0.3)
-    finally:
-        _ignore_signals()
-        console.say("stopping")
-        stop(settings.data_dir, supervisor)
-        console.say("stopped; everything is kept in " + str(settings.data_dir))
-
-
-class _Once:
-    def __init__(self, action: Callable[[], None]) -> None:
-        self._action: Callable[[], None] | None = action
-
-    def __call__(self) -> None:
-        action, self._action = self._action, None
-        if action:
-            action()
-
-
-def stop(data_dir: Path, supervisor: subprocess.Popen[bytes]) -> None:
-    """End every process of the instance, within ten seconds."""
-    supervisor.terminate()
-    with suppress(subprocess.TimeoutExpired):
-        supervisor.wait(STOP_PATIENCE_S)
-    end_leftovers(data_dir, patience_s=0.2)
-
-
 def print_welcome(settings: Settings) -> None:
     """Print where the board is and the demo's logins."""
     print(f"\n  Tallyboard is ready: {readiness.base_url(settings)}/")
@@ -203,7 +172,7 @@ def _interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _ignore_signals() -> None:
+def _ignore_interrupts() -> None:
     for number in INTERRUPTS:
         signal.signal(number, signal.SIG_IGN)
 
@@ -217,9 +186,7 @@ def main() -> None:
     if arguments.tied:
         die_with_parent()
     os.chdir(ROOT)
-    for (
-        number
-    ) in INTERRUPTS:  # SIGINT too: a shell starts what it runs in the background deaf to it
+    for number in INTERRUPTS:  # SIGINT too: what a shell runs in the background starts deaf to it
         signal.signal(number, _interrupt)
     try:
         run(load_settings(), Console(), [name for name in arguments.only.split(",") if name])

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from config.settings import Settings
-from ops import jars, setup, up
+from ops import checks, jars, setup
 from ops.java import JavaProblem, find_java, java_major
 from ops.ports import PortProblem, free_port, require_free
 
@@ -150,18 +150,18 @@ def test_address_that_is_not_ours_is_told() -> None:
 
 def test_data_directory_that_is_a_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(up.UpProblem, match=r"Cannot write to .*TALLYBOARD_DATA_DIR"):
-        up.check_disk(tmp_path / "file" / "data")
+    with pytest.raises(checks.UpProblem, match=r"Cannot write to .*TALLYBOARD_DATA_DIR"):
+        checks.check_disk(tmp_path / "file" / "data")
 
 
 def test_second_copy_on_one_data_directory_is_refused(tmp_path: Path) -> None:
     with (
-        up.only_one(tmp_path),
-        pytest.raises(up.UpProblem, match=f"already runs.*process {os.getpid()}"),
-        up.only_one(tmp_path),
+        checks.only_one(tmp_path),
+        pytest.raises(checks.UpProblem, match=f"already runs.*process {os.getpid()}"),
+        checks.only_one(tmp_path),
     ):
         pass
-    with up.only_one(tmp_path):
+    with checks.only_one(tmp_path):
         pass
 
 
@@ -171,4 +171,4 @@ def test_web_port_that_is_taken_stops_the_start() -> None:
         taken.listen()
         settings = Settings(http_port=taken.getsockname()[1], kafka_port=free_port())
         with pytest.raises(PortProblem, match="TALLYBOARD_HTTP_PORT"):
-            up.check_machine(settings)
+            checks.check_machine(settings)

@@ -1,0 +1,75 @@
+"""What is checked before anything starts, each with one clear message when it is not right."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from config.settings import Settings
+from ops.java import find_java
+from ops.ports import require_free
+
+LEAST_FREE_BYTES = 200 * 1024 * 1024
+
+
+class UpProblem(Exception):
+    """The product cannot be started; the message says what to do."""
+
+
+def check_disk(data_dir: Path) -> None:
+    """Raise UpProblem when the data directory cannot be written, or its disk is nearly full."""
+    probe = data_dir / f"writable-{os.getpid()}"
+    try:
+        (data_dir / "logs").mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"tallyboard")
+        probe.unlink()
+    except OSError as error:
+        raise UpProblem(
+            f"Cannot write to {data_dir} ({error.strerror}): set TALLYBOARD_DATA_DIR to a "
+            "directory that can be written."
+        ) from None
+    free = shutil.disk_usage(data_dir).free
+    if free < LEAST_FREE_BYTES:
+        raise UpProblem(
+            f"Only {free // 2**20} MB are free for {data_dir}: make room, or set "
+            "TALLYBOARD_DATA_DIR to another disk."
+        )
+
+
+def check_machine(settings: Settings) -> None:
+    """Raise JavaProblem or PortProblem for what this machine lacks."""
+    find_java()
+    if settings.embedded_broker:
+        require_free("127.0.0.1", settings.kafka_port, "TALLYBOARD_KAFKA_PORT")
+    require_free(settings.http_host, settings.http_port, "TALLYBOARD_HTTP_PORT")
+    if settings.demo:
+        require_free("127.0.0.1", settings.target, "TALLYBOARD_TARGET_PORT")
+    if settings.spark_ui_port:
+        require_free("127.0.0.1", settings.spark_ui_port, "TALLYBOARD_SPARK_UI_PORT")
+
+
+@contextmanager
+def only_one(data_dir: Path) -> Iterator[None]:
+    """Hold the data directory's lock. Raises UpProblem while another copy holds it."""
+    with (data_dir / "run.lock").open("a+") as lock:
+        _take(lock, data_dir)
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+def _take(lock: IO[str], data_dir: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.seek(0)
+        raise UpProblem(
+            f"Tallyboard already runs on {data_dir} (process {lock.read().strip()}): stop it, or "
+            "set TALLYBOARD_DATA_DIR, TALLYBOARD_HTTP_PORT and TALLYBOARD_KAFKA_PORT for a second."
+        ) from None
