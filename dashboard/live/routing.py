@@ -1,3 +1,7 @@
 """Websocket addresses."""
 
-websocket_urlpatterns: list = []
+from django.urls import path
+
+from dashboard.live.consumer import BoardConsumer
+
+websocket_urlpatterns = [path("ws/board/<str:scenario>/", BoardConsumer.as_asgi())]

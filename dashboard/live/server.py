@@ -1,0 +1,58 @@
+"""daphne with a tailer beside it: started once the address is taken, stopped with the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from daphne.server import Server
+from twisted.internet import reactor
+
+MAX_MESSAGE = 65_536
+"""Largest websocket message that is read at all, bytes."""
+PATIENCE_S = 2
+"""How long a request may go on after its browser has gone, or the server was told to stop, s."""
+
+
+class WebServer(Server):
+    """daphne's server, which keeps why it could not listen."""
+
+    failure: str | None = None
+
+    def listen_error(self, failure: Any) -> None:
+        """Remember the reason, and do not start."""
+        self.failure = failure.getErrorMessage()
+        self.stop()
+
+
+def serve(application: Any, host: str, port: int, start: Callable[[], None]) -> str | None:
+    """Serve until SIGTERM or SIGINT; returns why it could not listen, or None.
+
+    start: called once the address is taken.
+    """
+    server = WebServer(
+        application=application,
+        endpoints=[f"tcp:port={port}:interface={_escaped(host)}"],
+        websocket_max_message_size=MAX_MESSAGE,
+        websocket_max_frame_size=MAX_MESSAGE,
+        application_close_timeout=PATIENCE_S,
+        ready_callable=start,
+        server_name="tallyboard",
+        verbosity=0,
+    )
+    loop: Any = reactor
+    loop.addSystemEventTrigger("before", "shutdown", _close_sockets, server)
+    server.run()
+    return server.failure
+
+
+def _escaped(host: str) -> str:
+    """The host as a part of an endpoint's description, where a colon separates."""
+    return host.strip("[]").replace(":", "\\:")
+
+
+def _close_sockets(server: WebServer) -> None:
+    """Tell browsers that the server goes away, so that they come back at once."""
+    for protocol in list(server.connections):
+        if hasattr(protocol, "serverClose"):
+            protocol.serverClose(1001)

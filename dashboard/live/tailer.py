@@ -1,0 +1,160 @@
+"""One thread per web process that reads the sink topics from where the database is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from threading import Event, Thread
+
+import msgspec
+import structlog
+from django.db import DatabaseError, close_old_connections
+
+from bus.base import Bus, BusError, Message, Reader, TopicSpec
+from dashboard.board.store import sink_offsets
+from dashboard.live.reading import count, stored_states
+from dashboard.live.rows import row_of
+from dashboard.live.view import Entry, LiveView
+from dashboard.metrics import UNREADABLE
+from domain.records import Tombstone
+from domain.scenario import Scenario
+from wire.sink import UnreadableState, decode_state
+from wire.topics import Topics
+
+log = structlog.get_logger(__name__)
+
+BATCH = 2_000
+WAIT_S = 0.1
+HOUSEKEEPING_S = 1.0
+"""How often the overlay is pruned and the counts are taken anew, at least."""
+SHARE = 10
+"""Counting may take one part in this many of the thread's time."""
+PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+class Tailer:
+    """Sink topics into a LiveView. A lost broker or database is waited for."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        topics: Topics,
+        scenarios: dict[str, Scenario],
+        view: LiveView,
+        *,
+        replication: int = 1,
+    ) -> None:
+        self._bus, self._topics, self._scenarios, self._view = bus, topics, scenarios, view
+        self._replication = replication
+        self._reader: Reader | None = None
+        self._stop = Event()
+        self._thread: Thread | None = None
+        self._uncounted = set(scenarios)
+        self._next_care = 0.0
+        self._faults = 0
+
+    def start(self) -> None:
+        """Read in a thread of its own."""
+        self._thread = Thread(target=self.run, name="tailer", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 3) -> None:
+        """End the thread, and wait for it."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def run(self) -> None:
+        """Go on until stopped, through whatever faults pass."""
+        while not self._stop.is_set():
+            try:
+                self.step()
+                self._faults = 0
+            except (BusError, DatabaseError) as error:
+                self._recover(error)
+        self._close()
+        close_old_connections()
+
+    def step(self) -> bool:
+        """Read what has arrived and pass it on; False when nothing had. Raises BusError,
+        DatabaseError."""
+        if self._reader is None:
+            self._reader = self._open()
+        messages = self._reader.poll(WAIT_S, BATCH)
+        self._pass_on(messages)
+        for gap in self._reader.gaps:
+            log.warning("the log no longer holds what was to be read next", **gap._asdict())
+            self._view.invalidate()
+        self._reader.gaps.clear()
+        if time.monotonic() >= self._next_care:
+            self.care()
+        return bool(messages)
+
+    def care(self) -> None:
+        """Prune the overlay, and count anew where something has changed."""
+        begun = time.monotonic()
+        self._view.prune(sink_offsets())
+        known = self._view.counts()
+        for name in sorted(self._uncounted):
+            if self._view.watched() or name not in known:
+                self._view.set_counts(name, count(self._scenarios[name], self._view.overlay(name)))
+                self._uncounted.discard(name)
+        took = time.monotonic() - begun
+        self._next_care = begun + max(HOUSEKEEPING_S, SHARE * took)
+
+    def _open(self) -> Reader:
+        specs = [TopicSpec(*spec) for spec in self._topics.specs(self._scenarios.values())]
+        self._bus.ensure_topics(specs, replication=self._replication)
+        known = sink_offsets()
+        sinks = [self._topics.states(name) for name in self._scenarios]
+        places = self._bus.offsets([*sinks, self._topics.buckets])
+        starts = {place: known.get(place, begin) for place, (begin, _) in places.items()}
+        log.info("following the sink topics", partitions=len(starts))
+        self._view.invalidate()  # sockets may have missed what the database has by now
+        return self._bus.reader(starts)
+
+    def _pass_on(self, messages: Iterable[Message]) -> None:
+        by_scenario: dict[str, list[Entry]] = {}
+        for message in messages:
+            if message.topic == self._topics.buckets:
+                self._view.hear(message.timestamp)
+            elif (name := self._topics.scenario_of(message.topic)) in self._scenarios:
+                assert name is not None
+                entry = entry_of(self._scenarios[name], message)
+                if entry is not None:
+                    by_scenario.setdefault(name, []).append(entry)
+        for name, entries in by_scenario.items():
+            stored = stored_states(name, {entry.asset for entry in entries})
+            floor = {asset: version for asset, (version, _) in stored.items()}
+            self._view.apply(name, entries, floor)
+            self._uncounted.add(name)
+
+    def _recover(self, error: Exception) -> None:
+        """After a fault: start again from what the database has, after a pause."""
+        pause = PAUSES_S[min(self._faults, len(PAUSES_S) - 1)]
+        self._faults += 1
+        log.warning("fault, will try again", error=str(error), pause_s=pause)
+        self._close()
+        close_old_connections()
+        self._stop.wait(pause)
+
+    def _close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+
+def entry_of(scenario: Scenario, message: Message) -> Entry | None:
+    """A message of a states topic as the overlay keeps it; None, counted, if it cannot be read."""
+    place = (message.topic, message.partition)
+    try:
+        if message.value is None:
+            gone = decode_state(message.key, None, message.headers)
+            assert isinstance(gone, Tombstone)
+            return Entry(gone.asset, gone.version.sortable(), None, place, message.offset)
+        row = row_of(scenario, msgspec.json.decode(message.value))
+        return Entry(row["asset"], row["version"], row, place, message.offset)
+    except (UnreadableState, KeyError, TypeError, ValueError, AttributeError) as error:
+        UNREADABLE.labels(message.topic).inc()
+        log.warning("sink record cannot be read", topic=message.topic, error=repr(error))
+        return None
