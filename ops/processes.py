@@ -16,14 +16,14 @@ BROKER = "broker"
 class Process:
     """One supervised process; `stop_s` is how long it may take to end after SIGTERM.
 
-    `database` says that it starts only after the migrations.
+    `early` says that it need not wait for the migrations of the database.
     """
 
     name: str
     command: tuple[str, ...]
     stop_s: int = 5
     group: str = GROUP
-    database: bool = False
+    early: bool = False
 
     @property
     def full_name(self) -> str:
@@ -42,7 +42,8 @@ def processes(settings: Settings, only: Collection[str] = ()) -> list[Process]:
     if settings.demo:
         found += _demo(python)
     if settings.embedded_broker:
-        found += [Process("broker", (python, "-m", "ops.broker"), stop_s=3, group=BROKER)]
+        broker = (python, "-m", "ops.broker")
+        found += [Process("broker", broker, stop_s=3, group=BROKER, early=True)]
     return [process for process in found if not only or process.name in only]
 
 
@@ -50,10 +51,10 @@ def _core(python: str) -> list[Process]:
     manage = (python, "manage.py")
     celery = (python, "-m", "celery", "-A", "dashboard", "worker", "--beat")
     return [
-        Process("job", (python, "-m", "streaming")),
-        Process("materialiser", (*manage, "materialise"), database=True),
-        Process("web", (*manage, "serve"), database=True),
-        Process("worker", (*celery, "--concurrency", "1", "--loglevel", "info"), database=True),
+        Process("job", (python, "-m", "streaming"), early=True),
+        Process("materialiser", (*manage, "materialise")),
+        Process("web", (*manage, "serve")),
+        Process("worker", (*celery, "--concurrency", "1", "--loglevel", "info")),
     ]
 
 

@@ -79,12 +79,12 @@ class Instance:
         self._welcomed = False
 
     def start(self) -> None:
-        """Start what needs no database, prepare the database beside it, start the rest.
+        """Start what takes longest, prepare the database beside it, start the rest.
 
         Raises UpProblem when the database cannot be prepared.
         """
-        first = [process for process in self._wanted if not process.database]
-        rest = [process for process in self._wanted if process.database]
+        first = [process for process in self._wanted if process.early]
+        rest = [process for process in self._wanted if not process.early]
         self._say_starting(first)
         self._supervisor = start_supervisor(self._settings.data_dir, self._wanted, waiting=rest)
         if rest:
