@@ -85,30 +85,24 @@ def _write_down(
     scenario: Scenario, command: Command, user: User, source: Source, clock: Clock
 ) -> tuple[Row, bool]:
     """The command's row, and whether the command is still to be produced."""
-    row = Row.objects.filter(pk=command.id).first()
-    if row is None:
+    found = Row.objects.filter(pk=command.id).first()
+    if found is None:
         COMMANDS.take(user.pk, clock())
-        return _insert(scenario, command, user, source, clock())
-    same = (row.scenario, row.asset, row.kind) == (scenario.name, command.asset, command.kind)
-    if row.user_id != user.pk or not same:
-        raise IdTaken("This id belongs to another command; use a new one.")
-    if row.status != "unsent":
-        if row.state != (command.state or ""):
-            raise IdTaken("This command was sent already, with another state; use a new id.")
-        return row, False
-    COMMANDS.take(user.pk, clock())
-    again = Row.objects.filter(pk=row.pk, status="unsent").update(
-        status="sending", outcome="", created_at=clock(), **_said(command)
-    )
-    return row, again == 1
+        made = _insert(scenario, command, user, source, clock())
+        if made is not None:
+            return made, True
+        found = Row.objects.get(pk=command.id)
+    _check_same(found, scenario, command, user)
+    return found, found.status == "unsent" and _reopen(found, command, user, clock)
 
 
 def _insert(
     scenario: Scenario, command: Command, user: User, source: Source, now: int
-) -> tuple[Row, bool]:
+) -> Row | None:
+    """A new row, or None where the same form, sent twice at once, was written down already."""
     try:
         with transaction.atomic():
-            row = Row.objects.create(
+            return Row.objects.create(
                 id=command.id,
                 scenario=scenario.name,
                 asset=command.asset,
@@ -120,9 +114,25 @@ def _insert(
                 status="sending",
                 **_said(command),
             )
-    except IntegrityError:  # the same form was sent twice at once: the other request produces it
-        return Row.objects.get(pk=command.id), False
-    return row, True
+    except IntegrityError:
+        return None
+
+
+def _check_same(row: Row, scenario: Scenario, command: Command, user: User) -> None:
+    """Raise IdTaken unless the row is this very command."""
+    same = (row.scenario, row.asset, row.kind) == (scenario.name, command.asset, command.kind)
+    if row.user_id != user.pk or not same:
+        raise IdTaken("This id belongs to another command; use a new one.")
+    if row.status != "unsent" and row.state != (command.state or ""):
+        raise IdTaken("This command was sent already, with another state; use a new id.")
+
+
+def _reopen(row: Row, command: Command, user: User, clock: Clock) -> bool:
+    """Take up a command that was not sent, as it is worded now; false when another did so first."""
+    COMMANDS.take(user.pk, clock())
+    unsent = Row.objects.filter(pk=row.pk, status="unsent")
+    changed = unsent.update(status="sending", outcome="", created_at=clock(), **_said(command))
+    return changed == 1
 
 
 def _said(command: Command) -> dict[str, Any]:

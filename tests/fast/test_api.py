@@ -420,6 +420,7 @@ def test_reports_that_are_not_confirmed_say_so(api, bus, monkeypatch: pytest.Mon
     bus.bus.stop()
     body = problem(api("post", REPORTS, report()), 503, "unsent")
     assert "not confirmed in time" in body["detail"]
+    bus.bus.start()
 
 
 def test_too_many_reports_are_429(api, bus, monkeypatch: pytest.MonkeyPatch):

@@ -166,6 +166,24 @@ def test_the_same_form_twice_is_one_command(client: Client, bus):
     assert data["id"] in again.content.decode()
 
 
+def test_the_same_form_twice_at_once_is_one_command(
+    client: Client, bus, monkeypatch: pytest.MonkeyPatch
+):
+    """The other request writes the command down between our look and our own writing."""
+    real = sending._insert
+    data = fields()
+
+    def late(*args: Any) -> Row | None:
+        monkeypatch.setattr(sending, "_insert", real)
+        client.post(url("set"), data)
+        return real(*args)
+
+    monkeypatch.setattr(sending, "_insert", late)
+    assert client.post(url("set"), data).status_code == 302
+    assert len(commands_sent(bus, "attack")) == 1
+    assert Row.objects.count() == 1
+
+
 def test_an_id_used_for_another_command_is_refused(client: Client, bus):
     data = fields()
     client.post(url("set"), data)
