@@ -15,9 +15,13 @@ READY_NEEDS = {"job", "materialiser", "web"}
 
 @dataclass(frozen=True)
 class Phase:
-    """A step of the start; `reached` looks once, within about a second."""
+    """A step of the start; `reached` looks once, within about a second.
+
+    `process` is whose log tells more while it is not reached.
+    """
 
     title: str
+    process: str
     reached: Callable[[], bool]
 
 
@@ -32,11 +36,20 @@ def phases(settings: Settings, started: Collection[str]) -> list[Phase]:
     """The steps of a start of the named processes, in order."""
     url = base_url(settings)
     steps = [
-        ({"broker"}, f"broker ready on {settings.bootstrap}", lambda: listens(settings.bootstrap)),
-        ({"web"}, f"web answers on {url}", lambda: answers(f"{url}/healthz")),
-        (READY_NEEDS, "job tallying, board ready", lambda: answers(f"{url}/readyz")),
+        (
+            "broker",
+            {"broker"},
+            f"broker ready on {settings.bootstrap}",
+            lambda: listens(settings.bootstrap),
+        ),
+        ("web", {"web"}, f"web answers on {url}", lambda: answers(f"{url}/healthz")),
+        ("job", READY_NEEDS, "job tallying, board ready", lambda: answers(f"{url}/readyz")),
     ]
-    return [Phase(title, reached) for needs, title, reached in steps if needs <= set(started)]
+    return [
+        Phase(title, process, reached)
+        for process, needs, title, reached in steps
+        if needs <= set(started)
+    ]
 
 
 def listens(bootstrap: str) -> bool:

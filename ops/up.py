@@ -31,7 +31,9 @@ from ops.supervise import (
 from ops.watch import Watch
 
 STOP_PATIENCE_S = 8.5
-LOOK_S = 0.3
+LOOK_S = 0.5
+CALM_LOOK_S = 1.0
+PATIENCE_S = 20.0
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -76,7 +78,7 @@ class Instance:
         self._watch = Watch(settings.data_dir, console.say)
         self._phases = readiness.phases(settings, [process.name for process in wanted])
         self._supervisor: subprocess.Popen[bytes] | None = None
-        self._welcomed = False
+        self._welcomed, self._moved = False, time.monotonic()
 
     def start(self) -> None:
         """Start what takes longest, prepare the database beside it, start the rest.
@@ -101,12 +103,20 @@ class Instance:
         while True:
             self._replace_dead_supervisor()
             self._watch.look()
-            while self._phases and self._phases[0].reached():
-                self._console.say(self._phases.pop(0).title)
-            if not self._phases and not self._welcomed:
-                self._welcomed = True
-                print_welcome(self._settings)
-            time.sleep(LOOK_S)
+            self._say_progress()
+            time.sleep(LOOK_S if self._phases else CALM_LOOK_S)
+
+    def _say_progress(self) -> None:
+        while self._phases and self._phases[0].reached():
+            self._console.say(self._phases.pop(0).title)
+            self._moved = time.monotonic()
+        if not self._phases and not self._welcomed:
+            self._welcomed = True
+            print_welcome(self._settings)
+        if self._phases and time.monotonic() - self._moved > PATIENCE_S:
+            self._moved = time.monotonic()
+            log = log_path(self._settings.data_dir, self._phases[0].process)
+            self._console.say(f"still waiting for: {self._phases[0].title} (log: {log})")
 
     def _replace_dead_supervisor(self) -> None:
         if self._supervisor and self._supervisor.poll() is not None:
