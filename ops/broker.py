@@ -95,7 +95,14 @@ def _format(java: list[str], home: Path, port: int, controller: int) -> None:
     shutil.rmtree(draft, ignore_errors=True)
     properties = _write_properties(home, draft, port, controller)
     cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    tool = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(properties)]
+    tool = [
+        *java,
+        "kafka.tools.StorageTool",
+        "format",
+        f"--cluster-id={cluster}",
+        "-c",
+        str(properties),
+    ]
     done = subprocess.run(tool, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BrokerProblem(f"Formatting {draft} failed: {(done.stderr or done.stdout).strip()}")
