@@ -38,6 +38,7 @@ SEEDS = range(40)
 def row(entry: Entry) -> SourceRow:
     """A record of a history as Spark hands it over."""
     record = entry.record
+    key: bytes | None
     match record:
         case Report():
             key, value = record.asset.encode(), encode_report(record)

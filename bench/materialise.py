@@ -1,0 +1,119 @@
+"""How many state records a second the materialiser writes: `python bench/materialise.py [N]`.
+
+A sink topic in memory stands for Kafka, so that the figure is the materialiser's own. The database
+is an SQLite file in a temporary directory, or what TALLYBOARD_DATABASE_URL names (an empty one).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from bus.base import TopicSpec  # noqa: E402
+from bus.memory import MemoryBus  # noqa: E402
+from domain.records import Cause, StateRecord, Vote  # noqa: E402
+from domain.scenario import Scenario, load_scenarios  # noqa: E402
+from domain.version import Version  # noqa: E402
+from wire.sink import encode_headers, encode_state  # noqa: E402
+from wire.topics import Topics  # noqa: E402
+
+if TYPE_CHECKING:
+    from dashboard.materialiser.worker import Materialiser
+
+START = 1_790_000_000_000
+STATES = ("clear", "suspicious", "under-attack")
+
+
+def main() -> None:
+    """Fill a sink topic, materialise it, print the rate."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("records", type=int, nargs="?", default=200_000)
+    arguments.add_argument("--assets", type=int, default=50_000)
+    arguments.add_argument("--votes", type=int, default=5)
+    options = arguments.parse_args()
+    scenarios = load_scenarios(ROOT / "scenarios.toml")
+    bus = MemoryBus(lambda: START)
+    fill(bus, scenarios, states(options.records, options.assets, options.votes))
+    with tempfile.TemporaryDirectory(prefix="tallyboard-bench-") as folder:
+        worker = prepare(Path(folder), bus, scenarios)
+        seconds = drain(worker)
+    print(
+        f"{options.records:,} records of {options.assets:,} assets with {options.votes} votes: "
+        f"{seconds:.1f} s, {options.records / seconds:,.0f} records/s"
+    )
+
+
+def states(records: int, assets: int, votes: int) -> Iterator[StateRecord]:
+    """State records as a job would emit them; every third changes the asset's state."""
+    for offset in range(records):
+        asset, turn = offset % assets, offset // assets
+        state = STATES[turn // 3 % 3]
+        yield StateRecord(
+            asset=f"site-{asset}.example",
+            state=state,
+            previous=STATES[(turn // 3 - 1) % 3] if turn > 2 else None,
+            since=START + turn // 3,
+            unconfirmed=False,
+            version=Version(1, offset, 0),
+            cause=Cause("report", asset % 4, offset, START + turn, agent="waf-1"),
+            votes=tuple(vote(n, state, offset) for n in range(votes)),
+        )
+
+
+def vote(n: int, state: str, offset: int) -> Vote:
+    """One agent's vote."""
+    expires = START + 600_000
+    return Vote(f"waf-{n}", state, START, START, max(0, offset - n), expires, 1, {"rps": offset})
+
+
+def fill(bus: MemoryBus, scenarios: dict[str, Scenario], records: Iterator[StateRecord]) -> None:
+    """Append the records to the states topic."""
+    topics = Topics()
+    bus.ensure_topics([TopicSpec(*spec) for spec in topics.specs(scenarios.values())])
+    producer = bus.producer()
+    for record in records:
+        producer.send(
+            topics.states("attack"),
+            record.asset.encode(),
+            encode_state(record),
+            headers=encode_headers(record),
+        )
+        producer.poll()
+
+
+def prepare(folder: Path, bus: MemoryBus, scenarios: dict[str, Scenario]) -> Materialiser:
+    """A fresh database in `folder`, and a materialiser over it."""
+    os.environ |= {
+        "TALLYBOARD_DATA_DIR": str(folder),
+        "DJANGO_SETTINGS_MODULE": "dashboard.settings",
+    }
+    import django
+
+    django.setup()
+    from django.core.management import call_command
+
+    from dashboard.materialiser.worker import Materialiser
+
+    call_command("migrate", verbosity=0)
+    return Materialiser(bus, Topics(), scenarios, lambda: START)
+
+
+def drain(worker: Materialiser) -> float:
+    """Materialise until nothing more arrives. Returns the seconds, without the last wait."""
+    begun = ended = time.perf_counter()
+    while worker.step():
+        ended = time.perf_counter()
+    return ended - begun
+
+
+if __name__ == "__main__":
+    main()

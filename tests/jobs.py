@@ -1,0 +1,327 @@
+"""A real job process for tests, a log for it, and the plain fold over that log."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import UUID
+
+from bus.base import Bus, Message, TopicSpec
+from bus.kafka import KafkaBus
+from domain.fold import Bucket
+from domain.records import Command, DeadLetter, Report, ScenarioChange, StateRecord
+from domain.scenario import Scenario, load_scenarios
+from stack import ROOT, EmbeddedBroker, wait_until
+from wire.partitioner import partition_of
+from wire.sink import decode_dead_letter, encode_headers, encode_state
+from wire.source import decode_placed, encode_command, encode_report
+from wire.topics import Topics
+
+SCENARIOS = """\
+[sites]
+partitions = 2
+vote_lifetime = "3s"
+max_report_age = "1h"
+min_voters = 2
+states = [{ name = "attack" }, { name = "odd" }, { name = "clear" }]
+holds = { clear = "700ms", odd = "300ms" }
+reminders = { attack = "900ms" }
+[sites.rule]
+kind = "quorum"
+ladder = [{ state = "attack", more_than = "1/2" }, { state = "clear", at_least = "1/2" }]
+
+[orders]
+partitions = 2
+vocabulary = "open"
+states = [{ name = "received" }, { name = "delivered" }]
+rule = { kind = "latest" }
+purge_after = { delivered = "1s" }
+"""
+
+
+@dataclass
+class Job:
+    """`python -m streaming` on a test's broker, topics and data directory."""
+
+    broker: EmbeddedBroker
+    data_dir: Path
+    prefix: str
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def topics(self) -> Topics:
+        return Topics(self.prefix)
+
+    @property
+    def bus(self) -> KafkaBus:
+        return KafkaBus({"bootstrap.servers": self.broker.bootstrap})
+
+    @property
+    def scenarios_file(self) -> Path:
+        return self.data_dir / "scenarios.toml"
+
+    @property
+    def log(self) -> Path:
+        return self.data_dir / "job.log"
+
+    def scenarios(self) -> dict[str, Scenario]:
+        return load_scenarios(self.scenarios_file)
+
+    def configure(self, text: str) -> None:
+        """Write the scenarios, and make their topics."""
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        self.scenarios_file.write_text(text)
+        specs = self.topics.specs(self.scenarios().values())
+        self.bus.ensure_topics(TopicSpec(*spec) for spec in specs)
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start the job in a process group of its own."""
+        settings = {
+            "DATA_DIR": self.data_dir,
+            "KAFKA_PORT": self.broker.port,
+            "JARS_DIR": self.broker.jars_dir,
+            "TOPIC_PREFIX": self.prefix,
+            "SCENARIOS": self.scenarios_file,
+            "SPARK_MASTER": "local[2]",
+            "DEMO": 0,
+        }
+        env = os.environ | {f"TALLYBOARD_{name}": str(value) for name, value in settings.items()}
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "streaming"],
+                cwd=ROOT,
+                env=env,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.started.append(process)
+        return process
+
+    def clean_up(self) -> None:
+        """Kill what is left of every process started."""
+        for process in self.started:
+            for pid in [process.pid, *descendants(process.pid)]:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+            process.wait()
+
+    def read(self, topics: Iterable[str]) -> list[Message]:
+        """Everything in these topics now."""
+        return read_all(self.bus, topics)
+
+
+def read_all(bus: Bus, topics: Iterable[str]) -> list[Message]:
+    """Everything in these topics now, each partition in order."""
+    edges = {place: e for place, e in bus.offsets(topics).items() if e[0] < e[1]}
+    reader = bus.reader({place: begin for place, (begin, _) in edges.items()})
+    found: list[Message] = []
+    while any(reader.positions()[place] < end for place, (_, end) in edges.items()):
+        found += reader.poll(1, 10_000)
+    reader.close()
+    return [m for m in found if m.offset < edges[m.topic, m.partition][1]]
+
+
+def descendants(pid: int) -> list[int]:
+    """Process ids of everything below `pid`."""
+    parents: dict[int, list[int]] = defaultdict(list)
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        parents[parent].append(int(stat.parent.name))
+    found, waiting = [], [pid]
+    while waiting:
+        below = parents[waiting.pop()]
+        found += below
+        waiting += below
+    return found
+
+
+def alive(pids: Iterable[int]) -> list[int]:
+    """Those of the processes that still run."""
+    running = []
+    for pid in pids:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if state != "Z":
+            running.append(pid)
+    return running
+
+
+_WORDS = {
+    "sites": ("attack", "clear", "odd", "nowhere"),
+    "orders": ("received", "delivered"),
+}
+
+
+class Load:
+    """Seeded reports, commands and nonsense, sent to the job's topics."""
+
+    def __init__(self, job: Job, seed: int) -> None:
+        self._job, self._random = job, random.Random(seed)
+        self._producer = job.bus.producer(linger_ms=1)
+
+    def send(self, count: int) -> None:
+        """Send `count` records, and wait until they are in the log."""
+        for _ in range(count):
+            self._one()
+        assert self._producer.flush(20) == 0
+
+    def _one(self) -> None:
+        pick = self._random.random()
+        if pick < 0.8:
+            self._report()
+        elif pick < 0.95:
+            self._command()
+        else:
+            self._nonsense()
+
+    def _asset(self) -> str:
+        return f"asset/{self._random.randrange(25)} é"
+
+    def _report(self) -> None:
+        scenario, words = self._random.choice(
+            [
+                ("sites", ("attack", "clear", "odd", "nowhere")),
+                ("orders", ("received", "delivered")),
+            ]
+        )
+        report = Report(self._asset(), f"w{self._random.randrange(4)}", self._random.choice(words))
+        self.put(scenario, report.asset, encode_report(report))
+
+    def _command(self) -> None:
+        kind = self._random.choice(("set", "vote", "release", "purge"))
+        now = int(time.time() * 1000)
+        command = Command(
+            kind=kind,  # type: ignore[arg-type]
+            asset=self._asset(),
+            id=str(UUID(int=self._random.getrandbits(128))),
+            user="olga",
+            state="attack" if kind in ("set", "vote") else None,
+            until=self._random.choice((None, now + 1500)) if kind == "set" else None,
+        )
+        self.put("sites", command.asset, encode_command(command))
+
+    def _nonsense(self) -> None:
+        value = self._random.choice((b"{", b"\xff", b'{"type":"x"}'))
+        headers = (("trace", b"\xfe"),) if self._random.random() < 0.5 else ()
+        topic = self._job.topics.reports("sites")
+        misplaced = 1 - partition_of(b"asset", 2)
+        self._producer.send(topic, b"asset", value, headers=headers, partition=0)
+        good = encode_report(Report("asset", "w", "clear"))
+        self._producer.send(topic, b"asset", good, partition=misplaced)
+
+    def put(self, scenario: str, asset: str, value: bytes) -> None:
+        """Send one record."""
+        self._producer.send(self._job.topics.reports(scenario), asset.encode(), value)
+
+    def finish(self, timeout_s: float = 150) -> None:
+        """Pin one marker per bucket and wait until the job has answered them all."""
+        wanted = set()
+        for scenario in self._job.scenarios().values():
+            for partition in range(scenario.partitions):
+                asset = next(
+                    name
+                    for name in map("marker-{}".format, range(1000))
+                    if partition_of(name.encode(), scenario.partitions) == partition
+                )
+                id_ = str(UUID(int=self._random.getrandbits(128)))
+                state = scenario.states[0].name
+                command = Command("set", asset, id_, "olga", reason=id_, state=state)
+                self.put(scenario.name, asset, encode_command(command))
+                wanted.add(id_.encode())
+        assert self._producer.flush(20) == 0
+        topics = [self._job.topics.states(name) for name in self._job.scenarios()]
+        bus = self._job.bus
+        reader = bus.reader({place: begin for place, (begin, _) in bus.offsets(topics).items()})
+
+        def answered() -> bool:
+            for message in reader.poll(0.2, 10_000):
+                wanted.discard(dict(message.headers).get("command", b""))
+            return not wanted
+
+        wait_until(answered, timeout_s, f"not all answered, see {self._job.log}")
+        reader.close()
+
+
+Emissions = dict[tuple[str, str, str], tuple[bytes | None, tuple]]
+"""(topic, asset, version) -> value and headers."""
+
+
+@dataclass
+class Judged:
+    """What the plain fold makes of the log, up to each bucket's marker and beyond."""
+
+    emissions: Emissions = field(default_factory=dict)
+    needed: set[tuple[str, str, str]] = field(default_factory=set)
+    dead: set[tuple[str, int, int, str]] = field(default_factory=set)
+    causes: set[str] = field(default_factory=set)
+    rules: int = 0
+
+
+def judge_log(job: Job, epoch: int = 1) -> Judged:
+    """The plain fold over the whole log of the job's source topics."""
+    judged = Judged()
+    logs: dict[tuple[str, int], list[Message]] = defaultdict(list)
+    for message in job.read(job.topics.reports(name) for name in job.scenarios()):
+        logs[message.topic, message.partition].append(message)
+    for (topic, partition), log in logs.items():
+        _judge(job, judged, topic, partition, log, epoch)
+    return judged
+
+
+def _judge(
+    job: Job, judged: Judged, topic: str, partition: int, log: list[Message], epoch: int
+) -> None:
+    records = [decode_placed(m.key, m.value, m.timestamp, partition, 2) for m in log]
+    first = next(r for r in records if isinstance(r, ScenarioChange))
+    judged.rules += sum(isinstance(r, ScenarioChange) for r in records)
+    bucket = Bucket(first.scenario, partition, epoch)
+    marker = max(m.offset for m in log if (m.key or b"").startswith(b"marker-"))
+    states = job.topics.states(job.topics.scenario_of(topic) or "")
+    for message, record in zip(log, records, strict=True):
+        for out in bucket.apply(record, message.offset, message.timestamp):
+            if isinstance(out, DeadLetter):
+                judged.dead.add((topic, partition, message.offset, out.reason))
+                continue
+            value = encode_state(out) if isinstance(out, StateRecord) else None
+            key = (states, out.asset, str(out.version))
+            judged.emissions[key] = (value, encode_headers(out))
+            judged.causes.add(out.cause.type)
+            if message.offset <= marker:
+                judged.needed.add(key)
+
+
+def assert_equal_to_fold(job: Job) -> Judged:
+    """Every record of the sink topics is one of the fold's, and none of the fold's is missing."""
+    found: Emissions = {}
+    for message in job.read(job.topics.states(name) for name in job.scenarios()):
+        version = dict(message.headers)["version"].decode()
+        key = (message.topic, (message.key or b"").decode(), version)
+        content = (message.value, message.headers)
+        assert found.setdefault(key, content) == content, f"two contents of {key}"
+    judged = judge_log(job)
+    missing = judged.needed - set(found)
+    assert not missing, f"{len(missing)} missing, for example {sorted(missing)[:3]}"
+    for key, content in found.items():
+        assert judged.emissions.get(key) == content, f"{key} is not the fold's"
+    dead = set()
+    for message in job.read([job.topics.dead_letters]):
+        letter = decode_dead_letter(message.key, message.value, message.headers)
+        dead.add((letter.topic, letter.partition, letter.offset, letter.reason))
+    assert dead == judged.dead
+    return judged
