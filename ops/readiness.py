@@ -34,7 +34,7 @@ def base_url(settings: Settings) -> str:
 
 def phases(settings: Settings, started: Collection[str]) -> list[Phase]:
     """The steps of a start of the named processes, in order."""
-    url = base_url(settings)
+    url, kafka = base_url(settings), settings.bootstrap
     steps = [
         (
             "broker",
