@@ -36,12 +36,7 @@ def phases(settings: Settings, started: Collection[str]) -> list[Phase]:
     """The steps of a start of the named processes, in order."""
     url, kafka = base_url(settings), settings.bootstrap
     steps = [
-        (
-            "broker",
-            {"broker"},
-            f"broker ready on {settings.bootstrap}",
-            lambda: listens(settings.bootstrap),
-        ),
+        ("broker", {"broker"}, f"broker ready on {kafka}", lambda: listens(kafka)),
         ("web", {"web"}, f"web answers on {url}", lambda: answers(f"{url}/healthz")),
         ("job", READY_NEEDS, "job tallying, board ready", lambda: answers(f"{url}/readyz")),
     ]
