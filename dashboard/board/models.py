@@ -6,6 +6,8 @@ from django.db import models
 
 VERSION = 40
 """Length of a version in its sortable form."""
+PLACE = 33
+"""Length of its part without the epoch."""
 
 
 class AssetState(models.Model):
@@ -49,11 +51,16 @@ class AssetState(models.Model):
 
 
 class Transition(models.Model):
-    """A change of an asset's state; an empty `state` is a purge."""
+    """A change of an asset's state; an empty `state` is a purge.
+
+    place: offset and step of the version. A rebuild tells the same changes again in a new epoch:
+    they take the place of those told before.
+    """
 
     scenario = models.CharField(max_length=40)
     asset = models.CharField(max_length=255)
     version = models.CharField(max_length=VERSION)
+    place = models.CharField(max_length=PLACE)
     at = models.BigIntegerField()
     previous = models.CharField(max_length=64, blank=True)
     state = models.CharField(max_length=64, blank=True)
@@ -63,7 +70,7 @@ class Transition(models.Model):
     class Meta:
         constraints = (
             models.UniqueConstraint(
-                fields=["scenario", "asset", "version"], name="one_transition_per_version"
+                fields=["scenario", "asset", "place"], name="one_transition_per_place"
             ),
         )
         indexes = (models.Index(fields=["at"], name="transition_age"),)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import msgspec
 import structlog
 
 from bus.base import Message
-from dashboard.metrics import MATERIALISED, UNREADABLE
-from domain.records import StateRecord, Tombstone
+from dashboard.materialiser.rows import Seen, read
+from dashboard.metrics import UNREADABLE
 from wire.job import Heartbeat, Progress, UnreadableJobRecord, decode_heartbeat, decode_progress
-from wire.sink import UnreadableState, decode_state
+from wire.sink import UnreadableState
 from wire.topics import Topics
 
 log = structlog.get_logger(__name__)
@@ -19,12 +20,16 @@ log = structlog.get_logger(__name__)
 Place = tuple[str, str]
 """A scenario and an asset."""
 
+MAX_NUMBER = 2**63 - 1
+MAX_MESSAGE = 10_000
+"""How much of a message of the job is kept, characters."""
+
 
 @dataclass
 class Batch:
     """Sink messages by what they are; offsets: the next one of each partition."""
 
-    states: dict[Place, list[StateRecord | Tombstone]] = field(default_factory=dict)
+    states: dict[Place, list[Seen]] = field(default_factory=dict)
     beats: dict[str, Heartbeat] = field(default_factory=dict)
     progress: list[Progress] = field(default_factory=list)
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -33,29 +38,57 @@ class Batch:
 def sort_out(messages: Iterable[Message], topics: Topics) -> Batch:
     """Read messages of the sink topics. What cannot be read is counted and passed over."""
     batch = Batch()
+    scenarios: dict[str, str | None] = {}
     for message in messages:
+        topic = message.topic
+        if topic not in scenarios:
+            scenarios[topic] = topics.scenario_of(topic)
         try:
-            _take(batch, message, topics)
+            if (scenario := scenarios[topic]) is not None:
+                seen = read(message.key, message.value, message.headers)
+                batch.states.setdefault((scenario, seen.asset), []).append(seen)
+            else:
+                _take(batch, message, topics)
         except (UnreadableState, UnreadableJobRecord) as error:
-            UNREADABLE.labels(message.topic).inc()
-            log.warning(
-                "sink record cannot be read",
-                topic=message.topic,
-                partition=message.partition,
-                offset=message.offset,
-                error=str(error),
-            )
-        batch.offsets[message.topic, message.partition] = message.offset + 1
-        MATERIALISED.labels(message.topic).inc()
+            refuse(message, str(error))
+        batch.offsets[topic, message.partition] = message.offset + 1
     return batch
+
+
+def refuse(message: Message, reason: str) -> None:
+    """Count and name a record of a sink topic that is passed over."""
+    UNREADABLE.labels(message.topic).inc()
+    log.warning(
+        "sink record cannot be read",
+        topic=message.topic,
+        partition=message.partition,
+        offset=message.offset,
+        error=reason[:500],
+    )
 
 
 def _take(batch: Batch, message: Message, topics: Topics) -> None:
     if message.topic == topics.buckets:
         beat = decode_heartbeat(message.value)
-        batch.beats[beat.bucket] = beat
+        _check(beat, bucket=60, scenario=40, executor=200, host=255, engine=20)
+        known = batch.beats.get(beat.bucket)
+        if known is None or reach(beat) > reach(known):
+            batch.beats[beat.bucket] = beat
     elif message.topic == topics.progress:
-        batch.progress.append(decode_progress(message.value))
-    elif scenario := topics.scenario_of(message.topic):
-        record = decode_state(message.key, message.value, message.headers)
-        batch.states.setdefault((scenario, record.asset), []).append(record)
+        progress = decode_progress(message.value)
+        _check(progress, query=100, message=MAX_MESSAGE)
+        batch.progress.append(progress)
+
+
+def reach(beat: Heartbeat) -> tuple[int, int, int]:
+    """How far a bucket has come: a later heartbeat has a higher one."""
+    return (beat.epoch, beat.offset, beat.at)
+
+
+def _check(record: Heartbeat | Progress, **longest: int) -> None:
+    """Raise UnreadableJobRecord for what no column takes."""
+    for name, value in msgspec.structs.asdict(record).items():
+        if isinstance(value, str) and (len(value) > longest.get(name, 255) or "\0" in value):
+            raise UnreadableJobRecord(f"{name}: expected at most {longest.get(name)} characters")
+        if isinstance(value, int) and not -1 <= value <= MAX_NUMBER:
+            raise UnreadableJobRecord(f"{name}: expected a 64 bit number")

@@ -54,5 +54,12 @@ class Divergence(models.Model):
     other = models.TextField()
     found_at = models.BigIntegerField()
 
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(
+                fields=["scenario", "asset", "version"], name="one_divergence_per_version"
+            ),
+        )
+
     def __str__(self) -> str:
         return f"{self.scenario}/{self.asset} {self.version}"

@@ -18,7 +18,7 @@ from dashboard.board.store import sink_offsets
 from dashboard.job.models import BucketStatus
 from dashboard.materialiser.reading import OnProgress, read_on
 from dashboard.materialiser.replay import Emitted, Replay
-from dashboard.materialiser.rows import COLUMNS, columns_of
+from dashboard.materialiser.rows import COLUMNS, row_of, same_content, seen_of
 from dashboard.materialiser.snapshots import Snapshots
 from dashboard.materialiser.tasks import HIDDEN_KEPT_MS
 from dashboard.materialiser.writer import CHUNK, chunks
@@ -224,9 +224,10 @@ def _differing(scenario: Scenario, row: Row, emitted: list[Emitted]) -> dict[str
     version = Version.parse(row["version"])
     fitting = [record for record in emitted if record.version.in_log() == version.in_log()]
     record = (fitting or emitted)[-1]
-    expected = columns_of(
-        scenario, replace(record, version=record.version._replace(epoch=version.epoch))
-    )
+    there = replace(record, version=record.version._replace(epoch=version.epoch))
+    expected = dict(zip(COLUMNS, row_of(scenario, seen_of(there)), strict=True))
+    if same_content(expected["record"], row["record"]):
+        expected["record"] = row["record"]
     return {name: (expected[name], row[name]) for name in COLUMNS if expected[name] != row[name]}
 
 

@@ -1,14 +1,21 @@
-"""State records as rows of the database."""
+"""Records of the states topics as rows of the database.
+
+The materialiser reads a record from Kafka, reconcile gets one from the fold; both go through
+`read`, so that a row says the same whichever way it came about.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Annotated, Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 
-from domain.records import StateRecord, Tombstone
-from domain.scenario import Scenario
-from wire.sink import encode_state
+from domain.records import StateRecord, Tombstone, name_ok
+from domain.scenario import Scenario, state_name_ok
+from wire.sink import UnreadableState, encode_headers, encode_state
 
 COLUMNS = (
     "scenario",
@@ -28,59 +35,221 @@ COLUMNS = (
     "purged",
     "purged_at",
 )
-"""Columns of board.AssetState, in the order in which `columns_of` gives their values."""
+"""Columns of board.AssetState, in the order of `row_of`."""
+
+VERSION_PARTS = (6, 19, 13)
+"""Digits of epoch, offset and step in a version's sortable form."""
+
+Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Headers = Sequence[tuple[str, bytes]]
 
 
-def columns_of(scenario: Scenario, record: StateRecord | Tombstone) -> dict[str, Any]:
-    """The row that shows `record`: every column but the key."""
-    shown = _state_columns(scenario, record) if isinstance(record, StateRecord) else _HIDDEN
-    cause = record.cause
-    purged = isinstance(record, Tombstone)
-    return {
-        "scenario": scenario.name,
-        "asset": record.asset,
-        "partition": cause.partition,
-        **shown,
-        "version": record.version.sortable(),
-        "changed_at": cause.time,
-        "cause_type": cause.type,
-        "record": content_of(record),
-        "purged": purged,
-        "purged_at": cause.time if purged else None,
-    }
+class CauseShape(msgspec.Struct, frozen=True):
+    """A cause as it stands in the topic."""
+
+    type: Annotated[str, msgspec.Meta(pattern=r"\A[a-z-]{1,20}\Z")]
+    partition: Count
+    offset: Whole
+    time: Whole
+    agent: str | None
+    user: str | None
+    command: str | None
 
 
-def content_of(record: StateRecord | Tombstone) -> str:
-    """The record as JSON text, as it is kept and compared."""
-    if isinstance(record, StateRecord):
-        return encode_state(record).decode()
-    tombstone = {
-        "asset": record.asset,
-        "version": str(record.version),
-        "cause": record.cause,
-        "answer": record.answer,
-    }
-    return msgspec.json.encode(tombstone).decode()
+class VoteShape(msgspec.Struct, frozen=True):
+    """A vote as it stands in the topic."""
+
+    agent: str
+    state: str
+    reported_at: int
+    time: int
+    offset: int
+    expires: int | None
+    weight: int
+    detail: dict[str, Any] | None
 
 
-_HIDDEN: dict[str, Any] = {
-    "state": "",
-    "severity": 0,
-    "previous": "",
-    "since": 0,
-    "unconfirmed": False,
-    "overridden": False,
-    "pending_due": None,
-}
+class PendingShape(msgspec.Struct, frozen=True):
+    """A pending tally as it stands in the topic."""
+
+    state: str
+    since: Whole
+    due: Whole
 
 
-def _state_columns(scenario: Scenario, record: StateRecord) -> dict[str, Any]:
-    return {
-        "state": record.state,
-        "severity": scenario.severity(record.state),
-        "previous": record.previous or "",
-        "since": record.since,
-        "unconfirmed": record.unconfirmed,
-        "overridden": record.override is not None,
-        "pending_due": record.pending.due if record.pending else None,
-    }
+class OverrideShape(msgspec.Struct, frozen=True):
+    """An override as it stands in the topic."""
+
+    state: str
+    until: int | None
+    user: str
+    reason: str
+    command: str
+    since: int
+    underlying: str | None
+
+
+class AnswerShape(msgspec.Struct, frozen=True):
+    """A command's outcome as it stands in the topic."""
+
+    command: str
+    outcome: str
+
+
+class StateShape(msgspec.Struct, frozen=True):
+    """The value of a state record. What does not fit cannot be read, by us or by the board."""
+
+    asset: str
+    state: str
+    previous: str | None
+    since: Whole
+    unconfirmed: bool
+    version: str
+    cause: CauseShape
+    votes: list[VoteShape]
+    pending: PendingShape | None
+    override: OverrideShape | None
+    answer: AnswerShape | None
+
+
+class TombstoneShape(msgspec.Struct, frozen=True):
+    """What is kept as the record of a purged asset."""
+
+    asset: str
+    version: str
+    cause: CauseShape
+    answer: AnswerShape | None
+
+
+class Seen(NamedTuple):
+    """A readable record of a states topic.
+
+    version: sortable; shape: its content; text: its JSON, of a state record as in the topic.
+    """
+
+    asset: str
+    version: str
+    shape: StateShape | TombstoneShape
+    text: str
+
+    @property
+    def state(self) -> str:
+        """The state shown, empty after a purge."""
+        return self.shape.state if isinstance(self.shape, StateShape) else ""
+
+    @property
+    def place(self) -> str:
+        """Offset and step of the version: the same in every epoch."""
+        return place_of(self.version)
+
+
+_DECODER = msgspec.json.Decoder(StateShape)
+_CAUSE = msgspec.json.Decoder(CauseShape)
+
+
+def read(key: bytes | None, value: bytes | None, headers: Headers = ()) -> Seen:
+    """Read a record of a states topic, checked for all that the database needs.
+
+    Raises UnreadableState.
+    """
+    try:
+        asset = _asset(key)
+        return _tombstone(asset, dict(headers)) if value is None else _state(asset, value)
+    except (KeyError, ValueError) as error:  # msgspec's and Unicode's are ValueErrors
+        raise UnreadableState(f"states record of {key!r}: {error!r}") from None
+
+
+def _asset(key: bytes | None) -> str:
+    asset = (key or b"").decode()
+    if not name_ok(asset):
+        raise ValueError("the key is no asset's name")
+    return asset
+
+
+def _state(asset: str, value: bytes) -> Seen:
+    shape = _DECODER.decode(value)
+    if shape.asset != asset:
+        raise ValueError(f"it is about {shape.asset!r}, not about its key")
+    if not _state_ok(shape.state) or not (shape.previous is None or _state_ok(shape.previous)):
+        raise ValueError("its state is no name of a state")
+    _check_answer(shape.answer)
+    return Seen(asset, sortable(shape.version), shape, value.decode())
+
+
+def _tombstone(asset: str, headers: dict[str, bytes]) -> Seen:
+    answer = None
+    if "command" in headers:
+        answer = AnswerShape(headers["command"].decode(), headers["outcome"].decode())
+        _check_answer(answer)
+    version = headers["version"].decode()
+    shape = TombstoneShape(asset, version, _CAUSE.decode(headers["cause"]), answer)
+    return Seen(asset, sortable(version), shape, msgspec.json.encode(shape).decode())
+
+
+def _check_answer(answer: AnswerShape | None) -> None:
+    if answer is not None:
+        UUID(answer.command)
+        if "\0" in answer.outcome:
+            raise ValueError("its outcome cannot be stored")
+
+
+_state_ok = lru_cache(maxsize=10_000)(state_name_ok)
+
+
+def sortable(version: str) -> str:
+    """`1.42.0` in the form that sorts. Raises ValueError."""
+    parts = version.split(".")
+    if len(parts) != len(VERSION_PARTS) or not (version.isascii() and "".join(parts).isdigit()):
+        raise ValueError(f"expected epoch.offset.step, got {version!r}")
+    wide = [part.zfill(digits) for part, digits in zip(parts, VERSION_PARTS, strict=True)]
+    if not all(parts) or [len(part) for part in wide] != list(VERSION_PARTS):
+        raise ValueError(f"expected epoch.offset.step, got {version!r}")
+    return ".".join(wide)
+
+
+def place_of(version: str) -> str:
+    """Offset and step of a sortable version."""
+    return version[VERSION_PARTS[0] + 1 :]
+
+
+def seen_of(emission: StateRecord | Tombstone) -> Seen:
+    """What the fold emitted, as it is read from the topic."""
+    value = encode_state(emission) if isinstance(emission, StateRecord) else None
+    return read(emission.asset.encode(), value, encode_headers(emission))
+
+
+def row_of(scenario: Scenario, seen: Seen) -> tuple[Any, ...]:
+    """The row that shows the record, in the order of COLUMNS."""
+    shape, cause = seen.shape, seen.shape.cause
+    if isinstance(shape, TombstoneShape):
+        shown: tuple[Any, ...] = ("", 0, "", 0, False)
+        marks: tuple[Any, ...] = (False, None)
+        purged: tuple[Any, ...] = (True, cause.time)
+    else:
+        severity = scenario.severity(shape.state)
+        shown = (shape.state, severity, shape.previous or "", shape.since, shape.unconfirmed)
+        marks = (shape.override is not None, shape.pending.due if shape.pending else None)
+        purged = (False, None)
+    return (
+        scenario.name,
+        seen.asset,
+        cause.partition,
+        *shown,
+        seen.version,
+        cause.time,
+        cause.type,
+        *marks,
+        seen.text,
+        *purged,
+    )
+
+
+def same_content(one: str, other: str) -> bool:
+    """Whether two records' texts say the same, whatever the order of their fields."""
+    if one == other:
+        return True
+    try:
+        return bool(msgspec.json.decode(one) == msgspec.json.decode(other))
+    except msgspec.DecodeError:
+        return False

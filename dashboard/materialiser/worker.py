@@ -7,14 +7,14 @@ from collections.abc import Callable
 from threading import Event
 
 import structlog
-from django.db import DatabaseError, close_old_connections
+from django.db import DatabaseError, DataError, IntegrityError, close_old_connections
 
-from bus.base import Bus, BusError, Reader, TopicSpec
+from bus.base import Bus, BusError, Message, Reader, TopicSpec
 from dashboard.board.models import AssetState
 from dashboard.board.store import sink_offsets
-from dashboard.materialiser.batch import sort_out
+from dashboard.materialiser.batch import Batch, refuse, sort_out
 from dashboard.materialiser.writer import write
-from dashboard.metrics import BATCH_SECONDS, GAPS
+from dashboard.metrics import BATCH_SECONDS, GAPS, MATERIALISED
 from domain.scenario import Scenario
 from wire.topics import Topics
 
@@ -23,9 +23,13 @@ log = structlog.get_logger(__name__)
 BATCH = 5_000
 """Most messages of one transaction."""
 WAIT_S = 0.2
-"""How long to wait for the first message of a batch."""
+"""How long to wait for the first message of a batch, s."""
+PACE_S = 0.05
+"""From one transaction to the next while little arrives, s: many small ones would cost a core."""
 PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)
-"""How long to wait after a fault, by how many there were in a row."""
+"""How long to wait after a fault, by how many there were in a row, s."""
+UNWRITABLE = (DataError, IntegrityError, OverflowError, ValueError)
+"""What a database says of a value that it cannot hold."""
 
 
 class Materialiser:
@@ -46,29 +50,49 @@ class Materialiser:
         self._replication = replication
         self._reader: Reader | None = None
         self._faults = 0
+        self._ranked = False
 
     def run(self, stop: Event) -> None:
         """Go on until `stop` is set, through whatever faults pass."""
         while not stop.is_set():
             try:
-                self.step()
+                full = self.step() == BATCH
                 self._faults = 0
+                if not full:
+                    stop.wait(PACE_S)
             except (BusError, DatabaseError) as error:
                 self._recover(error, stop)
         self.close()
 
-    def step(self) -> bool:
-        """Write one batch; False when nothing had arrived. Raises BusError, DatabaseError."""
+    def step(self) -> int:
+        """Write one batch. Returns how many messages it had. Raises BusError, DatabaseError."""
         if self._reader is None:
             self._reader = self._open()
         messages = self._reader.poll(WAIT_S, BATCH)
         self._note_gaps(self._reader)
-        if not messages:
-            return False
-        begun = time.perf_counter()
-        write(sort_out(messages, self._topics), self._scenarios, self._clock())
-        BATCH_SECONDS.set(time.perf_counter() - begun)
-        return True
+        if messages:
+            begun = time.perf_counter()
+            self._write(messages)
+            BATCH_SECONDS.set(time.perf_counter() - begun)
+        return len(messages)
+
+    def _write(self, messages: list[Message]) -> None:
+        """Write messages; one that the database cannot hold is refused, and stops nothing."""
+        try:
+            write(sort_out(messages, self._topics), self._scenarios, self._clock())
+        except UNWRITABLE as error:
+            if len(messages) == 1:
+                message = messages[0]
+                refuse(message, repr(error))
+                place = (message.topic, message.partition)
+                write(Batch(offsets={place: message.offset + 1}), self._scenarios, 0)
+                return
+            middle = len(messages) // 2
+            self._write(messages[:middle])
+            self._write(messages[middle:])
+        else:
+            for message in messages:
+                MATERIALISED.labels(message.topic).inc()
 
     def close(self) -> None:
         """Let go of the reader."""
@@ -79,7 +103,9 @@ class Materialiser:
     def _open(self) -> Reader:
         specs = [TopicSpec(*spec) for spec in self._topics.specs(self._scenarios.values())]
         self._bus.ensure_topics(specs, replication=self._replication)
-        rank_anew(self._scenarios)
+        if not self._ranked:
+            rank_anew(self._scenarios)
+            self._ranked = True
         known = sink_offsets()
         places = self._bus.offsets(self._sinks())
         starts = {place: known.get(place, begin) for place, (begin, _) in places.items()}
