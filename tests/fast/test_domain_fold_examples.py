@@ -451,6 +451,21 @@ def test_emitted_to_refresh_ages_on_a_report_30_s_or_more_after_the_last_emissio
     assert log.report("a1", "up", 200 + REFRESH_AFTER) == []
 
 
+def test_the_last_emission_is_as_old_as_what_it_tells_of_not_as_its_noticing():
+    log = Log(reminders={"up": 1000 * 1000})
+    log.report("a1", "up", 0)
+    assert causes(log.tick(1_029_000)) == [("reminder", 1_000_000)]
+    assert causes(log.report("a1", "up", 1_030_000)) == [("report", 1_030_000)]
+
+
+def test_the_votes_of_a_record_stand_in_order_of_agent():
+    log = Log()
+    for agent in ("b", "c", "a"):
+        record = log.report(agent, "up", 100)[0]
+    assert isinstance(record, StateRecord)
+    assert [vote.agent for vote in record.votes] == ["a", "b", "c"]
+
+
 # ---- time ----------------------------------------------------------------------------------
 
 
