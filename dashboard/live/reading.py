@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
 from django.db import transaction
 
 from dashboard.board import store
 from dashboard.board.models import AssetState
+from dashboard.live.process import live_view
 from dashboard.live.rows import row_of
 from dashboard.live.view import LIMIT, Entry, Filter, Merged, Offsets, merge
 from domain.scenario import Scenario
@@ -58,6 +60,15 @@ def stored_states(scenario: str, assets: Iterable[str]) -> dict[str, tuple[str, 
         ):
             found[asset] = (version, "" if purged else state)
     return found
+
+
+def record_of(scenario: str, asset: str) -> dict[str, Any] | None:
+    """The newest state record of one visible asset, of the overlay or the database."""
+    entry = live_view().entry(scenario, asset)
+    stored = AssetState.objects.filter(scenario=scenario, asset=asset).first()
+    if entry is not None and (stored is None or entry.version > stored.version):
+        return msgspec.json.decode(entry.value) if entry.row is not None else None
+    return msgspec.json.decode(stored.record) if stored and not stored.purged else None
 
 
 def count(scenario: Scenario, overlay: Mapping[str, Entry]) -> dict[str, int]:

@@ -42,6 +42,7 @@ def row_of(scenario: Scenario, record: dict[str, Any]) -> Row:
         "url": asset_path(scenario.name, record["asset"]),
         "state": record["state"],
         "severity": scenario.severity(record["state"]),
+        "colour": scenario.spec(record["state"]).colour,
         "since": record["since"],
         "version": Version.parse(record["version"]).sortable(),
         "unconfirmed": record["unconfirmed"],

@@ -153,7 +153,7 @@ def entry_of(scenario: Scenario, message: Message) -> Entry | None:
             assert isinstance(gone, Tombstone)
             return Entry(gone.asset, gone.version.sortable(), None, place, message.offset)
         row = row_of(scenario, msgspec.json.decode(message.value))
-        return Entry(row["asset"], row["version"], row, place, message.offset)
+        return Entry(row["asset"], row["version"], row, place, message.offset, message.value)
     except (UnreadableState, KeyError, TypeError, ValueError, AttributeError) as error:
         UNREADABLE.labels(message.topic).inc()
         log.warning("sink record cannot be read", topic=message.topic, error=repr(error))

@@ -31,13 +31,17 @@ Offsets = Mapping[Place, int]
 
 @dataclass(slots=True)
 class Entry:
-    """The newest record of one asset, and where it was read. row: None after a purge."""
+    """The newest record of one asset, and where it was read.
+
+    row: None after a purge; value: the record as it stands in the topic.
+    """
 
     asset: str
     version: str
     row: Row | None
     place: Place
     offset: int
+    value: bytes = b""
     _json: bytes = b""
 
     def json(self) -> bytes:
@@ -228,6 +232,11 @@ class LiveView:
         """The newest records of a scenario beyond the database. Ask before the database is read."""
         with self._lock:
             return dict(self._overlay.get(scenario, {}))
+
+    def entry(self, scenario: str, asset: str) -> Entry | None:
+        """The newest record of one asset, if it may be newer than the database's."""
+        with self._lock:
+            return self._overlay.get(scenario, {}).get(asset)
 
     def counts(self) -> dict[str, dict[str, int]]:
         """The counts by scenario that were last set."""

@@ -1,0 +1,172 @@
+"""Small marks that pages are made of. `static/js/marks.js` makes the same ones in the browser."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django import template
+from django.template.context import Context
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+from dashboard.accounts.roles import role_of
+from dashboard.live.rows import Row
+from domain.scenario import Scenario
+
+register = template.Library()
+
+
+@register.simple_tag
+def icon(name: str) -> SafeString:
+    """An icon of the page's sprite."""
+    return format_html('<svg class="icon" aria-hidden="true"><use href="#i-{}"></use></svg>', name)
+
+
+@register.simple_tag
+def state(scenario: Scenario, name: str) -> SafeString:
+    """A state as icon, colour and word."""
+    spec = scenario.spec(name)
+    return format_html(
+        '<span class="state c-{}">{}<span class="word">{}</span></span>',
+        spec.colour,
+        icon(spec.icon),
+        spec.label,
+    )
+
+
+@register.simple_tag
+def votes(scenario: Scenario, row: Row) -> SafeString:
+    """One mark per live vote, and the same in words for who does not see them."""
+    if not row["votes"]:
+        return mark_safe('<span class="none">none</span>')
+    marks = format_html_join(
+        "",
+        '<span class="vote c-{}" title="{}: {}">{}</span>',
+        (
+            (spec.colour, agent, spec.label, icon(spec.icon))
+            for agent, spec in ((agent, scenario.spec(name)) for agent, name in row["votes"])
+        ),
+    )
+    more = format_html('<span class="more">+{}</span>', row["more_votes"])
+    return format_html(
+        '<span class="votes" role="img" aria-label="{}">{}{}</span>',
+        votes_text(scenario, row),
+        marks,
+        more if row["more_votes"] else "",
+    )
+
+
+@register.simple_tag
+def marks(row: Row, now: int) -> SafeString:
+    """The badges of an override and of too few live votes."""
+    found = []
+    if row["override"]:
+        user, end = row["override"]
+        left = format_html(" {}", until(end, now)) if end else ""
+        found.append(_badge("override", "pin", f"pinned by {user}", "pinned", left))
+    if row["unconfirmed"]:
+        title = "too few live votes: the last state is kept"
+        found.append(_badge("unconfirmed", "question", title, "unconfirmed", ""))
+    return format_html_join("", "{}", ((badge,) for badge in found))
+
+
+def _badge(kind: str, shape: str, title: str, word: str, rest: str) -> SafeString:
+    return format_html(
+        '<span class="badge {}" title="{}">{}<span class="word">{}</span>{}</span>',
+        kind,
+        title,
+        icon(shape),
+        word,
+        rest,
+    )
+
+
+@register.simple_tag
+def pending(scenario: Scenario, row: Row, now: int) -> SafeString:
+    """What the asset will become, and when."""
+    name, due = row["pending"]
+    return format_html(
+        '<span class="pending">{} <span class="in">in</span> {}</span>',
+        state(scenario, name),
+        until(due, now),
+    )
+
+
+def votes_text(scenario: Scenario, row: Row) -> str:
+    """The votes in words: `3 votes: 2 Under attack, 1 Clear`."""
+    tally: dict[str, int] = {}
+    for _, name in row["votes"]:
+        label = scenario.spec(name).label
+        tally[label] = tally.get(label, 0) + 1
+    whole = len(row["votes"]) + row["more_votes"]
+    parts = ", ".join(f"{n} {label}" for label, n in tally.items())
+    more = f", {row['more_votes']} more" if row["more_votes"] else ""
+    return f"{whole} {'vote' if whole == 1 else 'votes'}: {parts}{more}"
+
+
+@register.simple_tag
+def since(at: int, now: int) -> SafeString:
+    """How long ago `at` (Unix ms) was; the browser lets it tick."""
+    return format_html(
+        '<time data-since="{}" datetime="{}" title="{}">{}</time>',
+        at,
+        _iso(at),
+        utc(at),
+        duration(now - at),
+    )
+
+
+@register.simple_tag
+def until(at: int, now: int) -> SafeString:
+    """How long it is until `at` (Unix ms); the browser lets it tick."""
+    return format_html(
+        '<time data-until="{}" datetime="{}" title="{}">{}</time>',
+        at,
+        _iso(at),
+        utc(at),
+        duration(at - now),
+    )
+
+
+@register.filter
+def clock(at: int) -> str:
+    """The time of day in UTC, `14:03:59`."""
+    return _moment(at).strftime("%H:%M:%S")
+
+
+@register.filter
+def utc(at: int) -> str:
+    """The moment in UTC, `2026-01-31 14:03:59 UTC`."""
+    return _moment(at).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+@register.filter
+def day_clock(at: int, now: int) -> str:
+    """The time of day, before it the date unless it is today's; in UTC."""
+    same = _moment(at).date() == _moment(now).date()
+    return _moment(at).strftime("%H:%M:%S" if same else "%Y-%m-%d %H:%M")
+
+
+def duration(ms: int) -> str:
+    """A duration in its two largest units: `42 s`, `5 m 07 s`, `3 h 12 m`, `4 d 03 h`."""
+    seconds = max(0, ms) // 1000
+    for size, large, below, small in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "m")):
+        if seconds >= size:
+            return f"{seconds // size} {large} {seconds % size // below:02d} {small}"
+    return f"{seconds // 60} m {seconds % 60:02d} s" if seconds >= 60 else f"{seconds} s"
+
+
+@register.simple_tag(takes_context=True)
+def user_role(context: Context) -> Any:
+    """The role of who asks, or None."""
+    request = context.get("request")
+    return role_of(request.user) if request is not None and hasattr(request, "user") else None
+
+
+def _iso(at: int) -> str:
+    return _moment(at).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _moment(at: int) -> datetime:
+    return datetime.fromtimestamp(at / 1000, UTC)

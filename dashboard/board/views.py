@@ -1,0 +1,135 @@
+"""The board, and the panel of one asset."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from dashboard.accounts.access import is_fragment, role_required
+from dashboard.board.panel import facts_of
+from dashboard.commands.sending import now_ms
+from dashboard.job.models import BucketStatus
+from dashboard.live.process import live_view
+from dashboard.live.reading import count, read, record_of
+from dashboard.live.view import LIMIT, Filter, Merged
+from dashboard.scenarios import scenarios, topics
+from domain.records import MAX_NAME, name_ok
+from domain.scenario import Scenario, StateSpec
+
+OTHERS = 20
+"""Most states outside an open vocabulary's known ones that have a filter button of their own."""
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def board(request: HttpRequest, scenario: str = "") -> HttpResponse:
+    """The board of one scenario, filtered as the address says."""
+    known = _scenario(scenario or request.GET.get("scenario", ""))
+    wanted = Filter(
+        frozenset(request.GET.getlist("state")[:50]), request.GET.get("q", "")[:MAX_NAME]
+    )
+    view = live_view()
+    merged = read(known, wanted, view.overlay(known.name)).merged
+    return render(request, "board/board.html", _board(request, known, wanted, merged))
+
+
+def _board(request: HttpRequest, known: Scenario, wanted: Filter, merged: Merged) -> dict[str, Any]:
+    now, heard = now_ms(), heard_at()
+    chosen = request.GET.get("asset", "")
+    context = {
+        "scenario": known,
+        "tabs": _tabs(known, merged.counts),
+        "filter": wanted,
+        "buttons": _buttons(known, wanted, merged.counts),
+        "rows": merged.rows,
+        "total": merged.total,
+        "all": sum(merged.counts.values()),
+        "more": merged.total - len(merged.rows),
+        "now": now,
+        "heard": heard,
+        "reports_topic": topics().reports(known.name),
+        "boot": {
+            "scenario": known.name,
+            "noun": known.noun,
+            "states": [_plain(spec) for spec in known.states],
+            "limit": LIMIT,
+            "now": now,
+            "heard": heard,
+            "total": merged.total,
+            "counts": merged.counts,
+        },
+    }
+    if name_ok(chosen):
+        context |= facts_of(known, chosen, record_of(known.name, chosen), now)
+    return context
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
+    """One asset: a page, a panel for htmx, or (`?part=facts`) its facts alone."""
+    known = scenarios().get(scenario)
+    if known is None or not name_ok(asset):
+        raise Http404
+    record = record_of(scenario, asset)
+    context = facts_of(known, asset, record, now_ms())
+    if is_fragment(request):
+        part = "_facts" if request.GET.get("part") == "facts" else "_asset"
+        return render(request, f"board/{part}.html", context)
+    context |= {"boot": {"scenario": scenario, "watch": asset, "now": now_ms()}}
+    status = 200 if record or context["history"] else 404
+    return render(request, "board/asset.html", context, status=status)
+
+
+def heard_at() -> int | None:
+    """When the job was last heard of (Unix ms), by this process or by the materialiser."""
+    newest = BucketStatus.objects.order_by("-received_at").values_list("received_at", flat=True)
+    return max((at for at in (live_view().heard, newest.first()) if at is not None), default=None)
+
+
+def _scenario(name: str) -> Scenario:
+    known = scenarios()
+    if name and name not in known:
+        raise Http404
+    return known[name] if name else next(iter(known.values()))
+
+
+def _tabs(current: Scenario, counts: dict[str, int]) -> list[dict[str, Any]]:
+    """Each scenario, with how many of its assets are in its most severe state."""
+    view = live_view()
+    tabs = []
+    for name, scenario in scenarios().items():
+        known = counts if name == current.name else view.counts().get(name)
+        if known is None:
+            known = count(scenario, view.overlay(name))
+        worst = scenario.states[0]
+        tabs.append(
+            {
+                "scenario": scenario,
+                "worst": worst,
+                "count": known.get(worst.name, 0),
+                "current": name == current.name,
+            }
+        )
+    return tabs
+
+
+def _buttons(known: Scenario, wanted: Filter, counts: dict[str, int]) -> list[dict[str, Any]]:
+    """A filter button for each state of the scenario, and for others that are there."""
+    named = [spec.name for spec in known.states]
+    others = sorted(set(counts) - set(named), key=lambda name: (-counts[name], name))[:OTHERS]
+    others += sorted(wanted.states - set(named) - set(others))
+    return [
+        {"spec": known.spec(name), "count": counts.get(name, 0), "on": name in wanted.states}
+        for name in (*named, *others)
+    ]
+
+
+def _plain(spec: StateSpec) -> dict[str, str]:
+    return {"name": spec.name, "label": spec.label, "colour": spec.colour, "icon": spec.icon}

@@ -1,0 +1,13 @@
+// Before the first paint: the remembered theme, and that there is JavaScript.
+"use strict";
+(() => {
+  const root = document.documentElement;
+  root.classList.add("js");
+  let theme = null;
+  try {
+    theme = localStorage.getItem("theme");
+  } catch {
+    // No storage: the system's theme it is.
+  }
+  if (theme === "dark" || theme === "light") root.dataset.theme = theme;
+})();

@@ -1,0 +1,98 @@
+// The marks of a row, as the server's templates make them (dashboard/board/templatetags/board.py).
+import { ticking, utc } from "./clock.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+
+const words = new Map();
+
+/** The states of the scenario: name, label, colour, icon. */
+export function knowStates(states) {
+  for (const spec of states) words.set(spec.name, spec);
+}
+
+/** How to show a state; one outside the vocabulary is grey, under its own name. */
+export const spec = (name) =>
+  words.get(name) ?? { name, label: name, colour: "grey", icon: "ring" };
+
+function element(tag, classes, ...children) {
+  const made = document.createElement(tag);
+  if (classes) made.className = classes;
+  made.append(...children);
+  return made;
+}
+
+export function icon(name) {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("class", "icon");
+  svg.setAttribute("aria-hidden", "true");
+  const use = document.createElementNS(SVG, "use");
+  use.setAttribute("href", `#i-${name}`);
+  svg.append(use);
+  return svg;
+}
+
+export function state(name) {
+  const { colour, icon: shape, label } = spec(name);
+  return element("span", `state c-${colour}`, icon(shape), element("span", "word", label));
+}
+
+function votesText(row) {
+  const tally = new Map();
+  for (const [, name] of row.votes) {
+    const { label } = spec(name);
+    tally.set(label, (tally.get(label) ?? 0) + 1);
+  }
+  const whole = row.votes.length + row.more_votes;
+  const parts = [...tally].map(([label, n]) => `${n} ${label}`).join(", ");
+  const more = row.more_votes ? `, ${row.more_votes} more` : "";
+  return `${whole} ${whole === 1 ? "vote" : "votes"}: ${parts}${more}`;
+}
+
+export function votes(row) {
+  if (!row.votes.length) return element("span", "none", "none");
+  const marks = row.votes.map(([agent, name]) => {
+    const { colour, icon: shape, label } = spec(name);
+    const mark = element("span", `vote c-${colour}`, icon(shape));
+    mark.title = `${agent}: ${label}`;
+    return mark;
+  });
+  if (row.more_votes) marks.push(element("span", "more", `+${row.more_votes}`));
+  const all = element("span", "votes", ...marks);
+  all.setAttribute("role", "img");
+  all.setAttribute("aria-label", votesText(row));
+  return all;
+}
+
+function badge(kind, shape, title, word, rest) {
+  const made = element("span", `badge ${kind}`, icon(shape), element("span", "word", word));
+  if (rest) made.append(" ", rest);
+  made.title = title;
+  return made;
+}
+
+export function badges(row) {
+  const found = [];
+  if (row.override) {
+    const [user, until] = row.override;
+    const rest = until && ticking("until", until);
+    found.push(badge("override", "pin", `pinned by ${user}`, "pinned", rest));
+  }
+  if (row.unconfirmed) {
+    const title = "too few live votes: the last state is kept";
+    found.push(badge("unconfirmed", "question", title, "unconfirmed"));
+  }
+  return found;
+}
+
+export function pending(row) {
+  if (!row.pending) return [];
+  const [name, due] = row.pending;
+  const within = element("span", "in", "in");
+  return [element("span", "pending", state(name), " ", within, " ", ticking("until", due))];
+}
+
+export function cause(row) {
+  const made = element("span", "", row.cause);
+  made.title = utc(row.caused_at);
+  return made;
+}

@@ -1,0 +1,17 @@
+// Every page: theme, user menu.
+import { startTheme } from "./theme.js";
+
+startTheme(document.getElementById("theme"), document.getElementById("theme-name"));
+
+const menu = document.getElementById("user-menu");
+if (menu) {
+  document.addEventListener("click", (event) => {
+    if (!menu.contains(event.target)) menu.open = false;
+  });
+  menu.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !menu.open) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+    event.stopPropagation();
+  });
+}
