@@ -20,12 +20,6 @@ pytestmark = pytest.mark.django_db
 PAGE = Template("{% load commands %}{% command_forms scenario asset record %}")
 
 
-@pytest.fixture(autouse=True)
-def _board_urls(monkeypatch: pytest.MonkeyPatch):
-    """The board's own pages are not under test."""
-    monkeypatch.setattr("dashboard.commands.panel.asset_url", lambda *names: "/".join(names))
-
-
 def page(role: str, asset: str = "shop", query: str = "", **more: Any) -> str:
     request = RequestFactory().get(f"/?{query}")
     request.user = make_user(role)
@@ -91,7 +85,7 @@ def test_a_command_named_in_the_url_is_followed():
     assert "partition 2, offset 1234" in shown
 
 
-@pytest.mark.parametrize("query", ["command=7", "command=", f"command={uuid.uuid4()}"])
+@pytest.mark.parametrize("query", ["command=7", "command=", f"command={uuid.UUID(int=7)}"])
 def test_what_is_no_command_is_not_followed(query: str):
     assert "hx-get" not in page("operator", query=query)
 
