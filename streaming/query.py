@@ -27,6 +27,9 @@ NAME = "tally"
 MAX_PER_BATCH = 100_000
 """Most records of one micro-batch: a long backlog comes in many, each of some seconds."""
 
+READERS = 2
+"""Tasks that read the source partitions: one for each would cost more than the reading."""
+
 _SOURCE = {
     "startingOffsets": "earliest",
     "includeHeaders": "true",
@@ -54,7 +57,8 @@ def source(
 ) -> DataFrame:
     """A stream of the records of a fixed list of topics."""
     reader = spark.readStream.format("kafka").option("subscribe", ",".join(topics))
-    return reader.options(**{**settings.spark_kafka_options(), **_SOURCE, **options}).load()
+    stream = reader.options(**{**settings.spark_kafka_options(), **_SOURCE, **options}).load()
+    return stream.coalesce(READERS)
 
 
 def start(

@@ -108,14 +108,17 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.streaming.minBatchesToRetain": "20",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.metricsEnabled": "false",
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.sql.streaming.stopTimeout": "3s",
         "spark.sql.adaptive.enabled": "false",
         "spark.task.maxFailures": "4",
     }
 
 
+# The work is done in Python: on few cores the JVM's optimising compiler costs more than it gains.
 JVM_OPTIONS = (
     "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
     "-XX:+ExitOnOutOfMemoryError",
     "-Dio.netty.tryReflectionSetAccessible=true",
 )
