@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import msgspec
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Count, QuerySet
 
 from dashboard.board.models import AssetState, Transition
@@ -16,14 +17,6 @@ LIMIT = 500
 """Most rows that a page shows."""
 
 Offsets = dict[tuple[str, int], int]
-
-
-class Snapshot(NamedTuple):
-    """Rows and counts, and the next offset of each sink partition they rest on."""
-
-    rows: list[dict[str, Any]]
-    counts: dict[str, int]
-    offsets: Offsets
 
 
 def matching(scenario: str, states: Collection[str] = (), q: str = "") -> QuerySet[AssetState]:
@@ -56,12 +49,26 @@ def sink_offsets() -> Offsets:
     return {(topic, partition): offset for topic, partition, offset in found}
 
 
-def snapshot(
-    scenario: str, states: Collection[str] = (), q: str = "", limit: int = LIMIT
-) -> Snapshot:
-    """Rows and counts with the offsets they rest on, read in one transaction."""
-    with transaction.atomic():
-        return Snapshot(rows(scenario, states, q, limit), counts(scenario), sink_offsets())
+@contextmanager
+def consistent() -> Iterator[None]:
+    """All that is read within is read as of one moment, and holds up no writer.
+
+    SQLite's transactions are set to take the write lock at once, which a reader must not do;
+    PostgreSQL's see each statement's own moment unless told otherwise. For reading alone.
+    """
+    if connection.in_atomic_block:
+        yield
+    elif connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute("BEGIN DEFERRED")
+            try:
+                yield
+            finally:
+                cursor.execute("ROLLBACK")
+    else:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield
 
 
 def record_of(scenario: str, asset: str) -> dict[str, Any] | None:

@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
-from django.db import transaction
 
 from dashboard.board import store
 from dashboard.board.models import AssetState
@@ -28,9 +27,9 @@ class Read(NamedTuple):
 
 
 def read(scenario: Scenario, wanted: Filter, overlay: Mapping[str, Entry]) -> Read:
-    """Read the database in one transaction, and merge `overlay`, which was taken before."""
+    """Read the database as of one moment, and merge `overlay`, which was taken before."""
     name, states = scenario.name, sorted(wanted.states)
-    with transaction.atomic():
+    with store.consistent():
         offsets = store.sink_offsets()
         counts = store.counts(name)
         stored = stored_states(name, overlay)
