@@ -12,12 +12,24 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 LINE_EVERY_S = 2.0
+
+
+class _RateColumn(ProgressColumn):
+    """How much is done in a second."""
+
+    def render(self, task: Task) -> Text:
+        """The rate, once it is known."""
+        speed = task.finished_speed or task.speed
+        return Text(f"{speed:,.0f}/s" if speed else "")
 
 
 class Bar:
@@ -25,11 +37,12 @@ class Bar:
 
     def __init__(self, title: str) -> None:
         self._title = title
-        self._printed = time.monotonic()
+        self._begun = self._printed = time.monotonic()
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
+            _RateColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             console=Console(stderr=True),
@@ -52,4 +65,7 @@ class Bar:
         now = time.monotonic()
         if self._progress.disable and now - self._printed > LINE_EVERY_S:
             self._printed = now
-            print(f"{self._title}: {done:,} of {total:,}", file=sys.stderr)
+            rate = done / max(now - self._begun, 0.001)
+            left = f", {(total - done) / rate:.0f} s left" if rate else ""
+            line = f"{self._title}: {done:,} of {total:,}, {rate:,.0f}/s{left}"
+            print(line, file=sys.stderr, flush=True)

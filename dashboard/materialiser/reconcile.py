@@ -8,7 +8,7 @@ then. Each row must be what was last emitted at the start, or something emitted 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,6 +32,8 @@ Place = tuple[str, int]
 Row = dict[str, Any]
 Asset = tuple[str, int, str]
 """Topic, partition, asset."""
+Epochs = dict[tuple[str, int], int]
+"""Epoch by scenario and partition."""
 
 
 class Behind(Exception):
@@ -92,10 +94,9 @@ class Reconciler:
         self._wait_for_database(ends)
         for replay in self._replays.values():
             replay.watch()
-        rows = self._all_rows()
-        differences = self._settle(rows)
-        unjudged = self._unjudged()
-        return Result(records, len(self._assets(rows)), unjudged, differences)
+        compared, differing = self._compare_all()
+        differences = self._settle(differing)
+        return Result(records, compared, self._unjudged(), differences)
 
     # ---- the log ----------------------------------------------------------------------------
 
@@ -151,22 +152,20 @@ class Reconciler:
         }
         return [name for name, end in names.items() if reached.get(name, -1) < end - 1]
 
-    def _all_rows(self) -> dict[Asset, Row]:
+    def _all_rows(self) -> Iterator[tuple[Asset, Row]]:
         rows = AssetState.objects.filter(scenario__in=list(self._scenarios))
-        return self._by_asset(rows.values(*COLUMNS).iterator(2000))
+        for row in rows.values(*COLUMNS).iterator(2000):
+            yield self._key(row), row
 
     def _rows_of(self, assets: Iterable[Asset]) -> dict[Asset, Row]:
         found: dict[Asset, Row] = {}
         for chunk in chunks(sorted(assets), CHUNK):
             rows = AssetState.objects.filter(asset__in={asset for _, _, asset in chunk})
-            found |= self._by_asset(rows.values(*COLUMNS))
+            found |= {self._key(row): row for row in rows.values(*COLUMNS)}
         return found
 
-    def _by_asset(self, rows: Iterable[Row]) -> dict[Asset, Row]:
-        return {
-            (self._topics.reports(row["scenario"]), row["partition"], row["asset"]): row
-            for row in rows
-        }
+    def _key(self, row: Row) -> Asset:
+        return (self._topics.reports(row["scenario"]), row["partition"], row["asset"])
 
     def _unjudged(self) -> int:
         return sum(
@@ -178,29 +177,41 @@ class Reconciler:
 
     # ---- the comparison ---------------------------------------------------------------------
 
-    def _assets(self, rows: Mapping[Asset, Row]) -> set[Asset]:
-        folded = {
+    def _compare_all(self) -> tuple[int, set[Asset]]:
+        """Compare every row as it comes. Returns how many there were, and what differed."""
+        epochs = _epochs()
+        unseen = {
             (topic, partition, asset)
             for (topic, partition), replay in self._replays.items()
             for asset in replay.last
         }
-        return folded | {key for key in rows if key[:2] not in self._lost}
+        compared, differing = 0, set()
+        for key, row in self._all_rows():
+            if key[:2] not in self._lost:
+                compared += 1
+                unseen.discard(key)
+                if self._compare(key, row, epochs):
+                    differing.add(key)
+        missing = {key for key in unseen if self._compare(key, None, epochs)}
+        return compared + len(missing), differing | missing
 
-    def _settle(self, rows: dict[Asset, Row]) -> list[Difference]:
-        """Compare; what differs is read again until it agrees, or the grace is over."""
+    def _settle(self, open_ones: set[Asset]) -> list[Difference]:
+        """Read again what differed, and the log on to its end, until they agree, or for a while."""
         deadline = time.monotonic() + self._grace_s
-        open_ones = self._assets(rows)
-        while True:
-            self._fold_on()
-            found = {key: self._compare(key, rows.get(key)) for key in open_ones}
-            differing = {key: difference for key, difference in found.items() if difference}
-            if not differing or time.monotonic() > deadline:
-                return [differing[key] for key in sorted(differing)]
-            time.sleep(0.2)
-            open_ones = set(differing)
+        while open_ones:
             rows = self._rows_of(open_ones)
+            self._fold_on()
+            epochs = _epochs()
+            found = {key: self._compare(key, rows.get(key), epochs) for key in open_ones}
+            differing = {key: difference for key, difference in found.items() if difference}
+            if time.monotonic() > deadline:
+                return [differing[key] for key in sorted(differing)]
+            open_ones = set(differing)
+            if open_ones:
+                time.sleep(0.2)
+        return []
 
-    def _compare(self, key: Asset, row: Row | None) -> Difference | None:
+    def _compare(self, key: Asset, row: Row | None, epochs: Epochs) -> Difference | None:
         topic, partition, asset = key
         scenario = self._scenario(topic)
         replay = self._replays.get((topic, partition))
@@ -208,9 +219,9 @@ class Reconciler:
         if row is None:
             missing = emitted and not self._long_gone(emitted[0])
             return Difference(scenario.name, asset, "missing") if missing else None
-        if not emitted:
+        if replay is None or not emitted:
             return Difference(scenario.name, asset, "extra")
-        fields = _differing(scenario, row, emitted)
+        fields = _differing(scenario, row, emitted, replay, epochs)
         return Difference(scenario.name, asset, "differs", fields) if fields else None
 
     def _long_gone(self, record: Emitted) -> bool:
@@ -219,16 +230,27 @@ class Reconciler:
         return purged and record.cause.time < self._clock() - HIDDEN_KEPT_MS
 
 
-def _differing(scenario: Scenario, row: Row, emitted: list[Emitted]) -> dict[str, tuple[Any, Any]]:
+def _differing(
+    scenario: Scenario, row: Row, emitted: list[Emitted], replay: Replay, epochs: Epochs
+) -> dict[str, tuple[Any, Any]]:
     """The fields in which the row differs from the emission of its version, or from the last."""
     version = Version.parse(row["version"])
     fitting = [record for record in emitted if record.version.in_log() == version.in_log()]
     record = (fitting or emitted)[-1]
-    there = replace(record, version=record.version._replace(epoch=version.epoch))
+    epoch = epochs.get((scenario.name, replay.partition), 0)
+    if row["asset"] in replay.restored and record is emitted[0]:
+        epoch = min(version.epoch, epoch)  # told before the snapshot, perhaps in an earlier epoch
+    there = replace(record, version=record.version._replace(epoch=epoch))
     expected = dict(zip(COLUMNS, row_of(scenario, seen_of(there)), strict=True))
     if same_content(expected["record"], row["record"]):
         expected["record"] = row["record"]
     return {name: (expected[name], row[name]) for name in COLUMNS if expected[name] != row[name]}
+
+
+def _epochs() -> Epochs:
+    """The epoch that the job has reached in each bucket."""
+    found = BucketStatus.objects.values_list("scenario", "partition", "epoch")
+    return {(scenario, partition): epoch for scenario, partition, epoch in found}
 
 
 def _materialiser_behind(ends: Mapping[Place, int]) -> list[str]:

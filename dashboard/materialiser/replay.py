@@ -14,9 +14,12 @@ Emitted = StateRecord | Tombstone
 
 @dataclass
 class Replay:
-    """One bucket's fold. `last`: per asset what was last emitted; `recent`: all of it since
-    `watch` was called. A partition's first scenario record also covers what came before it, so
-    records are held back until it has been read."""
+    """One bucket's fold, with what it emitted.
+
+    last: per asset what was last emitted; recent: all of it since `watch` was called; restored:
+    assets whose `last` a snapshot told. A partition's first scenario record also covers what came
+    before it, so records are held back until it has been read.
+    """
 
     scenario: str
     partition: int
@@ -25,6 +28,7 @@ class Replay:
     next_offset: int = 0
     last: dict[str, Emitted] = field(default_factory=dict)
     recent: dict[str, list[Emitted]] | None = None
+    restored: set[str] = field(default_factory=set)
     _held: list[Message] = field(default_factory=list)
 
     def watch(self) -> None:
@@ -63,6 +67,7 @@ class Replay:
             if isinstance(emission, DeadLetter):
                 continue
             if self.recent is None:
+                self.restored.discard(emission.asset)
                 self.last[emission.asset] = emission
             else:
                 self.recent.setdefault(emission.asset, []).append(emission)

@@ -138,16 +138,17 @@ def _restore(replay: Replay, data: bytes) -> None:
     try:
         bucket, emitted = msgspec.msgpack.decode(data)
         replay.bucket = load_bucket(bucket, epoch=1)
-    except (ValueError, UnreadableAsset) as error:
+        for asset, value, headers in emitted:
+            replay.last[asset] = decode_state(asset.encode(), value, headers)
+    except (ValueError, UnreadableAsset) as error:  # UnreadableState and msgspec's are ValueErrors
         raise DamagedSnapshot(str(error)) from None
-    for asset, value, headers in emitted:
-        replay.last[asset] = decode_state(asset.encode(), value, headers)
+    replay.restored = set(replay.last)
 
 
 def _write(path: Path, data: bytes) -> None:
     """Write the file whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".draft")
+    draft = path.with_suffix(f".{os.getpid()}.draft")
     with draft.open("wb") as file:
         file.write(data)
         file.flush()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from celery import shared_task
 from django.conf import settings
+from django.db.models import QuerySet
 
 from dashboard.board.models import Answer, AssetState, Transition
 from dashboard.commands.sending import now_ms
@@ -13,6 +16,8 @@ HIDDEN_KEPT_MS = 7 * 86_400_000
 """How long a purged row is kept hidden, so that a replay cannot bring the asset back."""
 HISTORY_KEPT_MS = 90 * 86_400_000
 """How long transitions and answers are kept."""
+PORTION = 900
+"""Rows deleted in one transaction."""
 SNAPSHOT_EVERY_MS = 23 * 3_600_000
 """A snapshot is taken when the newest is this old: asked every hour, so once a day."""
 
@@ -41,13 +46,21 @@ def snapshot_now() -> int:
 @shared_task
 def forget_purged() -> int:
     """Delete the rows of assets that were purged more than a week ago. Returns how many."""
-    old = AssetState.objects.filter(purged=True, purged_at__lt=now_ms() - HIDDEN_KEPT_MS)
-    return old.delete()[0]
+    return _delete(AssetState.objects.filter(purged=True, purged_at__lt=now_ms() - HIDDEN_KEPT_MS))
 
 
 @shared_task
 def prune_history() -> int:
     """Delete transitions and answers older than 90 days. Returns how many."""
     before = now_ms() - HISTORY_KEPT_MS
-    transitions = Transition.objects.filter(at__lt=before).delete()[0]
-    return transitions + Answer.objects.filter(at__lt=before).delete()[0]
+    return _delete(Transition.objects.filter(at__lt=before)) + _delete(
+        Answer.objects.filter(at__lt=before)
+    )
+
+
+def _delete(rows: QuerySet[Any]) -> int:
+    """Delete a portion at a time, so that nobody waits long for the lock. Returns how many."""
+    total = 0
+    while portion := list(rows.values_list("pk", flat=True)[:PORTION]):
+        total += rows.filter(pk__in=portion).delete()[0]
+    return total

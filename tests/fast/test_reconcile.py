@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 from sinks import PlayedJob
 
+from bus.base import BusError, Unavailable
 from bus.memory import MemoryBus
-from dashboard.board.models import AssetState
+from dashboard.board.models import AssetState, Transition
 from dashboard.job.models import BucketStatus
 from dashboard.materialiser.models import FoldSnapshot
+from dashboard.materialiser.reading import read_on
 from dashboard.materialiser.reconcile import Behind, Reconciler, Result
+from dashboard.materialiser.replay import Replay
 from dashboard.materialiser.snapshots import Snapshots, take
 from dashboard.materialiser.worker import Materialiser
 from domain.records import Command, Report
@@ -209,3 +212,53 @@ def test_snapshots_go_on_from_the_one_before(world):
         world.snapshot()
     assert FoldSnapshot.objects.filter(scenario="attack", partition=0).count() >= 2
     assert world.reconcile().differences == []
+
+
+@pytest.mark.parametrize("epoch", [0, 2])
+def test_a_row_of_another_epoch_is_found(world, epoch):
+    world.live(60)
+    row = AssetState.objects.filter(purged=False).first()
+    assert row
+    row.version = f"{epoch:06d}" + row.version[6:]
+    row.record = row.record.replace('"version":"1.', f'"version":"{epoch}.')
+    row.save()
+    found = world.reconcile().differences
+    assert [set(difference.fields) for difference in found] == [{"version", "record"}]
+
+
+def test_after_a_rebuild_everything_is_of_the_new_epoch(world):
+    world.live(60)
+    before = list(Transition.objects.order_by("pk").values_list("asset", "place", "state"))
+    world.job = PlayedJob(world.job.bus, SCENARIOS.values(), epoch=2)
+    world.live(0)
+    assert world.reconcile().differences == []
+    assert {row.version[:6] for row in AssetState.objects.all()} == {"000002"}
+    told = list(Transition.objects.order_by("pk").values_list("asset", "place", "state"))
+    assert told[: len(before)] == before
+
+
+def test_a_snapshot_told_in_an_earlier_epoch_serves_on(world):
+    world.live(80)
+    world.snapshot()
+    topic = world.job.topics.reports("attack")
+    for (_, partition), (_, end) in world.job.bus.offsets([topic]).items():
+        world.job.bus.truncate(topic, partition, end)
+    BucketStatus.objects.update(epoch=2)
+    assert world.reconcile().differences == []
+
+
+def test_a_log_that_does_not_answer_is_no_agreement(world):
+    world.live(5)
+    place = (world.job.topics.reports("attack"), 0)
+    replay = Replay("attack", 0, SCENARIOS["attack"].partitions)
+    with pytest.raises(Unavailable, match="nothing arrives"):
+        read_on(world.job.bus, {place: replay}, {place: 10_000}, lambda _d, _t: None, stalled_s=0)
+
+
+def test_records_deleted_while_they_are_read_are_no_agreement(world):
+    world.live(40)
+    place = (world.job.topics.reports("attack"), 0)
+    world.job.bus.truncate(*place, before=5)
+    replay = Replay("attack", 0, SCENARIOS["attack"].partitions)
+    with pytest.raises(BusError, match="deleted while it was read"):
+        read_on(world.job.bus, {place: replay}, {place: 9}, lambda _d, _t: None)
