@@ -4,15 +4,9 @@
 // focus is in the table; until then what waits is counted.
 import { ticking } from "./clock.js";
 import * as marks from "./marks.js";
+import { byOrder, plan } from "./order.js";
 
 const TOUCHED_MS = 1500;
-
-/** The board's order: severity, the newest first, then by name. */
-function byOrder(a, b) {
-  return (
-    a.severity - b.severity || b.since - a.since || (a.asset < b.asset ? -1 : a.asset > b.asset)
-  );
-}
 
 const CELLS = {
   "col-state": (row) => [marks.state(row.state), ...marks.badges(row)],
@@ -23,7 +17,7 @@ const CELLS = {
 };
 
 export class Rows {
-  /** onShown(shown, known): after rows came or went; onWaiting(n): how many changes wait. */
+  /** onShown(): after rows came, went or moved; onWaiting(n): how many changes wait. */
   constructor(tbody, template, limit, { onShown, onWaiting }) {
     this.tbody = tbody;
     this.template = template;
@@ -32,7 +26,6 @@ export class Rows {
     this.onWaiting = onWaiting;
     this.known = new Map();
     this.lines = new Map();
-    this.placed = new Map();
     this.full = false;
     this.inside = false;
     this.touchedAt = 0;
@@ -172,50 +165,46 @@ export class Rows {
   }
 
   settle() {
-    const wanted = this.wanted();
-    const waiting = this.held() ? this.differences(wanted) : 0;
-    if (!waiting && !this.held()) this.place(wanted);
-    this.onWaiting(waiting);
+    if (this.held()) this.onWaiting(this.waiting());
+    else this.arrange();
+  }
+
+  /** How many rows wait to come, go or move. */
+  waiting() {
+    const { come, go, move } = this.plan(this.wanted());
+    return come.length + go.length + move.length;
   }
 
   /** Bring rows to their places now, whatever is under the pointer. */
   arrange() {
-    this.place(this.wanted());
+    const wanted = this.wanted();
+    const { come, go, move } = this.plan(wanted);
+    for (const asset of go) {
+      this.lines.get(asset).remove();
+      this.lines.delete(asset);
+    }
+    for (const asset of come) this.add(this.known.get(asset));
+    const out = new Set([...come, ...move]);
+    let after = null; // from the end, so that what comes next is in place already
+    for (const { asset } of wanted.reverse()) {
+      const tr = this.lines.get(asset);
+      if (out.has(asset)) this.tbody.insertBefore(tr, after);
+      after = tr;
+    }
     this.onWaiting(0);
+    this.onShown();
   }
 
   wanted() {
     return [...this.known.values()].filter(this.matches).sort(byOrder).slice(0, this.limit);
   }
 
-  differences(wanted) {
-    const ours = new Set(wanted.map((row) => row.asset));
-    let n = 0;
-    for (const asset of this.lines.keys()) n += !ours.has(asset);
-    const there = [...this.tbody.rows].filter((tr) => ours.has(tr.dataset.asset));
-    const common = wanted.filter((row) => this.lines.has(row.asset));
-    n += wanted.length - common.length;
-    const inOrder = common.every((row, at) => there[at].dataset.asset === row.asset);
-    if (inOrder) return n;
-    return n + Math.max(1, common.filter((row) => this.placed.get(row.asset) !== key(row)).length);
-  }
-
-  place(wanted) {
-    const ours = new Set(wanted.map((row) => row.asset));
-    for (const [asset, tr] of this.lines) {
-      if (ours.has(asset)) continue;
-      tr.remove();
-      this.lines.delete(asset);
-      this.placed.delete(asset);
-    }
-    let next = this.tbody.firstElementChild;
-    for (const row of wanted) {
-      const tr = this.lines.get(row.asset) ?? this.add(row);
-      this.placed.set(row.asset, key(row));
-      if (tr === next) next = next.nextElementSibling;
-      else this.tbody.insertBefore(tr, next);
-    }
-    this.onShown(wanted.length, this.known.size);
+  plan(wanted) {
+    const shown = Array.from(this.tbody.rows, (tr) => tr.dataset.asset);
+    return plan(
+      shown,
+      wanted.map((row) => row.asset),
+    );
   }
 
   add(row) {
@@ -223,7 +212,6 @@ export class Rows {
     this.fill(tr, row);
     this.lines.set(row.asset, tr);
     tr.classList.toggle("chosen", row.asset === this.chosen);
-    return tr;
   }
 
   /** Mark the row whose panel is open. */
@@ -233,5 +221,3 @@ export class Rows {
     this.lines.get(asset)?.classList.add("chosen");
   }
 }
-
-const key = (row) => `${row.severity} ${row.since}`;

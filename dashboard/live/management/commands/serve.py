@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +45,29 @@ class Command(BaseCommand):
 
 
 def collect_static() -> None:
-    """Gather the static files under their hashed names, where any is newer than the last time."""
+    """Gather the static files under their hashed names, where any is newer than the last time.
+
+    Copies that run side by side share the result: one gathers, the others wait for it.
+    """
+    if _gathered():
+        return
+    root = Path(settings.STATIC_ROOT)
+    root.mkdir(parents=True, exist_ok=True)
+    with (root / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _gathered():
+            call_command("collectstatic", interactive=False, verbosity=0)
+
+
+def _gathered() -> bool:
     manifest = Path(settings.STATIC_ROOT) / "staticfiles.json"
-    made = manifest.stat().st_mtime if manifest.exists() else 0.0
+    if not manifest.exists():
+        return False
+    made = manifest.stat().st_mtime
     files = (
         Path(storage.path(name))
         for finder in get_finders()
         for name, storage in finder.list([])
         if hasattr(storage, "path")
     )
-    if any(file.stat().st_mtime > made for file in files):
-        call_command("collectstatic", interactive=False, verbosity=0)
+    return all(file.stat().st_mtime <= made for file in files)
