@@ -40,8 +40,8 @@ def headers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
         yield bearer(make_user("operator"))
 
 
-@pytest.fixture(scope="module")
-def document() -> Any:
+@pytest.fixture
+def document(db: None) -> Any:
     return schemathesis.openapi.from_wsgi("/api/v1/openapi.json", get_wsgi_application())
 
 

@@ -15,6 +15,8 @@ import pytest
 
 from stack import ROOT, free_port, wait_until
 
+pytestmark = pytest.mark.timeout(180)
+
 NAMES = (
     "10.0.0.0/8",
     "2001:db8::/32",
@@ -78,7 +80,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
             return False
 
     try:
-        wait_until(answers, 30, f"daphne does not answer, see {data_dir}/log")
+        wait_until(answers, 60, f"daphne does not answer, see {data_dir}/log")
         yield client
     finally:
         client.close()
