@@ -19,8 +19,7 @@ RUN python -m ops.jars
 
 COPY . .
 RUN useradd --system --uid 10001 --home-dir /data tallyboard \
-    && install -d -o tallyboard /data \
-    && python manage.py collectstatic --noinput
+    && install -d -o tallyboard /data
 USER tallyboard
 VOLUME /data
 EXPOSE 8000

@@ -57,4 +57,4 @@ status:
 	@$(PYTHON) -m ops.control status
 
 clean:
-	rm -rf .venv .jars .pytest_cache .mypy_cache .ruff_cache .hypothesis staticfiles test-results
+	rm -rf .venv .jars .pytest_cache .mypy_cache .ruff_cache .hypothesis test-results

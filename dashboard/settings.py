@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import dj_database_url
@@ -82,7 +81,7 @@ TEMPLATES = [
 
 
 def _database() -> dict:
-    database = dict(dj_database_url.parse(TALLYBOARD.database, conn_max_age=60))
+    database = dict(dj_database_url.parse(TALLYBOARD.database))
     if database["ENGINE"] == "django.db.backends.sqlite3":
         # One writer at a time: take the write lock at once rather than fail when upgrading.
         database["OPTIONS"] = {
@@ -90,8 +89,6 @@ def _database() -> dict:
             "timeout": 20,
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
         }
-    else:
-        database["CONN_HEALTH_CHECKS"] = True
     return database
 
 
@@ -187,18 +184,9 @@ CONTENT_SECURITY_POLICY = {
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2_621_440
 
 STATIC_URL = "/static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-_TESTING = "pytest" in sys.modules
-STORAGES = {
-    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {
-        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
-        if _TESTING
-        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
-    },
-}
-WHITENOISE_USE_FINDERS = _TESTING
+# Served from where they lie: nothing to collect before a start, nothing stale after an update.
+WHITENOISE_USE_FINDERS = True
 
 # structlog writes the lines (config.logs); Django's own loggers go the same way.
 LOGGING_CONFIG = None

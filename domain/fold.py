@@ -345,6 +345,9 @@ class Bucket:
     # ---- a change of rule -----------------------------------------------------------------
 
     def _switch(self, scenario: Scenario) -> None:
+        if scenario.name != self.scenario.name:
+            self._out.append(DeadLetter("bad-scenario"))
+            return
         if scenario == self.scenario:
             return
         self.scenario = scenario

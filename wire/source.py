@@ -30,7 +30,7 @@ from wire.partitioner import partition_of
 
 MAX_RECORD = 65_536
 """Largest record of a source topic, bytes."""
-MAX_BRACKETS = 500
+MAX_BRACKETS = 300
 """Most `[` and `{` in a record, which bounds how deep it nests."""
 MAX_DETAIL = 2_048
 """Largest `detail` of a report, bytes of compact JSON."""
