@@ -1,0 +1,68 @@
+"""A browser's side of the live board, played in Python by the same rules as static/js/rows.js."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Row = dict[str, Any]
+
+
+class Client:
+    """What a browser holds after the messages it was sent."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Row] = {}
+        self.counts: dict[str, int] = {}
+        self.total = 0
+        self.seq = 0
+
+    def apply(self, message: Mapping[str, Any]) -> None:
+        """Take one message; a snapshot replaces what is held, a change only raises it."""
+        if message["type"] not in ("snapshot", "changes"):
+            return
+        assert message["seq"] > self.seq, "messages are numbered upwards"
+        self.seq = message["seq"]
+        self.counts = message.get("counts", self.counts)
+        if message["type"] == "snapshot":
+            self.total = message["total"]
+            self._replace(message["rows"])
+        else:
+            self._change(message["rows"], message.get("gone", ()))
+
+    def _replace(self, rows: Iterable[Row]) -> None:
+        before, self.rows = self.rows, {}
+        for row in rows:
+            old = before.get(row["asset"])
+            self.rows[row["asset"]] = old if old and old["version"] > row["version"] else row
+
+    def _change(self, rows: Iterable[Row], gone: Iterable[tuple[str, str]]) -> None:
+        for row in rows:
+            old = self.rows.get(row["asset"])
+            if old is None or row["version"] > old["version"]:
+                self.rows[row["asset"]] = row
+        for asset, version in gone:
+            if asset in self.rows and self.rows[asset]["version"] <= version:
+                del self.rows[asset]
+
+    def shown(self, limit: int) -> list[Row]:
+        """The rows on the page, in its order."""
+
+        def order(row: Row) -> tuple[int, int, str]:
+            return (row["severity"], -row["since"], row["asset"])
+
+        return sorted(self.rows.values(), key=order)[:limit]
+
+
+def assert_snapshot_plus_events(client: Client, fresh: Mapping[str, Any], limit: int) -> None:
+    """A client that applied a snapshot and what came after it shows what a fresh snapshot does."""
+    expected = {row["asset"]: row["version"] for row in fresh["rows"]}
+    shown = {row["asset"]: row["version"] for row in client.shown(limit)}
+    gaps = {a: v for a, v in expected.items() if shown.get(a) != v}
+    stale = {a: v for a, v in shown.items() if a not in expected}
+    assert not gaps, f"missing or of another version: {gaps}, shown {shown}"
+    assert not stale, f"not in a fresh snapshot: {stale}"
+    assert [row["asset"] for row in client.shown(limit)] == [row["asset"] for row in fresh["rows"]]
+    assert {row["asset"]: row for row in client.shown(limit)} == {
+        row["asset"]: row for row in fresh["rows"]
+    }
