@@ -27,9 +27,14 @@ MAX_MESSAGE = 10_000
 
 @dataclass
 class Batch:
-    """Sink messages by what they are; offsets: the next one of each partition."""
+    """Sink messages by what they are.
+
+    answers: the states that answer a command, in the order of the log; offsets: the next one of
+    each partition.
+    """
 
     states: dict[Place, list[Seen]] = field(default_factory=dict)
+    answers: list[tuple[str, Seen]] = field(default_factory=list)
     beats: dict[str, Heartbeat] = field(default_factory=dict)
     progress: list[Progress] = field(default_factory=list)
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -47,6 +52,8 @@ def sort_out(messages: Iterable[Message], topics: Topics) -> Batch:
             if (scenario := scenarios[topic]) is not None:
                 seen = read(message.key, message.value, message.headers)
                 batch.states.setdefault((scenario, seen.asset), []).append(seen)
+                if seen.shape.answer is not None:
+                    batch.answers.append((scenario, seen))
             else:
                 _take(batch, message, topics)
         except (UnreadableState, UnreadableJobRecord) as error:

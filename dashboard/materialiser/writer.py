@@ -86,7 +86,7 @@ def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
         _upsert("board_assetstate", COLUMNS, ("scenario", "asset"), changes.rows, ("version",))
         _upsert("board_transition", TRANSITION, TRANSITION[:3], changes.transitions, ("version",))
         Divergence.objects.bulk_create(changes.divergences, ignore_conflicts=True)
-        _answer(batch, now)
+        _answer(batch.answers, now)
         _beat(batch.beats.values(), now)
         _progress(batch.progress)
         _advance(batch.offsets)
@@ -200,30 +200,23 @@ def _upsert(
 # ---- answers ------------------------------------------------------------------------------
 
 
-def _answer(batch: Batch, now: int) -> None:
-    found = [
-        (scenario, seen)
-        for (scenario, _), records in batch.states.items()
-        for seen in records
-        if seen.shape.answer is not None
-    ]
+def _answer(found: Sequence[tuple[str, Seen]], now: int) -> None:
+    """Keep each command's first answer, and tell the commands that were given here."""
     if not found:
         return
-    Answer.objects.bulk_create(
-        (_answer_row(scenario, seen) for scenario, seen in found), ignore_conflicts=True
-    )
-    ids = {UUID(seen.shape.answer.command) for _, seen in found if seen.shape.answer}
-    waiting = Command.objects.filter(pk__in=ids).exclude(status="answered")
-    ours = set(waiting.values_list("pk", flat=True))
-    for scenario, seen in found:
-        if seen.shape.answer and UUID(seen.shape.answer.command) in ours:
-            _settle(scenario, seen, now)
+    rows = [_answer_row(scenario, seen) for scenario, seen in found]
+    Answer.objects.bulk_create(rows, ignore_conflicts=True)
+    waiting = Command.objects.filter(pk__in={UUID(row.command) for row in rows})
+    ours = set(waiting.exclude(status="answered").values_list("pk", flat=True))
+    for row, (_, seen) in zip(rows, found, strict=True):
+        if UUID(row.command) in ours:
+            _settle(row, seen, now)
 
 
 def _answer_row(scenario: str, seen: Seen) -> Answer:
     assert seen.shape.answer is not None
     return Answer(
-        command=seen.shape.answer.command.lower(),
+        command=str(UUID(seen.shape.answer.command)),
         scenario=scenario,
         asset=seen.asset,
         outcome=seen.shape.answer.outcome[:MAX_OUTCOME],
@@ -232,16 +225,15 @@ def _answer_row(scenario: str, seen: Seen) -> Answer:
     )
 
 
-def _settle(scenario: str, seen: Seen, now: int) -> None:
+def _settle(answer: Answer, seen: Seen, now: int) -> None:
     """Note the first answer to a command that was given here, about the same asset."""
-    assert seen.shape.answer is not None
     cause = seen.shape.cause
     row = Command.objects.filter(
-        pk=UUID(seen.shape.answer.command), scenario=scenario, asset=seen.asset
+        pk=UUID(answer.command), scenario=answer.scenario, asset=answer.asset
     )
     row.exclude(status="answered").update(
         status="answered",
-        outcome=seen.shape.answer.outcome[:MAX_OUTCOME],
+        outcome=answer.outcome,
         version=seen.version,
         answered_at=now,
         partition=Coalesce(F("partition"), cause.partition),

@@ -1,0 +1,110 @@
+"""The job may say things twice, in whatever portions they are read: the database is the same."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from django.db import transaction
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bus.base import Message
+from dashboard.board.models import Answer, AssetState, Transition
+from dashboard.materialiser.batch import sort_out
+from dashboard.materialiser.models import Divergence
+from dashboard.materialiser.rows import COLUMNS
+from dashboard.materialiser.writer import TRANSITION, write
+from domain.fold import Bucket
+from domain.records import COMMAND_KINDS, Command, DeadLetter, Record, Report, StateRecord, Tick
+from domain.scenario import load_scenarios
+from wire.sink import encode_headers, encode_state
+from wire.topics import Topics
+
+pytestmark = pytest.mark.django_db
+SCENARIOS = load_scenarios(Path(__file__).parents[2] / "scenarios.toml", demo=True)
+TOPIC = Topics().states("attack")
+
+
+def source(seed: int) -> Record:
+    """A record of few assets, agents and states."""
+    chance = random.Random(seed)
+    asset, kind = f"site-{chance.randrange(3)}", chance.random()
+    if kind < 0.65:
+        state = chance.choice(["under-attack", "suspicious", "clear"])
+        return Report(asset, f"waf-{chance.randrange(3)}", state)
+    if kind < 0.8:
+        return Tick()
+    what = chance.choice(COMMAND_KINDS)
+    wanted = "clear" if what in ("set", "vote") else None
+    return Command(
+        what, asset, f"0b8f7e0c-51a3-4f0e-9d3e-{chance.randrange(40):012d}", "olga", "why", wanted
+    )
+
+
+def sink_log(seed: int, length: int = 60) -> list[tuple[bytes, bytes | None, tuple]]:
+    """What a job emits for a generated source log."""
+    bucket = Bucket(SCENARIOS["attack"], 0, 1)
+    out = []
+    for offset in range(length):
+        for emission in bucket.apply(source(seed * 1000 + offset), offset, offset * 3000):
+            if not isinstance(emission, DeadLetter):
+                value = encode_state(emission) if isinstance(emission, StateRecord) else None
+                out.append((emission.asset.encode(), value, encode_headers(emission)))
+    return out
+
+
+def content(order: Sequence[int], log: list[tuple], cuts: Sequence[int]) -> list[list[tuple]]:
+    """What the database holds after the log's records in this order, cut into batches."""
+    found: list[list[tuple]] = []
+    messages = [Message(TOPIC, 0, at, 0, *log[index]) for at, index in enumerate(order)]
+    edges = [0, *sorted(cut % (len(messages) + 1) for cut in cuts), len(messages)]
+    with transaction.atomic():
+        for low, high in itertools.pairwise(edges):
+            write(sort_out(messages[low:high], Topics()), SCENARIOS, 1)
+        found.append(list(AssetState.objects.order_by("asset").values_list(*COLUMNS)))
+        rows = Transition.objects.order_by("asset", "place")
+        found.append(list(rows.values_list(*TRANSITION)))
+        answers = Answer.objects.order_by("command")
+        found.append(list(answers.values_list("command", "outcome", "version", "at")))
+        assert not Divergence.objects.exists()
+        transaction.set_rollback(True)
+    return found
+
+
+def said_again(length: int, jumps: Sequence[tuple[int, int]]) -> list[int]:
+    """The order of a log that is told again from an earlier record, ever and again."""
+    order: list[int] = []
+    at = 0
+    for ahead, back in jumps:
+        end = min(length, at + ahead)
+        order += range(at, end)
+        at = max(0, end - back)
+    return [*order, *range(at, length)]
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    seed=st.integers(0, 30),
+    jumps=st.lists(st.tuples(st.integers(1, 30), st.integers(0, 40)), max_size=6),
+    cuts=st.lists(st.integers(0, 200), max_size=6),
+)
+def test_told_again_from_anywhere_it_is_the_same(seed, jumps, cuts):
+    log = sink_log(seed)
+    once = content(range(len(log)), log, [])
+    assert content(said_again(len(log), jumps), log, cuts) == once
+
+
+def test_the_generated_logs_reach_what_matters():
+    logs = [sink_log(seed) for seed in range(5)]
+    states, transitions, answers = (
+        sum(len(content(range(len(log)), log, [])[n]) for log in logs) for n in range(3)
+    )
+    assert (states, transitions > 30, answers > 20) == (15, True, True)
+    assert any(value is None for log in logs for _, value, _ in log)
+    assert len(said_again(60, [(30, 20), (10, 40)])) == 60 + 20 + 20
