@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from browsing import Open, Send, log_in
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from agents.reporter import Reporter
+from bus.kafka import KafkaBus
 from ops.test import find_browser
-from stack import Stack
+from stack import Stack, wait_until
+from wire.topics import Topics
+
+expect.set_options(timeout=20_000)  # broker, job and browser may share two cores
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +35,79 @@ def product(tmp_path_factory: pytest.TempPathFactory, jars_dir: Path) -> Iterato
     stack.start(timeout_s=180)
     yield stack
     assert stack.stop() < 10
+
+
+@pytest.fixture(scope="session")
+def send(product: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Send]:
+    """Report to the product; see `browsing.Send`."""
+    bus = KafkaBus(product.settings.kafka_options())
+    topics = Topics(product.settings.topic_prefix)
+    reporters: dict[str, Reporter] = {}
+
+    def report(scenario: str, asset: str, agent: str, state: str) -> None:
+        if scenario not in reporters:
+            spool = tmp_path_factory.mktemp(f"spool-{scenario}")
+            reporters[scenario] = Reporter(bus, topics.reports(scenario), spool)
+        reporter = reporters[scenario]
+        reporter.report(asset, agent, state)
+        wait_until(lambda: reporter.unconfirmed == 0, 20, f"{asset} was not confirmed")
+
+    yield report
+    for reporter in reporters.values():
+        reporter.close()
+
+
+@pytest.fixture
+def prefix() -> str:
+    """Begins the names of one test's own assets, among those of the demo."""
+    return f"t{uuid.uuid4().hex[:8]}-"
+
+
+@pytest.fixture(scope="session")
+def sessions(browser: Browser, product: Stack) -> Callable[[str], Any]:
+    """The cookies of a demo user, who is logged in once, through the form."""
+    known: dict[str, Any] = {}
+
+    def session(user: str) -> Any:
+        if user not in known:
+            context = browser.new_context()
+            log_in(context.new_page(), product, user)
+            known[user] = context.storage_state()
+            context.close()
+        return known[user]
+
+    return session
+
+
+@pytest.fixture
+def open_as(
+    browser: Browser, product: Stack, sessions: Callable[[str], Any], faults: list[str]
+) -> Iterator[Open]:
+    """Open a path as a demo user ("": nobody), in a window of its own; see `browsing.Open`."""
+    contexts: list[BrowserContext] = []
+
+    def open_page(user: str, path: str = "/", width: int = 1440, **options: Any) -> Page:
+        if user:
+            options["storage_state"] = sessions(user)
+        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.goto(f"{product.url}{path}")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def faults() -> Iterator[list[str]]:
+    """What the console of a test's pages said as an error; any of it fails the test at its end.
+
+    Refusals by the content security policy are among them.
+    """
+    found: list[str] = []
+    yield found
+    assert found == []
