@@ -34,9 +34,11 @@ def main() -> None:
     sender = threading.Thread(target=send, args=(bus, topics, arguments.rate, stop))
     with running_job(settings):
         sender.start()
-        delays = measure(bus, topics, arguments.warm_up, arguments.seconds)
-        stop.set()
-        sender.join()
+        try:
+            delays = measure(bus, topics, arguments.warm_up, arguments.seconds)
+        finally:
+            stop.set()
+            sender.join()
     delays.sort()
     shown = "  ".join(f"p{p} {at(delays, p):,} ms" for p in (50, 90, 99))
     print(f"{len(delays)} records  {shown}  most {delays[-1]:,} ms")
@@ -58,8 +60,8 @@ def send(bus: KafkaBus, topics: Topics, rate: int, stop: threading.Event) -> Non
 
 def measure(bus: KafkaBus, topics: Topics, warm_up_s: int, seconds: int) -> list[int]:
     """Delays in ms of the records that come after the warm-up."""
-    edges = bus.offsets([topics.states(SCENARIO)])
-    reader = bus.reader({place: begin for place, (begin, _) in edges.items()})
+    topic = topics.states(SCENARIO)
+    reader = bus.reader({(topic, at): 0 for at in range(bus.partitions(topic))})
     begun, delays = time.monotonic(), []
     while (passed := time.monotonic() - begun) < warm_up_s + seconds:
         for message in reader.poll(0.5):
