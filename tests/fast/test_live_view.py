@@ -172,10 +172,11 @@ def test_many_seeds_and_everything_is_reached():
     import random
 
     seen: Counter[str] = Counter()
+    wanted = (Filter(), Filter(frozenset(["bad", "odd"])), Filter(q="a"))
     for seed in range(150):
         dice = random.Random(seed)
         replays = [(dice.randrange(60), dice.randrange(1, 9)) for _ in range(dice.randrange(4))]
-        board = Board(log_of(seeded(seed), replays), Filter())
+        board = Board(log_of(seeded(seed), replays), wanted[seed % 3])
         run(board, [(dice.choice(STEPS), dice.randrange(7)) for _ in range(40)])
         seen.update(board.seen)
     assert seen["snapshot"] > 200
@@ -246,6 +247,33 @@ def test_a_row_that_no_longer_matches_goes(live):
     changes = view.take(subscription)
     assert changes.gone == [("a", "002")]
     assert not changes.entries
+
+
+def test_what_the_snapshot_holds_already_is_not_told_after_it(live):
+    view, subscription, _ = live
+    view.invalidate()
+    view.begin(subscription)
+    view.apply("watch", [row("a", version=1)], {})  # purged with offset 2, says the database
+    view.settle(subscription, [], 0, {PLACE: 3})
+    assert not view.take(subscription)
+
+
+def test_what_goes_while_a_snapshot_is_read_is_told_after_it(live):
+    view, subscription, _ = live
+    view.invalidate()
+    view.begin(subscription)
+    view.apply("watch", [gone("a", 2)], {})
+    view.settle(subscription, [row("a", version=1).row], 1, {PLACE: 2})
+    assert view.take(subscription).gone == [("a", "002")]
+
+
+def test_rows_beyond_the_last_one_shown_are_not_told(live):
+    view, subscription, _ = live
+    view.invalidate()
+    view.begin(subscription)
+    view.settle(subscription, [row("a").row, row("b").row], 9, {})
+    view.apply("watch", [row("z", version=5, severity=2)], {})
+    assert not view.take(subscription)
 
 
 def test_a_browser_that_does_not_read_costs_no_memory(live):

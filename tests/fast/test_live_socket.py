@@ -1,0 +1,335 @@
+"""The socket: who is let in, what it is told, whom it drops; nothing is lost on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from channels.testing import WebsocketCommunicator
+from django.conf import settings
+from django.contrib.auth.models import Group, User
+from django.contrib.sessions.models import Session
+from django.test import Client as Browser
+from liveclient import Client, assert_snapshot_plus_events
+from sinks import PlayedJob
+from webkit import make_user
+
+from bus.memory import MemoryBus
+from dashboard.accounts.roles import Role
+from dashboard.asgi import application
+from dashboard.commands.sending import now_ms
+from dashboard.live import consumer
+from dashboard.live.process import live_view
+from dashboard.live.reading import read
+from dashboard.live.tailer import Tailer
+from dashboard.live.view import LIMIT, Filter
+from dashboard.materialiser.worker import Materialiser
+from dashboard.scenarios import scenarios, topics
+from domain.records import Command, Report
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+HOST = b"localhost"
+
+
+@pytest.fixture(autouse=True)
+def view() -> Iterator[None]:
+    """A view of this test alone, and hurried sockets."""
+    live_view.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(consumer, "FLUSH_S", 0.01)
+        patch.setattr(consumer, "BEAT_S", 0.2)
+        patch.setattr(consumer, "CHECK_S", 0.1)
+        yield
+    live_view.cache_clear()
+
+
+class World:
+    """Job, materialiser and tailer, each a step at a time."""
+
+    def __init__(self) -> None:
+        self.bus = MemoryBus(now_ms)
+        self.job = PlayedJob(self.bus, scenarios().values())
+        self.materialiser = Materialiser(self.bus, topics(), scenarios(), now_ms)
+        self.tailer = Tailer(self.bus, topics(), scenarios(), live_view())
+
+    def report(self, asset: str, state: str, *agents: str) -> None:
+        for agent in agents or ("waf-1", "waf-2"):
+            self.job.put("attack", Report(asset, agent, state))
+
+    def purge(self, asset: str) -> None:
+        self.job.put("attack", Command("purge", asset, str(uuid.uuid4()), "olga", "gone"))
+
+    def write(self) -> None:
+        while self.materialiser.step():
+            pass
+
+    def tail(self) -> None:
+        while self.tailer.step():
+            pass
+        self.tailer.care()
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def cookie(role: str) -> str:
+    for each in Role:  # what migrations made was flushed after an earlier test
+        Group.objects.get_or_create(name=each.value)
+    browser = Browser()
+    browser.force_login(make_user(role))
+    return browser.cookies[settings.SESSION_COOKIE_NAME].value
+
+
+class Talk:
+    """A browser at its socket."""
+
+    def __init__(self, socket: WebsocketCommunicator) -> None:
+        self.socket, self.client = socket, Client()
+
+    async def say(self, **message: Any) -> None:
+        await self.socket.send_to(text_data=json.dumps(message))
+
+    async def next(self, kind: str, ack: bool = True) -> dict[str, Any]:
+        """The next message of this kind; those before it are applied, and acknowledged."""
+        while True:
+            message = json.loads(await self.socket.receive_from(timeout=5))
+            self.client.apply(message)
+            if ack and "seq" in message:
+                await self.say(type="ack", seq=message["seq"])
+            if message["type"] == kind:
+                return message
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        """Take changes until the client has come so far."""
+        async with asyncio.timeout(10):
+            while not reached():
+                message = json.loads(await self.socket.receive_from(timeout=5))
+                self.client.apply(message)
+                if "seq" in message:
+                    await self.say(type="ack", seq=message["seq"])
+
+    async def end(self) -> tuple[int, str]:
+        """The code and the reason with which the server closes."""
+        reason = ""
+        while True:
+            event = await self.socket.receive_output(timeout=5)
+            if event["type"] == "websocket.close":
+                return event["code"], reason
+            if event["type"] == "websocket.send":
+                reason = json.loads(event["text"]).get("reason", reason)
+
+
+@asynccontextmanager
+async def talk(session: str = "", scenario: str = "attack", origin: bytes = b"http://localhost"):
+    headers = [(b"host", HOST), (b"origin", origin)]
+    if session:
+        headers.append((b"cookie", f"{settings.SESSION_COOKIE_NAME}={session}".encode()))
+    socket = WebsocketCommunicator(application, f"/ws/board/{scenario}/", headers=headers)
+    connected, _ = await socket.connect(timeout=5)
+    try:
+        yield Talk(socket) if connected else None
+    finally:
+        await socket.disconnect()
+
+
+# ---- what it is told ------------------------------------------------------------------------
+
+
+async def test_a_snapshot_then_changes(world: World):
+    session = await sync_to_async(cookie)("manager")
+    await sync_to_async(world.report)("a.example", "clear")
+    await sync_to_async(world.job.run)()
+    await sync_to_async(world.write)()
+    async with talk(session) as browser:
+        await browser.say(type="filter", states=[], q="")
+        first = await browser.next("snapshot")
+        assert [row["asset"] for row in first["rows"]] == ["a.example"]
+        assert first["counts"] == {"clear": 1}
+        await sync_to_async(world.report)("b.example", "under-attack")
+        await sync_to_async(world.job.run)()
+        await sync_to_async(world.tail)()
+        await browser.until(lambda: browser.client.counts.get("under-attack") == 1)
+        assert browser.client.rows["b.example"]["state"] == "under-attack"
+
+
+async def test_no_gap_and_no_stale_row_whatever_the_database_does_meanwhile(world: World):
+    session = await sync_to_async(cookie)("operator")
+    moods = ("under-attack", "clear", "suspicious", "under-attack")
+
+    def act(turn: int) -> None:
+        for number in range(12):
+            if (number + turn) % 5 == 0:
+                world.purge(f"s{number}")
+            else:
+                world.report(f"s{number}", moods[(number * turn) % 4])
+        world.job.run()
+        if turn % 3:
+            world.write()
+        if turn % 2:
+            world.tail()
+
+    async with talk(session) as browser:
+        await browser.say(type="filter", states=[], q="")
+        await browser.next("snapshot")
+        for turn in range(8):
+            await sync_to_async(act)(turn)
+            if turn == 4:
+                await browser.say(type="resync")
+        await sync_to_async(world.tail)()
+        fresh = await sync_to_async(lambda: _fresh(Filter()))()
+        versions = {row["asset"]: row["version"] for row in fresh["rows"]}
+        await browser.until(
+            lambda: {a: r["version"] for a, r in browser.client.rows.items()} == versions
+        )
+        assert_snapshot_plus_events(browser.client, fresh, LIMIT)
+        assert versions
+
+
+def _fresh(wanted: Filter) -> dict[str, Any]:
+    return read(scenarios()["attack"], wanted, live_view().overlay("attack")).merged._asdict()
+
+
+async def test_a_filter_is_the_servers_too(world: World):
+    session = await sync_to_async(cookie)("operator")
+    await sync_to_async(world.report)("shop.example", "clear")
+    await sync_to_async(world.report)("mail.example", "under-attack")
+    await sync_to_async(world.job.run)()
+    await sync_to_async(world.tail)()
+    async with talk(session) as browser:
+        await browser.say(type="filter", states=["clear"], q="SHOP")
+        first = await browser.next("snapshot")
+        assert [row["asset"] for row in first["rows"]] == ["shop.example"]
+        assert first["total"] == 1
+        assert first["counts"] == {"clear": 1, "under-attack": 1}
+        await sync_to_async(world.report)("shop.example", "under-attack")
+        await sync_to_async(world.job.run)()
+        await sync_to_async(world.tail)()
+        await browser.until(lambda: not browser.client.rows)
+
+
+async def test_a_watched_asset_is_told_without_rows(world: World):
+    session = await sync_to_async(cookie)("operator")
+    await sync_to_async(world.tail)()
+    async with talk(session) as browser:
+        await browser.say(type="filter", rows=False, watch="10.0.0.0/8")
+        assert (await browser.next("snapshot"))["rows"] == []
+        await sync_to_async(world.report)("10.0.0.0/8", "clear")
+        await sync_to_async(world.job.run)()
+        await sync_to_async(world.tail)()
+        while not (message := await browser.next("changes")).get("watched"):
+            pass
+        assert message["rows"] == []
+
+
+async def test_the_job_is_heard_of(world: World):
+    session = await sync_to_async(cookie)("operator")
+    async with talk(session) as browser:
+        await browser.say(type="filter")
+        assert (await browser.next("beat"))["heard"] is None
+        await sync_to_async(world.job.run)()
+        await sync_to_async(world.tail)()
+        while (beat := await browser.next("beat"))["heard"] is None:
+            pass
+        assert abs(beat["now"] - beat["heard"]) < 60_000
+
+
+# ---- whom it refuses and drops ----------------------------------------------------------------
+
+
+async def test_the_anonymous_are_told_nothing():
+    async with talk() as browser:
+        code, reason = await browser.end()
+        assert (code, "log in" in reason) == (4401, True)
+
+
+async def test_a_user_without_a_role_is_told_nothing():
+    async with talk(await sync_to_async(cookie)("none")) as browser:
+        assert (await browser.end())[0] == 4403
+
+
+async def test_an_unknown_scenario_is_named():
+    async with talk(await sync_to_async(cookie)("operator"), "nothing") as browser:
+        assert (await browser.end())[0] == 4404
+
+
+@pytest.mark.parametrize("origin", [b"http://evil.example", b"http://localhost:9999", b"null", b""])
+async def test_a_page_of_somebody_else_gets_nothing(origin: bytes):
+    session = await sync_to_async(cookie)("operator")
+    async with talk(session, origin=origin) as browser:
+        if browser is not None:  # let in as far as the reason for the refusal
+            assert (await browser.end())[0] == 4409
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{", "[]", '"x"', '{"type":"drop"}', '{"type":"filter","states":"clear"}',
+        '{"type":"filter","more":1}', json.dumps({"type": "filter", "q": "x" * 300}),
+        json.dumps({"type": "filter", "states": ["a"] * 60}), "x" * 9000,
+        '{"type":"ack","seq":"1"}',
+    ],
+)  # fmt: skip
+async def test_a_message_that_is_none_closes_with_a_reason(text: str):
+    async with talk(await sync_to_async(cookie)("operator")) as browser:
+        await browser.socket.send_to(text_data=text)
+        code, reason = await browser.end()
+        assert code == 4400
+        assert "expected" in reason
+
+
+async def test_bytes_close_with_a_reason():
+    async with talk(await sync_to_async(cookie)("operator")) as browser:
+        await browser.socket.send_to(bytes_data=b"\xff")
+        assert (await browser.end()) == (4400, "expected text, got bytes")
+
+
+async def test_the_end_of_the_session_closes():
+    async with talk(await sync_to_async(cookie)("operator")) as browser:
+        await browser.say(type="filter")
+        await browser.next("snapshot")
+        await sync_to_async(Session.objects.all().delete)()
+        assert (await browser.end())[0] == 4401
+
+
+async def test_a_role_taken_away_closes():
+    async with talk(await sync_to_async(cookie)("operator")) as browser:
+        await browser.say(type="filter")
+        await browser.next("snapshot")
+        user = await User.objects.aget()
+        await sync_to_async(user.groups.clear)()
+        assert (await browser.end())[0] == 4403
+
+
+async def test_who_does_not_acknowledge_is_told_nothing_more_and_dropped(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(consumer, "BEHIND_S", 0.5)
+    async with talk(await sync_to_async(cookie)("operator")) as browser:
+        await browser.say(type="filter")
+        await browser.next("snapshot", ack=False)
+        await sync_to_async(world.report)("a.example", "clear")
+        await sync_to_async(world.job.run)()
+        await sync_to_async(world.tail)()
+        code, reason = await browser.end()
+        assert (code, "acknowledgement" in reason) == (4408, True)
+        assert not browser.client.rows
+
+
+async def test_a_closed_socket_is_forgotten():
+    before = consumer.BoardConsumer.open_sockets
+    async with talk(await sync_to_async(cookie)("operator")) as browser:
+        await browser.say(type="filter")
+        await browser.next("snapshot")
+        assert consumer.BoardConsumer.open_sockets == before + 1
+        assert live_view().watched()
+    assert consumer.BoardConsumer.open_sockets == before
+    assert not live_view().watched()
