@@ -37,7 +37,7 @@ Epochs = dict[tuple[str, int], int]
 
 
 class Behind(Exception):
-    """The job or the materialiser does not come up to the end of the log."""
+    """There is no log, or the job or the materialiser does not come up to its end."""
 
 
 @dataclass
@@ -105,6 +105,9 @@ class Reconciler:
 
     def _prepare(self) -> dict[Place, int]:
         places = self._bus.offsets(self._sources())
+        missing = set(self._sources()) - {topic for topic, _ in places}
+        if missing:
+            raise Behind(f"topics are missing: {', '.join(sorted(missing))}")
         for place, (begin, _) in places.items():
             replay = self._start(place, begin)
             if replay is None:

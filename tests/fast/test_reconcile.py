@@ -262,3 +262,9 @@ def test_records_deleted_while_they_are_read_are_no_agreement(world):
     replay = Replay("attack", 0, SCENARIOS["attack"].partitions)
     with pytest.raises(BusError, match="deleted while it was read"):
         read_on(world.job.bus, {place: replay}, {place: 9}, lambda _d, _t: None)
+
+
+def test_a_log_that_is_not_there_is_no_agreement(world):
+    world.job.bus = MemoryBus(lambda: START)
+    with pytest.raises(Behind, match=r"topics are missing: attack\.reports"):
+        world.reconcile()
