@@ -1,0 +1,260 @@
+"""The board's pages: rows, filter, empty states, panel, who may see them."""
+
+from __future__ import annotations
+
+import html
+import re
+import uuid
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.test import Client
+from sinks import PlayedJob
+from webkit import make_user
+
+from bus.memory import MemoryBus
+from dashboard.board.templatetags.board import duration
+from dashboard.commands.sending import now_ms
+from dashboard.live.process import live_view
+from dashboard.live.tailer import Tailer
+from dashboard.materialiser.worker import Materialiser
+from dashboard.scenarios import scenarios, topics
+from domain.records import Command, Report
+
+pytestmark = pytest.mark.django_db
+
+ODD = (
+    "10.0.0.0/8",
+    "100%",
+    "%2F",
+    "a b+c",
+    "Zürich · 東京",
+    "a.b..c",
+    "a/../b",
+    "x?y#z&w",
+    "'\"<>\\",
+)
+
+
+class World:
+    """The job's part, and the materialiser's or the tailer's."""
+
+    def __init__(self) -> None:
+        self.bus = MemoryBus(now_ms)
+        self.job = PlayedJob(self.bus, scenarios().values())
+
+    def report(self, asset: str, state: str, *agents: str, scenario: str = "attack") -> None:
+        for agent in agents or ("waf-1", "waf-2"):
+            self.job.put(scenario, Report(asset, agent, state))
+
+    def command(self, kind: Any, asset: str, **more: Any) -> None:
+        self.job.put("attack", Command(kind, asset, str(uuid.uuid4()), "olga", "a drill", **more))
+
+    def write(self) -> None:
+        self.job.run()
+        materialiser = Materialiser(self.bus, topics(), scenarios(), now_ms)
+        while materialiser.step():
+            pass
+
+    def tail(self) -> None:
+        self.job.run()
+        tailer = Tailer(self.bus, topics(), scenarios(), live_view())
+        while tailer.step():
+            pass
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    live_view.cache_clear()
+    yield World()
+    live_view.cache_clear()
+
+
+@pytest.fixture
+def client() -> Client:
+    client = Client()
+    client.force_login(make_user("manager"))
+    return client
+
+
+def text(response: Any) -> str:
+    body = re.sub(
+        r"<(script|template|dialog).*?</\1>", " ", response.content.decode(), flags=re.DOTALL
+    )
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
+
+
+def assets(response: Any) -> list[str]:
+    found = re.findall(r'<tr role="row"[^>]*data-asset="([^"]*)"', response.content.decode())
+    return [html.unescape(name) for name in found]
+
+
+def test_rows_come_by_severity_then_the_newest(client: Client, world: World):
+    world.report("a.example", "clear")
+    world.report("b.example", "under-attack")
+    world.report("c.example", "suspicious")
+    world.write()
+    response = client.get("/")
+    assert assets(response) == ["b.example", "c.example", "a.example"]
+    assert "3 of 3 sites" in text(response)
+    assert "Under attack 1 Suspicious 1 Clear 1" in text(response)
+
+
+def test_what_the_database_has_not_yet_is_shown(client: Client, world: World):
+    world.report("a.example", "clear")
+    world.write()
+    world.report("a.example", "under-attack", "waf-1", "waf-2", "waf-3")
+    world.report("b.example", "suspicious")
+    world.tail()
+    response = client.get("/")
+    assert assets(response) == ["a.example", "b.example"]
+    assert "Under attack 1 Suspicious 1 Clear 0" in text(response)
+    panel = client.get("/s/attack/a/a.example/")
+    assert "Under attack 3 of 3" in text(panel)
+
+
+def test_the_filter_is_in_the_address(client: Client, world: World):
+    for name, state in (("shop", "clear"), ("shop-2", "under-attack"), ("mail", "clear")):
+        world.report(name, state)
+    world.write()
+    response = client.get("/?scenario=attack&state=clear&q=SHOP")
+    assert assets(response) == ["shop"]
+    body = response.content.decode()
+    assert 'value="clear" checked' in body
+    assert 'name="q" value="SHOP"' in body
+    both = assets(client.get("/s/attack/?state=suspicious&state=under-attack"))
+    assert both == ["shop-2"]
+
+
+def test_empty_pages_say_what_to_do(client: Client, world: World):
+    response = client.get("/?scenario=orders")
+    body = response.content.decode()
+    assert "No order has been reported yet" in text(response)
+    assert "orders.reports" in text(response)
+    assert re.search(r'id="empty-filter" hidden', body)
+    world.report("a.example", "clear")
+    world.write()
+    body = client.get("/?q=nothing").content.decode()
+    assert re.search(r'id="empty-filter">', body)
+    assert re.search(r'id="empty-board" hidden', body)
+
+
+def test_marks_of_a_row(client: Client, world: World):
+    world.report("a.example", "under-attack", "waf-1", "waf-2", "waf-3")
+    world.report("a.example", "clear", "waf-1", "waf-2", "waf-3")
+    world.report("lonely", "clear", "waf-1")
+    world.command("set", "b.example", state="clear", until=now_ms() + 60_000)
+    world.write()
+    found = text(client.get("/"))
+    assert re.search(r"a\.example Under attack \d s Clear in [\dms ]+ s reported by waf", found)
+    assert re.search(r"b\.example Clear pinned (59 s|1 m 00 s) ", found)
+    assert re.search(r"lonely Clear unconfirmed", found)
+    body = client.get("/").content.decode()
+    assert 'aria-label="3 votes: 3 Clear"' in body
+    assert 'title="waf-1: Clear"' in body
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_asset_of_any_name_has_a_page(client: Client, world: World, name: str):
+    world.report(name, "clear")
+    world.write()
+    link = re.search(r'class="asset" href="([^"]+)"', client.get("/").content.decode())
+    assert link
+    assert html.unescape(link[1]) == f"/s/attack/a/{quote(name, safe='')}/"
+    response = client.get(html.unescape(link[1]))
+    assert response.status_code == 200
+    assert f'data-asset="{html.escape(name, quote=True)}"' in response.content.decode().replace(
+        "&#39;", "&#x27;"
+    )
+
+
+def test_the_panel_says_why(client: Client, world: World):
+    world.report("a.example", "under-attack", "waf-1", "scrubber-a")
+    world.report("a.example", "clear", "waf-2")
+    world.command("set", "a.example", state="suspicious")
+    world.write()
+    found = text(client.get("/s/attack/a/a.example/"))
+    assert "Pinned by olga , no end “a drill” Without it: Under attack" in found
+    assert "Under attack 3 of 4 Clear 1 of 4" in found
+    assert "Under attack with more than 1/2 of the weight" in found
+    assert re.search(r"scrubber-a Under attack 0 s 1 m 29 s 2", found)
+    assert re.search(r"History Suspicious [\d:]+ set by olga Under attack [\d:]+ reported", found)
+
+
+def test_page_panel_and_facts(client: Client, world: World):
+    world.report("a.example", "clear")
+    world.write()
+    page = client.get("/s/attack/a/a.example/").content.decode()
+    panel = client.get("/s/attack/a/a.example/", headers={"HX-Request": "true"}).content.decode()
+    facts = client.get(
+        "/s/attack/a/a.example/?part=facts", headers={"HX-Request": "true"}
+    ).content.decode()
+    assert "<html" in page
+    assert "<html" not in panel
+    assert 'id="panel-title"' in panel
+    assert 'id="panel-title"' not in facts
+    assert facts.strip().startswith('<div class="facts" id="facts"')
+    assert "Your role reads" in panel
+
+
+def test_a_purged_asset_keeps_its_history(client: Client, world: World):
+    world.report("a.example", "clear")
+    world.command("purge", "a.example")
+    world.write()
+    found = text(client.get("/s/attack/a/a.example/"))
+    assert "Not on the board" in found
+    assert "Purged" in found
+    assert client.get("/s/attack/a/never.seen/").status_code == 404
+    assert assets(client.get("/")) == []
+
+
+def test_a_panel_opens_with_the_board(client: Client, world: World):
+    world.report("10.0.0.0/8", "clear")
+    world.write()
+    response = client.get("/?asset=10.0.0.0%2F8")
+    assert "with-panel" in response.content.decode()
+    assert "Last change: reported by waf-2" in text(response)
+
+
+@pytest.mark.parametrize(
+    "path", ["/?scenario=nothing", "/s/nothing/", "/s/nothing/a/x/", "/s/attack/a/%0a/"]
+)
+def test_what_is_not_there(client: Client, path: str):
+    assert client.get(path).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/", "/s/attack/", "/s/attack/a/x/"])
+def test_only_who_may_read(path: str, world: World):
+    assert Client().get(path)["Location"].startswith("/account/login/")
+    client = Client()
+    client.force_login(make_user("none"))
+    assert client.get(path).status_code == 403
+
+
+def test_nothing_inline_that_the_policy_forbids(client: Client, world: World):
+    world.report("a.example", "clear")
+    world.write()
+    response = client.get("/?asset=a.example")
+    body = response.content.decode()
+    assert "default-src 'self'" in response["Content-Security-Policy"]
+    assert not re.search(r"\sstyle=|<style|\son\w+=", body)
+    inline = re.findall(r"<script(?![^>]*\bsrc=)([^>]*)>", body)
+    assert all("application/json" in attributes for attributes in inline)
+
+
+@pytest.mark.parametrize(
+    ("ms", "words"),
+    [
+        (-5, "0 s"),
+        (59_999, "59 s"),
+        (60_000, "1 m 00 s"),
+        (3_599_000, "59 m 59 s"),
+        (3_600_000, "1 h 00 m"),
+        (86_399_000, "23 h 59 m"),
+        (90_000_000, "1 d 01 h"),
+    ],
+)
+def test_durations_in_two_units(ms: int, words: str):
+    assert duration(ms) == words
