@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +15,10 @@ class Epoch(NamedTuple):
 
     number: int
     path: Path
+
+
+class LogProblem(Exception):
+    """The log does not hold what a checkpoint goes on from; the message says where."""
 
 
 def current_epoch(home: Path) -> Epoch:
@@ -53,3 +58,26 @@ def positions(checkpoint: Path) -> dict[TopicPartition, int]:
 
 def _batches(folder: Path) -> list[int]:
     return [int(path.name) for path in folder.glob("*") if path.name.isdigit()]
+
+
+def gaps(
+    reached: Mapping[TopicPartition, int],
+    edges: Mapping[TopicPartition, tuple[int, int]],
+    read: set[TopicPartition],
+) -> list[str]:
+    """What a query that has `reached` these offsets will pass over, in words.
+
+    edges: first and next offset of each partition; read: the partitions that are still read.
+    Raises LogProblem where a log ends before the place that was reached.
+    """
+    found = []
+    for place, offset in sorted(reached.items()):
+        name = f"{place[0]}/{place[1]}"
+        begin, end = edges.get(place, (0, 0))
+        if place not in read:
+            found.append(f"{name}: no longer read")
+        elif end < offset:
+            raise LogProblem(f"{name}: the log ends at {end}, the checkpoint at {offset}")
+        elif begin > offset:
+            found.append(f"{name}: offsets {offset} to {begin - 1} are lost")
+    return found

@@ -8,10 +8,10 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from bus.base import Bus, BusError, TopicSpec
+from bus.base import Bus, BusError, TopicPartition, TopicSpec
 from domain.scenario import Scenario
 from streaming import query as queries
-from streaming.checkpoint import Epoch, current_epoch, positions
+from streaming.checkpoint import Epoch, LogProblem, current_epoch, gaps, positions
 from streaming.errors import first_line, judge
 from streaming.processor import Plan
 from streaming.progress import Reporting
@@ -41,10 +41,6 @@ STOP_S = 5.0
 
 class JvmLost(Exception):
     """Spark's JVM is gone, and the driver with it: start the process anew."""
-
-
-class LogProblem(Exception):
-    """The log and the checkpoint do not fit; the message says where."""
 
 
 class Driver:
@@ -80,9 +76,11 @@ class Driver:
         self._close()
 
     def _run_once(self) -> None:
-        plan, epoch, gaps = self._prepare()
-        query = queries.start(self._spark, self._settings, plan, epoch.path, loss_known=bool(gaps))
-        self._report.status("running", "; ".join(gaps))
+        plan, epoch, passed_over = self._prepare()
+        query = queries.start(
+            self._spark, self._settings, plan, epoch.path, loss_known=bool(passed_over)
+        )
+        self._report.status("running", "; ".join(passed_over))
         try:
             queries.watch(query, self._stop, self._report.batch)
         finally:
@@ -95,32 +93,20 @@ class Driver:
         specs = [TopicSpec(*spec) for spec in self._topics.specs(self._scenarios.values())]
         self._bus.ensure_topics(specs, replication=self._settings.replication)
         rules = Rules(self._bus, self._topics, self._home / "rules.json").settle(self._scenarios)
+        places = {(self._topics.reports(b.scenario), b.partition) for b in rules}
         if self._ticker is None:
-            places = [(self._topics.reports(b.scenario), b.partition) for b in rules]
             self._ticker = Ticker(self._bus, places, self._settings.tick_ms)
             self._ticker.start()
         epoch = current_epoch(self._home)
         self._report.epoch = epoch.number
         partitions = {name: s.partitions for name, s in self._scenarios.items()}
         plan = Plan(self._settings.topic_prefix, epoch.number, partitions, rules)
-        return plan, epoch, self._gaps(epoch)
+        return plan, epoch, self._gaps(epoch, places)
 
-    def _gaps(self, epoch: Epoch) -> list[str]:
-        """What the log has lost before the query could read it, in words.
-
-        Raises LogProblem where the log ends before the place that the checkpoint has reached.
-        """
+    def _gaps(self, epoch: Epoch, read: set[TopicPartition]) -> list[str]:
+        """What the query will pass over, in words. Raises LogProblem."""
         reached = positions(epoch.path)
-        edges = self._bus.offsets({topic for topic, _ in reached})
-        gaps = []
-        for place, offset in reached.items():
-            begin, end = edges.get(place, (0, 0))
-            name = f"{place[0]}/{place[1]}"
-            if end < offset:
-                raise LogProblem(f"{name}: the log ends at {end}, the checkpoint at {offset}")
-            if begin > offset:
-                gaps.append(f"{name}: offsets {offset} to {begin - 1} are lost")
-        return gaps
+        return gaps(reached, self._bus.offsets({topic for topic, _ in reached}), read)
 
     def _after(self, error: Exception, ran_s: float) -> None:
         """Tell of an error and wait as long as it calls for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -130,6 +131,8 @@ def start_session(settings: Settings) -> SparkSession:
     prepare_environment()
     from pyspark.sql import SparkSession
 
+    # What a killed JVM left there is of no use to the next.
+    shutil.rmtree(settings.data_dir / "spark" / "local", ignore_errors=True)
     for folder in ("local", "warehouse"):
         (settings.data_dir / "spark" / folder).mkdir(parents=True, exist_ok=True)
     builder = SparkSession.builder

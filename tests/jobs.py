@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
-from bus.base import Bus, Message, TopicSpec
+from bus.base import Bus, BusError, Message, TopicSpec
 from bus.kafka import KafkaBus
 from domain.fold import Bucket
 from domain.records import Command, DeadLetter, Report, ScenarioChange, StateRecord
@@ -81,6 +81,16 @@ class Job:
         self.scenarios_file.write_text(text)
         specs = self.topics.specs(self.scenarios().values())
         self.bus.ensure_topics(TopicSpec(*spec) for spec in specs)
+        wait_until(
+            lambda: self._settled([spec.name for spec in specs]), 10, "topics without leader"
+        )
+
+    def _settled(self, topics: list[str]) -> bool:
+        """Whether each partition's leader knows that it is one."""
+        try:
+            return bool(self.bus.offsets(topics))
+        except BusError:
+            return False
 
     def start(self) -> subprocess.Popen[bytes]:
         """Start the job in a process group of its own."""

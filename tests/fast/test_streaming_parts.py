@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streaming.buckets import BucketId, bucket_key, bucket_keys, spark_hash
-from streaming.checkpoint import current_epoch, positions, raise_epoch
+from streaming.checkpoint import LogProblem, current_epoch, gaps, positions, raise_epoch
 from streaming.errors import first_line, judge
 from streaming.progress import batch_figures
 from streaming.session import VersionProblem, check_versions, java_major
@@ -84,6 +84,18 @@ def test_positions_are_those_of_the_last_committed_batch(tmp_path: Path) -> None
         (tmp_path / "commits" / str(batch)).write_text("v1\n{}")
     (tmp_path / "commits" / ".9.crc").write_text("")
     assert positions(tmp_path) == {("a.reports", 0): 9}
+
+
+def test_gaps_between_checkpoint_and_log() -> None:
+    one, two, gone = ("a.reports", 0), ("a.reports", 1), ("b.reports", 0)
+    edges = {one: (7, 20), two: (0, 20)}
+    reached = {one: 5, two: 20, gone: 3}
+    assert gaps(reached, edges, {one, two}) == [
+        "a.reports/0: offsets 5 to 6 are lost",
+        "b.reports/0: no longer read",
+    ]
+    with pytest.raises(LogProblem, match=r"a\.reports/1: the log ends at 20, the checkpoint at 21"):
+        gaps({two: 21}, edges, {one, two})
 
 
 def test_java_versions() -> None:
