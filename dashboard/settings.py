@@ -167,6 +167,8 @@ SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_NAME = f"tallyboard-{TALLYBOARD.http_port}"
 CSRF_COOKIE_NAME = f"tallyboard-csrf-{TALLYBOARD.http_port}"
+# Sent over HTTPS alone, so it costs nothing where there is none.
+SECURE_HSTS_SECONDS = 31_536_000
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
