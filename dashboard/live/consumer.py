@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import structlog
+from autobahn.exception import Disconnected
 from channels.auth import get_user
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
@@ -173,6 +174,8 @@ class BoardConsumer(AsyncWebsocketConsumer):
             await self._close(closing)
         except asyncio.CancelledError:
             raise
+        except Disconnected:
+            pass  # the browser left while it was being told something
         except Exception:
             log.exception("a board's socket failed", scenario=self.scenario.name)
             await self.close(1011)
