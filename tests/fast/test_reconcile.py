@@ -19,13 +19,14 @@ from dashboard.materialiser.reconcile import Behind, Reconciler, Result
 from dashboard.materialiser.replay import Replay
 from dashboard.materialiser.snapshots import Snapshots, take
 from dashboard.materialiser.worker import Materialiser
-from domain.records import Command, Report
+from domain.records import Command, Kind, Report
 from domain.scenario import load_scenarios
 from wire.sink import encode_state, state_of_json
 
 pytestmark = pytest.mark.django_db
 SCENARIOS = load_scenarios(Path(__file__).parents[2] / "scenarios.toml", demo=True)
 START = 1_790_000_000_000
+ACTIONS: tuple[Kind, ...] = ("set", "release", "purge")
 
 
 class World:
@@ -52,9 +53,9 @@ class World:
             self.job.put("attack", Report(asset, f"waf-{self.random.randrange(4)}", state))
         elif kind < 0.9:
             id_ = f"0b8f7e0c-51a3-4f0e-9d3e-{self.random.randrange(10**12):012d}"
-            action = self.random.choice(["set", "release", "purge"])
-            state = "clear" if action == "set" else None
-            self.job.put("attack", Command(action, asset, id_, "olga", "why", state))
+            action = self.random.choice(ACTIONS)
+            wanted = "clear" if action == "set" else None
+            self.job.put("attack", Command(action, asset, id_, "olga", "why", wanted))
         else:
             self.job.tick()
 
@@ -160,7 +161,9 @@ def test_a_job_that_is_behind_is_said(world):
 
 def test_a_materialiser_that_is_behind_is_said(world):
     world.live(20)
-    record = state_of_json(AssetState.objects.filter(purged=False).first().record)
+    row = AssetState.objects.filter(purged=False).first()
+    assert row
+    record = state_of_json(row.record)
     world.job.producer.send_and_wait(
         world.job.topics.states("attack"), record.asset.encode(), encode_state(record)
     )

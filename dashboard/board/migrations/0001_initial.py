@@ -4,70 +4,95 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='Answer',
+            name="Answer",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('command', models.CharField(max_length=36, unique=True)),
-                ('scenario', models.CharField(max_length=40)),
-                ('asset', models.CharField(max_length=255)),
-                ('outcome', models.CharField(max_length=200)),
-                ('version', models.CharField(max_length=40)),
-                ('at', models.BigIntegerField()),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("command", models.CharField(max_length=36, unique=True)),
+                ("scenario", models.CharField(max_length=40)),
+                ("asset", models.CharField(max_length=255)),
+                ("outcome", models.CharField(max_length=200)),
+                ("version", models.CharField(max_length=40)),
+                ("at", models.BigIntegerField()),
             ],
             options={
-                'indexes': [models.Index(fields=['at'], name='answer_age')],
+                "indexes": [models.Index(fields=["at"], name="answer_age")],
             },
         ),
         migrations.CreateModel(
-            name='AssetState',
+            name="AssetState",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('scenario', models.CharField(max_length=40)),
-                ('asset', models.CharField(max_length=255)),
-                ('partition', models.IntegerField()),
-                ('state', models.CharField(max_length=64)),
-                ('severity', models.IntegerField()),
-                ('previous', models.CharField(blank=True, max_length=64)),
-                ('since', models.BigIntegerField()),
-                ('unconfirmed', models.BooleanField(default=False)),
-                ('version', models.CharField(max_length=40)),
-                ('changed_at', models.BigIntegerField()),
-                ('cause_type', models.CharField(max_length=20)),
-                ('overridden', models.BooleanField(default=False)),
-                ('pending_due', models.BigIntegerField(null=True)),
-                ('record', models.TextField()),
-                ('purged', models.BooleanField(default=False)),
-                ('purged_at', models.BigIntegerField(null=True)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("scenario", models.CharField(max_length=40)),
+                ("asset", models.CharField(max_length=255)),
+                ("partition", models.IntegerField()),
+                ("state", models.CharField(max_length=64)),
+                ("severity", models.IntegerField()),
+                ("previous", models.CharField(blank=True, max_length=64)),
+                ("since", models.BigIntegerField()),
+                ("unconfirmed", models.BooleanField(default=False)),
+                ("version", models.CharField(max_length=40)),
+                ("changed_at", models.BigIntegerField()),
+                ("cause_type", models.CharField(max_length=20)),
+                ("overridden", models.BooleanField(default=False)),
+                ("pending_due", models.BigIntegerField(null=True)),
+                ("record", models.TextField()),
+                ("purged", models.BooleanField(default=False)),
+                ("purged_at", models.BigIntegerField(null=True)),
             ],
             options={
-                'indexes': [models.Index(fields=['scenario', 'purged', 'severity', '-since', 'asset'], name='board_order'), models.Index(fields=['purged', 'purged_at'], name='purged_rows')],
-                'constraints': [models.UniqueConstraint(fields=('scenario', 'asset'), name='one_row_per_asset')],
+                "indexes": [
+                    models.Index(
+                        fields=["scenario", "purged", "severity", "-since", "asset"],
+                        name="board_order",
+                    ),
+                    models.Index(fields=["purged", "purged_at"], name="purged_rows"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("scenario", "asset"), name="one_row_per_asset")
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Transition',
+            name="Transition",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('scenario', models.CharField(max_length=40)),
-                ('asset', models.CharField(max_length=255)),
-                ('version', models.CharField(max_length=40)),
-                ('at', models.BigIntegerField()),
-                ('previous', models.CharField(blank=True, max_length=64)),
-                ('state', models.CharField(blank=True, max_length=64)),
-                ('cause_type', models.CharField(max_length=20)),
-                ('cause', models.TextField()),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("scenario", models.CharField(max_length=40)),
+                ("asset", models.CharField(max_length=255)),
+                ("version", models.CharField(max_length=40)),
+                ("at", models.BigIntegerField()),
+                ("previous", models.CharField(blank=True, max_length=64)),
+                ("state", models.CharField(blank=True, max_length=64)),
+                ("cause_type", models.CharField(max_length=20)),
+                ("cause", models.TextField()),
             ],
             options={
-                'indexes': [models.Index(fields=['at'], name='transition_age')],
-                'constraints': [models.UniqueConstraint(fields=('scenario', 'asset', 'version'), name='one_transition_per_version')],
+                "indexes": [models.Index(fields=["at"], name="transition_age")],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("scenario", "asset", "version"), name="one_transition_per_version"
+                    )
+                ],
             },
         ),
     ]

@@ -5,7 +5,9 @@ from django.db.models.functions import Substr
 
 
 def fill(apps, schema_editor):
-    transitions = apps.get_model("board", "Transition").objects.using(schema_editor.connection.alias)
+    transitions = apps.get_model("board", "Transition").objects.using(
+        schema_editor.connection.alias
+    )
     newest = {}
     for pk, scenario, asset, version in transitions.order_by("version").values_list(
         "pk", "scenario", "asset", "version"
