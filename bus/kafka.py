@@ -65,6 +65,8 @@ _PASSING = {
     ck.KafkaError.REQUEST_TIMED_OUT,
     ck.KafkaError.COORDINATOR_NOT_AVAILABLE,
     ck.KafkaError.NOT_CONTROLLER,
+    ck.KafkaError.NOT_LEADER_FOR_PARTITION,  # right after a topic was made, or has moved
+    ck.KafkaError.LEADER_NOT_AVAILABLE,
 }
 
 
@@ -343,6 +345,18 @@ class KafkaBus:
         self, topics: Iterable[str], timeout_s: float = 10
     ) -> dict[TopicPartition, tuple[int, int]]:
         """First and next offset of each partition; a missing topic is left out. Raises BusError."""
+        wanted, found = list(topics), {}
+
+        def ask(left_s: float) -> bool:
+            found.update(self._offsets(wanted, left_s))
+            return True
+
+        _until(timeout_s, ask)
+        return found
+
+    def _offsets(
+        self, topics: list[str], timeout_s: float
+    ) -> dict[TopicPartition, tuple[int, int]]:
         counts = self._counts(timeout_s)
         places = [ck.TopicPartition(t, p) for t in topics for p in range(counts.get(t, 0))]
         if not places:

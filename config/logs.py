@@ -35,6 +35,12 @@ def configure_logs(level: str, process: str) -> None:
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     for name in QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
+    logging.getLogger("django.request").addFilter(_not_just_unready)
+
+
+def _not_just_unready(record: logging.LogRecord) -> bool:
+    """Whether a request's line is worth it: who asks whether we are ready asks twice a second."""
+    return getattr(record, "status_code", None) != 503
 
 
 def _formatter(process: str) -> logging.Formatter:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
@@ -10,6 +9,7 @@ import threading
 from types import FrameType
 
 from bus.kafka import KafkaBus
+from config.logs import configure_logs
 from config.settings import load_settings
 from domain.scenario import ScenarioError, load_scenarios
 from streaming.driver import Driver, JvmLost, end_spark
@@ -22,10 +22,7 @@ PATIENCE_S = 7.0
 def main() -> None:
     """Run the job. Ends with one message when it cannot start, or when its JVM is lost."""
     settings = load_settings()
-    logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s [%(levelname)s] %(name)s %(message)s"
-    )
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    configure_logs(settings.log_level, "job")
     stop = threading.Event()
     _on_signals(stop)
     try:
