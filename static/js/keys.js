@@ -26,6 +26,7 @@ export function startKeys({ tbody, search, help, onEscape }) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (help.open) return;
     if (event.key === "Escape") {
+      if (event.target === search) event.preventDefault(); // or the browser empties the field
       onEscape(event.target);
       return;
     }
