@@ -18,7 +18,7 @@ PAGES = {
     "tokens": ("operator", "/account/tokens/"),
     "password": ("operator", "/account/password/change/"),
     "second-factor": ("operator", "/account/2fa/"),
-    "authenticator": ("operator", "/account/2fa/totp/activate/"),
+    "confirm": ("operator", "/account/2fa/totp/activate/"),
     "logout": ("operator", "/account/logout/"),
 }
 """Who looks at which path."""
@@ -39,6 +39,13 @@ def test_page_can_be_read_by_everybody(open_as: Open, name: str, theme: str) -> 
     page = open_as(*PAGES[name], color_scheme=theme)
     expect(page.locator("h1")).to_have_count(1)
     assert serious(page) == []
+
+
+def test_address_that_names_nothing_says_so(open_as: Open, faults: list[str]) -> None:
+    page = open_as("operator", "/nothing/here/")
+    expect(page.get_by_role("heading", level=1)).to_have_text("There is nothing here")
+    assert ["404" in fault for fault in faults] == [True]
+    faults.clear()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
