@@ -101,7 +101,7 @@ class Talk:
     async def next(self, kind: str, ack: bool = True) -> dict[str, Any]:
         """The next message of this kind; those before it are applied, and acknowledged."""
         while True:
-            message = json.loads(await self.socket.receive_from(timeout=5))
+            message: dict[str, Any] = json.loads(await self.socket.receive_from(timeout=5))
             self.client.apply(message)
             if ack and "seq" in message:
                 await self.say(type="ack", seq=message["seq"])
