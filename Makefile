@@ -4,7 +4,10 @@ SYSTEM_PYTHON = $(shell for python in python3.11 python3 python; do \
 	$$python -c '$(IS_311)' 2>/dev/null && echo $$python && break; done)
 PYTHON := .venv/bin/python
 
-.PHONY: help environment setup run test test-fast lint types lock target-stop target-start status clean
+# Ten processes start together: without it each would compile all that it imports, at every start.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help environment setup run test test-fast lint types lock target-stop target-start status pictures clean
 
 help:
 	@echo "make run           start everything (Ctrl-C stops it)"
@@ -14,6 +17,7 @@ help:
 	@echo "make lint types    ruff, mypy"
 	@echo "make target-stop   stop the target that the demo's probes watch (target-start: start it)"
 	@echo "make status        what the supervisor says of each process"
+	@echo "make pictures      take the README's pictures from a running copy"
 	@echo "make setup lock clean"
 
 environment:
@@ -55,6 +59,9 @@ target-start:
 
 status:
 	@$(PYTHON) -m ops.control status
+
+pictures:
+	@$(PYTHON) -m ops.pictures
 
 clean:
 	rm -rf .venv .jars .pytest_cache .mypy_cache .ruff_cache .hypothesis test-results

@@ -15,7 +15,7 @@ READY_NEEDS = {"job", "materialiser", "web"}
 
 @dataclass(frozen=True)
 class Phase:
-    """A step of the start; `reached` looks once, within about a second.
+    """A step of the start; `reached` looks once, within a few seconds.
 
     `process` is whose log tells more while it is not reached.
     """
@@ -65,7 +65,7 @@ def answers(url: str) -> bool:
     """Whether a GET of `url` is answered with 200."""
     request = urllib.request.Request(url)  # noqa: S310
     try:
-        with urllib.request.urlopen(request, timeout=1) as response:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=4) as response:  # noqa: S310
             return bool(response.status == 200)
     except (OSError, urllib.error.HTTPError):
         return False

@@ -66,7 +66,8 @@ def _install(python: Path, lock: Path) -> None:
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         _run_silently([*pip, "--retries", "1", "--require-hashes", "-r", only_uv.name], advice)
     uv = [python, "-m", "uv", "pip", "install", "--python", python]
-    _run([*uv, "--require-hashes", "-r", lock], advice)
+    # Compiled once here rather than by ten processes at the first start.
+    _run([*uv, "--require-hashes", "--compile-bytecode", "-r", lock], advice)
 
 
 def lock_entry(lock: str, name: str) -> str:

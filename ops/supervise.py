@@ -106,8 +106,9 @@ def _section(title: str, **entries: object) -> str:
 
 def environment(data_dir: Path) -> dict[str, str]:
     """What every process of the instance inherits."""
+    kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     return {
-        **os.environ,
+        **kept,
         MARK: mark_of(data_dir),
         "PYTHONUNBUFFERED": "1",
         "PYSPARK_PYTHON": sys.executable,

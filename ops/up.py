@@ -147,9 +147,7 @@ def prepare_database(settings: Settings, say: Callable[[str], None]) -> None:
     for name in ("queue", "control"):  # Celery's file transport does not make them
         (settings.data_dir / "celery" / name).mkdir(parents=True, exist_ok=True)
     say("database: applying migrations")
-    _manage(settings, "migrate", "--noinput")
-    if settings.demo:
-        _manage(settings, "demo_users")
+    _manage(settings, "prepare")
 
 
 def _manage(settings: Settings, *arguments: str) -> None:
