@@ -8,8 +8,10 @@ from typing import Any
 from daphne.server import Server
 from twisted.internet import reactor
 
-MAX_MESSAGE = 65_536
-"""Largest websocket message that is read at all, bytes."""
+MAX_FRAME = 65_536
+"""Largest websocket frame that is read at all, bytes."""
+MAX_MESSAGE = 16 << 20
+"""Largest websocket message either way, bytes: a snapshot of long names is some megabytes."""
 PATIENCE_S = 2
 """How long a request may go on after its browser has gone, or the server was told to stop, s."""
 
@@ -34,7 +36,7 @@ def serve(application: Any, host: str, port: int, start: Callable[[], None]) -> 
         application=application,
         endpoints=[f"tcp:port={port}:interface={_escaped(host)}"],
         websocket_max_message_size=MAX_MESSAGE,
-        websocket_max_frame_size=MAX_MESSAGE,
+        websocket_max_frame_size=MAX_FRAME,
         application_close_timeout=PATIENCE_S,
         ready_callable=start,
         server_name="tallyboard",

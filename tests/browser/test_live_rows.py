@@ -23,6 +23,17 @@ def test_report_shows_without_a_reload(open_as: Open, send: Send, prefix: str) -
     expect(row(page, f"{prefix}1").locator(".col-state")).to_contain_text("Picking")
 
 
+def test_board_larger_than_one_frame_is_live(open_as: Open, send: Send, prefix: str) -> None:
+    assets = {f"{prefix}{n:03}{'-long' * 40}" for n in range(120)}
+    for asset in assets:
+        send("orders", asset, "desk", "received")
+    page = orders(open_as, prefix)
+    wait_until(lambda: set(order(page)) == assets, 20, "all orders")
+    first = min(assets)
+    send("orders", first, "desk", "picking")
+    expect(row(page, first).locator(".col-state")).to_contain_text("Picking")
+
+
 def test_state_outside_the_known_ones_shows(open_as: Open, send: Send, prefix: str) -> None:
     page = orders(open_as, prefix)
     send("orders", f"{prefix}1", "desk", "lost at sea")
