@@ -32,13 +32,18 @@ def serve(application: Any, host: str, port: int, start: Callable[[], None]) -> 
 
     start: called once the address is taken.
     """
+
+    def ready() -> None:
+        server.ws_factory.setProtocolOptions(failByDrop=False)  # an oversized message is told so
+        start()
+
     server = WebServer(
         application=application,
         endpoints=[f"tcp:port={port}:interface={_escaped(host)}"],
         websocket_max_message_size=MAX_MESSAGE,
         websocket_max_frame_size=MAX_FRAME,
         application_close_timeout=PATIENCE_S,
-        ready_callable=start,
+        ready_callable=ready,
         server_name="tallyboard",
         verbosity=0,
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin
 
@@ -33,13 +34,17 @@ from django.core.management import call_command
 call_command("migrate", verbosity=0)
 from django.conf import settings
 from django.test import Client
-from webkit import make_user
+from webkit import make_user, show
+for number in range(400):
+    show("connectivity", f"{number:03d}-" + "long-" * 40, "up")
 browser = Client()
 browser.force_login(make_user("manager"))
 print(settings.SESSION_COOKIE_NAME + "=" + browser.cookies[settings.SESSION_COOKIE_NAME].value)
 """
 
 PREFIXED = "serve."
+FRAME = 65_536
+"""Largest frame that the server reads, bytes."""
 
 
 class Web:
@@ -136,6 +141,24 @@ def test_record_reaches_the_socket(web: Web, broker: EmbeddedBroker):
     )
     assert page.status_code == 200
     assert "Under attack" in page.text
+
+
+def test_large_board_arrives_whole(web: Web):
+    with web.socket("connectivity") as socket:
+        socket.send(json.dumps({"type": "filter"}))
+        snapshot = until(socket, "snapshot")
+    assert len(snapshot["rows"]) == 400
+    assert len(json.dumps(snapshot)) > 2 * FRAME
+
+
+def test_oversized_message_closes(web: Web):
+    with web.socket() as socket:
+        socket.send(json.dumps({"type": "filter", "q": "x" * FRAME}))
+        with pytest.raises(ConnectionClosed) as closed:
+            until(socket, "never said")
+    assert closed.value.rcvd
+    assert closed.value.rcvd.code == 1009
+    assert "exceeds" in closed.value.rcvd.reason
 
 
 def test_taken_port_is_one_clear_message(web: Web):
