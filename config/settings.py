@@ -46,6 +46,7 @@ class Settings(BaseSettings):
     http_port: Port = 8000
     target_port: Port | None = None
     allowed_hosts: str = "localhost,127.0.0.1,[::1]"
+    https: bool = False
     secret_key: SecretStr | None = None
 
     kafka_port: Port = 19092

@@ -167,6 +167,9 @@ SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_NAME = f"tallyboard-{TALLYBOARD.http_port}"
 CSRF_COOKIE_NAME = f"tallyboard-csrf-{TALLYBOARD.http_port}"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = TALLYBOARD.https
+if TALLYBOARD.https:  # behind a proxy that ends TLS and sets this header itself
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 # Sent over HTTPS alone, so it costs nothing where there is none.
 SECURE_HSTS_SECONDS = 31_536_000
 SECURE_CONTENT_TYPE_NOSNIFF = True
