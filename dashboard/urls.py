@@ -1,12 +1,21 @@
 """Every address of the product; each app keeps its own."""
 
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import include, path, register_converter
 
 from dashboard.paths import AssetConverter
 
 register_converter(AssetConverter, "asset")
 
+
+def not_offered(_request: HttpRequest, **_parts: str) -> HttpResponse:
+    """What the login library brings and this product does without: no mail is sent from here."""
+    raise Http404
+
+
 urlpatterns = [
+    path("account/password/reset/", not_offered),
+    path("account/email/", not_offered),
     path("account/2fa/", include("allauth.mfa.urls")),
     path("account/", include("allauth.account.urls")),
     path("", include("dashboard.accounts.urls")),

@@ -164,3 +164,9 @@ def test_the_token_command_names_what_is_wrong():
     user_in("operator")
     with pytest.raises(CommandError, match="no token 'beef' in force"):
         run("operator", "--revoke", "beef")
+
+
+@pytest.mark.parametrize("path", ["/account/password/reset/", "/account/email/"])
+def test_what_needs_mail_is_not_offered(client, path):
+    client.force_login(User.objects.create_user("olga"))
+    assert client.get(path).status_code == 404
