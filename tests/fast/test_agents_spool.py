@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agents.spool import Spool, SpoolFull, SpoolInUse, decode_line, encode_line
 
-ASSETS = st.text(st.characters(blacklist_categories=("Cs",)), min_size=1, max_size=20)
+ASSETS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 
 
 def crash(spool: Spool, into: Path) -> Path:

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 import httpx
 import pytest
@@ -31,7 +32,7 @@ class Witness:
         self._thread = threading.Thread(target=self._run)
         self.steps = 0
 
-    def __enter__(self) -> Witness:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

@@ -4,48 +4,51 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='BucketStatus',
+            name="BucketStatus",
             fields=[
-                ('bucket', models.CharField(max_length=60, primary_key=True, serialize=False)),
-                ('scenario', models.CharField(max_length=40)),
-                ('partition', models.IntegerField()),
-                ('epoch', models.IntegerField()),
-                ('executor', models.CharField(max_length=200)),
-                ('host', models.CharField(max_length=255)),
-                ('log_time', models.BigIntegerField()),
-                ('offset', models.BigIntegerField()),
-                ('assets', models.BigIntegerField()),
-                ('dues', models.BigIntegerField()),
-                ('records', models.BigIntegerField()),
-                ('dead_letters', models.BigIntegerField()),
-                ('stale', models.BigIntegerField()),
-                ('engine', models.CharField(max_length=20)),
-                ('at', models.BigIntegerField()),
-                ('received_at', models.BigIntegerField()),
+                ("bucket", models.CharField(max_length=60, primary_key=True, serialize=False)),
+                ("scenario", models.CharField(max_length=40)),
+                ("partition", models.IntegerField()),
+                ("epoch", models.IntegerField()),
+                ("executor", models.CharField(max_length=200)),
+                ("host", models.CharField(max_length=255)),
+                ("log_time", models.BigIntegerField()),
+                ("offset", models.BigIntegerField()),
+                ("assets", models.BigIntegerField()),
+                ("dues", models.BigIntegerField()),
+                ("records", models.BigIntegerField()),
+                ("dead_letters", models.BigIntegerField()),
+                ("stale", models.BigIntegerField()),
+                ("engine", models.CharField(max_length=20)),
+                ("at", models.BigIntegerField()),
+                ("received_at", models.BigIntegerField()),
             ],
         ),
         migrations.CreateModel(
-            name='JobProgress',
+            name="JobProgress",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('query', models.CharField(max_length=100)),
-                ('at', models.BigIntegerField()),
-                ('status', models.CharField(max_length=20)),
-                ('epoch', models.IntegerField()),
-                ('message', models.TextField(blank=True)),
-                ('restarts', models.IntegerField(default=0)),
-                ('batch', models.TextField(blank=True)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("query", models.CharField(max_length=100)),
+                ("at", models.BigIntegerField()),
+                ("status", models.CharField(max_length=20)),
+                ("epoch", models.IntegerField()),
+                ("message", models.TextField(blank=True)),
+                ("restarts", models.IntegerField(default=0)),
+                ("batch", models.TextField(blank=True)),
             ],
             options={
-                'indexes': [models.Index(fields=['query', '-at'], name='progress_of_query')],
+                "indexes": [models.Index(fields=["query", "-at"], name="progress_of_query")],
             },
         ),
     ]
