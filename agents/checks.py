@@ -13,8 +13,8 @@ from typing import Any
 
 import httpx
 
+from domain.names import name_ok
 from domain.plain import PlainError, Table, duration, whole
-from domain.records import name_ok
 
 MAX_ERROR = 200
 """Longest error text in a report, code points."""

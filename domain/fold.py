@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from domain import asset as due_kinds
 from domain.asset import Asset, Due, all_dues, next_due
 from domain.dues import DueIndex, Dues
+from domain.names import USER_PREFIX
 from domain.records import (
     APPLIED,
     MAX_VOTERS,
     NO_CHANGE,
     REFUSED,
-    USER_PREFIX,
     Answer,
     Cause,
     Command,

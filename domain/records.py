@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,17 +9,8 @@ if TYPE_CHECKING:
     from domain.scenario import Scenario
     from domain.version import Version
 
-MAX_NAME = 255
-"""Longest name of an asset, agent or user, in Unicode code points."""
-
 MAX_VOTERS = 200
 """Most agents with a live vote on one asset, so that a state record stays within a message."""
-
-USER_PREFIX = "user:"
-"""An operator's vote is the vote of agent `user:NAME`; no report may claim such a name."""
-
-CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-"""No name of an asset, agent, user or state may hold one of these."""
 
 Kind = Literal["set", "vote", "release", "purge"]
 COMMAND_KINDS: tuple[Kind, ...] = ("set", "vote", "release", "purge")
@@ -119,11 +109,6 @@ class Unreadable:
 
 
 Record = Report | Command | Tick | ScenarioChange | Refusal | Unreadable
-
-
-def name_ok(name: str) -> bool:
-    """Whether `name` can name an asset, an agent or a user."""
-    return 0 < len(name) <= MAX_NAME and not CONTROL.search(name)
 
 
 # ---- outputs ------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from domain.names import MAX_STATE, USER_PREFIX, state_name_ok
 from domain.plain import PlainError, Table, duration, whole
-from domain.records import CONTROL, USER_PREFIX
 
 KEEP = "keep"
 """The ladder's default that leaves the state as it is."""
@@ -33,8 +33,6 @@ ICONS = (
     "flag",
     "clock",
 )
-MAX_STATE = 64
-"""Longest name of a state, in Unicode code points."""
 MAX_WEIGHT = 1_000_000
 """Largest weight of an agent, of an electorate, or that a rung may ask for."""
 
@@ -200,11 +198,6 @@ class Scenario:
             return parse_scenario(table.text("name"), table)
         except PlainError as error:
             raise ScenarioError(str(error)) from None
-
-
-def state_name_ok(state: str) -> bool:
-    """Whether `state` can name a state: 1-64 code points, none of them a control character."""
-    return 0 < len(state) <= MAX_STATE and not CONTROL.search(state)
 
 
 def load_scenarios(path: Path, demo: bool = False) -> dict[str, Scenario]:

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
+from domain.names import USER_PREFIX, name_ok, state_name_ok
 from domain.records import (
     COMMAND_KINDS,
-    USER_PREFIX,
     Command,
     Record,
     Refusal,
@@ -22,9 +22,8 @@ from domain.records import (
     ScenarioChange,
     Tick,
     Unreadable,
-    name_ok,
 )
-from domain.scenario import Scenario, ScenarioError, state_name_ok
+from domain.scenario import Scenario, ScenarioError
 from domain.version import Version
 from wire.partitioner import partition_of
 

@@ -33,7 +33,8 @@ from dashboard.commands.limits import REPORTS, TooMany
 from dashboard.commands.models import Command as Row
 from dashboard.commands.sending import IdTaken, Invalid, now_ms, send
 from dashboard.scenarios import scenarios
-from domain.records import MAX_NAME, Command, Kind
+from domain.names import MAX_NAME
+from domain.records import Command, Kind
 from domain.scenario import Scenario
 from domain.version import Version
 from wire.source import MAX_REASON

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-from domain.scenario import MAX_STATE
+from domain.names import MAX_STATE
 from wire.source import MAX_REASON, MAX_TIME
 
 

@@ -17,7 +17,7 @@ from dashboard.live.process import live_view
 from dashboard.live.reading import count, read, record_of
 from dashboard.live.view import LIMIT, Filter, Merged
 from dashboard.scenarios import scenarios, topics
-from domain.records import MAX_NAME, name_ok
+from domain.names import MAX_NAME, name_ok
 from domain.scenario import Scenario, StateSpec
 
 OTHERS = 20

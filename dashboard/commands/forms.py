@@ -11,8 +11,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from django import forms
 from django.utils import timezone
 
+from domain.names import state_name_ok
 from domain.records import Command, Kind
-from domain.scenario import Scenario, state_name_ok
+from domain.scenario import Scenario
 from domain.version import Version
 from wire.source import MAX_REASON
 

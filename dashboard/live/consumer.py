@@ -27,8 +27,7 @@ from dashboard.live.process import live_view
 from dashboard.live.reading import Read, read
 from dashboard.live.view import Filter, Subscription, plain_changes
 from dashboard.scenarios import scenarios
-from domain.records import MAX_NAME
-from domain.scenario import MAX_STATE
+from domain.names import MAX_NAME, MAX_STATE
 
 log = structlog.get_logger(__name__)
 

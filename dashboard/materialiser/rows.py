@@ -13,8 +13,9 @@ from uuid import UUID
 
 import msgspec
 
-from domain.records import StateRecord, Tombstone, name_ok
-from domain.scenario import Scenario, state_name_ok
+from domain.names import name_ok, state_name_ok
+from domain.records import StateRecord, Tombstone
+from domain.scenario import Scenario
 from wire.sink import UnreadableState, encode_headers, encode_state
 
 COLUMNS = (

@@ -8,8 +8,8 @@ import pytest
 
 from domain.asset import ANSWERS_KEPT, ANSWERS_MEMORY
 from domain.fold import REFRESH_AFTER, Bucket
+from domain.names import MAX_NAME, name_ok
 from domain.records import (
-    MAX_NAME,
     MAX_VOTERS,
     Answer,
     Command,
@@ -23,7 +23,6 @@ from domain.records import (
     Tick,
     Tombstone,
     Unreadable,
-    name_ok,
 )
 from domain.scenario import Scenario
 from domain.version import Version

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.fold import Bucket
+from domain.names import CONTROL
 from domain.records import (
-    CONTROL,
     DEAD_LETTER_REASONS,
     MAX_VOTERS,
     Command,

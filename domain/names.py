@@ -1,0 +1,27 @@
+"""What may name an asset, an agent, a user or a state."""
+
+from __future__ import annotations
+
+import re
+
+MAX_NAME = 255
+"""Longest name of an asset, agent or user, in Unicode code points."""
+
+MAX_STATE = 64
+"""Longest name of a state, in Unicode code points."""
+
+USER_PREFIX = "user:"
+"""An operator's vote is the vote of agent `user:NAME`; no report may claim such a name."""
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+"""No name may hold one of these."""
+
+
+def name_ok(name: str) -> bool:
+    """Whether `name` can name an asset, an agent or a user."""
+    return 0 < len(name) <= MAX_NAME and not CONTROL.search(name)
+
+
+def state_name_ok(state: str) -> bool:
+    """Whether `state` can name a state: 1-64 code points, none of them a control character."""
+    return 0 < len(state) <= MAX_STATE and not CONTROL.search(state)
