@@ -51,12 +51,28 @@ class _Before:
     pending: Pending | None
     override: Override | None
     unconfirmed: bool
-    votes: frozenset[tuple[str, str, int]]
+    votes: dict[str, Vote]
 
     @classmethod
     def of(cls, asset: Asset) -> _Before:
-        votes = frozenset(vote.shown() for vote in asset.votes.values())
+        votes = dict(asset.votes)
         return cls(asset.shown, asset.pending, asset.override, asset.unconfirmed, votes)
+
+    def differs(self, asset: Asset) -> bool:
+        """Whether anything visible of the asset is another than it was."""
+        return (
+            self.shown != asset.shown
+            or self.unconfirmed != asset.unconfirmed
+            or self.pending != asset.pending
+            or self.override != asset.override
+            or self._votes_differ(asset.votes)
+        )
+
+    def _votes_differ(self, votes: dict[str, Vote]) -> bool:
+        return self.votes.keys() != votes.keys() or any(
+            vote is not votes[agent] and vote.shown() != votes[agent].shown()
+            for agent, vote in self.votes.items()
+        )
 
 
 class Bucket:
@@ -410,7 +426,7 @@ class Bucket:
         """Bring `shown` up to date, emit if that is called for, and keep asset and due."""
         self._show(asset, before, at)
         refresh = cause.type == "report" and at - asset.emitted_at >= REFRESH_AFTER
-        if answer is not None or forced or refresh or _Before.of(asset) != before:
+        if answer is not None or forced or refresh or before.differs(asset):
             asset.emitted_at = at
             self._out.append(self._emission(name, asset, cause, answer))
         self.live += (asset.shown is not None) - (before.shown is not None)
