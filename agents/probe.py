@@ -35,8 +35,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 def variables(settings: Settings) -> dict[str, str]:
     """What `${...}` in probes.toml may stand for; of several Kafka servers, the first."""
     host, _, port = settings.bootstrap.split(",")[0].strip().rpartition(":")
+    everywhere = settings.http_host in ("0.0.0.0", "::")  # noqa: S104 - nobody's own address
     return {
-        "TALLYBOARD_HTTP_HOST": settings.http_host,
+        "TALLYBOARD_HTTP_HOST": "127.0.0.1" if everywhere else settings.http_host,
         "TALLYBOARD_HTTP_PORT": str(settings.http_port),
         "TALLYBOARD_TARGET_PORT": str(settings.target),
         "TALLYBOARD_KAFKA_HOST": host.strip("[]"),

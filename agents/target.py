@@ -54,7 +54,7 @@ def main() -> None:
     settings = load_settings()
     configure_logs(settings.log_level, "target")
     try:
-        serve("127.0.0.1", settings.target, stop_on_signals())
+        serve(settings.http_host, settings.target, stop_on_signals())
     except OSError as error:
         sys.exit(f"target: port {settings.target} (TALLYBOARD_TARGET_PORT): {error.strerror}")
 

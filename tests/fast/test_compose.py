@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
+from agents.checks import load_targets
+from agents.probe import variables
 from config.settings import PREFIX, Settings
 from ops.processes import processes
 
@@ -122,3 +125,13 @@ def test_image_has_what_the_settings_point_to() -> None:
     assert "--require-hashes -r requirements.lock" in dockerfile
     assert "USER tallyboard" in dockerfile
     assert "python -m ops.jars" in dockerfile
+
+
+def test_the_probes_of_the_containers_check_services_that_are_there() -> None:
+    path = SERVICES["probe-a"]["environment"]["TALLYBOARD_PROBES"]
+    targets = load_targets(ROOT / path, {})
+    ours = load_targets(ROOT / "probes.toml", variables(Settings(_env_file=None)))  # type: ignore[call-arg]
+    assert [target.name for target in targets] == [target.name for target in ours]
+    assert {urlsplit(t.url).hostname if t.kind == "http" else t.host for t in targets} <= set(
+        SERVICES
+    )
