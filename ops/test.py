@@ -31,7 +31,7 @@ class Stage:
 
 
 STAGES = (
-    Stage("fast", options=("-n", "2")),
+    Stage("fast", options=("-n", "4")),
     Stage("kafka"),
     Stage("spark"),
     Stage("browser", environment={"DJANGO_ALLOW_ASYNC_UNSAFE": "1"}),

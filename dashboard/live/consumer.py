@@ -19,6 +19,7 @@ from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.contrib.sessions.backends.base import SessionBase
+from django.db import DatabaseError
 from django.utils.module_loading import import_string
 
 from dashboard.accounts.roles import may
@@ -41,6 +42,8 @@ CHECK_S = 5.0
 """How often it is looked up whether the session still holds."""
 BEHIND_S = 20.0
 """A browser that has not acknowledged for this long is dropped."""
+DATABASE_PAUSE_S = 0.5
+"""How long to wait before a board is read again after the database did not answer."""
 MAX_MESSAGE = 8_192
 """Longest message that a browser may send, characters."""
 MAX_STATES = 50
@@ -168,7 +171,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
         except TimeoutError:
             self.changed.set()
         try:
-            await self._serve()
+            await self._serve_through_faults()
         except Closing as closing:
             await self._close(closing)
         except asyncio.CancelledError:
@@ -178,6 +181,17 @@ class BoardConsumer(AsyncWebsocketConsumer):
         except Exception:
             log.exception("a board's socket failed", scenario=self.scenario.name)
             await self.close(1011)
+
+    async def _serve_through_faults(self) -> None:
+        """Serve; a database that is locked or away is waited for, then the board is read anew."""
+        while self.subscription is not None:
+            try:
+                await self._serve()
+            except DatabaseError as error:
+                log.warning("the database does not answer a board", error=str(error))
+                self.subscription.invalidate()
+                self.changed.set()
+                await asyncio.sleep(DATABASE_PAUSE_S)
 
     async def _serve(self) -> None:
         checked = beaten = snapshot_at = 0.0
