@@ -92,6 +92,7 @@ def kill_and_wait(stack: Stack, witness: Witness, name: str) -> None:
     wait_until(lambda: is_ready(stack), 120, f"not ready after {name} died")
 
 
+@pytest.mark.timeout(900)
 def test_killing_each_process_in_turn(stack: Stack, tmp_path: Path) -> None:
     with Witness(stack, tmp_path / "spool") as witness:
         for name in VICTIMS:
