@@ -17,7 +17,7 @@ from ops.test import find_browser
 from stack import Stack, wait_until
 from wire.topics import Topics
 
-expect.set_options(timeout=20_000)  # broker, job and browser may share two cores
+expect.set_options(timeout=45_000)  # broker, job and browser may share two cores
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +50,7 @@ def send(product: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
             reporters[scenario] = Reporter(bus, topics.reports(scenario), spool)
         reporter = reporters[scenario]
         reporter.report(asset, agent, state)
-        wait_until(lambda: reporter.unconfirmed == 0, 20, f"{asset} was not confirmed")
+        wait_until(lambda: reporter.unconfirmed == 0, 45, f"{asset} was not confirmed")
 
     yield report
     for reporter in reporters.values():

@@ -28,7 +28,7 @@ def test_board_larger_than_one_frame_is_live(open_as: Open, send: Send, prefix: 
     for asset in assets:
         send("orders", asset, "desk", "received")
     page = orders(open_as, prefix)
-    wait_until(lambda: set(order(page)) == assets, 20, "all orders")
+    wait_until(lambda: set(order(page)) == assets, 45, "all orders")
     first = min(assets)
     send("orders", first, "desk", "picking")
     expect(row(page, first).locator(".col-state")).to_contain_text("Picking")
@@ -45,7 +45,7 @@ def test_nothing_moves_under_the_pointer(open_as: Open, send: Send, prefix: str)
     for asset in (c, b, a):
         send("orders", asset, "desk", "picking")
     page = orders(open_as, prefix)
-    wait_until(lambda: order(page) == [a, b, c], 20, "three orders, the newest first")
+    wait_until(lambda: order(page) == [a, b, c], 45, "three orders, the newest first")
     row(page, b).hover()
     place = row(page, b).bounding_box()
     send("orders", c, "desk", "received")
@@ -55,7 +55,7 @@ def test_nothing_moves_under_the_pointer(open_as: Open, send: Send, prefix: str)
     assert order(page) == [a, b, c]
     assert row(page, b).bounding_box() == place
     page.mouse.move(5, 5)
-    wait_until(lambda: order(page) == [f"{prefix}d", c, a, b], 20, "the board's order")
+    wait_until(lambda: order(page) == [f"{prefix}d", c, a, b], 45, "the board's order")
     expect(page.locator("#waiting")).to_be_hidden()
 
 
@@ -64,14 +64,14 @@ def test_nothing_moves_at_the_focus_until_asked(open_as: Open, send: Send, prefi
     for asset in (b, a):
         send("orders", asset, "desk", "picking")
     page = orders(open_as, prefix)
-    wait_until(lambda: order(page) == [a, b], 20, "two orders")
+    wait_until(lambda: order(page) == [a, b], 45, "two orders")
     page.keyboard.press("j")
     expect(row(page, a).locator(".asset")).to_be_focused()
     send("orders", b, "desk", "received")
     expect(page.locator("#waiting")).to_be_visible()
     assert order(page) == [a, b]
     page.locator("#waiting").click()
-    wait_until(lambda: order(page) == [b, a], 20, "the board's order")
+    wait_until(lambda: order(page) == [b, a], 45, "the board's order")
 
 
 def test_row_that_leaves_the_filter_stays_while_pointed_at(
@@ -93,9 +93,9 @@ def test_filter_stays_in_the_address(open_as: Open, send: Send, prefix: str) -> 
     send("orders", f"{prefix}b", "desk", "packing")
     page = live(open_as("operator", "/s/orders/"))
     page.locator("#q").fill(prefix)
-    wait_until(lambda: len(order(page)) == 2, 20, "both orders")
+    wait_until(lambda: len(order(page)) == 2, 45, "both orders")
     page.locator('.chip[data-state="packing"]').click()
-    wait_until(lambda: order(page) == [f"{prefix}b"], 20, "the packing order")
+    wait_until(lambda: order(page) == [f"{prefix}b"], 45, "the packing order")
     page.reload()
     live(page)
     expect(page.locator("#q")).to_have_value(prefix)
@@ -104,7 +104,7 @@ def test_filter_stays_in_the_address(open_as: Open, send: Send, prefix: str) -> 
     page.locator("#q").fill(f"{prefix}nothing")
     page.locator("#clear").click()
     expect(page.locator("#q")).to_have_value("")
-    wait_until(lambda: len(order(page)) > 1, 20, "all orders")
+    wait_until(lambda: len(order(page)) > 1, 45, "all orders")
 
 
 def test_pending_counts_down_and_becomes_the_state(open_as: Open, send: Send, prefix: str) -> None:
@@ -126,7 +126,7 @@ def test_keyboard_walk(open_as: Open, send: Send, prefix: str) -> None:
     for asset in (b, a):
         send("orders", asset, "desk", "picking")
     page = orders(open_as, prefix)
-    wait_until(lambda: order(page) == [a, b], 20, "two orders")
+    wait_until(lambda: order(page) == [a, b], 45, "two orders")
     page.keyboard.press("/")
     expect(page.locator("#q")).to_be_focused()
     page.keyboard.press("Escape")
@@ -192,16 +192,16 @@ def test_page_is_whole_again_after_the_web_server_was_killed(
     for asset in assets:
         send("orders", asset, "desk", "picking")
     page = orders(open_as, prefix)
-    wait_until(lambda: len(order(page)) == len(assets), 20, "all orders")
+    wait_until(lambda: len(order(page)) == len(assets), 45, "all orders")
     product.kill("web")
     expect(page.locator("#live")).to_contain_text("reconnecting since")
     for asset in assets[::2]:
         send("orders", asset, "desk", "packing")
     send("orders", f"{prefix}new", "desk", "received")
     expect(page.locator("#live")).to_have_attribute("data-state", "live", timeout=60_000)
-    wait_until(lambda: len(order(page)) == len(assets) + 1, 20, "the new order")
+    wait_until(lambda: len(order(page)) == len(assets) + 1, 45, "the new order")
     # Orders of other partitions may come in a later batch than the new one.
-    wait_until(lambda: in_state(page, "Packing") == set(assets[::2]), 20, "the orders packed")
+    wait_until(lambda: in_state(page, "Packing") == set(assets[::2]), 45, "the orders packed")
     fresh = orders(open_as, prefix)
     assert lines(page) == lines(fresh)
     faults[:] = [fault for fault in faults if "WebSocket connection" not in fault]

@@ -35,10 +35,10 @@ def test_the_board_follows_the_supervised_target(open_as: Open, product: Stack) 
     expect(state).to_contain_text("Up")
     control(product, "stop")
     expect(waits).to_contain_text("Down")
-    expect(state).to_contain_text("Down", timeout=40_000)
+    expect(state).to_contain_text("Down", timeout=60_000)
     control(product, "start")
     expect(waits).to_contain_text("Up")
-    expect(state).to_contain_text("Up", timeout=40_000)
+    expect(state).to_contain_text("Up", timeout=60_000)
 
 
 def test_the_tours_words_are_the_pages(open_as: Open) -> None:
