@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streaming.buckets import BucketId, bucket_keys
+from streaming.buckets import bucket_keys
 from streaming.pipeline import build
 from streaming.processor import Plan, TallyProcessor
 from streaming.session import STATE_PARTITIONS
@@ -104,8 +104,3 @@ def watch(
         if latest is not None and latest["batchId"] != seen:
             seen = latest["batchId"]
             on_batch(json.loads(latest.json) if hasattr(latest, "json") else dict(latest))
-
-
-def buckets_of(partitions: Mapping[str, int]) -> list[BucketId]:
-    """Every bucket of scenarios with these partition counts."""
-    return [BucketId(name, at) for name, count in partitions.items() for at in range(count)]

@@ -86,10 +86,6 @@ class AssetStore(MutableMapping[str, Asset]):
         self.slots[name] = slot
         self._changed.add(name)
 
-    def touched(self) -> set[str]:
-        """Names set, deleted or moved since the store was made."""
-        return self._changed
-
     def flush(self) -> None:
         """Write what has changed."""
         for name in self._changed:

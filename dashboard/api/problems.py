@@ -81,11 +81,6 @@ def too_many(error: TooMany) -> Problem:
     return Problem(429, "too-many", str(error), headers={"Retry-After": str(error.retry_after)})
 
 
-def too_large(limit: int) -> Problem:
-    """413, with the limit in bytes."""
-    return Problem(413, "too-large", f"Expected at most {limit} bytes.")
-
-
 def install(api: NinjaAPI) -> None:
     """Have every error of the API answered as a problem."""
     api.add_exception_handler(Problem, _problem)
