@@ -64,6 +64,8 @@ class Settings(BaseSettings):
 
     spark_master: str = "local[4]"
     spark_ui_port: int = Field(default=0, ge=0, le=65535)
+    engine: Literal["kernel", "python"] = "python"
+    trigger: Literal["real-time", "micro-batch"] = "real-time"
     tick_ms: int = Field(default=250, ge=10)
     trigger_ms: int = Field(default=200, ge=0)
 
