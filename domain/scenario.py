@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from domain.functions import EXPECTED, rule_function
 from domain.names import MAX_STATE, USER_PREFIX, state_name_ok
 from domain.plain import PlainError, Table, duration, whole
 
@@ -97,6 +98,16 @@ class Quorum:
     default: str = KEEP
 
 
+@dataclass(frozen=True, slots=True)
+class PythonRule:
+    """The function `tally` of the module `rules/<function>.py`; see domain/functions.py."""
+
+    function: str
+
+
+Rule = Latest | Quorum | PythonRule
+
+
 @dataclass(frozen=True)
 class Scenario:
     """One kind of thing watched. All durations in ms; states run from most to least severe."""
@@ -105,7 +116,7 @@ class Scenario:
     title: str
     noun: str
     states: tuple[StateSpec, ...]
-    rule: Latest | Quorum
+    rule: Rule
     partitions: int = 4
     open_vocabulary: bool = False
     min_voters: int = 1
@@ -285,9 +296,24 @@ def _state_name(table: Table, key: str) -> str:
     return name
 
 
-def _rule(table: Table, order: list[str], known: set[str] | None) -> Latest | Quorum:
-    if table.choice("kind", ("latest", "quorum")) == "latest":
-        return Latest()
+def _rule(table: Table, order: list[str], known: set[str] | None) -> Rule:
+    match table.choice("kind", ("latest", "quorum", "python")):
+        case "latest":
+            return Latest()
+        case "python":
+            return _python_rule(table)
+        case _:
+            return _quorum(table, order, known)
+
+
+def _python_rule(table: Table) -> PythonRule:
+    function = table.get("function")
+    if rule_function(function) is None:
+        raise PlainError(f"{table.path}.function", EXPECTED, function)
+    return PythonRule(function)
+
+
+def _quorum(table: Table, order: list[str], known: set[str] | None) -> Quorum:
     rungs = [_rung(entry, known) for entry in table.tables("ladder")]
     if not rungs:
         raise PlainError(f"{table.path}.ladder", "at least one rung", [])
@@ -343,9 +369,11 @@ def _weights(table: Table) -> dict[str, int] | None:
     return entries or None
 
 
-def _plain_rule(rule: Latest | Quorum) -> dict[str, Any]:
+def _plain_rule(rule: Rule) -> dict[str, Any]:
     if isinstance(rule, Latest):
         return {"kind": "latest"}
+    if isinstance(rule, PythonRule):
+        return {"kind": "python", "function": rule.function}
     return {
         "kind": "quorum",
         "ladder": [rung.plain() for rung in rule.ladder],

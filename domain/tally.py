@@ -5,21 +5,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
+from domain.functions import ask
 from domain.records import Vote
-from domain.scenario import KEEP, Latest, Quorum, Scenario
+from domain.scenario import KEEP, Latest, PythonRule, Quorum, Scenario
 
 
 def tally(scenario: Scenario, votes: Collection[Vote], current: str | None) -> str:
     """The state that `votes` (at least one) make, where `current` is the state so far.
 
-    A ladder that would keep a state there is not yet takes the newest vote's.
+    A ladder that would keep a state there is not yet takes the newest vote's, and so does a rule
+    in Python that fails.
     """
-    if isinstance(scenario.rule, Latest):
-        return newest(votes).state
-    found = climb(scenario.rule, votes, scenario.electorate)
-    if found != KEEP:
+    found = _found(scenario, votes, current)
+    if found is not None:
         return found
     return current if current is not None else newest(votes).state
+
+
+def _found(scenario: Scenario, votes: Collection[Vote], current: str | None) -> str | None:
+    """What the rule says, or None where it leaves the state as it is."""
+    rule = scenario.rule
+    if isinstance(rule, Latest):
+        return newest(votes).state
+    if isinstance(rule, PythonRule):
+        return ask(rule.function, votes, current, scenario.knows)
+    found = climb(rule, votes, scenario.electorate)
+    return None if found == KEEP else found
 
 
 def climb(rule: Quorum, votes: Collection[Vote], electorate: int | None) -> str:

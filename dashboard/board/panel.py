@@ -9,7 +9,7 @@ import msgspec
 from dashboard.board import store
 from dashboard.board.models import Transition
 from dashboard.live.rows import asset_path, cause_text
-from domain.scenario import KEEP, Latest, Rung, Scenario
+from domain.scenario import KEEP, Latest, PythonRule, Rung, Scenario
 
 HISTORY = 30
 
@@ -58,6 +58,8 @@ def rule_text(scenario: Scenario) -> str:
     """The scenario's rule in a sentence."""
     if isinstance(scenario.rule, Latest):
         return "The latest report decides."
+    if isinstance(scenario.rule, PythonRule):
+        return f"The function {scenario.rule.function} decides, in Python."
     rungs = "; ".join(
         f"{scenario.spec(rung.state).label} with {_need(rung)}" for rung in scenario.rule.ladder
     )

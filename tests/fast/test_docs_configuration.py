@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from config.settings import PREFIX, Settings
-from domain.scenario import COLOURS, ICONS, Scenario, load_scenarios
+from domain.records import Vote
+from domain.scenario import COLOURS, ICONS, Latest, PythonRule, Scenario, load_scenarios
 
 ROOT = Path(__file__).parents[2]
 DOC = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", DOC, re.MULTILINE))
 FIELDS = {PREFIX + name.upper(): field for name, field in Settings.model_fields.items()}
+
+
+def example(language: str, at: int) -> str:
+    """The document's example number `at` in this language."""
+    found: list[str] = re.findall(rf"```{language}\n(.*?)```", DOC, re.DOTALL)
+    return found[at]
 
 
 def test_every_setting_is_documented_and_no_other():
@@ -43,8 +51,22 @@ def test_colours_and_icons_are_listed(names):
     assert ", ".join(names) in re.sub(r"\s+", " ", DOC)
 
 
-def test_the_example_ladder_loads(tmp_path):
-    example = re.findall(r"```toml\n(.*?)```", DOC, re.DOTALL)[1]
+@pytest.mark.parametrize(("at", "rule"), [(0, Latest()), (2, PythonRule("loudest"))])
+def test_the_example_rules_load(at, rule):
+    plain = {"name": "net", "states": [{"name": "up"}], **tomllib.loads(example("toml", at))}
+    assert Scenario.from_plain(plain).rule == rule
+
+
+def test_the_example_in_python_is_the_module_whole():
+    assert example("python", 0) == (ROOT / "rules" / "loudest.py").read_text(encoding="utf-8")
+
+
+def test_what_a_vote_has_is_listed():
+    [listed] = re.findall(r"Each has (.*?)\n- ", DOC, re.DOTALL)
+    assert set(re.findall(r"`(\w+)`", listed)) == {field.name for field in fields(Vote)}
+
+
+def test_the_example_ladder_loads():
     states = [{"name": name} for name in ("under-attack", "suspicious", "clear")]
-    rule = tomllib.loads(example)["attack"]["rule"]
+    rule = tomllib.loads(example("toml", 1))["attack"]["rule"]
     Scenario.from_plain({"name": "attack", "states": states, "rule": rule})

@@ -8,7 +8,16 @@ import pytest
 from histories import scenarios
 from hypothesis import given, settings
 
-from domain.scenario import Latest, Quorum, Rung, Scenario, ScenarioError, load_scenarios
+from domain.functions import EXPECTED
+from domain.scenario import (
+    Latest,
+    PythonRule,
+    Quorum,
+    Rung,
+    Scenario,
+    ScenarioError,
+    load_scenarios,
+)
 
 SHIPPED = Path(__file__).parents[2] / "scenarios.toml"
 
@@ -18,6 +27,7 @@ states = [{ name = "down" }, { name = "up" }]
 rule = { kind = "latest" }
 """
 
+LATEST = 'kind = "latest"'
 QUORUM = """
 [net]
 states = [{ name = "down" }, { name = "up" }]
@@ -100,6 +110,13 @@ def test_the_ladder_is_put_in_order_of_severity(tmp_path):
     assert [rung.state for rung in rule.ladder] == ["down", "up"]
 
 
+def test_a_rule_in_python_is_a_name(tmp_path):
+    found = load(tmp_path, GOOD.replace(LATEST, 'kind = "python", function = "loudest"'))
+    assert found.rule == PythonRule("loudest")
+    assert found.to_plain()["rule"] == {"kind": "python", "function": "loudest"}
+    assert Scenario.from_plain(found.to_plain()) == found
+
+
 def test_states_outside_the_vocabulary(tmp_path):
     closed, open_ = load(tmp_path, GOOD), load(tmp_path, GOOD + 'vocabulary = "open"\n')
     assert (closed.knows("odd"), open_.knows("odd"), open_.knows("\n")) == (False, True, False)
@@ -130,7 +147,10 @@ REFUSED = [
     ),
     ("[net]\nstates = [{ name = 'a', icon = 'cat' }]", "net.states[0].icon: expected one of"),
     ("[net]\nstates = [{ name = 'a' }]", "net.rule: expected a table, got None"),
-    (GOOD.replace("latest", "first"), "net.rule.kind: expected one of latest, quorum, got 'first'"),
+    (
+        GOOD.replace("latest", "first"),
+        "net.rule.kind: expected one of latest, quorum, python, got 'first'",
+    ),
     (GOOD + "partitions = 0", "net.partitions: expected an integer from 1 to 1000, got 0"),
     (GOOD + "partitions = true", "net.partitions: expected an integer from 1 to 1000, got True"),
     (GOOD + "partitions = 4.0", "net.partitions: expected an integer from 1 to 1000, got 4.0"),
@@ -156,6 +176,28 @@ REFUSED = [
     (
         GOOD.replace('name = "up"', 'name = "up", size = 1'),
         "net.states[1].size: expected a known key",
+    ),
+    *(
+        (
+            GOOD.replace(LATEST, f'kind = "python"{function}'),
+            f"net.rule.function: expected {EXPECTED}, got {got}",
+        )
+        for function, got in (
+            ("", "None"),
+            (", function = 5", "5"),
+            (', function = ""', "''"),
+            (', function = "nowhere"', "'nowhere'"),
+            (', function = "Loudest"', "'Loudest'"),
+            (', function = "__init__"', "'__init__'"),
+            (', function = "loudest.tally"', "'loudest.tally'"),
+            (', function = "../loudest"', "'../loudest'"),
+            (r', function = "loudest\n"', r"'loudest\n'"),
+            (f', function = "{"x" * 41}"', f"'{'x' * 41}'"),
+        )
+    ),
+    (
+        GOOD.replace(LATEST, 'kind = "python", function = "loudest", k = 1'),
+        "net.rule.k: expected a known key (function, kind)",
     ),
     (QUORUM % "", "net.rule.ladder: expected at least one rung"),
     (QUORUM % "5", "net.rule.ladder[0]: expected a table, got 5"),
