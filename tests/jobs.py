@@ -9,21 +9,19 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
-from bus.base import Bus, BusError, Message, TopicSpec
+from bus.base import Bus, BusError, Message, TopicPartition, TopicSpec
 from bus.kafka import KafkaBus
-from domain.fold import Bucket
-from domain.records import Command, DeadLetter, Report, ScenarioChange, StateRecord
+from domain.records import Command, Report
 from domain.scenario import Scenario, load_scenarios
 from stack import ROOT, EmbeddedBroker, wait_until
 from wire.partitioner import partition_of
-from wire.sink import decode_dead_letter, encode_headers, encode_state
-from wire.source import decode_placed, encode_command, encode_report
-from wire.topics import Topics
+from wire.source import encode_command, encode_report
+from wire.topics import REPORTS, Topics
 
 SCENARIOS = """\
 [sites]
@@ -49,11 +47,19 @@ purge_after = { delivered = "1s" }
 
 @dataclass
 class Job:
-    """`python -m streaming` on a test's broker, topics and data directory."""
+    """`python -m streaming` on a test's broker, topics and data directory.
+
+    engine, trigger, master: settings of the job, None for their defaults; source_config: of the
+    source topics, above the product's own.
+    """
 
     broker: EmbeddedBroker
     data_dir: Path
     prefix: str
+    engine: str | None = None
+    trigger: str | None = None
+    master: str | None = None
+    source_config: Mapping[str, str] = field(default_factory=dict)
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
@@ -80,10 +86,14 @@ class Job:
         self.data_dir.mkdir(parents=True, exist_ok=True)
         self.scenarios_file.write_text(text)
         specs = self.topics.specs(self.scenarios().values())
-        self.bus.ensure_topics(TopicSpec(*spec) for spec in specs)
+        self.bus.ensure_topics(self._spec(*spec) for spec in specs)
         wait_until(
             lambda: self._settled([spec.name for spec in specs]), 10, "topics without leader"
         )
+
+    def _spec(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicSpec:
+        own = self.source_config if name.endswith(REPORTS) else {}
+        return TopicSpec(name, partitions, {**config, **own})
 
     def _settled(self, topics: list[str]) -> bool:
         """Whether each partition's leader knows that it is one."""
@@ -100,10 +110,13 @@ class Job:
             "JARS_DIR": self.broker.jars_dir,
             "TOPIC_PREFIX": self.prefix,
             "SCENARIOS": self.scenarios_file,
-            "SPARK_MASTER": "local[2]",
             "DEMO": 0,
+            "ENGINE": self.engine,
+            "TRIGGER": self.trigger,
+            "SPARK_MASTER": self.master,
         }
-        env = os.environ | {f"TALLYBOARD_{name}": str(value) for name, value in settings.items()}
+        given = {name: str(value) for name, value in settings.items() if value is not None}
+        env = os.environ | {f"TALLYBOARD_{name}": value for name, value in given.items()}
         with self.log.open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "streaming"],
@@ -133,13 +146,18 @@ class Job:
 
 def read_all(bus: Bus, topics: Iterable[str]) -> list[Message]:
     """Everything in these topics now, each partition in order."""
-    edges = {place: e for place, e in bus.offsets(topics).items() if e[0] < e[1]}
-    reader = bus.reader({place: begin for place, (begin, _) in edges.items()})
-    found: list[Message] = []
-    while any(reader.positions()[place] < end for place, (_, end) in edges.items()):
-        found += reader.poll(1, 10_000)
+    return list(read_up_to(bus, bus.offsets(topics)))
+
+
+def read_up_to(bus: Bus, edges: Mapping[TopicPartition, tuple[int, int]]) -> Iterator[Message]:
+    """What lies between first and next offset of these partitions, each in order."""
+    held = {place: edge for place, edge in edges.items() if edge[0] < edge[1]}
+    reader = bus.reader({place: begin for place, (begin, _) in held.items()})
+    while any(reader.positions()[place] < end for place, (_, end) in held.items()):
+        for message in reader.poll(1, 10_000):
+            if message.offset < held[message.topic, message.partition][1]:
+                yield message
     reader.close()
-    return [m for m in found if m.offset < edges[m.topic, m.partition][1]]
 
 
 def descendants(pid: int) -> list[int]:
@@ -266,72 +284,3 @@ class Load:
 
         wait_until(answered, timeout_s, f"not all answered, see {self._job.log}")
         reader.close()
-
-
-Emissions = dict[tuple[str, str, str], tuple[bytes | None, tuple]]
-"""(topic, asset, version) -> value and headers."""
-
-
-@dataclass
-class Judged:
-    """What the plain fold makes of the log, up to each bucket's marker and beyond."""
-
-    emissions: Emissions = field(default_factory=dict)
-    needed: set[tuple[str, str, str]] = field(default_factory=set)
-    dead: set[tuple[str, int, int, str]] = field(default_factory=set)
-    causes: set[str] = field(default_factory=set)
-    rules: int = 0
-
-
-def judge_log(job: Job, epoch: int = 1) -> Judged:
-    """The plain fold over the whole log of the job's source topics."""
-    judged = Judged()
-    logs: dict[tuple[str, int], list[Message]] = defaultdict(list)
-    for message in job.read(job.topics.reports(name) for name in job.scenarios()):
-        logs[message.topic, message.partition].append(message)
-    for (topic, partition), log in logs.items():
-        _judge(job, judged, topic, partition, log, epoch)
-    return judged
-
-
-def _judge(
-    job: Job, judged: Judged, topic: str, partition: int, log: list[Message], epoch: int
-) -> None:
-    records = [decode_placed(m.key, m.value, m.timestamp, partition, 2) for m in log]
-    first = next(r for r in records if isinstance(r, ScenarioChange))
-    judged.rules += sum(isinstance(r, ScenarioChange) for r in records)
-    bucket = Bucket(first.scenario, partition, epoch)
-    marker = max(m.offset for m in log if (m.key or b"").startswith(b"marker-"))
-    states = job.topics.states(job.topics.scenario_of(topic) or "")
-    for message, record in zip(log, records, strict=True):
-        for out in bucket.apply(record, message.offset, message.timestamp):
-            if isinstance(out, DeadLetter):
-                judged.dead.add((topic, partition, message.offset, out.reason))
-                continue
-            value = encode_state(out) if isinstance(out, StateRecord) else None
-            key = (states, out.asset, str(out.version))
-            judged.emissions[key] = (value, encode_headers(out))
-            judged.causes.add(out.cause.type)
-            if message.offset <= marker:
-                judged.needed.add(key)
-
-
-def assert_equal_to_fold(job: Job) -> Judged:
-    """Every record of the sink topics is one of the fold's, and none of the fold's is missing."""
-    found: Emissions = {}
-    for message in job.read(job.topics.states(name) for name in job.scenarios()):
-        version = dict(message.headers)["version"].decode()
-        key = (message.topic, (message.key or b"").decode(), version)
-        content = (message.value, message.headers)
-        assert found.setdefault(key, content) == content, f"two contents of {key}"
-    judged = judge_log(job)
-    missing = judged.needed - set(found)
-    assert not missing, f"{len(missing)} missing, for example {sorted(missing)[:3]}"
-    for key, content in found.items():
-        assert judged.emissions.get(key) == content, f"{key} is not the fold's"
-    dead = set()
-    for message in job.read([job.topics.dead_letters]):
-        letter = decode_dead_letter(message.key, message.value, message.headers)
-        dead.add((letter.topic, letter.partition, letter.offset, letter.reason))
-    assert dead == judged.dead
-    return judged

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from jobs import SCENARIOS, Job, Load, alive, assert_equal_to_fold, descendants
+from jobs import SCENARIOS, Job, Load, alive, descendants
+from judging import assert_equal_to_fold
 
 from stack import EmbeddedBroker, wait_until
 from wire.job import decode_heartbeat, decode_progress

@@ -1,0 +1,144 @@
+"""The running job agrees with `domain.fold` on thousands of generated histories.
+
+They share a log (see sharedlog.py), which comes in portions while the job runs; now and then one
+of its processes, or all, are killed and the job is started anew. At the end every record that it
+wrote is held against the plain fold over the log, byte for byte.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from jobs import Job, Load, alive, descendants
+from judging import Judged, assert_equal_to_fold
+from sharedlog import SCENARIOS, VIRTUAL_TIME, Sender, shared_log
+
+from domain.records import CAUSE_TYPES, DEAD_LETTER_REASONS
+from stack import EmbeddedBroker, wait_until
+
+pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
+
+HISTORIES, ROUNDS = 2400, 300
+"""Of the kernel's logs: more than 50,000 records of up to 40 each."""
+
+FEWER, FEWER_ROUNDS = 300, 100
+"""Of the Python engine's log."""
+
+PORTIONS = 4
+"""How many portions come in each life of the job; one more comes while it is dead."""
+
+WRITTEN_S = 60
+"""How long a job may take from its start until it writes something."""
+
+
+@dataclass
+class Trial:
+    """One log, and the lives of a job that reads it."""
+
+    job: Job
+    seed: int
+    histories: int
+    rounds: int
+    random: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        self.job.configure(SCENARIOS)
+
+    def run(self, lives: Sequence[str | None]) -> Judged:
+        """Judge the job after so many lives, each with this trigger (None: the default)."""
+        log = shared_log(self.seed, self.histories, self.rounds)
+        sender = Sender(self.job.broker.bootstrap, self.job.topics, log)
+        portions = iter(log.portions(len(lives) * (PORTIONS + 1)))
+        for number, trigger in enumerate(lives):
+            sender.send(next(portions))  # the job is dead, or has not lived yet
+            self.job.trigger = trigger
+            process = self._start()
+            last = number == len(lives) - 1
+            killed_after = PORTIONS if last else self.random.randint(1, PORTIONS - 1)
+            for sent in range(PORTIONS):
+                if sent == killed_after:
+                    self._kill(process)
+                sender.send(next(portions))
+                if sent < killed_after:
+                    time.sleep(self.random.uniform(0, 0.8))
+        Load(self.job, self.seed).finish()
+        self._kill(process)
+        return assert_equal_to_fold(self.job)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        """Start the job, and wait until it writes."""
+        before = self._written()
+        process = self.job.start()
+        wait_until(
+            lambda: self._written() > before,
+            WRITTEN_S,
+            f"nothing is written, see {self.job.log}",
+        )
+        return process
+
+    def _written(self) -> int:
+        """How many records the states topics hold."""
+        topics = map(self.job.topics.states, self.job.scenarios())
+        return sum(end for _, end in self.job.bus.offsets(topics).values())
+
+    def _kill(self, process: subprocess.Popen[bytes]) -> None:
+        """As `kill -9` does: the driver, the JVM below it, or everything at once."""
+        below = descendants(process.pid)
+        victims = ([process.pid], below[:1], [process.pid, *below])
+        for pid in self.random.choice(victims):
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: process.poll() is not None, 20, "the driver outlives its JVM")
+        wait_until(lambda: not alive(below), 20, "JVM or workers outlive a killed driver")
+
+
+@pytest.fixture
+def trial(
+    broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Callable[..., Trial]]:
+    """Makes a trial: seed, histories, rounds, and settings of the job."""
+    made: list[Job] = []
+
+    def make(seed: int, histories: int, rounds: int, **settings: str) -> Trial:
+        job = Job(broker, tmp_path / "job", f"{request.node.name[:60]}.", **settings)  # type: ignore[arg-type]
+        job.source_config = VIRTUAL_TIME
+        made.append(job)
+        return Trial(job, seed, histories, rounds)
+
+    yield make
+    for job in made:
+        job.clean_up()
+
+
+def check_coverage(judged: Judged, histories: int) -> None:
+    """Everything that can happen did, to as many assets as there should be."""
+    assert judged.causes == set(CAUSE_TYPES)
+    assert {key.reason for key in judged.dead} == set(DEAD_LETTER_REASONS)
+    assert len({key[:2] for key in judged.emissions}) > 0.9 * histories
+
+
+@pytest.mark.parametrize("trigger", ["real-time", "micro-batch"])
+def test_the_kernel_is_the_fold(trial: Callable[..., Trial], trigger: str) -> None:
+    seed = {"real-time": 11, "micro-batch": 12}[trigger]
+    judged = trial(seed, HISTORIES, ROUNDS, engine="kernel").run([trigger] * 3)
+    check_coverage(judged, HISTORIES)
+
+
+def test_the_kernel_is_the_fold_through_changes_of_its_trigger(trial: Callable[..., Trial]) -> None:
+    judged = trial(13, HISTORIES // 4, ROUNDS // 2, engine="kernel").run(
+        ["real-time", "micro-batch", "real-time"]
+    )
+    check_coverage(judged, HISTORIES // 4)
+
+
+def test_the_python_engine_is_the_fold(trial: Callable[..., Trial]) -> None:
+    judged = trial(14, FEWER, FEWER_ROUNDS, engine="python", master="local[2]").run([None] * 3)
+    check_coverage(judged, FEWER)
