@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import time as wall
@@ -85,6 +86,17 @@ class Plan:
     epoch: int
     partitions: Mapping[str, int]
     rules: Mapping[BucketId, str] = field(default_factory=dict)
+
+    def json(self, *, real_time: bool) -> str:
+        """The plan as the kernel reads it."""
+        fields = {
+            "prefix": self.prefix,
+            "epoch": self.epoch,
+            "real_time": real_time,
+            "partitions": dict(self.partitions),
+            "rules": {str(bucket): rule for bucket, rule in self.rules.items()},
+        }
+        return json.dumps(fields)
 
 
 def _struct(**fields: Any) -> StructType:

@@ -1,0 +1,196 @@
+package tallyboard.kernel;
+
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+
+/**
+ * An asset as bytes for the state store. The first byte is the codec's version, so that a later one
+ * can still read what this one wrote. Integers are variable-length (7 bits a byte, the least first),
+ * signed ones zigzag; texts are UTF-8 after their length plus one, zero for null.
+ */
+final class Codec {
+  static final int VERSION = 1;
+
+  private byte[] data;
+  private int at;
+
+  private Codec(byte[] data, int at) {
+    this.data = data;
+    this.at = at;
+  }
+
+  static byte[] write(Asset asset) {
+    Codec out = new Codec(new byte[256], 0);
+    out.data[out.at++] = VERSION;
+    out.signed(asset.noted);
+    out.asset(asset);
+    return Arrays.copyOf(out.data, out.at);
+  }
+
+  /** Raises IllegalStateException for a version that is not known. */
+  static Asset read(byte[] data) {
+    Codec in = new Codec(data, 1);
+    if (data[0] != VERSION) throw unknown(data[0]);
+    long noted = in.signed();
+    Asset asset = in.asset();
+    asset.noted = noted;
+    return asset;
+  }
+
+  /** `noted` alone, which the index of dues is made from. */
+  static long noted(byte[] data) {
+    if (data[0] != VERSION) throw unknown(data[0]);
+    return new Codec(data, 1).signed();
+  }
+
+  private static IllegalStateException unknown(int version) {
+    return new IllegalStateException(
+        "UnreadableAsset: state of codec version " + version + ", expected " + VERSION);
+  }
+
+  // ---- an asset ----
+
+  private void asset(Asset asset) {
+    text(asset.state);
+    text(asset.shown);
+    text(asset.previous);
+    signed(asset.since);
+    signed(asset.unconfirmed ? 1 : 0);
+    signed(asset.votes.length);
+    for (Asset.Vote vote : asset.votes) vote(vote, asset.since);
+    pending(asset.pending);
+    override(asset.override);
+    signed(asset.offset);
+    signed(asset.step);
+    signed(asset.changedOffset);
+    signed(asset.changedStep);
+    signed(asset.reminded - asset.since);
+    signed(asset.emittedAt - asset.since);
+    signed(asset.answers.length);
+    for (Asset.Answer answer : asset.answers) {
+      text(answer.command());
+      text(answer.outcome());
+    }
+    signed(asset.forgetAt);
+  }
+
+  private Asset asset() {
+    Asset asset = new Asset();
+    asset.state = text();
+    asset.shown = text();
+    asset.previous = text();
+    asset.since = signed();
+    asset.unconfirmed = signed() == 1;
+    asset.votes = new Asset.Vote[(int) signed()];
+    for (int i = 0; i < asset.votes.length; i++) asset.votes[i] = vote(asset.since);
+    asset.pending = pending();
+    asset.override = override();
+    asset.offset = signed();
+    asset.step = signed();
+    asset.changedOffset = signed();
+    asset.changedStep = signed();
+    asset.reminded = asset.since + signed();
+    asset.emittedAt = asset.since + signed();
+    asset.answers = new Asset.Answer[(int) signed()];
+    for (int i = 0; i < asset.answers.length; i++) {
+      asset.answers[i] = new Asset.Answer(text(), text());
+    }
+    asset.forgetAt = signed();
+    return asset;
+  }
+
+  private void vote(Asset.Vote vote, long since) {
+    text(vote.agent());
+    text(vote.state());
+    signed(vote.time() - since);
+    signed(vote.reportedAt() - vote.time());
+    signed(vote.offset());
+    signed(vote.expires() == Asset.NONE ? 0 : vote.expires() - vote.time() + 1);
+    signed(vote.weight());
+    text(vote.detail());
+  }
+
+  private Asset.Vote vote(long since) {
+    String agent = text();
+    String state = text();
+    long time = since + signed();
+    long reportedAt = time + signed();
+    long offset = signed();
+    long life = signed();
+    long expires = life == 0 ? Asset.NONE : time + life - 1;
+    return new Asset.Vote(agent, state, reportedAt, time, offset, expires, signed(), text());
+  }
+
+  private void pending(Asset.Pending pending) {
+    text(pending == null ? null : pending.state());
+    if (pending == null) return;
+    signed(pending.since());
+    signed(pending.due());
+  }
+
+  private Asset.Pending pending() {
+    String state = text();
+    return state == null ? null : new Asset.Pending(state, signed(), signed());
+  }
+
+  private void override(Asset.Override pin) {
+    text(pin == null ? null : pin.state());
+    if (pin == null) return;
+    signed(pin.until());
+    text(pin.user());
+    text(pin.reason());
+    text(pin.command());
+    signed(pin.since());
+    text(pin.underlying());
+  }
+
+  private Asset.Override override() {
+    String state = text();
+    if (state == null) return null;
+    return new Asset.Override(state, signed(), text(), text(), text(), signed(), text());
+  }
+
+  // ---- bytes ----
+
+  private void room(int more) {
+    if (at + more > data.length) data = Arrays.copyOf(data, Math.max(2 * data.length, at + more));
+  }
+
+  private void signed(long value) {
+    room(10);
+    long left = value << 1 ^ value >> 63;
+    while ((left & ~0x7fL) != 0) {
+      data[at++] = (byte) (left | 0x80);
+      left >>>= 7;
+    }
+    data[at++] = (byte) left;
+  }
+
+  private long signed() {
+    long found = 0;
+    for (int shift = 0;; shift += 7) {
+      byte one = data[at++];
+      found |= (one & 0x7fL) << shift;
+      if (one >= 0) return found >>> 1 ^ -(found & 1);
+    }
+  }
+
+  private void text(String text) {
+    if (text == null) {
+      signed(0);
+      return;
+    }
+    byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+    signed(bytes.length + 1L);
+    room(bytes.length);
+    System.arraycopy(bytes, 0, data, at, bytes.length);
+    at += bytes.length;
+  }
+
+  private String text() {
+    int length = (int) signed() - 1;
+    if (length < 0) return null;
+    at += length;
+    return new String(data, at - length, length, StandardCharsets.UTF_8);
+  }
+}

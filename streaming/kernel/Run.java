@@ -1,0 +1,209 @@
+package tallyboard.kernel;
+
+import java.net.InetAddress;
+import java.net.UnknownHostException;
+import java.nio.ByteBuffer;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.Iterator;
+import java.util.function.Consumer;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.streaming.MapState;
+
+/** One bucket at work: rows in, records for the sink topics out, one batch after the other. */
+final class Run implements Bucket.Out {
+  private static final long HEARTBEAT_MS = 1000;
+  private static final byte META_VERSION = 1;
+
+  /** The bucket's clock, offset and figures, which the state keeps beside its assets. */
+  private record Meta(long clock, long offset, long live, long beat, long records, long dead,
+      long stale) {
+    byte[] bytes() {
+      return ByteBuffer.allocate(57).put(META_VERSION).putLong(clock).putLong(offset).putLong(live)
+          .putLong(beat).putLong(records).putLong(dead).putLong(stale).array();
+    }
+
+    static Meta of(byte[] data) {
+      ByteBuffer in = ByteBuffer.wrap(data);
+      byte version = in.get();
+      if (version != META_VERSION) {
+        throw new IllegalStateException("UnreadableAsset: a bucket of codec version " + version);
+      }
+      return new Meta(in.getLong(), in.getLong(), in.getLong(), in.getLong(), in.getLong(),
+          in.getLong(), in.getLong());
+    }
+  }
+
+  private final Plan plan;
+  private final String executor;
+  private final String scenario;
+  private final int partitions;
+  private final String states;
+  private final Assets assets = new Assets();
+  private final Bucket bucket;
+  private final Deque<Row> out = new ArrayDeque<>();
+  private SourceRow current;
+  private long beat;
+  private long records;
+  private long dead;
+  private boolean sound = true;
+  private String storedRule;
+
+  /** The bucket of this name, with nothing in it yet. rule: as JSON; executor: where it runs. */
+  Run(Plan plan, String name, String rule, String executor) {
+    this.plan = plan;
+    this.executor = executor;
+    int slash = name.lastIndexOf('/');
+    scenario = name.substring(0, slash);
+    partitions = plan.partitionsOf(scenario);
+    states = plan.prefix() + scenario + ".states";
+    bucket = new Bucket(read(rule), Integer.parseInt(name.substring(slash + 1)), assets, this);
+  }
+
+  private static Rule read(String rule) {
+    try {
+      return Rule.parse(rule);
+    } catch (Rule.Bad error) {
+      throw new IllegalArgumentException("not a scenario: " + rule, error);
+    }
+  }
+
+  // ---- between the batches ----
+
+  /** Goes on from the state: `meta` as `meta()` gave it, and the assets' entries. */
+  void load(byte[] meta, MapState<String, byte[]> entries) {
+    Meta kept = Meta.of(meta);
+    bucket.clock = kept.clock;
+    bucket.offset = kept.offset;
+    bucket.live = kept.live;
+    bucket.stale = kept.stale;
+    beat = kept.beat;
+    records = kept.records;
+    dead = kept.dead;
+    storedRule = bucket.rule.text;
+    assets.over(entries);
+    assets.load();
+  }
+
+  /** Goes on with the same assets, through the entries of a new batch. */
+  void over(MapState<String, byte[]> entries) {
+    assets.over(entries);
+  }
+
+  byte[] meta() {
+    return new Meta(bucket.clock, bucket.offset, bucket.live, beat, records, dead, bucket.stale)
+        .bytes();
+  }
+
+  /** The rule in force, as JSON, if the state does not hold it yet. */
+  String newRule() {
+    String rule = bucket.rule.text;
+    if (rule.equals(storedRule)) return null;
+    storedRule = rule;
+    return rule;
+  }
+
+  /** Whether everything applied so far is in the state, which `meta` describes. */
+  boolean standsAt(byte[] meta) {
+    return sound && meta != null && java.util.Arrays.equals(meta, meta());
+  }
+
+  // ---- rows ----
+
+  /** Applies the rows while its result is read; calls `atEnd` when all is in the state. */
+  Iterator<Row> apply(Iterator<SourceRow> rows, Consumer<Run> atEnd) {
+    sound = false;
+    return new Iterator<>() {
+      private boolean ended;
+
+      @Override
+      public boolean hasNext() {
+        while (out.isEmpty() && step()) {}
+        return !out.isEmpty();
+      }
+
+      private boolean step() {
+        if (ended) return false;
+        if (bucket.goOn()) {
+          assets.relieve();
+        } else if (rows.hasNext()) {
+          one(rows.next());
+        } else {
+          ended = true;
+          assets.flush();
+          sound = true;
+          atEnd.accept(Run.this);
+        }
+        return true;
+      }
+
+      @Override
+      public Row next() {
+        return out.remove();
+      }
+    };
+  }
+
+  private void one(SourceRow row) {
+    if (row.offset() <= bucket.offset) return;
+    current = row;
+    Source.Entry entry =
+        Source.read(row.key(), row.value(), row.time(), bucket.partition, partitions);
+    bucket.apply(entry, row.offset(), row.time());
+    if (entry instanceof Source.Tick) tick();
+    else records++;
+    assets.relieve();
+  }
+
+  // ---- what leaves ----
+
+  @Override
+  public void state(String name, Asset asset, Bucket.Cause cause, Asset.Answer answer) {
+    out.add(Sink.state(states, plan.epoch(), name, asset, cause, answer));
+  }
+
+  @Override
+  public void dead(String reason) {
+    dead++;
+    String topic = plan.prefix() + scenario + ".reports";
+    String to = plan.prefix() + "dead-letters";
+    out.add(Sink.deadLetter(to, reason, topic, bucket.partition, current));
+  }
+
+  private void tick() {
+    if (bucket.clock - beat < HEARTBEAT_MS) return;
+    byte[] key = Sink.bytes(scenario + "/" + bucket.partition);
+    out.add(Sink.row(key, Sink.bytes(heartbeat()), null, plan.prefix() + "job.buckets"));
+    beat = bucket.clock;
+    records = dead = bucket.stale = 0;
+  }
+
+  private String heartbeat() {
+    StringBuilder json = new StringBuilder(256);
+    Json.write(json.append("{\"bucket\":"), scenario + "/" + bucket.partition);
+    Json.write(json.append(",\"scenario\":"), scenario);
+    json.append(",\"partition\":").append(bucket.partition);
+    json.append(",\"epoch\":").append(plan.epoch());
+    Json.write(json.append(",\"executor\":"), executor);
+    Json.write(json.append(",\"host\":"), HOST);
+    json.append(",\"log_time\":").append(bucket.clock);
+    json.append(",\"offset\":").append(bucket.offset);
+    json.append(",\"assets\":").append(bucket.live);
+    json.append(",\"dues\":").append(assets.waiting());
+    json.append(",\"records\":").append(records);
+    json.append(",\"dead_letters\":").append(dead);
+    json.append(",\"stale\":").append(bucket.stale);
+    json.append(",\"engine\":\"kernel\",\"at\":").append(System.currentTimeMillis());
+    return json.append('}').toString();
+  }
+
+  private static final String HOST = host();
+
+  private static String host() {
+    try {
+      return InetAddress.getLocalHost().getHostName();
+    } catch (UnknownHostException error) {
+      return "unknown";
+    }
+  }
+}

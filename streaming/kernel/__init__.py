@@ -1,0 +1,87 @@
+"""The kernel: the fold in Java, as a StatefulProcessor. Compiled at set-up, called through py4j.
+
+`python -m streaming.kernel` compiles it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+RELEASE = "17"
+"""The oldest Java that runs the kernel."""
+
+
+class KernelProblem(Exception):
+    """The kernel could not be compiled; the message says why."""
+
+
+def sources() -> list[Path]:
+    """The kernel's Java files."""
+    return sorted(HERE.glob("*.java"))
+
+
+def archive(jars_dir: Path) -> Path:
+    """Where the kernel's archive lies: named after its sources, so that an old one is never run."""
+    digest = hashlib.sha256(RELEASE.encode())
+    for path in [*sources(), *sorted(library(jars_dir))]:
+        digest.update(path.read_bytes() if path.suffix == ".java" else path.name.encode())
+    return jars_dir / "kernel" / f"kernel-{digest.hexdigest()[:16]}.jar"
+
+
+def library(jars_dir: Path) -> list[Path]:
+    """What the kernel is compiled against: PySpark's own archives, and the Kafka connector's."""
+    spec = find_spec("pyspark")
+    home = Path(str(spec.origin)).parent if spec and spec.origin else Path()
+    return [*(home / "jars").glob("*.jar"), *(jars_dir / "spark").glob("*.jar")]
+
+
+def build(jars_dir: Path) -> Path:
+    """Compile the kernel, unless its archive is there; returns the archive.
+
+    Raises KernelProblem with the compiler's message.
+    """
+    target = archive(jars_dir)
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-") as name:
+        work = Path(name)
+        compile_java(sources(), work / "classes", jars_dir)
+        _pack(work / "classes", work / "kernel.jar")
+        for old in target.parent.glob("kernel-*.jar"):
+            old.unlink(missing_ok=True)
+        (work / "kernel.jar").rename(target)
+    return target
+
+
+def compile_java(files: list[Path], target: Path, jars_dir: Path, *also: Path) -> None:
+    """Compile Java files into `target`, against the library and `also`. Raises KernelProblem."""
+    compiler = next((jars_dir / "compiler").glob("ecj-*.jar"), None)
+    if compiler is None:
+        raise KernelProblem(f"{jars_dir}/compiler: no compiler there: run make setup")
+    against = os.pathsep.join(str(path) for path in [*library(jars_dir), *also])
+    command = [_java(), "-jar", str(compiler), "-d", str(target), "-cp", against]
+    command += ["--release", RELEASE, "-encoding", "UTF-8", "-nowarn", *map(str, files)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        shutil.rmtree(target, ignore_errors=True)
+        raise KernelProblem(f"the kernel does not compile:\n{done.stderr or done.stdout}")
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin" / "java") if home else "java"
+
+
+def _pack(classes: Path, target: Path) -> None:
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as jar:
+        for path in sorted(classes.rglob("*.class")):
+            jar.write(path, path.relative_to(classes))

@@ -1,0 +1,91 @@
+"""The kernel on a JVM of its own, without Spark: a bucket's log in, its records out."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+
+from bus.base import Message
+from streaming.kernel import archive, build, compile_java, library
+from streaming.processor import Plan
+
+REPLAY = Path(__file__).parent / "kernel" / "Replay.java"
+
+
+class Log(NamedTuple):
+    """A bucket's log, cut into batches; every `restart` batches the bucket is read from its state."""
+
+    bucket: str
+    records: list[Message]
+    batch: int = 1
+    restart: int = 1
+
+
+class SinkRecord(NamedTuple):
+    """What the kernel emits."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+
+
+class Replay:
+    """The compiled harness."""
+
+    def __init__(self, jars_dir: Path, work: Path) -> None:
+        build(jars_dir)
+        compile_java([REPLAY], work, jars_dir, archive(jars_dir))
+        self._path = os.pathsep.join(map(str, [work, archive(jars_dir), *library(jars_dir)]))
+
+    def run(self, plan: Plan, logs: Iterable[Log]) -> list[list[SinkRecord]]:
+        """What the kernel emits for each log."""
+        logs = list(logs)
+        fed = struct.pack(">i", len(logs)) + b"".join(_log(plan, log) for log in logs)
+        command = ["java", "-cp", self._path, "tallyboard.kernel.Replay"]
+        done = subprocess.run(command, input=fed, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr.decode()[-4000:]
+        out = io.BytesIO(done.stdout)
+        return [list(_records(out)) for _ in logs]
+
+
+def _log(plan: Plan, log: Log) -> bytes:
+    head = _put(plan.json(real_time=True).encode()) + _put(log.bucket.encode())
+    head += struct.pack(">iii", log.batch, log.restart, len(log.records))
+    return head + b"".join(
+        _put(m.key) + _put(m.value) + struct.pack(">qq", m.offset, m.timestamp)
+        for m in log.records
+    )
+
+
+def _put(data: bytes | None) -> bytes:
+    return struct.pack(">i", -1) if data is None else struct.pack(">i", len(data)) + data
+
+
+def _records(out: io.BytesIO) -> Iterator[SinkRecord]:
+    while (length := _integer(out)) != -2:
+        topic = out.read(length).decode()
+        key, value = _bytes(out), _bytes(out)
+        headers = tuple((str(_text(out)), _bytes(out) or b"") for _ in range(_integer(out)))
+        yield SinkRecord(topic, key, value, headers)
+
+
+def _integer(out: io.BytesIO) -> int:
+    return int(struct.unpack(">i", out.read(4))[0])
+
+
+def _bytes(out: io.BytesIO) -> bytes | None:
+    length = _integer(out)
+    return None if length < 0 else out.read(length)
+
+
+def _text(out: io.BytesIO) -> str:
+    return (_bytes(out) or b"").decode()
+
+

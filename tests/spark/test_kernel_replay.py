@@ -1,0 +1,88 @@
+"""The kernel alone, on a JVM without Spark, is the fold: byte for byte, however its log is cut."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import zip_longest
+from pathlib import Path
+
+import pytest
+from replaying import Log, Replay, SinkRecord
+from sharedlog import PARTITIONS, SCENARIOS, shared_log
+
+from bus.base import Message
+from domain.fold import Bucket
+from domain.records import DeadLetter, StateRecord
+from domain.scenario import load_scenarios
+from streaming.buckets import BucketId
+from streaming.processor import Plan
+from streaming.rules import dump_rule, load_rule
+from wire.sink import MAX_DEAD_VALUE, encode_headers, encode_state
+from wire.source import decode_placed
+from wire.topics import Topics
+
+CUTS = ((1, 1), (1, 7), (7, 3), (5000, 1))
+"""Records of a batch, and batches until the bucket is read from its state."""
+
+
+@pytest.fixture(scope="session")
+def replay(jars_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Replay:
+    """The kernel, compiled, beside its harness."""
+    return Replay(jars_dir, tmp_path_factory.mktemp("replay"))
+
+
+def folded(plan: Plan, bucket: BucketId, log: list[Message]) -> list[SinkRecord]:
+    """What the plain fold emits for a bucket's log."""
+    topics = Topics(plan.prefix)
+    fold = Bucket(load_rule(plan.rules[bucket]), bucket.partition, plan.epoch)
+    partitions = plan.partitions[bucket.scenario]
+    out = []
+    for m in log:
+        record = decode_placed(m.key, m.value, m.timestamp, bucket.partition, partitions)
+        for emission in fold.apply(record, m.offset, m.timestamp):
+            if isinstance(emission, DeadLetter):
+                reason = (("reason", emission.reason.encode()),)
+                value = m.value and m.value[:MAX_DEAD_VALUE]
+                out.append(SinkRecord(topics.dead_letters, m.key, value, reason))
+                continue
+            value = encode_state(emission) if isinstance(emission, StateRecord) else None
+            key, headers = emission.asset.encode(), encode_headers(emission)
+            out.append(SinkRecord(topics.states(bucket.scenario), key, value, headers))
+    return out
+
+
+def by_asset(records: list[SinkRecord]) -> dict[tuple[str, bytes | None], list[SinkRecord]]:
+    """The records of each asset in order, without heartbeats; of dead letters the reason alone.
+
+    Among assets the order is nobody's business: a change of rule goes through them in any.
+    """
+    found = defaultdict(list)
+    for r in records:
+        if r.topic == "dead-letters":
+            r = r._replace(headers=(r.headers[0][1].decode(),))
+        if r.topic != "job.buckets":
+            found[r.topic, r.key].append(r)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_kernel_is_the_fold(replay: Replay, tmp_path: Path, seed: int) -> None:
+    file = tmp_path / "scenarios.toml"
+    file.write_text(SCENARIOS)
+    scenarios = load_scenarios(file)
+    buckets = [BucketId(name, at) for name, n in PARTITIONS.items() for at in range(n)]
+    rules = {b: dump_rule(scenarios[b.scenario]) for b in buckets}
+    plan = Plan("", 3, PARTITIONS, rules)
+    log = dict(shared_log(seed, 500, 40).messages(Topics()))
+    logs = [
+        Log(str(b), log[b.scenario, b.partition], *CUTS[(seed + n) % len(CUTS)])
+        for n, b in enumerate(buckets)
+    ]
+    for bucket, given, found in zip(buckets, logs, replay.run(plan, logs), strict=True):
+        wanted = by_asset(folded(plan, bucket, given.records))
+        emitted = by_asset(found)
+        assert len(wanted) > 50
+        for key, records in wanted.items():
+            for n, (one, other) in enumerate(zip_longest(records, emitted.pop(key, []))):
+                assert one == other, f"{bucket}, {key}, emission {n}"
+        assert not emitted
