@@ -22,6 +22,7 @@ from bus.kafka import KafkaBus
 from config.logs import configure_logs
 from config.settings import Settings, load_settings
 from domain.records import Report
+from wire.source import detail_text
 from wire.topics import Topics
 
 log = structlog.get_logger("agents.probe")
@@ -63,7 +64,8 @@ def watch(
         if finding.state != before:
             log.info("target", target=target.name, state=finding.state, **finding.detail)
             before = finding.state
-        report_calmly(reporter, Report(target.name, agent, finding.state, None, {**finding.detail}))
+        detail = detail_text(finding.detail)
+        report_calmly(reporter, Report(target.name, agent, finding.state, None, detail))
         pause_s = target.interval / 1000
 
 

@@ -25,7 +25,7 @@ def stop_on_signals() -> threading.Event:
 def report_calmly(reporter: Reporter, report: Report) -> None:
     """Report; where the spool is full, drop the report and say so now and then."""
     try:
-        reporter.report(report.asset, report.agent, report.state, report.reported_at, report.detail)
+        reporter.accept(report)
     except SpoolFull as full:
         if reporter.refused % 1000 == 1:
             log.warning("report dropped", why=str(full), dropped=reporter.refused)

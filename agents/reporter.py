@@ -14,6 +14,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,7 +23,7 @@ from agents.courier import Courier, OnConfirmed
 from agents.spool import Spool, SpoolFull
 from bus.base import Bus
 from domain.records import Report
-from wire.source import decode_source, encode_report
+from wire.source import decode_source, detail_text, encode_report
 
 REMEMBERED = 100_000
 """Of how many (asset, agent) pairs the last time is kept."""
@@ -121,13 +122,22 @@ class Reporter:
         say, a small JSON object. Raises ReportRefused for a report that the tally could not read,
         SpoolFull when Kafka has been away for too long.
         """
+        try:
+            text = detail_text(detail)
+        except (TypeError, ValueError) as error:
+            raise ReportRefused(f"{asset!r}: {error}") from error
+        self.accept(Report(asset, agent, state, reported_at, text))
+
+    def accept(self, report: Report) -> None:
+        """As `report`, for a report whose detail is JSON text already, in one line."""
         with self._lock:
             if self._closed:
                 raise ReportRefused("the reporter is closed")
-            stamp = self._stamp(asset, agent) if reported_at is None else reported_at
-            value = self._value(Report(asset, agent, state, stamp, detail))
+            if report.reported_at is None:
+                report = replace(report, reported_at=self._stamp(report.asset, report.agent))
+            value = self._value(report)
             try:
-                self._spool.append(asset, value, sync=self.away)
+                self._spool.append(report.asset, value, sync=self.away)
             except SpoolFull:
                 self.refused += 1
                 raise
@@ -151,6 +161,8 @@ class Reporter:
             raise ReportRefused(f"{report.asset!r}: {error}") from error
         if not isinstance(read, Report):
             raise ReportRefused(f"{report.asset!r}: {getattr(read, 'reason', 'not a report')}")
+        if read != report or b"\n" in value:  # a line of the spool holds one report
+            raise ReportRefused(f"{report.asset!r}: detail: expected an object in one line")
         return value
 
     def flush(self, timeout_s: float) -> int:

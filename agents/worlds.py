@@ -12,6 +12,7 @@ from typing import Any
 
 from agents.incidents import LONGEST_MS, Incident, Timetable, some, spread
 from domain.records import Report
+from wire.source import detail_text
 
 Timed = tuple[int, Report]
 
@@ -81,7 +82,8 @@ class Watched:
                 due = now - at >= every_ms - spread(pair, at, over=every_ms // 5 + 1)
                 if state is not None and (state != before or due):
                     told[pair] = (state, now)
-                    yield now, Report(*pair, state, now, self._detail(pair[0], state, now))
+                    detail = detail_text(self._detail(pair[0], state, now))
+                    yield now, Report(*pair, state, now, detail)
             now += STEP_MS
 
     def _state(self, incidents: list[Incident], asset: str, agent: str, now: int) -> str | None:
@@ -233,7 +235,7 @@ class Orders:
         slow = 4 if random.random() < 0.06 else 1
         reports = []
         for state in random.choice(ROUTES):
-            detail = {"parcels": 1 + number % 3}
+            detail = detail_text({"parcels": 1 + number % 3})
             report = Report(order, random.choice(STATIONS[state]), state, at, detail)
             reports.append((at, report))
             at += slow * random.randint(6_000, 24_000)

@@ -73,7 +73,8 @@ def states(records: int, assets: int, votes: int) -> Iterator[StateRecord]:
 def vote(n: int, state: str, offset: int) -> Vote:
     """One agent's vote."""
     expires = START + 600_000
-    return Vote(f"waf-{n}", state, START, START, max(0, offset - n), expires, 1, {"rps": offset})
+    detail = f'{{"rps":{offset}}}'
+    return Vote(f"waf-{n}", state, START, START, max(0, offset - n), expires, 1, detail)
 
 
 def fill(bus: MemoryBus, scenarios: dict[str, Scenario], records: Iterator[StateRecord]) -> None:

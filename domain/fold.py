@@ -166,7 +166,7 @@ class Bucket:
         return late
 
     def _vote(
-        self, asset: Asset, agent: str, state: str, reported_at: int, detail: dict | None
+        self, asset: Asset, agent: str, state: str, reported_at: int, detail: str | None
     ) -> None:
         lifetime = self.scenario.vote_lifetime
         asset.votes[agent] = Vote(

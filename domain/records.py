@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from domain.scenario import Scenario
@@ -56,13 +56,16 @@ REFUSED = "refused: "
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One agent's claim about one asset's state. `reported_at`: the agent's clock, Unix ms."""
+    """One agent's claim about one asset's state.
+
+    reported_at: the agent's clock, Unix ms; detail: JSON text of an object, carried as it came.
+    """
 
     asset: str
     agent: str
     state: str
     reported_at: int | None = None
-    detail: dict[str, Any] | None = None
+    detail: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,7 @@ class Vote:
     """An agent's latest report on an asset.
 
     reported_at: the agent's own time, ms; time: the bucket's clock when it was applied, ms;
-    expires: ms, or None for never.
+    expires: ms, or None for never; detail: the report's own.
     """
 
     agent: str
@@ -129,7 +132,7 @@ class Vote:
     offset: int
     expires: int | None
     weight: int
-    detail: dict[str, Any] | None = None
+    detail: str | None = None
 
     def shown(self) -> tuple[str, str, int]:
         """The part whose change is a visible change."""

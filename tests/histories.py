@@ -201,7 +201,7 @@ class _Maker:
             agent=self.pick(AGENTS),
             state=self._word(),
             reported_at=None if age is None else self._time - age * SECOND,
-            detail={"n": self._integer(0, 9), "é": [None, 1.5]} if self.chance(6) else None,
+            detail=f'{{ "n": {self._integer(0, 9)},"é":[null, 1.50]}}' if self.chance(6) else None,
         )
 
     def _tick(self) -> Tick:

@@ -67,7 +67,7 @@ def _live(job: Any, source: random.Random) -> None:
         asset = f"ünit/{source.randrange(9)} 10.0.0.0%2F8"
         if n % 9:
             state = source.choice(["under-attack", "clear", "suspicious"])
-            detail = {"note": "a\0b 🙂", "n": n}
+            detail = f'{{"note": "a\\u0000b 🙂", "n": {n}.0}}'
             job.put("attack", Report(asset, f"waf-{source.randrange(4)}", state, None, detail))
         else:
             id_ = f"0b8f7e0c-51a3-4f0e-9d3e-{source.randrange(10**12):012d}"

@@ -1,6 +1,7 @@
 """The fold's own state as bytes: for Spark's state store and for the daily snapshots.
 
-The first byte is the codec's version, so that a later one can still read what this one wrote.
+The first byte is the codec's version, so that a later one can still read what this one wrote:
+version 2 keeps a vote's detail as its text, version 1 kept it as a map.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from domain.dues import Dues
 from domain.fold import Bucket
 from domain.records import Answer, Override, Pending, Vote
 from domain.scenario import Scenario
+from wire.source import detail_text
 
 T = TypeVar("T")
 
-CODEC = 1
+CODEC = 2
+READABLE = (1, CODEC)
 
 
 class UnreadableAsset(ValueError):
@@ -72,8 +75,9 @@ def _dump(data: Any) -> bytes:
 
 
 def _read(make: Callable[[Any], T], data: bytes) -> T:
-    if not data or data[0] != CODEC:
-        raise UnreadableAsset(f"state: expected codec version {CODEC}, got {data[:1]!r}")
+    if not data or data[0] not in READABLE:
+        expected = " or ".join(map(str, READABLE))
+        raise UnreadableAsset(f"state: expected codec version {expected}, got {data[:1]!r}")
     try:
         return make(msgspec.msgpack.decode(memoryview(data)[1:]))
     except (msgspec.DecodeError, IndexError, TypeError, ValueError) as error:
@@ -126,6 +130,12 @@ def _override_fields(override: Override) -> list[Any]:
     ]
 
 
+def _vote(fields: list[Any]) -> Vote:
+    if isinstance(fields[-1], dict):  # the detail, as version 1 wrote it
+        fields[-1] = detail_text(fields[-1])
+    return Vote(*fields)
+
+
 def _asset(fields: list[Any]) -> Asset:
     state, shown, previous, since, unconfirmed, votes, pending, override, *rest = fields
     offset, step, changed, reminded, emitted_at, answers, forget_at = rest
@@ -135,7 +145,7 @@ def _asset(fields: list[Any]) -> Asset:
         previous=previous,
         since=since,
         unconfirmed=unconfirmed,
-        votes={vote[0]: Vote(*vote) for vote in votes},
+        votes={vote[0]: _vote(vote) for vote in votes},
         pending=Pending(*pending) if pending else None,
         override=Override(*override) if override else None,
         offset=offset,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -28,22 +28,87 @@ class UnreadableState(ValueError):
     """A record of a states topic that is not one of ours."""
 
 
+_NULL = msgspec.Raw(b"null")
+
+
+class _Vote(msgspec.Struct, forbid_unknown_fields=True):
+    """A vote as it stands in a state record: its detail as it came."""
+
+    agent: str
+    state: str
+    reported_at: int
+    time: int
+    offset: int
+    expires: int | None
+    weight: int
+    detail: msgspec.Raw = _NULL
+
+    @classmethod
+    def of(cls, vote: Vote) -> Self:
+        """The domain's vote in this form."""
+        return cls(
+            vote.agent,
+            vote.state,
+            vote.reported_at,
+            vote.time,
+            vote.offset,
+            vote.expires,
+            vote.weight,
+            _NULL if vote.detail is None else msgspec.Raw(vote.detail),
+        )
+
+    def vote(self) -> Vote:
+        """The domain's form of it. Raises ValueError for a detail that is no object."""
+        detail = bytes(self.detail).decode()
+        if detail != "null" and not detail.startswith("{"):
+            raise ValueError("detail: expected an object")
+        return Vote(
+            self.agent,
+            self.state,
+            self.reported_at,
+            self.time,
+            self.offset,
+            self.expires,
+            self.weight,
+            None if detail == "null" else detail,
+        )
+
+
+class _State(msgspec.Struct):
+    """The value of a state record, its fields in their order."""
+
+    asset: str
+    state: str
+    previous: str | None
+    since: int
+    unconfirmed: bool
+    version: str
+    cause: Cause
+    votes: list[_Vote]
+    pending: Pending | None
+    override: Override | None
+    answer: Answer | None
+
+
+_STATE = msgspec.json.Decoder(_State)
+
+
 def encode_state(record: StateRecord) -> bytes:
     """The value of a state record: JSON, always in the same order of fields."""
     return msgspec.json.encode(
-        {
-            "asset": record.asset,
-            "state": record.state,
-            "previous": record.previous,
-            "since": record.since,
-            "unconfirmed": record.unconfirmed,
-            "version": str(record.version),
-            "cause": record.cause,
-            "votes": record.votes,
-            "pending": record.pending,
-            "override": record.override,
-            "answer": record.answer,
-        }
+        _State(
+            record.asset,
+            record.state,
+            record.previous,
+            record.since,
+            record.unconfirmed,
+            str(record.version),
+            record.cause,
+            [_Vote.of(vote) for vote in record.votes],
+            record.pending,
+            record.override,
+            record.answer,
+        )
     )
 
 
@@ -70,23 +135,20 @@ def decode_state(
 
 
 def state_of_json(value: bytes | str) -> StateRecord:
-    """Read the value that `encode_state` wrote.
-
-    Raises AttributeError, KeyError, TypeError or ValueError for anything else.
-    """
-    data = msgspec.json.decode(value)
+    """Read the value that `encode_state` wrote. Raises ValueError for anything else."""
+    data = _STATE.decode(value)
     return StateRecord(
-        asset=data["asset"],
-        state=data["state"],
-        previous=data["previous"],
-        since=data["since"],
-        unconfirmed=data["unconfirmed"],
-        version=Version.parse(data["version"]),
-        cause=Cause(**data["cause"]),
-        votes=tuple(Vote(**vote) for vote in data["votes"]),
-        pending=Pending(**data["pending"]) if data["pending"] else None,
-        override=Override(**data["override"]) if data["override"] else None,
-        answer=Answer(**data["answer"]) if data["answer"] else None,
+        data.asset,
+        data.state,
+        data.previous,
+        data.since,
+        data.unconfirmed,
+        Version.parse(data.version),
+        data.cause,
+        tuple([vote.vote() for vote in data.votes]),
+        data.pending,
+        data.override,
+        data.answer,
     )
 
 

@@ -123,8 +123,8 @@ def test_each_finding_becomes_a_report(tmp_path: Path) -> None:
     read = bus.reader({("connectivity.reports", 0): 0}).poll(0)
     reports = [decode_source(m.key, m.value, m.timestamp) for m in read]
     assert [(r.asset, r.agent, r.state, r.detail) for r in reports if isinstance(r, Report)] == [
-        ("t", "probe-a", "up", {"latency_ms": 3}),
-        ("t", "probe-a", "down", {"error": "gone"}),
+        ("t", "probe-a", "up", '{"latency_ms":3}'),
+        ("t", "probe-a", "down", '{"error":"gone"}'),
     ]
 
 

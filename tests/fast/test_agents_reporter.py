@@ -18,6 +18,8 @@ from wire.source import decode_source
 
 TOPIC = "attack.reports"
 NOW = 1_790_000_000_000
+ENDLESS: dict[str, object] = {}
+ENDLESS["x"] = ENDLESS
 
 
 @pytest.fixture
@@ -62,7 +64,7 @@ def test_report_is_confirmed_with_its_place(bus: MemoryBus, tmp_path: Path) -> N
     [message], [(asset, place)] = log_of(bus), places
     assert asset == "shop.example"
     assert place == (TOPIC, message.partition, message.offset, NOW)
-    assert reports_of(bus) == [Report("shop.example", "waf-1", "clear", NOW, {"rps": 3})]
+    assert reports_of(bus) == [Report("shop.example", "waf-1", "clear", NOW, '{"rps":3}')]
     assert (reporter.accepted, reporter.confirmed, reporter.unconfirmed) == (1, 1, 0)
     assert reporter.offsets == {message.partition: 0}
 
@@ -93,6 +95,8 @@ def test_clock_that_goes_back_reorders_nothing(bus: MemoryBus, tmp_path: Path) -
         ("a", "waf", "", None, "unknown-state"),
         ("a", "waf", "clear", {"x": "y" * 3000}, "too-large"),
         ("a", "waf", "clear", {"x": object()}, "object"),
+        ("a", "waf", "clear", ENDLESS, "less deep"),
+        ("a", "waf", "clear", {"x": 10**5000}, "4300 digits"),
         ("\ud800", "waf", "clear", None, "surrogates"),
     ],
 )
@@ -101,6 +105,23 @@ def test_what_the_tally_could_not_read_is_refused(
 ) -> None:
     with pytest.raises(ReportRefused, match=reason):
         reporter.report(asset, agent, state, detail=detail)
+    assert (reporter.accepted, reporter.unconfirmed) == (0, 0)
+
+
+def test_a_report_with_its_detail_as_text_is_taken_as_it_is(
+    bus: MemoryBus, reporter: Reporter
+) -> None:
+    reporter.accept(Report("a", "waf", "clear", None, '{ "x": 1.50}'))
+    assert reporter.flush(5) == 0
+    assert reports_of(bus) == [Report("a", "waf", "clear", NOW, '{ "x": 1.50}')]
+
+
+@pytest.mark.parametrize(
+    "detail", ["", "{", "x", "[]", " {}", '{"x":\n1}', '{},"agent":"other"', '{},"later":1']
+)
+def test_a_detail_that_is_no_text_of_an_object_is_refused(reporter: Reporter, detail: str) -> None:
+    with pytest.raises(ReportRefused):
+        reporter.accept(Report("a", "waf", "clear", None, detail))
     assert (reporter.accepted, reporter.unconfirmed) == (0, 0)
 
 

@@ -352,7 +352,7 @@ def test_one_report(api, bus):
     assert response.status_code == 202
     assert response.json()["items"][0]["offset"] == 0
     ((asset, record),) = sent(bus, "attack")
-    assert record == Report(asset, "waf-1", "clear", 1_000, {"rps": 12})
+    assert record == Report(asset, "waf-1", "clear", 1_000, '{"rps":12}')
 
 
 def test_a_list_is_answered_one_by_one(api, bus):

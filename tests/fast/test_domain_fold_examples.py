@@ -146,10 +146,10 @@ def test_a_report_is_one_agents_claim_about_one_assets_state():
 def test_a_vote_is_an_agents_latest_report_on_an_asset():
     log = Log()
     log.report("a1", "down", 100)
-    record = only(log.report("a1", "up", 200, detail={"ms": 7}))
+    record = only(log.report("a1", "up", 200, detail='{"ms": 7}'))
     [vote] = record.votes
     assert (vote.agent, vote.state, vote.time, vote.offset) == ("a1", "up", 200, 1)
-    assert (vote.reported_at, vote.expires, vote.detail) == (200, None, {"ms": 7})
+    assert (vote.reported_at, vote.expires, vote.detail) == (200, None, '{"ms": 7}')
 
 
 def test_a_vote_lasts_until_it_expires():
@@ -436,7 +436,7 @@ def test_emitted_for_a_command_and_a_reminder():
 def test_not_emitted_otherwise():
     log = Log()
     log.report("a1", "up", 100)
-    assert log.report("a1", "up", 200, detail={"ms": 9}) == []
+    assert log.report("a1", "up", 200, detail='{"ms": 9}') == []
     assert log.tick(300) == []
     assert log.switch(400, holds={"up": 1000}) == []
 

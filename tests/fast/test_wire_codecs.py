@@ -60,6 +60,7 @@ from wire.topics import Topics
 
 ID = "0b8f7e0c-51a3-4f0e-9d3e-6a8a3a1f2c55"
 CAUSE = Cause("set", 3, 42, 1000, user="olga", command=ID)
+DETAIL = '{ "n":[null, 1.50,1e2,99999999999999999999999, "é\\u0000\\/"],"n":{}\n}'
 RECORD = StateRecord(
     asset="ü/10.0.0.0%2F8",
     state="down",
@@ -68,7 +69,7 @@ RECORD = StateRecord(
     unconfirmed=True,
     version=Version(1, 42, 0),
     cause=CAUSE,
-    votes=(Vote("a1", "up", 5, 6, 7, 8, 9, {"n": [None, 1.5, 2**64 - 1, "é\x00"]}),),
+    votes=(Vote("a1", "up", 5, 6, 7, 8, 9, DETAIL),),
     pending=Pending("up", 900, 1900),
     override=Override("down", 5000, "olga", "seen", ID, 1000, "up"),
     answer=Answer(ID, "refused: until: expected Unix milliseconds"),
@@ -89,6 +90,36 @@ def test_a_state_record_round_trips(record):
     key, value = record.asset.encode(), encode_state(record)
     assert decode_state(key, value, encode_headers(record)) == record
     assert state_of_json(value) == record
+
+
+VOTE = RECORD.votes[0]
+
+
+@pytest.mark.parametrize("detail", [DETAIL, "{}", f'{{"x":{"[" * 290}{"]" * 290}}}'])
+def test_the_detail_of_a_vote_stands_in_the_record_as_it_came(detail):
+    record = replace(RECORD, votes=(VOTE, replace(VOTE, agent="b", detail=detail)))
+    value = encode_state(record)
+    assert f'"weight":9,"detail":{detail}}}],"pending"'.encode() in value
+    assert json.loads(value)["votes"][1]["detail"] == json.loads(detail)
+    assert state_of_json(value) == record
+
+
+def test_the_bytes_of_a_state_record():
+    record = replace(RECORD, votes=(replace(VOTE, detail=None), replace(VOTE, detail='{"n": 1}')))
+    vote = (
+        '{"agent":"a1","state":"up","reported_at":5,"time":6,"offset":7,"expires":8,"weight":9,'
+        '"detail":'
+    )
+    assert encode_state(record).decode() == (
+        '{"asset":"ü/10.0.0.0%2F8","state":"down","previous":"up","since":900,"unconfirmed":true,'
+        '"version":"1.42.0","cause":{"type":"set","partition":3,"offset":42,"time":1000,'
+        f'"agent":null,"user":"olga","command":"{ID}"}},'
+        f'"votes":[{vote}null}},{vote}{{"n": 1}}}}],'
+        '"pending":{"state":"up","since":900,"due":1900},'
+        '"override":{"state":"down","until":5000,"user":"olga","reason":"seen",'
+        f'"command":"{ID}","since":1000,"underlying":"up"}},'
+        f'"answer":{{"command":"{ID}","outcome":"refused: until: expected Unix milliseconds"}}}}'
+    )
 
 
 @pytest.mark.parametrize("record", [TOMBSTONE, replace(TOMBSTONE, answer=Answer(ID, "no-change"))])
@@ -124,6 +155,9 @@ def damaged(**fields: Any) -> bytes:
     return msgspec.json.encode({**json.loads(encode_state(RECORD)), **fields})
 
 
+WRITTEN_VOTE = json.loads(encode_state(RECORD))["votes"][0]
+
+
 @pytest.mark.parametrize(
     ("value", "headers"),
     [
@@ -140,6 +174,12 @@ def damaged(**fields: Any) -> bytes:
         (damaged(cause={"type": "x", "later": 1}), ()),
         (damaged(votes=5), ()),
         (damaged(votes=[5]), ()),
+        (damaged(votes=[{}]), ()),
+        (damaged(votes=[{**WRITTEN_VOTE, "later": 1}]), ()),
+        (damaged(votes=[{**WRITTEN_VOTE, "detail": "{}"}]), ()),
+        (damaged(votes=[{**WRITTEN_VOTE, "detail": []}]), ()),
+        (damaged(votes=[{**WRITTEN_VOTE, "detail": False}]), ()),
+        (encode_state(RECORD).replace(b'"detail":{', b'"detail":{\xff'), ()),
         (damaged(pending=5), ()),
         (damaged(override="x"), ()),
         (damaged(answer=[1]), ()),
@@ -234,11 +274,46 @@ def test_the_first_byte_is_the_codecs_version():
     assert dump_asset(Asset())[0] == dump_bucket(seeded(1).bucket())[0] == CODEC
 
 
-@pytest.mark.parametrize("version", [0, CODEC + 1, 255])
+@pytest.mark.parametrize("version", [0, 3, 255])
 def test_an_unknown_codec_version_is_refused(version):
     data = bytes([version]) + dump_asset(Asset())[1:]
-    with pytest.raises(UnreadableAsset, match=f"expected codec version {CODEC}"):
+    with pytest.raises(UnreadableAsset, match="expected codec version 1 or 2, got"):
         load_asset(data)
+
+
+FIRST_ASSET = (
+    b"\x9f\xa2up\xa2up\xc0\n\xc2\x93\x98\xa2w1\xa2up\x05\n\x00\xc0\x01\x82\xa1n\x94\xc0\xcb?\xf8\x00\x00"
+    b'\x00\x00\x00\x00\xcf\xff\xff\xff\xff\xff\xff\xff\xff\xfd\xa2\xc3\xa9\x81\xa1x\xa7a\x00"\xf0\x9f\x99\x82'
+    b"\x98\xa2w2\xa2up\x06\x0b\x01\xc0\x01\xc0\x98\xa2w3\xa2up\x07\x0c\x02\xc0\x01\x80\xc0\xc0\x02\x00\x92\x00"
+    b"\x00\n\x0c\x90\xc0"
+)
+FIRST_BUCKET = (
+    b"\x96\x8f\xa4name\xa1n\xa5title\xa1N\xa4noun\xa5asset\xaapartitions\x04\xaavocabulary\xa6closed"
+    b"\xa6states\x91\x84\xa4name\xa2up\xa5label\xa2up\xa6colour\xa4grey\xa4icon\xa4ring\xa4rule\x81\xa4kind"
+    b"\xa6latest\xaamin_voters\x01\xadvote_lifetime\xc0\xaemax_report_age\xc0\xaaelectorate\xc0\xa5holds"
+    b"\x80\xa9reminders\x80\xabpurge_after\x80\xa7weights\x80\x00\x0c\x02\x01\x91\x92\xa1a"
+    + FIRST_ASSET
+)
+"""What version 1 of the codec wrote, which kept a detail as a map."""
+
+
+@pytest.mark.parametrize(
+    "asset",
+    [
+        load_asset(b"\x01" + FIRST_ASSET),
+        load_bucket(b"\x01" + FIRST_BUCKET, 1).assets["a"],
+    ],
+)
+def test_what_version_1_wrote_is_still_read(asset):
+    text = '{"n":[null,1.5,18446744073709551615,-3],"é":{"x":"a\\u0000\\"🙂"}}'
+    assert {agent: vote.detail for agent, vote in asset.votes.items()} == {
+        "w1": text,
+        "w2": None,
+        "w3": "{}",
+    }
+    assert asset.votes["w1"] == Vote("w1", "up", 5, 10, 0, None, 1, text)
+    assert (asset.state, asset.offset, asset.emitted_at) == ("up", 2, 12)
+    assert load_asset(dump_asset(asset)) == asset
 
 
 BODY = dump_asset(Asset())[1:]

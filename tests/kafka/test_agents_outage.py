@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -94,7 +95,7 @@ def test_broker_killed_under_reports_and_brought_back(
         for m in messages
     }
     assert [held[place] for _, place in places] == [asset for asset, _ in places]
-    numbers = [(report.detail or {})["n"] for report in votes(messages).values()]
+    numbers = [json.loads(report.detail or "{}")["n"] for report in votes(messages).values()]
     assert sorted(numbers) == list(range(400 - 21, 400))
 
 
