@@ -1,118 +1,163 @@
-"""How fast the job drains a backlog: `python -m bench.drain --reports 300000 --assets 20000`.
+"""How fast the job drains a backlog: `python -m bench.drain`.
 
-Uses the broker of the settings, topics under a prefix of its own, and a data directory of its own.
+The job has run before and was stopped; then the backlog is written; then the job is started and the
+time taken until it has answered a command behind the last report of each partition. The rate counts
+from the query's start (its status `running`), so the JVM's warm-up is in it; the rate with start-up
+counts from the start of the process. Every report is one that a real agent could have sent; 20 % of
+them say `attack`, so about half change something visible and are answered by a record.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import random
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 
-from bus.base import TopicSpec
-from bus.kafka import KafkaBus
-from config.settings import Settings, load_settings
-from domain.records import Report
-from domain.scenario import Scenario, load_scenarios
-from streaming.checkpoint import current_epoch, positions
-from streaming.query import NAME
-from wire.source import encode_report
-from wire.topics import Topics
+from bench.command import Measured, module_command, parser_of, run
+from bench.load import MAJORITY, SCENARIO, Markers, backlog, fill
+from bench.results import Row
+from bench.stack import Beats, BenchProblem, Engine, Product, product, say
 
-SCENARIO = "attack"
-AGENTS = 5
-STATES = ("clear", "clear", "clear", "clear", "under-attack")
-"""What agents report: mostly the same, so that most reports change one vote at most."""
+LIFETIME = "10m"
+PATIENCE_S = 1800
+
+
+@dataclass(frozen=True)
+class Size:
+    """A backlog. `target`: reports a second that the kernel is to reach."""
+
+    reports: int
+    assets: int
+    target: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.reports:,} reports, {self.assets:,} assets"
+
+
+@dataclass(frozen=True)
+class Drained:
+    """What a drain took. start_s: from the process's start to the query's; s: from there on.
+
+    records: state records that came of it.
+    """
+
+    engine: str
+    reports: int
+    assets: int
+    fill_s: float
+    start_s: float
+    s: float
+    records: int
+
+    @property
+    def rate(self) -> float:
+        """Reports a second since the query's start."""
+        return self.reports / self.s
+
+    @property
+    def rate_with_start(self) -> float:
+        """Reports a second since the start of the process."""
+        return self.reports / (self.start_s + self.s)
+
+
+LARGE = (Size(2_000_000, 100_000, 110_000), Size(1_500_000, 1_000_000, 75_000))
+SMALL = Size(300_000, 20_000)
+"""For both engines, so that they compare."""
 
 
 def main() -> None:
-    """Fill a log, let the job drain it, print the rates."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--reports", type=int, default=300_000)
-    parser.add_argument("--assets", type=int, default=20_000)
-    arguments = parser.parse_args()
-    settings = own_settings("drain")
-    bus, topics = KafkaBus(settings.kafka_options()), Topics(settings.topic_prefix)
-    ensure(bus, topics, settings)
-    fill(bus, topics.reports(SCENARIO), arguments.reports, arguments.assets)
-    ends = {place: end for place, (_, end) in bus.offsets([topics.reports(SCENARIO)]).items()}
-    with running_job(settings):
-        measure(settings, ends)
+    """Drain what the options say."""
+    parser = parser_of(__doc__)
+    parser.add_argument("--reports", type=int, help=f"one size alone (with --assets): {SMALL}")
+    parser.add_argument("--assets", type=int)
+    run("drain", parser, measure)
 
 
-def own_settings(name: str) -> Settings:
-    """The settings, with topics and a data directory for this run alone."""
-    data = Path(tempfile.mkdtemp(prefix=f"tallyboard-{name}-"))
-    prefix = f"bench-{name}-{os.getpid()}."
-    return load_settings().model_copy(update={"data_dir": data, "topic_prefix": prefix})
+def measure(options: argparse.Namespace) -> Measured:
+    """Every size on the engines that take it. Raises BenchProblem."""
+    runs = [
+        drain(engine, size, keep=options.keep)
+        for size in sizes(options)
+        for engine in options.engines
+        if engine.name == "kernel" or size.target is None
+    ]
+    return rows_of(runs, sizes(options)), [asdict(run) for run in runs]
 
 
-def scenarios_of(settings: Settings) -> dict[str, Scenario]:
-    """The configured scenarios."""
-    return load_scenarios(settings.scenarios, demo=settings.demo)
+def sizes(options: argparse.Namespace) -> Sequence[Size]:
+    """The one that was asked for, else all."""
+    if options.reports is None and options.assets is None:
+        return (*LARGE, SMALL)
+    return (Size(options.reports or SMALL.reports, options.assets or SMALL.assets),)
 
 
-def ensure(bus: KafkaBus, topics: Topics, settings: Settings) -> None:
-    """Make the topics."""
-    specs = topics.specs(scenarios_of(settings).values())
-    bus.ensure_topics(TopicSpec(*spec) for spec in specs)
+def rows_of(runs: Sequence[Drained], wanted: Sequence[Size]) -> list[Row]:
+    """Two rows for each size: since the query's start, and with start-up."""
+    rows = []
+    for size in wanted:
+        these = [run for run in runs if (run.reports, run.assets) == (size.reports, size.assets)]
+        command = module_command("drain", f"--reports={size.reports}", f"--assets={size.assets}")
+        rates = {run.engine: run.rate for run in these}
+        rows.append(Row(str(size), "/s", rates, size.target, more=True, command=command))
+        rates = {run.engine: run.rate_with_start for run in these}
+        rows.append(Row(f"{size}, with the JVM's start", "/s", rates, more=True, command=command))
+    return [row for row in rows if row.found]
 
 
-def fill(bus: KafkaBus, topic: str, reports: int, assets: int) -> None:
-    """Append that many reports of five agents on that many assets."""
-    chance, producer = random.Random(1), bus.producer(linger_ms=50)
-    for number in range(reports):
-        asset = f"site-{chance.randrange(assets)}.example"
-        report = Report(asset, f"waf-{chance.randrange(AGENTS)}", chance.choice(STATES))
-        producer.send(topic, asset.encode(), encode_report(report))
-        if number % 1000 == 0:
-            producer.poll(0)
-        if number % 50_000 == 0:
-            producer.flush(60)
-    if producer.flush(60):
-        sys.exit("the backlog could not be written")
+def drain(engine: Engine, size: Size, *, keep: bool = False) -> Drained:
+    """One drain on a copy of its own. Raises BenchProblem."""
+    say(f"drain, {engine}: {size}")
+    with product(MAJORITY.format(lifetime=LIFETIME), engine, keep=keep) as copy:
+        run_before(copy)
+        fill_s = fill(copy.bus, source(copy), backlog(size.reports, size.assets), size.reports)
+        say(f"  written in {fill_s:.1f} s; starting the job")
+        drained = timed(copy, engine, size, fill_s)
+    say(f"  {drained.rate:,.0f}/s, with start-up {drained.rate_with_start:,.0f}/s")
+    return drained
 
 
-@contextmanager
-def running_job(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
-    """The job as a process of its own; its log lies in the data directory."""
-    env = os.environ | {
-        "TALLYBOARD_DATA_DIR": str(settings.data_dir),
-        "TALLYBOARD_TOPIC_PREFIX": settings.topic_prefix,
-    }
-    with (settings.data_dir / "job.log").open("wb") as log:
-        command = [sys.executable, "-m", "streaming"]
-        process = subprocess.Popen(command, env=env, stdout=log, stderr=subprocess.STDOUT)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait(20)
+def source(copy: Product) -> str:
+    """The source topic."""
+    return copy.topics.reports(SCENARIO)
 
 
-def measure(settings: Settings, ends: dict[tuple[str, int], int]) -> None:
-    """Print a line per committed batch until the job has passed `ends`."""
-    home = settings.data_dir / "checkpoint" / NAME
-    begun, first, last, read = time.monotonic(), None, (0.0, 0), 0
-    total = sum(ends.values())
-    while read < total:
-        time.sleep(0.1)
-        reached = positions(current_epoch(home).path)
-        read = sum(min(reached.get(place, 0), end) for place, end in ends.items())
-        now = time.monotonic() - begun
-        if read > last[1]:
-            print(f"{now:7.1f} s  {read:>9,} of {total:,}", flush=True)
-            first, last = first or (now, read), (now, read)
-    if first and last[0] > first[0]:
-        rate = (last[1] - first[1]) / (last[0] - first[0])
-        print(f"{rate:,.0f} reports/s after the first batch; {total / last[0]:,.0f} with start-up")
+def run_before(copy: Product) -> None:
+    """Let the job run until every bucket has been heard, and stop it: it has its rules then."""
+    beats = Beats(copy)
+    copy.start_job()
+    copy.wait(beats.look, 60, "its first heartbeats")
+    beats.close()
+    copy.stop("job")
+
+
+def timed(copy: Product, engine: Engine, size: Size, fill_s: float) -> Drained:
+    """Start the job and wait until it has taken everything. Raises BenchProblem."""
+    markers = Markers(copy.bus, source(copy), copy.topics.states(SCENARIO), seed=size.reports)
+    beats, begun = Beats(copy), time.time()
+    running = copy.start_job()
+    copy.wait(markers.answered, PATIENCE_S, "the backlog's end", beats.told)
+    copy.wait(beats.look, 60, "heartbeats")
+    beats.close()
+    beats.check(engine)
+    refuse_dead_letters(copy)
+    records = copy.bus.offsets([copy.topics.states(SCENARIO)]).values()
+    return Drained(
+        engine=str(engine),
+        reports=size.reports,
+        assets=size.assets,
+        fill_s=fill_s,
+        start_s=running - begun,
+        s=markers.answered_at - running,
+        records=sum(end - begin for begin, end in records),
+    )
+
+
+def refuse_dead_letters(copy: Product) -> None:
+    """Raise BenchProblem where the job refused a record: what it did not take is not drained."""
+    for begin, end in copy.bus.offsets([copy.topics.dead_letters]).values():
+        if end > begin:
+            raise BenchProblem(f"the job refused {end - begin:,} records as dead letters")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,82 @@
+"""What every bench's command line shares."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.report import table_of
+from bench.results import FOLDER, Clock, Row, write
+from bench.stack import BenchProblem, Engine, say
+
+Measured = tuple[list[Row], list[dict[str, Any]]]
+"""The rows of a bench's table, and everything that was measured."""
+
+ENGINES = (Engine("kernel"), Engine("python"))
+
+
+def parser_of(description: str | None, *, engines: bool = True) -> argparse.ArgumentParser:
+    """A parser with the options that every bench has."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    if engines:
+        parser.add_argument(
+            "--engines",
+            type=engines_of,
+            default=ENGINES,
+            metavar="A,B",
+            help="kernel, kernel:micro-batch, python, with commas (kernel,python)",
+        )
+        parser.add_argument("--keep", action="store_true", help="keep logs and checkpoints")
+    parser.add_argument(
+        "--results",
+        type=Path,
+        metavar="FOLDER",
+        help="keep the result there (bench/results when no option is given)",
+    )
+    return parser
+
+
+def engines_of(text: str) -> tuple[Engine, ...]:
+    """Read engines with commas between."""
+    try:
+        return tuple(Engine.parse(part) for part in text.split(","))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def run(
+    bench: str,
+    parser: argparse.ArgumentParser,
+    measure: Callable[[argparse.Namespace], Measured],
+) -> None:
+    """Measure as the command line says, print the table, keep it where that is wanted.
+
+    Ends with one message when it cannot be measured, and with 130 when it is interrupted.
+    """
+    options, given = parser.parse_args(), sys.argv[1:]
+    folder = options.results or (None if given else FOLDER)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    clock = Clock()
+    try:
+        rows, runs = measure(options)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BenchProblem as problem:
+        sys.exit(f"bench {bench}: {problem}")
+    print(table_of(rows))
+    if folder:
+        command = f"make bench-{bench}" if not given else module_command(bench, *given)
+        say(f"kept: {write(clock.result(bench, command, rows, runs), folder)}")
+
+
+def module_command(bench: str, *arguments: str) -> str:
+    """The command line of a bench with these arguments."""
+    return shlex.join(["python", "-m", f"bench.{bench}", *arguments])

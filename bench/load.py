@@ -1,0 +1,154 @@
+"""What the benches write into the log: reports of five agents, and commands that mark a place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from random import Random
+from uuid import UUID
+
+from bench.stack import BenchProblem, say
+from bus.base import Bus, Message, Producer, QueueFull
+from domain.records import Command, Report
+from wire.partitioner import partition_of
+from wire.source import encode_command, encode_report
+
+SCENARIO = "sites"
+STATES = ("attack", "clear")
+AGENTS = tuple(f"waf-{number}" for number in range(5))
+MAJORITY = """\
+[sites]
+partitions = 4
+vote_lifetime = "{lifetime}"
+states = [{{ name = "attack" }}, {{ name = "clear" }}]
+[sites.rule]
+kind = "quorum"
+ladder = [{{ state = "attack", more_than = "1/2" }}, {{ state = "clear", more_than = "1/2" }}]
+"""
+"""The scenario of the benches: the majority of five agents, at once."""
+
+MIX = ("attack", "clear", "clear", "clear", "clear")
+"""What agents report of a backlog: four of five times that all is well."""
+
+CHUNK = 50_000
+NEAR_END = 20
+"""How many records from a partition's end an answer is looked for."""
+
+Keyed = tuple[bytes, bytes]
+"""Key and value of a record."""
+
+
+def backlog(reports: int, assets: int, seed: int = 1) -> Iterator[Keyed]:
+    """Reports on `assets` assets: first one on each, then at random. Encoded once each."""
+    chance = Random(seed)
+    keys = [b"site-%d.example" % number for number in range(assets)]
+    now = int(time.time() * 1000)
+    values = [encode_report(Report("", agent, state, now)) for agent in AGENTS for state in MIX]
+    chance.shuffle(keys)
+    first = min(reports, assets)
+    yield from zip(keys[:first], chance.choices(values, k=first), strict=True)
+    for begin in range(first, reports, CHUNK):
+        count = min(CHUNK, reports - begin)
+        pairs = (chance.choices(keys, k=count), chance.choices(values, k=count))
+        yield from zip(*pairs, strict=True)
+
+
+def turns(assets: list[bytes]) -> Iterator[Keyed]:
+    """Reports without end, asset after asset, each of which changes its agent's vote."""
+    for number in range(2**62):
+        turn, place = divmod(number, len(assets))
+        flips, agent = divmod(turn, len(AGENTS))
+        state = STATES[flips % len(STATES)]
+        yield assets[place], encode_report(Report("", AGENTS[agent], state))
+
+
+def fill(bus: Bus, topic: str, records: Iterable[Keyed], expected: int) -> float:
+    """Append records as fast as may be; returns the seconds that it took.
+
+    Raises BenchProblem unless the log then holds `expected` more.
+    """
+    before, begun, told = _held(bus, topic), time.monotonic(), time.monotonic()
+    producer = bus.producer(linger_ms=20, message_timeout_s=120)
+    for number, (key, value) in enumerate(records):
+        _send(producer, topic, key, value)
+        if number % 1000 == 0:
+            producer.poll(0)
+            if time.monotonic() - told > 2:
+                told = time.monotonic()
+                say(f"  {number:,} of {expected:,} records written")
+    producer.close(120)
+    written = _held(bus, topic) - before
+    if written != expected:
+        raise BenchProblem(f"{topic}: {written:,} of {expected:,} records were written")
+    return time.monotonic() - begun
+
+
+def _send(producer: Producer, topic: str, key: bytes, value: bytes) -> None:
+    while True:
+        try:
+            return producer.send(topic, key, value)
+        except QueueFull:
+            producer.poll(0.01)
+
+
+def _held(bus: Bus, topic: str) -> int:
+    return sum(end - begin for begin, end in bus.offsets([topic]).values())
+
+
+def marker_keys(partitions: int) -> list[bytes]:
+    """One asset for each partition."""
+    keys = [b"marker-%d" % number for number in range(100 * partitions)]
+    return [
+        next(key for key in keys if partition_of(key, partitions) == partition)
+        for partition in range(partitions)
+    ]
+
+
+class Markers:
+    """A command at the end of each partition of a source topic, and the wait for the answers.
+
+    A bucket applies its records in order, so its answer says that all before it is done. Little is
+    read for that: only once a sink topic has come to rest, and only its last records.
+    """
+
+    def __init__(self, bus: Bus, reports: str, states: str, seed: int) -> None:
+        """Append the commands."""
+        self._bus, self._states = bus, states
+        chance, partitions = Random(seed), bus.partitions(reports)
+        producer = bus.producer()
+        self._waiting: set[bytes] = set()
+        for key in marker_keys(partitions):
+            id_ = str(UUID(int=chance.getrandbits(128)))
+            command = Command("set", key.decode(), id_, "bench", state=STATES[0])
+            producer.send_and_wait(reports, key, encode_command(command))
+            self._waiting.add(id_.encode())
+        producer.close()
+        self.ends = {place: end for place, (_, end) in bus.offsets([reports]).items()}
+        self._seen: dict[tuple[str, int], int] = {}
+        self._read = self._seen
+        self.answered_at = 0.0
+        """Unix seconds of when the last answer was there; at most one look late."""
+
+    def answered(self) -> bool:
+        """Look once; whether every command has been answered."""
+        edges = self._bus.offsets([self._states])
+        ends = {place: end for place, (begin, end) in edges.items() if begin < end}
+        if ends != self._seen:
+            self._seen, self.answered_at = ends, time.time()
+        elif ends and ends != self._read:
+            self._read = ends
+            for message in _tail(self._bus, ends):
+                self._waiting.discard(dict(message.headers).get("command", b""))
+        return not self._waiting
+
+
+def _tail(bus: Bus, ends: dict[tuple[str, int], int]) -> Iterator[Message]:
+    reader = bus.reader({place: max(0, end - NEAR_END) for place, end in ends.items()})
+    try:
+        deadline = time.monotonic() + 10
+        while any(reader.positions()[place] < end for place, end in ends.items()):
+            yield from reader.poll(1)
+            if time.monotonic() > deadline:
+                return
+    finally:
+        reader.close()

@@ -1,0 +1,173 @@
+"""How soon the board moves again after `kill -9` of the whole job: `python -m bench.recovery`.
+
+The job takes one report on each asset and commits them. Then its processes (driver, JVM, Python
+workers) are killed and it is started again at once; from that moment on a report on an asset never
+seen before is sent every 100 ms. Measured is the time from the start of the process to the first
+state record that answers one of those. Nothing is warmed up, and no state is kept in memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import count
+
+from bench.command import Measured, module_command, parser_of, run
+from bench.drain import refuse_dead_letters, run_before, source
+from bench.load import AGENTS, MAJORITY, SCENARIO, STATES, Markers, backlog, fill
+from bench.results import Row
+from bench.stack import Beats, BenchProblem, Engine, Product, product, say
+from bus.base import Producer, Reader, TopicPartition
+from domain.records import Report
+from streaming.checkpoint import current_epoch, positions
+from wire.source import encode_report
+
+LIFETIME = "6h"
+"""Longer than any run: what votes that expire cost is another question."""
+
+PROBE_EVERY_S = 0.1
+PATIENCE_S = 1800
+BACK_S = 300
+TARGET_S = 12.0
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many assets the job holds. `target`: most seconds until it is back."""
+
+    assets: int
+    target: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.assets:,} assets"
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """One recovery. Seconds from the start of the process: to the query's start, to a new state."""
+
+    engine: str
+    assets: int
+    running_s: float
+    state_s: float
+
+
+SIZES = (Size(1_000_000, TARGET_S), Size(100_000))
+"""The Python engine takes those without a target."""
+
+
+def main() -> None:
+    """Recover as the options say."""
+    parser = parser_of(__doc__)
+    parser.add_argument("--assets", type=int, help="one size alone")
+    parser.add_argument("--kills", type=int, default=3, help="how often to kill it (3)")
+    parser.add_argument("--pause", type=float, default=10, help="seconds between kills (10)")
+    run("recovery", parser, measure)
+
+
+def measure(options: argparse.Namespace) -> Measured:
+    """Every size on the engines that take it. Raises BenchProblem."""
+    sizes = SIZES if options.assets is None else (Size(options.assets),)
+    runs = [
+        recovered
+        for size in sizes
+        for engine in options.engines
+        if engine.name == "kernel" or size.target is None
+        for recovered in recover(engine, size, options)
+    ]
+    return rows_of(runs, sizes), [asdict(run) for run in runs]
+
+
+def rows_of(runs: Sequence[Recovered], sizes: Sequence[Size]) -> list[Row]:
+    """For each size the slowest recovery, and how much of it is the start of Spark."""
+    rows = []
+    for size in sizes:
+        command = module_command("recovery", f"--assets={size.assets}")
+        state, running = slowest(runs, size)
+        what = f"{size}: first new state after `kill -9`, the slowest of the kills"
+        rows.append(Row(what, "s", state, size.target, command=command))
+        rows.append(Row(f"{size}: of that, until the query runs", "s", running, command=command))
+    return rows
+
+
+def slowest(runs: Sequence[Recovered], size: Size) -> tuple[dict[str, float], dict[str, float]]:
+    """By engine, of its slowest recovery at that size: until a state, until the query runs."""
+    these = sorted((r for r in runs if r.assets == size.assets), key=lambda r: r.state_s)
+    return {r.engine: r.state_s for r in these}, {r.engine: r.running_s for r in these}
+
+
+def recover(engine: Engine, size: Size, options: argparse.Namespace) -> list[Recovered]:
+    """Fill one copy, then kill and start its job as often as the options say."""
+    say(f"recovery, {engine}: {size}")
+    with product(MAJORITY.format(lifetime=LIFETIME), engine, keep=options.keep) as copy:
+        run_before(copy)
+        settle(copy, engine, size)
+        found = []
+        for number in range(options.kills):
+            if number:
+                time.sleep(options.pause)
+            found.append(killed(copy, engine, size, number))
+            say(f"  back after {found[-1].state_s:.1f} s (query {found[-1].running_s:.1f} s)")
+        refuse_dead_letters(copy)
+    return found
+
+
+def settle(copy: Product, engine: Engine, size: Size) -> None:
+    """Have the job take a report on each asset, and commit them. Raises BenchProblem."""
+    fill(copy.bus, source(copy), backlog(size.assets, size.assets), size.assets)
+    markers = Markers(copy.bus, source(copy), copy.topics.states(SCENARIO), seed=size.assets)
+    beats = Beats(copy)
+    copy.start_job()
+    copy.wait(markers.answered, PATIENCE_S, "all assets", beats.told)
+    copy.wait(lambda: committed(copy, markers.ends), PATIENCE_S, "a commit")
+    copy.wait(beats.look, 60, "heartbeats")
+    beats.close()
+    beats.check(engine)
+
+
+def committed(copy: Product, ends: dict[TopicPartition, int]) -> bool:
+    """Whether some query's checkpoint holds everything up to these ends."""
+    homes = (copy.folder / "checkpoint").glob("*")
+    reached = [positions(current_epoch(home).path) for home in homes if home.is_dir()]
+    return any(all(at.get(place, 0) >= end for place, end in ends.items()) for at in reached)
+
+
+def killed(copy: Product, engine: Engine, size: Size, number: int) -> Recovered:
+    """Kill the job, start it, and wait for the first new state. Raises BenchProblem."""
+    copy.kill("job")
+    topic = copy.topics.states(SCENARIO)
+    reader = copy.bus.reader({p: end for p, (_, end) in copy.bus.offsets([topic]).items()})
+    producer = copy.bus.producer(linger_ms=0)
+    begun = time.time()
+    status = copy.launch_job()
+    try:
+        answered = until_answered(copy, producer, reader, f"probe-{number}-")
+        copy.wait(status.running, 60, "the job's word that it runs")
+    finally:
+        status.close()
+        reader.close()
+        producer.close()
+    return Recovered(str(engine), size.assets, status.since - begun, answered - begun)
+
+
+def until_answered(copy: Product, producer: Producer, reader: Reader, prefix: str) -> float:
+    """Send probes until one has become a state; Unix seconds of when. Raises BenchProblem."""
+    numbers, due, deadline = count(), time.monotonic(), time.monotonic() + BACK_S
+    while time.monotonic() < deadline:
+        if time.monotonic() >= due:
+            due += PROBE_EVERY_S
+            copy.check("a new state")
+            probe = f"{prefix}{next(numbers)}".encode()
+            report = encode_report(Report("", AGENTS[0], STATES[1]))
+            producer.send(source(copy), probe, report)
+            producer.poll(0)
+        messages = reader.poll(max(0.0, due - time.monotonic()), 10_000)
+        if any((message.key or b"").startswith(prefix.encode()) for message in messages):
+            return time.time()
+    raise BenchProblem(f"no new state within {BACK_S} s\n{copy.tail('job')}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""`python -m bench.report`: the kept results as the tables of docs/benchmarks.md.
+
+A table lies between `<!-- bench:NAME -->` and `<!-- /bench:NAME -->`; what is outside stays.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from bench.results import FOLDER, Machine, Result, Row, read
+from bench.stack import ROOT
+
+DOCUMENT = ROOT / "docs" / "benchmarks.md"
+TITLES = {"": "result", "kernel": "kernel", "python": "Python engine"}
+NOTHING = "–"
+_TABLE = re.compile(r"(<!-- bench:(\w+) -->\n).*?(<!-- /bench:\2 -->)", re.DOTALL)
+
+
+def main() -> None:
+    """Bring docs/benchmarks.md up to date."""
+    before = DOCUMENT.read_text(encoding="utf-8")
+    after = filled(before)
+    if after != before:
+        DOCUMENT.write_text(after, encoding="utf-8")
+    state = "up to date" if after == before else "written"
+    print(f"{DOCUMENT.relative_to(ROOT)}: {state}", file=sys.stderr)
+
+
+def filled(document: str, folder: Path = FOLDER) -> str:
+    """The document with its tables made anew from the results in `folder`."""
+
+    def table(match: re.Match[str]) -> str:
+        begin, name, end = match.groups()
+        result = read(name, folder)
+        text = rendered(result) if result else f"Not taken yet: `make bench-{name}`.\n"
+        return f"{begin}{text}{end}"
+
+    return _TABLE.sub(table, document)
+
+
+def rendered(result: Result) -> str:
+    """One result: where and when, then a row for each figure."""
+    return f"{_caption(result)}\n\n{table_of(result.rows)}"
+
+
+def _caption(result: Result) -> str:
+    machine: Machine = result.machine
+    versions = ", ".join(f"{name} {number}" for name, number in result.versions.items())
+    return (
+        f"`{result.command}`, {result.begun}, {result.seconds / 60:.0f} min, commit "
+        f"`{result.commit}`. {machine.cores} cores ({machine.processor}), "
+        f"{machine.memory_gb:g} GB, {machine.system}; load average {machine.load_before:g} before "
+        f"and {machine.load_after:g} after. {versions}."
+    )
+
+
+def table_of(rows: list[Row]) -> str:
+    """Rows as a table: engines beside each other, the ratio of the first two, the verdict."""
+    engines = _engines(rows)
+    compared = len(engines) > 1
+    head = ["what", "target", *(TITLES.get(name, name) for name in engines)]
+    head += ["ratio"] * compared + ["target met", "command"]
+    lines = [head, ["---"] * len(head)]
+    lines += [_cells(row, engines, compared) for row in rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _engines(rows: list[Row]) -> list[str]:
+    """Every engine with a figure: kernels first, the Python engine last."""
+    names = {name for row in rows for name in row.found}
+    return sorted(names, key=lambda name: (name == "python", name))
+
+
+def _cells(row: Row, engines: list[str], compared: bool) -> list[str]:
+    figures = [_figure(row.found.get(name), row.unit) for name in engines]
+    ratios = [ratio(row, engines)] * compared
+    command = f"`{row.command}`" if row.command else NOTHING
+    return [row.what, _target(row), *figures, *ratios, verdict(row, engines), command]
+
+
+def _figure(figure: float | None, unit: str) -> str:
+    return NOTHING if figure is None else f"{number(figure)} {unit}"
+
+
+def number(figure: float) -> str:
+    """Three digits that count, with thousands: 0.00123, 1.23, 12.3, 123, 12,345."""
+    if abs(figure) >= 100:
+        return f"{figure:,.0f}"
+    return f"{figure:#.3g}".rstrip(".") if figure else "0"
+
+
+def _target(row: Row) -> str:
+    if row.target is None:
+        return NOTHING
+    return f"{'≥' if row.more else '≤'} {row.target:,g} {row.unit}"
+
+
+def ratio(row: Row, engines: list[str]) -> str:
+    """How many times better the first engine is than the last."""
+    first, last = row.found.get(engines[0]), row.found.get(engines[-1])
+    if not first or not last:
+        return NOTHING
+    return f"{number(first / last if row.more else last / first)} ×"
+
+
+def verdict(row: Row, engines: list[str]) -> str:
+    """Whether the first engine meets the target."""
+    figure = row.found.get(engines[0])
+    if row.target is None or figure is None:
+        return NOTHING
+    met = figure >= row.target if row.more else figure <= row.target
+    return "met" if met else "**missed**"
+
+
+if __name__ == "__main__":
+    main()
