@@ -30,6 +30,7 @@ environment:
 
 setup: environment
 	@$(PYTHON) -m ops.jars
+	@$(PYTHON) -m streaming.kernel
 
 run: environment
 	@exec $(PYTHON) -m ops.up --tied --only=$(ONLY)

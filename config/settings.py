@@ -62,10 +62,12 @@ class Settings(BaseSettings):
     database_url: str | None = None
     redis_url: str | None = None
 
-    spark_master: str = "local[4]"
+    spark_master: str | None = None
+    spark_memory: str = "3g"
     spark_ui_port: int = Field(default=0, ge=0, le=65535)
-    engine: Literal["kernel", "python"] = "python"
+    engine: Literal["kernel", "python"] = "kernel"
     trigger: Literal["real-time", "micro-batch"] = "real-time"
+    batch_s: int = Field(default=120, ge=5)
     tick_ms: int = Field(default=250, ge=10)
     trigger_ms: int = Field(default=200, ge=0)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ops.jars import JarsProblem, fetch
 from ops.java import JavaProblem
+from ops.kernel import KernelProblem, build
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "test-results"
@@ -110,7 +111,8 @@ def ensure_needs(stage: Stage) -> str | None:
     if stage.name != "fast":
         try:
             fetch(ROOT / ".jars", print)
-        except (JarsProblem, JavaProblem) as problem:
+            build(ROOT / ".jars")
+        except (JarsProblem, JavaProblem, KernelProblem) as problem:
             return str(problem)
     return None
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from config.settings import Settings, load_settings
-from ops import jars, readiness
+from ops import jars, kernel, readiness
 from ops.checks import UpProblem, check_disk, check_machine, only_one
 from ops.child import die_with_parent
 from ops.java import JavaProblem
@@ -51,7 +51,7 @@ class Console:
 def run(settings: Settings, console: Console, only: Collection[str] = ()) -> None:
     """Start the product, or the processes in `only`, and keep it running until interrupted.
 
-    Raises UpProblem, JavaProblem, PortProblem or jars.JarsProblem when it cannot start.
+    Raises UpProblem, JavaProblem, PortProblem, JarsProblem or KernelProblem when it cannot start.
     """
     check_disk(settings.data_dir)
     with only_one(settings.data_dir):
@@ -59,6 +59,7 @@ def run(settings: Settings, console: Console, only: Collection[str] = ()) -> Non
             console.say(f"ended {len(ended)} processes that an earlier run had left")
         check_machine(settings)
         jars.fetch(settings.jars_dir, lambda text: console.say(f"jars: {text}"))
+        kernel.build(settings.jars_dir)
         instance = Instance(settings, processes(settings, only), console)
         try:
             instance.start()
@@ -198,7 +199,7 @@ def main() -> None:
         signal.signal(number, _interrupt)
     try:
         run(load_settings(), Console(), [name for name in arguments.only.split(",") if name])
-    except (UpProblem, JavaProblem, PortProblem, jars.JarsProblem) as problem:
+    except (UpProblem, JavaProblem, PortProblem, jars.JarsProblem, kernel.KernelProblem) as problem:
         sys.exit(f"tallyboard: {problem}")
     except KeyboardInterrupt:
         sys.exit(0)

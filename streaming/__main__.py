@@ -12,7 +12,9 @@ from bus.kafka import KafkaBus
 from config.logs import configure_logs
 from config.settings import load_settings
 from domain.scenario import ScenarioError, load_scenarios
-from streaming.driver import Driver, JvmLost, end_spark
+from streaming.driver import Driver, JvmLost, end_spark, run_all
+from streaming.engines import share_out, slots
+from streaming.kernel import KernelProblem
 from streaming.session import VersionProblem, start_session
 
 PATIENCE_S = 7.0
@@ -27,11 +29,14 @@ def main() -> None:
     _on_signals(stop)
     try:
         scenarios = load_scenarios(settings.scenarios, demo=settings.demo)
-        spark = start_session(settings)
-    except (ScenarioError, VersionProblem) as problem:
+        shares = share_out(settings.engine, scenarios, settings.data_dir / "checkpoint")
+        spark = start_session(settings, slots(shares, settings.trigger))
+    except (ScenarioError, VersionProblem, KernelProblem) as problem:
         sys.exit(f"job: {problem}")
+    bus = KafkaBus(settings.kafka_options())
+    drivers = [Driver(settings, s, bus, spark, stop, engine) for engine, s in shares.items()]
     try:
-        Driver(settings, scenarios, KafkaBus(settings.kafka_options()), spark, stop).run()
+        run_all(drivers, stop)
     except JvmLost as lost:
         sys.exit(f"job: {lost}")
     finally:

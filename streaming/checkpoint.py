@@ -22,22 +22,29 @@ class LogProblem(Exception):
 
 
 def current_epoch(home: Path) -> Epoch:
-    """The newest epoch below `home`, a query's folder; the first one where there is none."""
-    numbers = [
-        int(path.name.removeprefix("epoch-"))
-        for path in home.glob("epoch-*")
-        if path.name.removeprefix("epoch-").isdigit()
-    ]
-    number = max(numbers, default=1)
+    """The newest epoch below `home`, a query's folder, or else one above all others."""
+    number = max(_epochs(home), default=0) or _highest(home.parent) + 1
     return Epoch(number, home / f"epoch-{number}")
 
 
 def raise_epoch(home: Path) -> Epoch:
-    """Begin a new epoch: the query's next start reads its topics from their beginning."""
-    number = current_epoch(home).number + 1
+    """Begin a new epoch, above those of all queries beside `home`.
+
+    The query's next start reads its topics from their beginning.
+    """
+    number = _highest(home.parent) + 1
     path = home / f"epoch-{number}"
     path.mkdir(parents=True)
     return Epoch(number, path)
+
+
+def _highest(homes: Path) -> int:
+    return max((number for home in homes.glob("*/") for number in _epochs(home)), default=0)
+
+
+def _epochs(home: Path) -> list[int]:
+    names = [path.name.removeprefix("epoch-") for path in home.glob("epoch-*")]
+    return [int(name) for name in names if name.isdigit()]
 
 
 def positions(checkpoint: Path) -> dict[TopicPartition, int]:

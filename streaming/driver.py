@@ -5,18 +5,22 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any
 
 from bus.base import Bus, BusError, TopicPartition, TopicSpec
 from domain.scenario import Scenario
 from streaming import query as queries
 from streaming.checkpoint import Epoch, LogProblem, current_epoch, gaps, positions
+from streaming.engines import trigger_of
 from streaming.errors import first_line, judge
 from streaming.processor import Plan
 from streaming.progress import Reporting
+from streaming.query import Engine, Trigger
 from streaming.rules import Rules
 from streaming.ticks import Ticker
+from wire.job import Status
 from wire.topics import Topics
 
 if TYPE_CHECKING:
@@ -25,6 +29,9 @@ if TYPE_CHECKING:
     from config.settings import Settings
 
 log = logging.getLogger("streaming.driver")
+
+LONG_BACKLOG = 50_000
+"""Records: some seconds of Real-time Mode, in which new reports would wait behind old ones."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 15.0
 """Pauses before a restart after an error that passes: doubled each time."""
@@ -44,7 +51,7 @@ class JvmLost(Exception):
 
 
 class Driver:
-    """Prepares topics and rules, lets time pass, runs the query, and starts it again."""
+    """Prepares topics and rules, lets time pass, runs one engine's query, and starts it again."""
 
     def __init__(
         self,
@@ -53,12 +60,13 @@ class Driver:
         bus: Bus,
         spark: SparkSession,
         stop: threading.Event,
+        engine: Engine,
     ) -> None:
         self._settings, self._scenarios, self._bus, self._spark = settings, scenarios, bus, spark
-        self._stop = stop
+        self._stop, self._engine = stop, engine
         self._topics = Topics(settings.topic_prefix)
-        self._home = settings.data_dir / "checkpoint" / queries.NAME
-        self._report = Reporting(bus, self._topics.progress, queries.NAME, _now)
+        self._home = settings.data_dir / "checkpoint" / engine
+        self._report = Reporting(bus, self._topics.progress, engine, _now)
         self._ticker: Ticker | None = None
         self._pause = FIRST_PAUSE_S
 
@@ -77,15 +85,47 @@ class Driver:
 
     def _run_once(self) -> None:
         plan, epoch, passed_over = self._prepare()
+        trigger = trigger_of(self._engine, self._settings.trigger)
+        if trigger == "real-time":
+            self._catch_up(plan, epoch, passed_over)
+        if not self._stop.is_set():
+            self._run_query(plan, epoch, trigger, "running", passed_over)
+
+    def _catch_up(self, plan: Plan, epoch: Epoch, passed_over: list[str]) -> None:
+        """Drain a long backlog in micro-batches, which are faster; and get over lost records.
+
+        A log that begins past the checkpoint ends Real-time Mode, whatever the query is told.
+        """
+        while passed_over or self._backlog(plan, epoch) > LONG_BACKLOG:
+            self._run_query(plan, epoch, "catch-up", "catching-up", passed_over)
+            passed_over = []
+            if self._stop.is_set():
+                return
+
+    def _run_query(
+        self, plan: Plan, epoch: Epoch, trigger: Trigger, status: Status, passed_over: list[str]
+    ) -> None:
         query = queries.start(
-            self._spark, self._settings, plan, epoch.path, loss_known=bool(passed_over)
+            self._spark,
+            self._settings,
+            plan,
+            epoch.path,
+            engine=self._engine,
+            trigger=trigger,
+            loss_known=bool(passed_over),
         )
-        self._report.status("running", "; ".join(passed_over))
+        self._report.status(status, "; ".join(passed_over))
         try:
             queries.watch(query, self._stop, self._report.batch)
         finally:
             if query.isActive:
                 query.stop()
+
+    def _backlog(self, plan: Plan, epoch: Epoch) -> int:
+        """Records between the checkpoint and the log's end."""
+        reached = positions(epoch.path)
+        edges = self._bus.offsets(self._topics.reports(name) for name in plan.partitions)
+        return sum(end - max(begin, reached.get(at, 0)) for at, (begin, end) in edges.items())
 
     def _prepare(self) -> tuple[Plan, Epoch, list[str]]:
         """Topics, rules and ticks; what the query is to know. Raises BusError or LogProblem."""
@@ -139,6 +179,16 @@ class Driver:
         if self._stop.is_set():
             self._report.status("stopped")
         self._report.close()
+
+
+def run_all(drivers: Sequence[Driver], stop: threading.Event) -> None:
+    """Run one query beside the other until `stop` is set, or one of them raises JvmLost."""
+    with ThreadPoolExecutor(len(drivers), "query") as pool:
+        running = [pool.submit(driver.run) for driver in drivers]
+        wait(running, return_when=FIRST_EXCEPTION)
+        stop.set()
+    for one in running:
+        one.result()
 
 
 def jvm(spark: SparkSession) -> Any:

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming import StatefulProcessor
 
-ROWS = ("key", "value", "offset", "time", "headers")
-"""Columns that the processor reads. time: append time, ms; headers: JSON, or null for none."""
-
 SINK_ROWS = StructType(
     [
         StructField("key", BinaryType()),
@@ -23,27 +20,37 @@ SINK_ROWS = StructType(
         StructField("topic", StringType()),
     ]
 )
-"""Columns that the processor writes. headers: a JSON list of objects, key and value (base64)."""
+"""Columns of the Python processor. headers: a JSON list of objects, key and value (base64)."""
 
 _HEADERS = "array<struct<key:string,value:binary>>"
 
 
-def build(
-    source: DataFrame, keys: Mapping[tuple[str, int], str], processor: StatefulProcessor
-) -> DataFrame:
-    """Put `processor` between a source with Kafka's columns and a sink with Kafka's columns.
+def rows(source: DataFrame, keys: Mapping[tuple[str, int], str]) -> DataFrame:
+    """What an engine reads, out of Kafka's columns. time: append time, ms; headers: null for none.
 
     keys: the grouping key of every (topic, partition) that is read.
     """
-    rows = source.select(
+    return source.select(
         _grouping_key(keys).alias("bucket"),
         "key",
         "value",
         "offset",
         sql.unix_millis("timestamp").alias("time"),
-        sql.when(sql.size("headers") > 0, sql.to_json("headers")).alias("headers"),
+        sql.when(sql.size("headers") > 0, sql.col("headers")).alias("headers"),
     )
-    records = rows.groupBy("bucket").transformWithStateInPandas(
+
+
+def through_kernel(source: DataFrame, plan: str) -> DataFrame:
+    """Rows through the kernel; gives a Kafka sink's columns. plan: as Plan.json writes it."""
+    spark = source.sparkSession
+    kernel = spark._jvm.tallyboard.kernel.Kernel  # type: ignore[union-attr]  # noqa: SLF001
+    return type(source)(kernel.apply(source._jdf, plan), spark)  # noqa: SLF001
+
+
+def through_python(source: DataFrame, processor: StatefulProcessor) -> DataFrame:
+    """Rows through the Python engine; gives a Kafka sink's columns."""
+    given = source.withColumn("headers", sql.to_json("headers"))
+    records = given.groupBy("bucket").transformWithStateInPandas(
         processor, outputStructType=SINK_ROWS, outputMode="Update", timeMode="None"
     )
     return records.select(

@@ -7,10 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from streaming.buckets import bucket_keys
-from streaming.pipeline import build
+from streaming.pipeline import rows, through_kernel, through_python
 from streaming.processor import Plan, TallyProcessor
 from streaming.session import STATE_PARTITIONS
 from wire.topics import Topics
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
     from config.settings import Settings
 
-NAME = "tally"
-"""The query's name: its folder of checkpoints, its key in the progress topic."""
+Engine = Literal["kernel", "python"]
+Trigger = Literal["real-time", "micro-batch", "catch-up"]
+"""How a query runs. catch-up: micro-batches up to the log's present end, then it ends by itself."""
 
-MAX_PER_BATCH = 100_000
+MAX_PER_BATCH: Mapping[Engine, int] = {"kernel": 500_000, "python": 100_000}
 """Most records of one micro-batch: a long backlog comes in many, each of some seconds."""
 
 READERS = 2
@@ -33,7 +34,6 @@ READERS = 2
 _SOURCE = {
     "startingOffsets": "earliest",
     "includeHeaders": "true",
-    "maxOffsetsPerTrigger": str(MAX_PER_BATCH),
     "kafkaConsumer.pollTimeoutMs": "15000",
     "kafka.isolation.level": "read_committed",
     "kafka.default.api.timeout.ms": "15000",
@@ -52,37 +52,60 @@ _SINK = {
 }
 
 
-def source(
-    spark: SparkSession, settings: Settings, topics: list[str], options: Mapping[str, str]
-) -> DataFrame:
-    """A stream of the records of a fixed list of topics."""
-    reader = spark.readStream.format("kafka").option("subscribe", ",".join(topics))
-    stream = reader.options(**{**settings.spark_kafka_options(), **_SOURCE, **options}).load()
-    return stream.coalesce(READERS)
-
-
 def start(
     spark: SparkSession,
     settings: Settings,
     plan: Plan,
     checkpoint: Path,
     *,
+    engine: Engine,
+    trigger: Trigger,
     loss_known: bool = False,
 ) -> StreamingQuery:
     """Start the query of all buckets of the plan.
 
     loss_known: go on although the log has lost records that the checkpoint has not seen.
     """
-    topics = Topics(plan.prefix)
-    keys = bucket_keys(plan.rules, STATE_PARTITIONS)
-    places = {(topics.reports(b.scenario), b.partition): key for b, key in keys.items()}
-    names = sorted({topic for topic, _ in places})
-    rows = source(spark, settings, names, {"failOnDataLoss": str(not loss_known).lower()})
-    records = build(rows, places, TallyProcessor(plan))
-    writer = records.writeStream.format("kafka").queryName(NAME).outputMode("update")
+    keys = _places(plan)
+    options = {"failOnDataLoss": str(not loss_known).lower()}
+    if trigger != "real-time":
+        options["maxOffsetsPerTrigger"] = str(MAX_PER_BATCH[engine])
+    stream = rows(_source(spark, settings, sorted({topic for topic, _ in keys}), options), keys)
+    if trigger != "real-time":
+        stream = stream.coalesce(READERS)
+    if engine == "kernel":
+        records = through_kernel(stream, plan.json(real_time=trigger == "real-time"))
+    else:
+        records = through_python(stream, TallyProcessor(plan))
+    writer = records.writeStream.format("kafka").queryName(engine).outputMode("update")
     writer = writer.options(**{**settings.spark_kafka_options(), **_SINK})
     writer = writer.option("checkpointLocation", str(checkpoint))
-    return writer.trigger(processingTime=f"{settings.trigger_ms} milliseconds").start()
+    return writer.trigger(**_trigger(trigger, settings)).start()
+
+
+def _places(plan: Plan) -> dict[tuple[str, int], str]:
+    """The grouping key of every (topic, partition) that is read."""
+    topics = Topics(plan.prefix)
+    keys = bucket_keys(plan.rules, STATE_PARTITIONS)
+    return {(topics.reports(b.scenario), b.partition): key for b, key in keys.items()}
+
+
+def _source(
+    spark: SparkSession, settings: Settings, topics: list[str], options: Mapping[str, str]
+) -> DataFrame:
+    """A stream of the records of a fixed list of topics."""
+    reader = spark.readStream.format("kafka").option("subscribe", ",".join(topics))
+    return reader.options(**{**settings.spark_kafka_options(), **_SOURCE, **options}).load()
+
+
+def _trigger(trigger: Trigger, settings: Settings) -> dict[str, Any]:
+    match trigger:
+        case "real-time":
+            return {"realTime": f"{settings.batch_s} seconds"}
+        case "micro-batch":
+            return {"processingTime": f"{settings.trigger_ms} milliseconds"}
+        case "catch-up":
+            return {"availableNow": True}
 
 
 def watch(
@@ -91,7 +114,7 @@ def watch(
     on_batch: Callable[[dict[str, Any]], None],
     every_s: float = 1.0,
 ) -> None:
-    """Return when `stop` is set or the query was stopped; raises what ended the query.
+    """Return when `stop` is set or the query has ended; raises what ended it, if it was an error.
 
     on_batch: called with Spark's progress, at most once in `every_s` seconds.
     """

@@ -11,6 +11,8 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streaming.kernel import archive, build
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -82,18 +84,18 @@ def prepare_environment() -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *known])
 
 
-def spark_conf(settings: Settings) -> dict[str, str]:
-    """Spark's configuration for these settings."""
-    jars = sorted((settings.jars_dir / "spark").glob("*.jar"))
+def spark_conf(settings: Settings, slots: int) -> dict[str, str]:
+    """Spark's configuration for these settings. slots: tasks that are to run at once."""
+    jars = [*sorted((settings.jars_dir / "spark").glob("*.jar")), archive(settings.jars_dir)]
     scratch = settings.data_dir / "spark"
     store = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     return {
-        "spark.master": settings.spark_master,
+        "spark.master": settings.spark_master or f"local[{slots}]",
         "spark.app.name": f"tallyboard {settings.topic_prefix}".strip(),
         "spark.jars": ",".join(str(jar) for jar in jars),
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.driver.memory": "1g",
+        "spark.driver.memory": settings.spark_memory,
         "spark.driver.extraJavaOptions": " ".join(
             (*JVM_OPTIONS, f"-Dlog4j2.configurationFile={LOGGING}")
         ),
@@ -116,18 +118,20 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     }
 
 
-# The work is done in Python: on few cores the JVM's optimising compiler costs more than it gains.
 JVM_OPTIONS = (
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseParallelGC",
     "-XX:+ExitOnOutOfMemoryError",
     "-Dio.netty.tryReflectionSetAccessible=true",
 )
 
 
-def start_session(settings: Settings) -> SparkSession:
-    """Start Spark. Raises VersionProblem before the JVM is started when versions do not fit."""
+def start_session(settings: Settings, slots: int) -> SparkSession:
+    """Start Spark with room for `slots` tasks at once, where the settings do not say more.
+
+    Raises VersionProblem or KernelProblem before the JVM is started.
+    """
     check_versions(settings.jars_dir)
+    build(settings.jars_dir)
     prepare_environment()
     from pyspark.sql import SparkSession
 
@@ -136,6 +140,6 @@ def start_session(settings: Settings) -> SparkSession:
     for folder in ("local", "warehouse"):
         (settings.data_dir / "spark" / folder).mkdir(parents=True, exist_ok=True)
     builder = SparkSession.builder
-    for name, value in spark_conf(settings).items():
+    for name, value in spark_conf(settings, slots).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

@@ -35,10 +35,12 @@ from stack import EmbeddedBroker  # noqa: E402
 
 @pytest.fixture(scope="session")
 def jars_dir() -> Path:
-    """The fetched Java archives of this checkout."""
+    """The Java archives of this checkout, fetched and compiled."""
     from ops.jars import fetch
+    from ops.kernel import build
 
     fetch(ROOT / ".jars", print)
+    build(ROOT / ".jars")
     return ROOT / ".jars"
 
 

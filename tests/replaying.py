@@ -59,8 +59,7 @@ def _log(plan: Plan, log: Log) -> bytes:
     head = _put(plan.json(real_time=True).encode()) + _put(log.bucket.encode())
     head += struct.pack(">iii", log.batch, log.restart, len(log.records))
     return head + b"".join(
-        _put(m.key) + _put(m.value) + struct.pack(">qq", m.offset, m.timestamp)
-        for m in log.records
+        _put(m.key) + _put(m.value) + struct.pack(">qq", m.offset, m.timestamp) for m in log.records
     )
 
 
@@ -87,5 +86,3 @@ def _bytes(out: io.BytesIO) -> bytes | None:
 
 def _text(out: io.BytesIO) -> str:
     return (_bytes(out) or b"").decode()
-
-

@@ -8,7 +8,9 @@ import msgspec
 
 T = TypeVar("T")
 
-Status = Literal["starting", "running", "restarting", "waiting", "stopped", "failed"]
+Status = Literal[
+    "starting", "catching-up", "running", "restarting", "waiting", "stopped", "failed"
+]
 
 
 class Heartbeat(msgspec.Struct, frozen=True):

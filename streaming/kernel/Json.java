@@ -24,7 +24,7 @@ final class Json {
     }
   }
 
-  /** Longest integer that Python reads, digits. */
+  /** Longest integer that the Python engine reads, with its sign. */
   private static final int MAX_DIGITS = 4300;
 
   private final byte[] data;
@@ -255,7 +255,7 @@ final class Json {
 
   private static Object integer(String text) throws Bad {
     if (text.length() <= 18) return Long.parseLong(text);
-    if (text.length() - (text.charAt(0) == '-' ? 1 : 0) > MAX_DIGITS) throw new Bad();
+    if (text.length() > MAX_DIGITS) throw new Bad();
     BigInteger found = new BigInteger(text);
     if (found.bitLength() < Long.SIZE) return found.longValue();
     return found;

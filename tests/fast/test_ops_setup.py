@@ -79,7 +79,7 @@ def test_lock_entry_that_is_missing_is_told() -> None:
 
 def test_every_archive_is_pinned_for_this_pyspark() -> None:
     pins = jars.read_pins()
-    assert [group.name for group in pins.groups] == ["spark", "broker"]
+    assert [group.name for group in pins.groups] == ["spark", "broker", "compiler"]
     tree = ET.fromstring(jars.ivy_module(pins))
     asked = {node.get("name"): node.get("rev") for node in tree.iter("dependency")}
     assert asked["spark-token-provider-kafka-0-10_2.13"] == "4.0.0"

@@ -66,11 +66,17 @@ def test_the_first_line_prefers_the_innermost_cause() -> None:
 
 
 def test_epochs(tmp_path: Path) -> None:
-    assert current_epoch(tmp_path) == (1, tmp_path / "epoch-1")
-    for number in range(2, 12):
-        assert raise_epoch(tmp_path).number == number
-    (tmp_path / "epoch-old").mkdir()
-    assert current_epoch(tmp_path).number == 11
+    home = tmp_path / "kernel"
+    assert current_epoch(home) == (1, home / "epoch-1")
+    for number in range(1, 12):
+        assert raise_epoch(home).number == number
+    (home / "epoch-old").mkdir()
+    assert current_epoch(home).number == 11
+    other = tmp_path / "python"
+    assert current_epoch(other).number == 12
+    assert raise_epoch(other).number == 12
+    assert raise_epoch(home).number == 13
+    assert current_epoch(other).number == 12
 
 
 def test_positions_are_those_of_the_last_committed_batch(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,8 +36,11 @@ FEWER, FEWER_ROUNDS = 300, 100
 PORTIONS = 4
 """How many portions come in each life of the job; one more comes while it is dead."""
 
-WRITTEN_S = 60
-"""How long a job may take from its start until it writes something."""
+WRITTEN_S = 180
+"""How long a job may take, on a busy machine, from its start until it writes something."""
+
+BATCH_S = 5
+"""Of Real-time Mode: short, so that a job that is killed goes on from a checkpoint of its own."""
 
 
 @dataclass
@@ -95,9 +99,10 @@ class Trial:
         below = descendants(process.pid)
         victims = ([process.pid], below[:1], [process.pid, *below])
         for pid in self.random.choice(victims):
-            os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: process.poll() is not None, 20, "the driver outlives its JVM")
-        wait_until(lambda: not alive(below), 20, "JVM or workers outlive a killed driver")
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: process.poll() is not None, 40, "the driver outlives its JVM")
+        wait_until(lambda: not alive(below), 40, "JVM or workers outlive a killed driver")
 
 
 @pytest.fixture
@@ -109,7 +114,7 @@ def trial(
 
     def make(seed: int, histories: int, rounds: int, **settings: str) -> Trial:
         job = Job(broker, tmp_path / "job", f"{request.node.name[:60]}.", **settings)  # type: ignore[arg-type]
-        job.source_config = VIRTUAL_TIME
+        job.source_config, job.batch_s = VIRTUAL_TIME, BATCH_S
         made.append(job)
         return Trial(job, seed, histories, rounds)
 

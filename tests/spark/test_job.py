@@ -31,7 +31,7 @@ def job(broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest) 
 def stop(process: subprocess.Popen[bytes]) -> None:
     """SIGTERM: everything is gone within eight seconds."""
     below = descendants(process.pid)
-    assert len(below) >= 2, "expected a JVM and Python workers"
+    assert below, "expected a JVM"
     begun = time.monotonic()
     process.terminate()
     assert process.wait(8) == 0

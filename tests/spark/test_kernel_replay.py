@@ -57,11 +57,11 @@ def by_asset(records: list[SinkRecord]) -> dict[tuple[str, bytes | None], list[S
     Among assets the order is nobody's business: a change of rule goes through them in any.
     """
     found = defaultdict(list)
-    for r in records:
-        if r.topic == "dead-letters":
-            r = r._replace(headers=(r.headers[0][1].decode(),))
-        if r.topic != "job.buckets":
-            found[r.topic, r.key].append(r)
+    for record in records:
+        dead = record.topic == "dead-letters"
+        if record.topic != "job.buckets":
+            headers = record.headers[:1] if dead else record.headers
+            found[record.topic, record.key].append(record._replace(headers=headers))
     return found
 
 

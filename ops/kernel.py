@@ -1,0 +1,28 @@
+"""Compile the job's kernel, in a process of its own: `python -m streaming.kernel`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class KernelProblem(Exception):
+    """The kernel could not be compiled; the message is the compiler's."""
+
+
+def build(jars_dir: Path) -> None:
+    """Compile the kernel against the archives in `jars_dir`; at once when that has been done.
+
+    Raises KernelProblem.
+    """
+    command = [sys.executable, "-m", "streaming.kernel"]
+    environment = os.environ | {"TALLYBOARD_JARS_DIR": str(jars_dir)}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise KernelProblem(done.stderr.strip())
