@@ -49,8 +49,8 @@ purge_after = { delivered = "1s" }
 class Job:
     """`python -m streaming` on a test's broker, topics and data directory.
 
-    engine, trigger, master: settings of the job, None for their defaults; source_config: of the
-    source topics, above the product's own.
+    engine, trigger, master, batch_s: settings of the job, None for their defaults.
+    source_config: settings of the source topics, above the product's own.
     """
 
     broker: EmbeddedBroker
@@ -59,6 +59,7 @@ class Job:
     engine: str | None = None
     trigger: str | None = None
     master: str | None = None
+    batch_s: int | None = None
     source_config: Mapping[str, str] = field(default_factory=dict)
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -114,6 +115,7 @@ class Job:
             "ENGINE": self.engine,
             "TRIGGER": self.trigger,
             "SPARK_MASTER": self.master,
+            "BATCH_S": self.batch_s,
         }
         given = {name: str(value) for name, value in settings.items() if value is not None}
         env = os.environ | {f"TALLYBOARD_{name}": value for name, value in given.items()}

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from jobs import Job, read_up_to
 
-from bus.base import Headers, Message
+from bus.base import Message
 from domain.fold import Bucket
 from domain.records import DeadLetter, Record, ScenarioChange, StateRecord, Tombstone
 from domain.version import Version
@@ -54,7 +54,7 @@ class Content(NamedTuple):
 
     key: bytes | None
     value: bytes | None
-    headers: Headers
+    headers: tuple[tuple[str, bytes], ...]
 
 
 @dataclass
@@ -104,6 +104,11 @@ class Judged:
             self.outcomes.add(out.answer.outcome)
         return key
 
+    def check(self, states: Iterable[Message], dead: Iterable[Message]) -> None:
+        """Fail unless these are the fold's, and all that is needed among them."""
+        missing = self.needed - _check_states(self, states) - _check_dead(self, dead)
+        assert not missing, _missing(self, missing)
+
     def history(self, key: Key) -> Iterator[str]:
         """The last records before this version that the asset, or all assets, got."""
         topic = key.topic.removesuffix(".states") + ".reports"
@@ -146,7 +151,8 @@ def dead_letter(reason: str, source: Message) -> Content:
         source.value,
         headers,
     )
-    return Content(*encode_dead_letter(dead))
+    key, kept, headed = encode_dead_letter(dead)
+    return Content(key, kept, tuple(headed))
 
 
 def judge_log(job: Job, epoch: int = 1) -> Judged:
@@ -166,10 +172,7 @@ def assert_equal_to_fold(job: Job, epoch: int = 1) -> Judged:
     states = job.bus.offsets(job.topics.states(name) for name in job.scenarios())
     dead = job.bus.offsets([job.topics.dead_letters])
     judged = judge_log(job, epoch)
-    found = _check_states(judged, read_up_to(job.bus, states))
-    found |= _check_dead(judged, read_up_to(job.bus, dead))
-    missing = judged.needed - found
-    assert not missing, _missing(judged, missing)
+    judged.check(read_up_to(job.bus, states), read_up_to(job.bus, dead))
     return judged
 
 

@@ -648,7 +648,7 @@ class Sender:
         self._topics, self._log = topics, log
         self._offsets: dict[Place, dict[int, int]] = {place: {} for place in log.lines}
         options = {"bootstrap.servers": bootstrap, "enable.idempotence": "true", "linger.ms": "20"}
-        self._producer = ck.Producer(options)
+        self._producer = ck.Producer({**options, "log_level": "2"})
 
     def send(self, portion: Mapping[Place, range]) -> None:
         """Send a portion, and wait until it is in the log."""
