@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -45,6 +46,12 @@ def _highest(homes: Path) -> int:
 def _epochs(home: Path) -> list[int]:
     names = [path.name.removeprefix("epoch-") for path in home.glob("epoch-*")]
     return [int(name) for name in names if name.isdigit()]
+
+
+def drop_uncommitted(checkpoint: Path) -> None:
+    """Remove a checkpoint without a committed batch: Spark refuses what its first one left."""
+    if checkpoint.exists() and not _batches(checkpoint / "commits"):
+        shutil.rmtree(checkpoint)
 
 
 def positions(checkpoint: Path) -> dict[TopicPartition, int]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bus.base import Bus, BusError, TopicPartition, TopicSpec
 from domain.scenario import Scenario
 from streaming import query as queries
-from streaming.checkpoint import Epoch, LogProblem, current_epoch, gaps, positions
+from streaming.checkpoint import Epoch, LogProblem, current_epoch, drop_uncommitted, gaps, positions
 from streaming.engines import trigger_of
 from streaming.errors import first_line, judge
 from streaming.processor import Plan
@@ -105,6 +105,7 @@ class Driver:
     def _run_query(
         self, plan: Plan, epoch: Epoch, trigger: Trigger, status: Status, passed_over: list[str]
     ) -> None:
+        drop_uncommitted(epoch.path)
         query = queries.start(
             self._spark,
             self._settings,

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from streaming.buckets import BucketId, bucket_key, bucket_keys, spark_hash
-from streaming.checkpoint import LogProblem, current_epoch, gaps, positions, raise_epoch
+from streaming.checkpoint import (
+    LogProblem,
+    current_epoch,
+    drop_uncommitted,
+    gaps,
+    positions,
+    raise_epoch,
+)
 from streaming.errors import first_line, judge
 from streaming.progress import batch_figures
 from streaming.session import VersionProblem, check_versions, java_major
@@ -77,6 +84,19 @@ def test_epochs(tmp_path: Path) -> None:
     assert raise_epoch(other).number == 12
     assert raise_epoch(home).number == 13
     assert current_epoch(other).number == 12
+
+
+def test_a_checkpoint_without_a_committed_batch_is_dropped(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "epoch-1"
+    drop_uncommitted(checkpoint)
+    (checkpoint / "commits").mkdir(parents=True)
+    (checkpoint / "commits" / "0").touch()
+    drop_uncommitted(checkpoint)
+    assert checkpoint.exists()
+    (checkpoint / "commits" / "0").unlink()
+    (checkpoint / "state").mkdir()
+    drop_uncommitted(checkpoint)
+    assert not checkpoint.exists()
 
 
 def test_positions_are_those_of_the_last_committed_batch(tmp_path: Path) -> None:
