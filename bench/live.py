@@ -1,80 +1,313 @@
-"""How long from a report to its state record: `python -m bench.live --rate 200 --seconds 40`.
+"""How soon what an agent says is seen: `python -m bench.live`.
 
-Each report changes a state, so each is answered by a record. Measured from the broker's append
-time of the report to the moment a reader has the state record; warm-up is left out.
+A steady load, each report of which changes something visible. Twice: the job alone with broker and
+load, then the whole product with boards open, each of which shows another part of the assets.
+
+- report -> state record: from just before the report is given to its producer to the moment a
+  reader in another process has the record that it caused. None may be missing.
+- report -> browser: to the moment a board's socket has the row. A board is told at most eight times
+  a second and then has the newest row of each asset; what was passed over is not counted.
+- dues: votes of a second scenario that expire after three seconds, 20 a second. From the time at
+  which a vote was due to expire to the moment a reader has the record that says so.
+- idle: processor time of the job's processes with ticks alone, after the load has ended.
+
+Producer, readers and boards run in three more processes on the same machine.
 """
 
 from __future__ import annotations
 
 import argparse
-import threading
+import os
+import subprocess
+import sys
 import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any, TypeVar
 
-from bench.drain import SCENARIO, ensure, own_settings, running_job
-from bus.kafka import KafkaBus
-from domain.records import Report, StateRecord
-from wire.sink import decode_state
-from wire.source import encode_report
-from wire.topics import Topics
+from bench.boards import log_in, watch_boards
+from bench.command import Measured, module_command, parser_of, run
+from bench.drain import refuse_dead_letters
+from bench.figures import Delays
+from bench.load import MAJORITY, SCENARIO, turns
+from bench.results import Row
+from bench.roles import Role, Samples, Seen, delays_ms, send, watch_sink
+from bench.stack import (
+    ROOT,
+    Beats,
+    BenchProblem,
+    Engine,
+    Product,
+    cpu_seconds,
+    product,
+    say,
+)
+from ops.readiness import answers
 
-ASSETS = 2000
+T = TypeVar("T")
+
+EXPIRING = "expiring"
+SCENARIOS = f"""\
+{MAJORITY.format(lifetime="6h")}
+[{EXPIRING}]
+partitions = 2
+vote_lifetime = "3s"
+states = [{{ name = "attack" }}, {{ name = "clear" }}]
+rule = {{ kind = "latest" }}
+"""
+EXPIRING_RATE = 20
+
+PARTS = 50
+"""Into so many parts the names fall; a board shows one of them."""
+ASSETS_EACH = 100
+TELL_S = 5.0
+
+LEAST_RATE = 0.95
+"""The part of the rate that must have been sent for a figure to count."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """Reports a second, for how long; with targets or without."""
+
+    rate: int
+    seconds: int
+    judged: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.rate:,} reports/s"
+
+
+LARGE, SMALL = Load(1000, 300, judged=True), Load(200, 60)
+"""The Python engine takes the one without targets."""
+
+
+@dataclass
+class Run:
+    """What was found for one engine under one load. idle: per cent of a core."""
+
+    engine: str
+    rate: int
+    seconds: int
+    sink: dict[str, float] = field(default_factory=dict)
+    dues: dict[str, float] = field(default_factory=dict)
+    idle: float = 0.0
+    sink_beside_boards: dict[str, float] = field(default_factory=dict)
+    browser: dict[str, float] = field(default_factory=dict)
 
 
 def main() -> None:
-    """Run the job under a steady load, print percentiles."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rate", type=int, default=200)
-    parser.add_argument("--seconds", type=int, default=40)
-    parser.add_argument("--warm-up", type=int, default=40)
-    arguments = parser.parse_args()
-    settings = own_settings("live")
-    bus, topics = KafkaBus(settings.kafka_options()), Topics(settings.topic_prefix)
-    ensure(bus, topics, settings)
-    stop = threading.Event()
-    sender = threading.Thread(target=send, args=(bus, topics, arguments.rate, stop))
-    with running_job(settings):
-        sender.start()
-        try:
-            delays = measure(bus, topics, arguments.warm_up, arguments.seconds)
-        finally:
-            stop.set()
-            sender.join()
-    delays.sort()
-    shown = "  ".join(f"p{p} {at(delays, p):,} ms" for p in (50, 90, 99))
-    print(f"{len(delays)} records  {shown}  most {delays[-1]:,} ms")
+    """Measure as the options say."""
+    parser = parser_of(__doc__)
+    parser.add_argument("--rate", type=int, help="one load alone, reports a second")
+    parser.add_argument("--seconds", type=int, help=f"for how long ({SMALL.seconds})")
+    parser.add_argument("--warm-up", type=int, default=30, help="seconds left out (30)")
+    parser.add_argument("--boards", type=int, default=50, help="open websockets (50)")
+    parser.add_argument("--idle", type=int, default=120, help="seconds of ticks alone (120)")
+    run("live", parser, measure)
 
 
-def send(bus: KafkaBus, topics: Topics, rate: int, stop: threading.Event) -> None:
-    """Append `rate` reports a second, each of another state than the one before."""
-    producer, number, due = bus.producer(linger_ms=1), 0, time.monotonic()
-    while not stop.wait(max(0.0, due - time.monotonic())):
-        due += 1 / rate
-        asset = f"site-{number % ASSETS}.example"
-        state = ("under-attack", "clear")[number // ASSETS % 2]
-        report = Report(asset, f"waf-{number // ASSETS % 5}", state)
-        producer.send(topics.reports(SCENARIO), asset.encode(), encode_report(report))
-        producer.poll(0)
-        number += 1
-    producer.close()
+def measure(options: argparse.Namespace) -> Measured:
+    """Every load on the engines that take it. Raises BenchProblem."""
+    loads = loads_of(options)
+    runs = [
+        measure_one(engine, load, options)
+        for load in loads
+        for engine in options.engines
+        if engine.name == "kernel" or not load.judged
+    ]
+    return rows_of(runs, loads, options), [asdict(found) for found in runs]
 
 
-def measure(bus: KafkaBus, topics: Topics, warm_up_s: int, seconds: int) -> list[int]:
-    """Delays in ms of the records that come after the warm-up."""
-    topic = topics.states(SCENARIO)
-    reader = bus.reader({(topic, at): 0 for at in range(bus.partitions(topic))})
-    begun, delays = time.monotonic(), []
-    while (passed := time.monotonic() - begun) < warm_up_s + seconds:
-        for message in reader.poll(0.5):
-            record = decode_state(message.key, message.value, message.headers)
-            if passed > warm_up_s and isinstance(record, StateRecord):
-                delays.append(int(time.time() * 1000) - record.cause.time)
-    reader.close()
-    return delays
+def loads_of(options: argparse.Namespace) -> Sequence[Load]:
+    """The one that was asked for, else all."""
+    if options.rate is None and options.seconds is None:
+        return (LARGE, SMALL)
+    return (Load(options.rate or SMALL.rate, options.seconds or SMALL.seconds),)
 
 
-def at(delays: list[int], percent: int) -> int:
-    """A percentile of sorted delays."""
-    return delays[min(len(delays) - 1, len(delays) * percent // 100)]
+# ---- the table ----------------------------------------------------------------------------
+
+_ALONE, _BESIDE = "{load}", "{load}, {boards} boards open"
+_RECORD, _BROWSER = "report → state record", "report → browser"
+_FIGURES = (
+    (f"{_ALONE}: {_RECORD}, p50", "sink", "p50", "ms", 50),
+    (f"{_ALONE}: {_RECORD}, p90", "sink", "p90", "ms", None),
+    (f"{_ALONE}: {_RECORD}, p99", "sink", "p99", "ms", 200),
+    (f"{_ALONE}: {_RECORD}, p99.9", "sink", "p999", "ms", None),
+    (f"{_ALONE}: {_RECORD}, most", "sink", "most", "ms", None),
+    (f"{_ALONE}: {_RECORD}, part above 200 ms", "sink", "slow", "%", None),
+    (f"{_ALONE}: a due's lateness, p50", "dues", "p50", "ms", None),
+    (f"{_ALONE}: a due's lateness, p99", "dues", "p99", "ms", 350),
+    (f"{_BESIDE}: {_RECORD}, p50", "sink_beside_boards", "p50", "ms", None),
+    (f"{_BESIDE}: {_RECORD}, p99", "sink_beside_boards", "p99", "ms", None),
+    (f"{_BESIDE}: {_BROWSER}, p50", "browser", "p50", "ms", 120),
+    (f"{_BESIDE}: {_BROWSER}, p90", "browser", "p90", "ms", None),
+    (f"{_BESIDE}: {_BROWSER}, p99", "browser", "p99", "ms", 400),
+    (f"{_BESIDE}: {_BROWSER}, p99.9", "browser", "p999", "ms", None),
+    (f"{_BESIDE}: {_BROWSER}, most", "browser", "most", "ms", None),
+)
+
+
+def rows_of(runs: Sequence[Run], loads: Sequence[Load], options: argparse.Namespace) -> list[Row]:
+    """A row for each figure of each load; idle once, of the last."""
+    rows = []
+    for load in loads:
+        these = [found for found in runs if found.rate == load.rate]
+        command = module_command("live", f"--rate={load.rate}", f"--seconds={load.seconds}")
+        for title, kind, name, unit, target in _FIGURES:
+            what = title.format(load=load, boards=options.boards)
+            found = {run.engine: getattr(run, kind)[name] for run in these}
+            judged = target if load.judged else None
+            rows.append(Row(what, unit, found, judged, command=command))
+    what, idle = "idle: processor time of the job, of one core", {r.engine: r.idle for r in runs}
+    target = 5 if any(load.judged for load in loads) else None
+    rows.append(Row(what, "%", idle, target, command=command))
+    return [row for row in rows if row.found]
+
+
+# ---- the measurement ----------------------------------------------------------------------
+
+
+def measure_one(engine: Engine, load: Load, options: argparse.Namespace) -> Run:
+    """The job alone, then the whole product. Raises BenchProblem."""
+    found, warm_up = Run(str(engine), load.rate, load.seconds), options.warm_up
+    say(f"live, {engine}: {load}, the job alone")
+    with product(SCENARIOS, engine, keep=options.keep) as copy:
+        start_job(copy, engine)
+        seen = under_load(copy, load, warm_up)
+        found.sink, found.dues = seen.sink(load).plain(), seen.dues().plain()
+        found.idle = idle(copy, options.idle)
+        refuse_dead_letters(copy)
+    say(f"live, {engine}: {load}, {options.boards} boards open")
+    with product(SCENARIOS, engine, keep=options.keep, DEMO=1) as copy:
+        start_web(copy)
+        start_job(copy, engine)
+        seen = under_load(copy, load, warm_up, options.boards)
+        found.sink_beside_boards = seen.sink(load).plain()
+        found.browser = seen.browser().plain()
+        refuse_dead_letters(copy)
+    say(f"  record p50 {found.sink['p50']:.0f} ms, browser p50 {found.browser['p50']:.0f} ms")
+    return found
+
+
+def start_job(copy: Product, engine: Engine) -> None:
+    """Start the job, and wait until every bucket has been heard. Raises BenchProblem."""
+    beats = Beats(copy)
+    copy.start_job()
+    copy.wait(beats.look, 120, "its first heartbeats")
+    beats.check(engine)
+    beats.close()
+
+
+def start_web(copy: Product) -> None:
+    """Start materialiser and web, and wait until the web answers. Raises BenchProblem."""
+    manage = str(ROOT / "manage.py")
+    prepared = subprocess.run(
+        [sys.executable, manage, "prepare"],
+        cwd=copy.folder,
+        env=copy.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if prepared.returncode:
+        raise BenchProblem(f"manage.py prepare failed: {prepared.stderr}")
+    copy.start("materialiser", manage, "materialise")
+    copy.start("web", manage, "serve")
+    copy.wait(lambda: answers(f"{copy.url}/healthz"), 120, "the web server")
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What was sent after the warm-up, which ended at `since`, and what was seen of all."""
+
+    since: float
+    sent: Samples
+    seen: Seen
+    shown: Samples
+
+    def sink(self, load: Load) -> Delays:
+        """Until the state record. Raises BenchProblem for a missing one, or too few sent."""
+        if len(self.sent) < LEAST_RATE * load.rate * load.seconds:
+            raise BenchProblem(f"sent {len(self.sent):,} reports in {load.seconds} s: not {load}")
+        delays = delays_ms(self.sent, self.seen.reports)
+        if len(delays) < len(self.sent):
+            missing = len(self.sent) - len(delays)
+            raise BenchProblem(f"{missing:,} of {len(self.sent):,} reports became no state record")
+        return Delays.of(delays)
+
+    def browser(self) -> Delays:
+        """Until a browser has the row."""
+        return Delays.of(delays_ms(self.sent, self.shown))
+
+    def dues(self) -> Delays:
+        """How late dues were."""
+        return Delays.of([ms for moment, ms in self.seen.late if moment >= self.since])
+
+
+def under_load(copy: Product, load: Load, warm_up: int, boards: int = 0) -> Observed:
+    """Load the product for the warm-up and the measured time. Raises BenchProblem."""
+    with ExitStack() as stack:
+
+        def begin(name: str, work: Callable[..., T], *arguments: Any) -> Role[T]:
+            role = stack.enter_context(Role(name, work, *arguments))
+            role.wait_ready()
+            return role
+
+        states = [copy.topics.states(name) for name in (SCENARIO, EXPIRING)]
+        sink = begin("reader", watch_sink, copy.bootstrap, *states)
+        watching = begin("boards", watch_boards, *board_arguments(copy, boards)) if boards else None
+        expiring = begin("dues", send, *sending(copy, EXPIRING, EXPIRING_RATE))
+        sender = begin("producer", send, *sending(copy, SCENARIO, load.rate))
+        since = time.monotonic() + warm_up
+        pass_time(copy, since + load.seconds, [role for role in (sender, sink, watching) if role])
+        sent = sender.finish().since(since)
+        expiring.finish()
+        seen = sink.finish()
+        shown = watching.finish() if watching else Samples()
+    return Observed(since, sent, seen, shown)
+
+
+def sending(copy: Product, scenario: str, rate: int) -> tuple[Any, ...]:
+    """What `send` is told of a scenario."""
+    return copy.bootstrap, copy.topics.reports(scenario), partial(turns, names()), rate
+
+
+def names() -> list[bytes]:
+    """The assets; neighbours in time are on different boards."""
+    return [b"site-%02d-%d.example" % (n % PARTS, n // PARTS) for n in range(PARTS * ASSETS_EACH)]
+
+
+def board_arguments(copy: Product, boards: int) -> tuple[Any, ...]:
+    """What `watch_boards` is told: each board shows one part of the names."""
+    filters = [f"site-{number % PARTS:02d}-" for number in range(boards)]
+    partitions = copy.scenarios[SCENARIO].partitions
+    return copy.url, log_in(copy.url, copy.folder), SCENARIO, filters, partitions
+
+
+def pass_time(copy: Product, until: float, roles: Sequence[Role[Any]] = ()) -> None:
+    """Wait until `until`, telling how much is left. Raises BenchProblem when a part has ended."""
+    told = time.monotonic()
+    while (now := time.monotonic()) < until:
+        copy.check("the load's end")
+        for role in roles:
+            role.check()
+        if now - told > TELL_S:
+            told = now
+            say(f"  {until - now:5.0f} s left, load average {os.getloadavg()[0]:.1f}")
+        time.sleep(min(0.5, until - now))
+
+
+def idle(copy: Product, seconds: int) -> float:
+    """Processor time of the job's processes over that long, per cent of one core."""
+    say(f"  idle for {seconds} s")
+    before, begun = cpu_seconds(copy.pid("job")), time.monotonic()
+    pass_time(copy, begun + seconds)
+    used = cpu_seconds(copy.pid("job")) - before
+    return 100 * used / (time.monotonic() - begun)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How many state records a second the materialiser writes: `python bench/materialise.py [N]`.
+"""How many state records a second the materialiser writes: `python -m bench.materialise`.
 
 A sink topic in memory stands for Kafka, so that the figure is the materialiser's own. The database
 is an SQLite file in a temporary directory, or what TALLYBOARD_DATABASE_URL names (an empty one).
@@ -8,49 +8,63 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from bus.base import TopicSpec  # noqa: E402
-from bus.memory import MemoryBus  # noqa: E402
-from domain.records import Cause, StateRecord, Vote  # noqa: E402
-from domain.scenario import Scenario, load_scenarios  # noqa: E402
-from domain.version import Version  # noqa: E402
-from wire.sink import encode_headers, encode_state  # noqa: E402
-from wire.topics import Topics  # noqa: E402
+from bench.command import Measured, module_command, parser_of, run
+from bench.results import Row
+from bench.stack import ROOT, say
+from bus.base import TopicSpec
+from bus.memory import MemoryBus
+from domain.records import Cause, StateRecord, Vote
+from domain.scenario import Scenario, load_scenarios
+from domain.version import Version
+from wire.sink import encode_headers, encode_state
+from wire.topics import Topics
 
 if TYPE_CHECKING:
     from dashboard.materialiser.worker import Materialiser
 
 START = 1_790_000_000_000
 STATES = ("clear", "suspicious", "under-attack")
+TARGET = 15_000.0
+"""State records a second."""
 
 
 def main() -> None:
-    """Fill a sink topic, materialise it, print the rate."""
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("records", type=int, nargs="?", default=200_000)
-    arguments.add_argument("--assets", type=int, default=50_000)
-    arguments.add_argument("--votes", type=int, default=5)
-    options = arguments.parse_args()
+    """Materialise what the options say."""
+    parser = parser_of(__doc__, engines=False)
+    parser.add_argument("--records", type=int, default=200_000)
+    parser.add_argument("--assets", type=int, default=50_000)
+    parser.add_argument("--votes", type=int, default=5, help="votes in each record (5)")
+    run("materialise", parser, measure)
+
+
+def measure(options: argparse.Namespace) -> Measured:
+    """Fill a sink topic and materialise it."""
+    say(f"materialise: {options.records:,} records of {options.assets:,} assets")
     scenarios = load_scenarios(ROOT / "scenarios.toml")
     bus = MemoryBus(lambda: START)
     fill(bus, scenarios, states(options.records, options.assets, options.votes))
+    say("  written; materialising")
     with tempfile.TemporaryDirectory(prefix="tallyboard-bench-") as folder:
-        worker = prepare(Path(folder), bus, scenarios)
-        seconds, cpu = drain(worker)
-    print(
-        f"{options.records:,} records of {options.assets:,} assets with {options.votes} votes: "
-        f"{seconds:.1f} s, {options.records / seconds:,.0f} records/s; "
-        f"{cpu:.1f} s of one core, {options.records / cpu:,.0f} records per second of it"
-    )
+        seconds, cpu = drain(prepare(Path(folder), bus, scenarios))
+    sizes = {name: getattr(options, name) for name in ("records", "assets", "votes")}
+    return rows_of(sizes, seconds, cpu), [{**sizes, "seconds": seconds, "cpu_seconds": cpu}]
+
+
+def rows_of(sizes: dict[str, int], seconds: float, cpu: float) -> list[Row]:
+    """The rate, and what one core would give."""
+    what = "{records:,} state records, {assets:,} assets, {votes} votes in each".format(**sizes)
+    command = module_command("materialise", *(f"--{k}={v}" for k, v in sizes.items()))
+    by_clock, by_cpu = sizes["records"] / seconds, sizes["records"] / cpu
+    return [
+        Row(what, "/s", {"": by_clock}, TARGET, more=True, command=command),
+        Row(f"{what}: for a second of one core", "/s", {"": by_cpu}, more=True, command=command),
+    ]
 
 
 def states(records: int, assets: int, votes: int) -> Iterator[StateRecord]:

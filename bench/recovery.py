@@ -89,7 +89,7 @@ def rows_of(runs: Sequence[Recovered], sizes: Sequence[Size]) -> list[Row]:
         what = f"{size}: first new state after `kill -9`, the slowest of the kills"
         rows.append(Row(what, "s", state, size.target, command=command))
         rows.append(Row(f"{size}: of that, until the query runs", "s", running, command=command))
-    return rows
+    return [row for row in rows if row.found]
 
 
 def slowest(runs: Sequence[Recovered], size: Size) -> tuple[dict[str, float], dict[str, float]]:

@@ -242,12 +242,12 @@ class JobStatus:
     def __init__(self, product: Product) -> None:
         self._follow = Following(product, product.topics.progress)
         self.since = 0.0
-        """Unix seconds of when the query began to run; 0 before that."""
+        """Unix seconds of when the query began, be it to catch up first; 0 before that."""
 
     def running(self) -> bool:
         """Whether the query has begun to run."""
         for progress in map(decode_progress, self._follow.look()):
-            if progress.status == "running" and not self.since:
+            if progress.status in ("catching-up", "running") and not self.since:
                 self.since = progress.at / 1000
         return self.since > 0
 

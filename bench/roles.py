@@ -1,0 +1,221 @@
+"""Parts of a measurement that run in processes of their own, so that none of them delays another.
+
+Moments are of `time.monotonic()`, which on Linux is one clock for all processes of a machine.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import time
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Event
+from typing import Any, Generic, Self, TypeVar
+
+import msgspec
+
+from bench.load import Keyed
+from bench.stack import BenchProblem
+from bus.base import BusError, Delivered
+from bus.kafka import KafkaBus
+
+T = TypeVar("T")
+
+_SPAWN = multiprocessing.get_context("spawn")
+_OFFSET_BITS = 48
+
+QUIET_S = 15.0
+"""A reader that was told to stop goes on until nothing has come for so long."""
+
+
+class Signals:
+    """What a role and who started it tell each other: that it is ready, that it is to stop."""
+
+    def __init__(self) -> None:
+        self.ready: Event = _SPAWN.Event()
+        self.stop: Event = _SPAWN.Event()
+
+
+class Role(Generic[T]):
+    """`work(signals, *arguments)` in a process of its own; what it returns comes back."""
+
+    def __init__(self, name: str, work: Callable[..., T], *arguments: Any) -> None:
+        self._name, self._signals = name, Signals()
+        self._inbox, outbox = _SPAWN.Pipe(duplex=False)
+        whole = (outbox, work, self._signals, arguments)
+        self._process = _SPAWN.Process(target=_work, args=whole, name=name, daemon=True)
+        self._process.start()
+        outbox.close()
+
+    def wait_ready(self, timeout_s: float = 60) -> None:
+        """Return once it is ready. Raises BenchProblem when it has failed or time is up."""
+        deadline = time.monotonic() + timeout_s
+        while not self._signals.ready.wait(0.1):
+            self.check()
+            if time.monotonic() > deadline:
+                raise BenchProblem(f"{self._name}: not ready within {timeout_s:g} s")
+
+    def check(self) -> None:
+        """Raise BenchProblem where it has ended before it was told to."""
+        if self._inbox.poll():
+            self._receive()
+            raise BenchProblem(f"{self._name}: ended early")
+        if not self._process.is_alive():
+            raise BenchProblem(f"{self._name}: ended with {self._process.exitcode}")
+
+    def finish(self, timeout_s: float = 120) -> T:
+        """Tell it to stop; what it returns. Raises BenchProblem."""
+        self._signals.stop.set()
+        if not self._inbox.poll(timeout_s):
+            raise BenchProblem(f"{self._name}: no result within {timeout_s:g} s")
+        found = self._receive()
+        self._process.join(10)
+        return found
+
+    def _receive(self) -> T:
+        try:
+            found = self._inbox.recv()
+        except EOFError:
+            raise BenchProblem(f"{self._name}: ended with {self._process.exitcode}") from None
+        if isinstance(found, Exception):
+            raise BenchProblem(f"{self._name}: {found}") from found
+        return found  # type: ignore[no-any-return]
+
+    def __enter__(self) -> Self:
+        """As it is."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Kill it, if it still runs."""
+        self._process.kill()
+        self._process.join()
+
+
+def _work(
+    outbox: Connection, work: Callable[..., T], signals: Signals, arguments: tuple[Any, ...]
+) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it ends it
+    try:
+        outbox.send(work(signals, *arguments))
+    except Exception as error:  # noqa: BLE001, it is told to who waits for the result
+        outbox.send(BenchProblem(f"{type(error).__name__}: {error}"))
+
+
+class Samples:
+    """Moments at which records were sent or seen, by their place in the source topic."""
+
+    def __init__(self) -> None:
+        self._places, self._moments = array("q"), array("d")
+
+    def add(self, partition: int, offset: int, moment: float) -> None:
+        """Note down one."""
+        self._places.append(partition << _OFFSET_BITS | offset)
+        self._moments.append(moment)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def first(self) -> dict[int, float]:
+        """The first moment of each place."""
+        moments = zip(reversed(self._places), reversed(self._moments), strict=True)
+        return dict(moments)
+
+    def since(self, moment: float) -> Samples:
+        """Those from `moment` on."""
+        found = Samples()
+        for place, at in zip(self._places, self._moments, strict=True):
+            if at >= moment:
+                found._places.append(place)
+                found._moments.append(at)
+        return found
+
+
+def delays_ms(sent: Samples, seen: Samples) -> list[float]:
+    """From each record's being sent to its first being seen, ms; without those never seen."""
+    found = seen.first()
+    return [(found[place] - at) * 1000 for place, at in sent.first().items() if place in found]
+
+
+def send(
+    signals: Signals,
+    bootstrap: str,
+    topic: str,
+    records: Callable[[], Iterator[Keyed]],
+    rate: float,
+) -> Samples:
+    """Append `rate` records a second until told to stop. Raises BusError."""
+    producer, sent = KafkaBus({"bootstrap.servers": bootstrap}).producer(linger_ms=1), Samples()
+    failed: list[BusError] = []
+
+    def told(at: float, outcome: Delivered | BusError) -> None:
+        if isinstance(outcome, BusError):
+            failed.append(outcome)
+        else:
+            sent.add(outcome.partition, outcome.offset, at)
+
+    signals.ready.set()
+    for key, value in paced(records(), rate, signals):
+        producer.send(topic, key, value, on_delivery=partial(told, time.monotonic()))
+        producer.poll(0)
+    producer.close(20)
+    if failed:
+        raise failed[0]
+    return sent
+
+
+def paced(records: Iterable[Keyed], rate: float, signals: Signals) -> Iterator[Keyed]:
+    """Each record when its turn has come, until told to stop."""
+    begun = time.monotonic()
+    for number, record in enumerate(records):
+        if (wait := begun + number / rate - time.monotonic()) > 0:
+            time.sleep(wait)
+        if signals.stop.is_set():
+            return
+        yield record
+
+
+class _Cause(msgspec.Struct):
+    type: str
+    partition: int
+    offset: int
+    time: int
+
+
+class _State(msgspec.Struct):
+    cause: _Cause
+
+
+class Seen(msgspec.Struct):
+    """State records read. reports: those that a report caused; late: of a due, moment and ms."""
+
+    reports: Samples
+    late: list[tuple[float, float]]
+
+
+def watch_sink(signals: Signals, bootstrap: str, states: str, dues: str) -> Seen:
+    """Read state records from now on, until told to stop and nothing more comes.
+
+    states: the sink topic of reports; dues: the one where votes expire.
+    """
+    bus, seen, decode = KafkaBus({"bootstrap.servers": bootstrap}), Seen(Samples(), []), _decoder()
+    reader = bus.reader({place: end for place, (_, end) in bus.offsets([states, dues]).items()})
+    signals.ready.set()
+    heard = time.monotonic()
+    while not signals.stop.is_set() or time.monotonic() - heard < QUIET_S:
+        messages = reader.poll(0.2)
+        moment, wall_ms = time.monotonic(), time.time() * 1000
+        for message in messages:
+            heard, cause = moment, decode(message.value or b"").cause
+            if message.topic == states and cause.type == "report":
+                seen.reports.add(cause.partition, cause.offset, moment)
+            elif message.topic == dues and cause.type == "vote-expiry":
+                seen.late.append((moment, wall_ms - cause.time))
+    reader.close()
+    return seen
+
+
+def _decoder() -> Callable[[bytes], _State]:
+    return msgspec.json.Decoder(_State).decode
