@@ -119,6 +119,8 @@ class Driver:
         try:
             queries.watch(query, self._stop, self._report.batch)
         finally:
+            if self._stop.is_set():
+                self._spark.sparkContext.setLogLevel("OFF")  # of every task that is broken off
             if query.isActive:
                 query.stop()
 

@@ -1,0 +1,41 @@
+"""A rule in Python and the kernel, side by side in one job; and a scenario that moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from jobs import SCENARIOS, Job, Load
+from judging import assert_equal_to_fold
+
+from stack import EmbeddedBroker
+from wire.job import decode_heartbeat
+
+pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
+
+IN_PYTHON = SCENARIOS.replace('{ kind = "latest" }', '{ kind = "python", function = "loudest" }')
+
+
+@pytest.fixture
+def job(broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
+    """A configured job, not yet started."""
+    made = Job(broker, tmp_path / "job", f"{request.node.name[:60]}.")
+    made.configure(IN_PYTHON)
+    yield made
+    made.clean_up()
+
+
+def test_each_scenario_on_its_engine(job: Job) -> None:
+    process = job.start()
+    load = Load(job, 7)
+    load.send(500)
+    load.finish()
+    process.terminate()
+    assert process.wait(10) == 0
+    assert_equal_to_fold(job)
+    beats = [decode_heartbeat(m.value) for m in job.read([job.topics.buckets])]
+    assert {(beat.scenario, beat.engine) for beat in beats} == {
+        ("sites", "kernel"),
+        ("orders", "python"),
+    }
