@@ -7,7 +7,8 @@ PYTHON := .venv/bin/python
 # Ten processes start together: without it each would compile all that it imports, at every start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help environment setup run test test-fast lint types lock target-stop target-start status pictures clean
+.PHONY: help environment setup run test test-fast lint types lock target-stop target-start status pictures \
+	bench bench-drain bench-recovery bench-live bench-materialise clean
 
 help:
 	@echo "make run           start everything (Ctrl-C stops it)"
@@ -18,6 +19,8 @@ help:
 	@echo "make target-stop   stop the target that the demo's probes watch (target-start: start it)"
 	@echo "make status        what the supervisor says of each process"
 	@echo "make pictures      take the README's pictures from a running copy"
+	@echo "make bench         measure everything for docs/benchmarks.md (about an hour on a quiet machine)"
+	@echo "make bench-drain   or one of it: bench-recovery, bench-live, bench-materialise"
 	@echo "make setup lock clean"
 
 environment:
@@ -63,6 +66,16 @@ status:
 
 pictures:
 	@$(PYTHON) -m ops.pictures
+
+# One after the other, also with -j: they would slow each other. OPTIONS="--engines kernel", for one.
+BENCHES := drain recovery live materialise
+
+bench:
+	@for name in $(BENCHES); do $(MAKE) --no-print-directory bench-$$name || exit 1; done
+
+$(BENCHES:%=bench-%): bench-%: setup
+	@$(PYTHON) -m bench.$* $(OPTIONS)
+	@$(PYTHON) -m bench.report
 
 clean:
 	rm -rf .venv .jars .pytest_cache .mypy_cache .ruff_cache .hypothesis test-results

@@ -1,0 +1,242 @@
+"""The logic of the benches: payloads, markers, samples, percentiles. No broker and no Spark."""
+
+from __future__ import annotations
+
+import argparse
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from bench import drain, live, recovery
+from bench.boards import Board, _Told
+from bench.command import engines_of
+from bench.figures import Delays, percentile
+from bench.load import (
+    AGENTS,
+    MAJORITY,
+    SCENARIO,
+    STATES,
+    Markers,
+    backlog,
+    fill,
+    marker_keys,
+    turns,
+)
+from bench.roles import Samples, Signals, delays_ms, paced
+from bench.stack import BenchProblem, Engine, cpu_seconds, descendants
+from bus.base import TopicSpec
+from bus.memory import MemoryBus
+from domain.fold import Bucket
+from domain.records import Answer, Cause, Report, StateRecord
+from domain.scenario import load_scenarios
+from domain.version import Version
+from wire.partitioner import partition_of
+from wire.sink import encode_headers, encode_state
+from wire.source import decode_source
+
+NOW = 1_790_000_000_000
+
+
+# ---- percentiles --------------------------------------------------------------------------
+
+
+def test_a_percentile_is_a_sample_that_so_many_do_not_exceed():
+    samples = [float(number) for number in range(1, 101)]
+    assert [percentile(samples, part) for part in (50, 90, 99, 99.9)] == [50, 90, 99, 100]
+    assert percentile([7.0], 50) == percentile([7.0], 99.9) == 7
+
+
+def test_delays_in_any_order():
+    found = Delays.of([300.0, 10.0, 20.0, 30.0])
+    assert (found.count, found.p50, found.p99, found.most, found.slow) == (4, 20, 300, 300, 25)
+    with pytest.raises(ValueError, match="no samples"):
+        Delays.of([])
+
+
+# ---- payloads -----------------------------------------------------------------------------
+
+
+def test_a_backlog_has_each_asset_and_as_many_reports_as_were_asked_for():
+    records = list(backlog(1000, 300))
+    assert len(records) == 1000
+    assert len({key for key, _ in records}) == len({key for key, _ in records[:300]}) == 300
+    reports = [decode_source(key, value, 2**42) for key, value in records]
+    assert {report.agent for report in reports if isinstance(report, Report)} == set(AGENTS)
+    assert len(reports) == sum(isinstance(report, Report) for report in reports)
+
+
+def test_more_assets_than_reports_are_no_error():
+    assert len(list(backlog(10, 300))) == 10
+
+
+def test_each_turn_changes_something_visible(tmp_path: Path):
+    path = tmp_path / "scenarios.toml"
+    path.write_text(MAJORITY.format(lifetime="10m"))
+    bucket = Bucket(load_scenarios(path)[SCENARIO], 0, 1)
+    for offset, (key, value) in enumerate(islice(turns([b"a", b"b"]), 60)):
+        report = decode_source(key, value, NOW + offset)
+        assert len(list(bucket.apply(report, offset, NOW + offset))) == 1
+
+
+@pytest.mark.parametrize("partitions", [1, 4, 12])
+def test_a_marker_for_each_partition(partitions: int):
+    places = [partition_of(key, partitions) for key in marker_keys(partitions)]
+    assert places == list(range(partitions))
+
+
+# ---- the log ------------------------------------------------------------------------------
+
+
+def memory_bus() -> MemoryBus:
+    """Two topics of two partitions."""
+    bus = MemoryBus(lambda: NOW)
+    bus.ensure_topics([TopicSpec(name, 2, {}) for name in ("reports", "states")])
+    return bus
+
+
+def test_fill_counts_what_the_log_holds():
+    bus = memory_bus()
+    fill(bus, "reports", backlog(500, 50), 500)
+    with pytest.raises(BenchProblem, match="500 of 600"):
+        fill(bus, "reports", backlog(500, 50), 600)
+
+
+def answer(bus: MemoryBus, key: bytes, command: str) -> None:
+    """A state record that answers a command."""
+    record = StateRecord(
+        key.decode(), STATES[0], None, NOW, False, Version(1, 9, 0),
+        Cause("set", 0, 9, NOW), answer=Answer(command, "applied"),
+    )  # fmt: skip
+    headers = encode_headers(record)
+    bus.producer().send_and_wait("states", key, encode_state(record), headers=headers)
+
+
+def test_markers_are_answered_once_the_sink_has_come_to_rest():
+    bus = memory_bus()
+    markers = Markers(bus, "reports", "states", seed=1)
+    assert sum(markers.ends.values()) == 2
+    assert not markers.answered()
+    reader = bus.reader(dict.fromkeys(markers.ends, 0))
+    first, second = (
+        (message.key or b"", msgspec.json.decode(message.value or b"")["id"])
+        for message in reader.poll(1)
+    )
+    answer(bus, *first)
+    assert [markers.answered() for _ in range(3)] == [False] * 3
+    answer(bus, *second)
+    assert not markers.answered(), "at first it is only noted that something has come"
+    assert markers.answered()
+    assert markers.answered_at > 0
+
+
+# ---- samples ------------------------------------------------------------------------------
+
+
+def samples(*found: tuple[int, int, float]) -> Samples:
+    """Samples of (partition, offset, moment)."""
+    made = Samples()
+    for each in found:
+        made.add(*each)
+    return made
+
+
+def test_delays_go_by_place_and_take_the_first_that_was_seen():
+    sent = samples((0, 1, 10.0), (1, 1, 10.5), (0, 2, 11.0))
+    seen = samples((1, 1, 10.6), (0, 1, 10.25), (0, 1, 99.0), (3, 3, 1.0))
+    assert sorted(delays_ms(sent, seen)) == pytest.approx([100, 250])
+
+
+def test_the_warm_up_is_left_out():
+    sent = samples((0, 1, 10.0), (0, 2, 11.0), (0, 3, 12.0))
+    assert len(sent.since(11.0)) == 2
+
+
+def test_a_missing_state_record_is_a_problem():
+    seen = live.Seen(samples((0, 1, 1.0)), [])
+    observed = live.Observed(0.0, samples((0, 1, 0.9), (0, 2, 0.9)), seen, Samples())
+    with pytest.raises(BenchProblem, match="1 of 2 reports"):
+        observed.sink(live.Load(2, 1))
+    with pytest.raises(BenchProblem, match="not 200 reports/s"):
+        observed.sink(live.Load(200, 1))
+
+
+def test_paced_ends_when_told_to():
+    signals = Signals()
+    records = paced(((b"%d" % n, b"") for n in range(1000)), 1e6, signals)
+    assert next(records) == (b"0", b"")
+    signals.stop.set()
+    assert list(records) == []
+
+
+def test_a_board_counts_newer_rows_after_its_first_snapshot():
+    found = Samples()
+    board = Board(4, found)
+
+    def tell(kind: str, *rows: tuple[str, int], at: float) -> None:
+        plain = [{"asset": a, "version": Version(1, o, 0).sortable()} for a, o in rows]
+        board.take(msgspec.convert({"type": kind, "seq": 1, "rows": plain}, _Told), at)
+
+    tell("snapshot", ("a", 5), ("b", 6), at=1.0)
+    assert board.open
+    tell("changes", ("a", 5), ("b", 7), at=2.0)
+    tell("snapshot", ("a", 8), ("b", 7), at=3.0)
+    places = [partition_of(name, 4) << 48 | offset for name, offset in ((b"b", 7), (b"a", 8))]
+    assert found.first() == dict(zip(places, (2.0, 3.0), strict=True))
+
+
+# ---- the machine --------------------------------------------------------------------------
+
+
+def process(proc: Path, pid: int, parent: int, ticks: int) -> None:
+    """A process as /proc shows it."""
+    (proc / str(pid)).mkdir()
+    fields = ["S", str(parent), *["0"] * 9, str(ticks), str(ticks), "0"]
+    (proc / str(pid) / "stat").write_text(f"{pid} (java (x) y) {' '.join(fields)}")
+
+
+def test_processor_time_of_a_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for pid, parent in ((10, 1), (11, 10), (12, 11), (13, 1)):
+        process(tmp_path, pid, parent, 50)
+    monkeypatch.setattr("os.sysconf", {"SC_CLK_TCK": 100}.get)
+    assert sorted(descendants(10, tmp_path)) == [11, 12]
+    assert cpu_seconds(10, tmp_path) == pytest.approx(3.0)
+
+
+def test_engines_are_read():
+    assert engines_of("kernel:micro-batch,python") == (
+        Engine("kernel", "micro-batch"),
+        Engine("python"),
+    )
+    assert Engine("kernel").settings() == {"ENGINE": "kernel"}
+    assert Engine.parse("kernel:real-time").settings()["TRIGGER"] == "real-time"
+    with pytest.raises(argparse.ArgumentTypeError, match="expected kernel, kernel:real-time"):
+        engines_of("java")
+
+
+# ---- rows ---------------------------------------------------------------------------------
+
+
+def test_rows_of_a_drain_leave_out_what_no_engine_took():
+    run = drain.Drained("python", 300, 20, fill_s=1, start_s=2, s=3, records=5)
+    rows = drain.rows_of([run], [drain.Size(2000, 20, 9000), drain.Size(300, 20)])
+    assert [row.found for row in rows] == [{"python": 100.0}, {"python": 60.0}]
+    assert rows[0].command == "python -m bench.drain --reports=300 --assets=20"
+
+
+def test_a_recovery_counts_by_its_slowest_kill():
+    runs = [recovery.Recovered("kernel", 10, 4.0 + n, state) for n, state in enumerate((6, 9, 7))]
+    state, running = recovery.rows_of(runs, [recovery.Size(10, 12.0)])
+    assert (state.found, running.found) == ({"kernel": 9}, {"kernel": 5.0})
+
+
+def test_rows_of_the_live_bench_have_targets_under_the_judged_load_alone():
+    spread = Delays.of([1.0, 2.0]).plain()
+    run = live.Run("kernel", 200, 60, spread, spread, 3.0, spread, spread)
+    options = argparse.Namespace(boards=50)
+    plain = live.rows_of([run], [live.SMALL], options)
+    assert {row.target for row in plain} == {None}
+    judged = live.rows_of([run], [live.Load(200, 60, judged=True)], options)
+    assert sum(row.target is not None for row in judged) == 6
+    assert len({row.what for row in judged}) == len(judged)

@@ -1,0 +1,95 @@
+"""docs/benchmarks.md shows what the kept results say, and the report renders them as it should."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from bench.report import DOCUMENT, filled, number, rendered, table_of
+from bench.results import FOLDER, Machine, Result, Row, processor, write
+from bench.stack import ROOT
+
+DOC = DOCUMENT.read_text(encoding="utf-8")
+MAKEFILE = (ROOT / "Makefile").read_text()
+BENCHES = re.findall(r"^BENCHES := (.*)$", MAKEFILE, re.MULTILINE)[0].split()
+
+RESULT = Result(
+    bench="drain",
+    command="make bench-drain",
+    begun="2026-01-02 03:04 UTC",
+    seconds=600,
+    commit="abc",
+    machine=Machine("A processor", 2, 23.5, "Linux 6", 0.1, 2.5),
+    versions={"Java": "17"},
+    rows=[
+        Row("a drain", "/s", {"kernel": 120_000.0, "python": 4_000.0}, 110_000, True, "python x")
+    ],
+)
+
+
+def test_the_tables_are_the_kept_results():
+    assert filled(DOC) == DOC, "run python -m bench.report"
+
+
+def test_every_bench_has_a_table_and_every_result_a_bench():
+    assert sorted(re.findall(r"^<!-- bench:(\w+) -->$", DOC, re.MULTILINE)) == sorted(BENCHES)
+    assert {path.stem for path in FOLDER.glob("*.json")} <= set(BENCHES)
+    assert all((ROOT / "bench" / f"{name}.py").exists() for name in BENCHES)
+
+
+def test_what_is_outside_the_marks_stays(tmp_path: Path):
+    document = "before\n<!-- bench:drain -->\nold\n<!-- /bench:drain -->\nafter\n"
+    assert "Not taken yet: `make bench-drain`." in filled(document, tmp_path)
+    write(RESULT, tmp_path)
+    once = filled(document, tmp_path)
+    assert once.startswith("before\n<!-- bench:drain -->\n`make bench-drain`, 2026-01-02 03:04 UTC")
+    assert once.endswith("<!-- /bench:drain -->\nafter\n")
+    assert filled(once, tmp_path) == once
+
+
+def test_a_result_says_where_and_when():
+    caption = rendered(RESULT).splitlines()[0]
+    for part in ("10 min", "`abc`", "2 cores (A processor)", "0.1 before", "2.5 after", "Java 17"):
+        assert part in caption
+
+
+def cells(row: Row) -> list[str]:
+    """A row's cells, in a table of its own."""
+    return table_of([row]).splitlines()[2].strip("| ").split(" | ")
+
+
+def test_more_is_better_where_the_row_says_so():
+    assert cells(RESULT.rows[0]) == [
+        "a drain", "≥ 110,000 /s", "120,000 /s", "4,000 /s", "30.0 ×", "met", "`python x`",
+    ]  # fmt: skip
+
+
+def test_less_is_better_elsewhere():
+    row = Row("delay", "ms", {"python": 2000.0, "kernel": 250.0}, 200)
+    assert cells(row) == [
+        "delay", "≤ 200 ms", "250 ms", "2,000 ms", "8.00 ×", "**missed**", "–",
+    ]  # fmt: skip
+
+
+def test_a_figure_that_was_not_taken_is_a_dash():
+    rows = [Row("a", "s", {"kernel": 1.0}, 12), Row("b", "s", {"kernel": 1.0, "python": 2.0})]
+    assert table_of(rows).splitlines()[2:] == [
+        "| a | ≤ 12 s | 1.00 s | – | – | met | – |",
+        "| b | – | 1.00 s | 2.00 s | 2.00 × | – | – |",
+    ]
+
+
+def test_one_result_has_neither_engine_nor_ratio():
+    table = table_of([Row("a", "/s", {"": 16_000.0}, 15_000, True)])
+    assert table.splitlines()[0] == "| what | target | result | target met | command |"
+    assert "| 16,000 /s | met |" in table
+
+
+def test_three_digits_count():
+    shown = [number(figure) for figure in (0, 0.0123, 1.236, 12.34, 99.96, 123.4, 123_456)]
+    assert shown == ["0", "0.0123", "1.24", "12.3", "100", "123", "123,456"]
+
+
+def test_the_processor_is_named():
+    assert processor("processor : 0\nmodel name\t: A chip\n") == "A chip"
+    assert processor("")
