@@ -109,6 +109,9 @@ class Line(NamedTuple):
 Place = tuple[str, int]
 """A scenario and a partition of its source topic."""
 
+Portion = Mapping[Place, range]
+"""The places of some lines within those of their partitions."""
+
 
 @dataclass(frozen=True)
 class SharedLog:
@@ -119,7 +122,7 @@ class SharedLog:
     def __len__(self) -> int:
         return sum(map(len, self.lines.values()))
 
-    def portions(self, number: int) -> list[dict[Place, range]]:
+    def portions(self, number: int) -> list[Portion]:
         """The places of the lines, cut into so many consecutive portions."""
         return [
             {
@@ -650,7 +653,7 @@ class Sender:
         options = {"bootstrap.servers": bootstrap, "enable.idempotence": "true", "linger.ms": "20"}
         self._producer = ck.Producer({**options, "log_level": "2"})
 
-    def send(self, portion: Mapping[Place, range]) -> None:
+    def send(self, portion: Portion) -> None:
         """Send a portion, and wait until it is in the log."""
         ends = self._ends(portion)
         rows = zip_longest(*([(place, at) for at in found] for place, found in portion.items()))
@@ -658,7 +661,7 @@ class Sender:
             self._send(place, at, ends[place] - portion[place].start)
         assert self._producer.flush(30) == 0
 
-    def _ends(self, portion: Mapping[Place, range]) -> dict[Place, int]:
+    def _ends(self, portion: Portion) -> dict[Place, int]:
         """The next offset of each partition, as it should be but for the job's own records."""
         return {place: max(self._offsets[place].values(), default=-1) + 1 for place in portion}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -20,8 +21,9 @@ from pathlib import Path
 import pytest
 from jobs import Job, Load, alive, descendants
 from judging import Judged, assert_equal_to_fold
-from sharedlog import SCENARIOS, VIRTUAL_TIME, Sender, shared_log
+from sharedlog import SCENARIOS, VIRTUAL_TIME, Portion, Sender, shared_log
 
+from bus.base import Bus
 from domain.records import CAUSE_TYPES, DEAD_LETTER_REASONS
 from stack import EmbeddedBroker, wait_until
 
@@ -35,6 +37,9 @@ FEWER, FEWER_ROUNDS = 300, 100
 
 PORTIONS = 4
 """How many portions come in each life of the job; one more comes while it is dead."""
+
+KILLED_AFTER = (0.1, 1.5)
+"""Records that the job writes before it is killed, for each that it was sent: all would be two."""
 
 WRITTEN_S = 180
 """How long a job may take, on a busy machine, from its start until it writes something."""
@@ -52,9 +57,10 @@ class Trial:
     histories: int
     rounds: int
     random: random.Random = field(init=False)
+    bus: Bus = field(init=False)
 
     def __post_init__(self) -> None:
-        self.random = random.Random(self.seed)
+        self.random, self.bus = random.Random(self.seed), self.job.bus
         self.job.configure(SCENARIOS)
 
     def run(self, lives: Sequence[str | None]) -> Judged:
@@ -65,37 +71,57 @@ class Trial:
         for number, trigger in enumerate(lives):
             sender.send(next(portions))  # the job is dead, or has not lived yet
             self.job.trigger = trigger
-            process = self._start()
+            process, before = self._start(), self._written()
             last = number == len(lives) - 1
-            killed_after = PORTIONS if last else self.random.randint(1, PORTIONS - 1)
-            for sent in range(PORTIONS):
-                if sent == killed_after:
-                    self._kill(process)
-                sender.send(next(portions))
-                if sent < killed_after:
-                    time.sleep(self.random.uniform(0, 0.8))
+            while_alive = PORTIONS if last else self.random.randint(1, PORTIONS - 1)
+            self._send(sender, portions, while_alive)
+            if not last:
+                share = self.random.uniform(*KILLED_AFTER) * (while_alive + 1)
+                self._wait(before + int(share * len(log) / (len(lives) * (PORTIONS + 1))), 60)
+                self._kill(process)
+            self._send(sender, portions, PORTIONS - while_alive)
+        begun = time.monotonic()
         Load(self.job, self.seed).finish()
+        print(f"all read after {time.monotonic() - begun:.1f} s more")
         self._kill(process)
-        return assert_equal_to_fold(self.job)
+        return self._judge(len(log))
+
+    def _judge(self, records: int) -> Judged:
+        begun = time.monotonic()
+        judged = assert_equal_to_fold(self.job)
+        took = time.monotonic() - begun
+        print(f"{records} records, {len(judged.needed)} of the fold's, judged in {took:.1f} s")
+        return judged
+
+    def _send(self, sender: Sender, portions: Iterator[Portion], number: int) -> None:
+        """Send so many portions, with pauses."""
+        for _ in range(number):
+            sender.send(next(portions))
+            time.sleep(self.random.uniform(0, 0.5))
 
     def _start(self) -> subprocess.Popen[bytes]:
         """Start the job, and wait until it writes."""
-        before = self._written()
+        before, begun = self._written(), time.monotonic()
         process = self.job.start()
-        wait_until(
-            lambda: self._written() > before,
-            WRITTEN_S,
-            f"nothing is written, see {self.job.log}",
-        )
+        self._wait(before + 1, WRITTEN_S)
+        print(f"started, writes after {time.monotonic() - begun:.1f} s")
         return process
+
+    def _wait(self, written: int, timeout_s: float) -> None:
+        """Wait until the states topics hold so many records."""
+        end = time.monotonic() + timeout_s
+        while self._written() < written:
+            assert time.monotonic() < end, f"fewer than {written} written, see {self.job.log}"
+            time.sleep(0.25)
 
     def _written(self) -> int:
         """How many records the states topics hold."""
         topics = map(self.job.topics.states, self.job.scenarios())
-        return sum(end for _, end in self.job.bus.offsets(topics).values())
+        return sum(end for _, end in self.bus.offsets(topics).values())
 
     def _kill(self, process: subprocess.Popen[bytes]) -> None:
         """As `kill -9` does: the driver, the JVM below it, or everything at once."""
+        begun, written = time.monotonic(), self._written()
         below = descendants(process.pid)
         victims = ([process.pid], below[:1], [process.pid, *below])
         for pid in self.random.choice(victims):
@@ -103,6 +129,7 @@ class Trial:
                 os.kill(pid, signal.SIGKILL)
         wait_until(lambda: process.poll() is not None, 40, "the driver outlives its JVM")
         wait_until(lambda: not alive(below), 40, "JVM or workers outlive a killed driver")
+        print(f"{written} records written, killed, dead after {time.monotonic() - begun:.1f} s")
 
 
 @pytest.fixture
@@ -113,7 +140,8 @@ def trial(
     made: list[Job] = []
 
     def make(seed: int, histories: int, rounds: int, **settings: str) -> Trial:
-        job = Job(broker, tmp_path / "job", f"{request.node.name[:60]}.", **settings)  # type: ignore[arg-type]
+        prefix = re.sub("[^a-z-]+", "-", request.node.name)
+        job = Job(broker, tmp_path / "job", f"{prefix}.", **settings)  # type: ignore[arg-type]
         job.source_config, job.batch_s = VIRTUAL_TIME, BATCH_S
         made.append(job)
         return Trial(job, seed, histories, rounds)
@@ -145,5 +173,5 @@ def test_the_kernel_is_the_fold_through_changes_of_its_trigger(trial: Callable[.
 
 
 def test_the_python_engine_is_the_fold(trial: Callable[..., Trial]) -> None:
-    judged = trial(14, FEWER, FEWER_ROUNDS, engine="python", master="local[2]").run([None] * 3)
+    judged = trial(14, FEWER, FEWER_ROUNDS, engine="python", master="local[2]").run([None] * 2)
     check_coverage(judged, FEWER)
