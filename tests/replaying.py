@@ -6,7 +6,7 @@ import io
 import os
 import struct
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +18,13 @@ from streaming.processor import Plan
 REPLAY = Path(__file__).parent / "kernel" / "Replay.java"
 
 
+class State(NamedTuple):
+    """What the state store holds of a bucket: its clock and figures, and an entry for each asset."""
+
+    meta: bytes | None = None
+    entries: Mapping[str, bytes] = {}
+
+
 class Log(NamedTuple):
     """A bucket's log, cut into batches; every `restart` batches the bucket is read from its state."""
 
@@ -25,6 +32,7 @@ class Log(NamedTuple):
     records: list[Message]
     batch: int = 1
     restart: int = 1
+    state: State = State()
 
 
 class SinkRecord(NamedTuple):
@@ -36,6 +44,13 @@ class SinkRecord(NamedTuple):
     headers: tuple[tuple[str, bytes], ...]
 
 
+class Played(NamedTuple):
+    """What came of a log, and the state at its end."""
+
+    records: list[SinkRecord]
+    state: State
+
+
 class Replay:
     """The compiled harness."""
 
@@ -44,27 +59,33 @@ class Replay:
         compile_java([REPLAY], work, jars_dir, archive(jars_dir))
         self._path = os.pathsep.join(map(str, [work, archive(jars_dir), *library(jars_dir)]))
 
-    def run(self, plan: Plan, logs: Iterable[Log]) -> list[list[SinkRecord]]:
-        """What the kernel emits for each log."""
+    def run(self, plan: Plan, logs: Iterable[Log]) -> list[Played]:
+        """What the kernel makes of each log."""
         logs = list(logs)
         fed = struct.pack(">i", len(logs)) + b"".join(_log(plan, log) for log in logs)
         command = ["java", "-cp", self._path, "tallyboard.kernel.Replay"]
         done = subprocess.run(command, input=fed, capture_output=True, check=False)
         assert done.returncode == 0, done.stderr.decode()[-4000:]
         out = io.BytesIO(done.stdout)
-        return [list(_records(out)) for _ in logs]
+        return [Played(list(_records(out)), _state(out)) for _ in logs]
 
 
 def _log(plan: Plan, log: Log) -> bytes:
     head = _put(plan.json(real_time=True).encode()) + _put(log.bucket.encode())
     head += struct.pack(">iii", log.batch, log.restart, len(log.records))
-    return head + b"".join(
+    records = b"".join(
         _put(m.key) + _put(m.value) + struct.pack(">qq", m.offset, m.timestamp) for m in log.records
     )
+    entries = b"".join(_put(n.encode()) + _put(data) for n, data in log.state.entries.items())
+    return head + records + _put(log.state.meta) + _number(len(log.state.entries)) + entries
 
 
 def _put(data: bytes | None) -> bytes:
-    return struct.pack(">i", -1) if data is None else struct.pack(">i", len(data)) + data
+    return _number(-1) if data is None else _number(len(data)) + data
+
+
+def _number(number: int) -> bytes:
+    return struct.pack(">i", number)
 
 
 def _records(out: io.BytesIO) -> Iterator[SinkRecord]:
@@ -73,6 +94,11 @@ def _records(out: io.BytesIO) -> Iterator[SinkRecord]:
         key, value = _bytes(out), _bytes(out)
         headers = tuple((str(_text(out)), _bytes(out) or b"") for _ in range(_integer(out)))
         yield SinkRecord(topic, key, value, headers)
+
+
+def _state(out: io.BytesIO) -> State:
+    meta = _bytes(out)
+    return State(meta, {_text(out): _bytes(out) or b"" for _ in range(_integer(out))})
 
 
 def _integer(out: io.BytesIO) -> int:

@@ -1,27 +1,36 @@
 package tallyboard.kernel;
 
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.UUID;
 
 /**
- * An asset as bytes for the state store. The first byte is the codec's version, so that a later one
- * can still read what this one wrote. Integers are variable-length (7 bits a byte, the least first),
- * signed ones zigzag; texts are UTF-8 after their length plus one, zero for null.
+ * An asset as bytes for the state store. The first byte is the codec's version: 2 is written, 1 is
+ * read too. Integers are variable-length (zigzag, 7 bits a byte, the least first); texts are UTF-8
+ * after their length plus one, zero for null. Version 2 holds offsets as differences from the
+ * asset's own, and a command's id as 16 bytes.
  */
 final class Codec {
-  static final int VERSION = 1;
+  static final int VERSION = 2;
 
+  private final int version;
   private byte[] data;
-  private int at;
+  private int at = 1;
 
-  private Codec(byte[] data, int at) {
+  private Codec(byte[] data) {
     this.data = data;
-    this.at = at;
+    version = data[0];
+    if (version < 1 || version > VERSION) {
+      throw new IllegalStateException("UnreadableAsset: state of codec version " + version
+          + ", expected at most " + VERSION);
+    }
   }
 
   static byte[] write(Asset asset) {
-    Codec out = new Codec(new byte[256], 0);
-    out.data[out.at++] = VERSION;
+    byte[] first = new byte[256];
+    first[0] = VERSION;
+    Codec out = new Codec(first);
     out.signed(asset.noted);
     out.asset(asset);
     return Arrays.copyOf(out.data, out.at);
@@ -29,8 +38,7 @@ final class Codec {
 
   /** Raises IllegalStateException for a version that is not known. */
   static Asset read(byte[] data) {
-    Codec in = new Codec(data, 1);
-    if (data[0] != VERSION) throw unknown(data[0]);
+    Codec in = new Codec(data);
     long noted = in.signed();
     Asset asset = in.asset();
     asset.noted = noted;
@@ -39,13 +47,7 @@ final class Codec {
 
   /** `noted` alone, which the index of dues is made from. */
   static long noted(byte[] data) {
-    if (data[0] != VERSION) throw unknown(data[0]);
-    return new Codec(data, 1).signed();
-  }
-
-  private static IllegalStateException unknown(int version) {
-    return new IllegalStateException(
-        "UnreadableAsset: state of codec version " + version + ", expected " + VERSION);
+    return new Codec(data).signed();
   }
 
   // ---- an asset ----
@@ -56,19 +58,19 @@ final class Codec {
     text(asset.previous);
     signed(asset.since);
     signed(asset.unconfirmed ? 1 : 0);
+    signed(asset.offset);
     signed(asset.votes.length);
-    for (Asset.Vote vote : asset.votes) vote(vote, asset.since);
+    for (Asset.Vote vote : asset.votes) vote(vote, asset);
     pending(asset.pending);
     override(asset.override);
-    signed(asset.offset);
     signed(asset.step);
-    signed(asset.changedOffset);
+    signed(asset.changedOffset - asset.offset);
     signed(asset.changedStep);
     signed(asset.reminded - asset.since);
     signed(asset.emittedAt - asset.since);
     signed(asset.answers.length);
     for (Asset.Answer answer : asset.answers) {
-      text(answer.command());
+      id(answer.command());
       text(answer.outcome());
     }
     signed(asset.forgetAt);
@@ -81,41 +83,47 @@ final class Codec {
     asset.previous = text();
     asset.since = signed();
     asset.unconfirmed = signed() == 1;
+    if (version > 1) asset.offset = signed();
     asset.votes = new Asset.Vote[(int) signed()];
-    for (int i = 0; i < asset.votes.length; i++) asset.votes[i] = vote(asset.since);
+    for (int i = 0; i < asset.votes.length; i++) asset.votes[i] = vote(asset);
     asset.pending = pending();
     asset.override = override();
-    asset.offset = signed();
+    if (version == 1) asset.offset = signed();
     asset.step = signed();
-    asset.changedOffset = signed();
+    asset.changedOffset = signed() + base(asset);
     asset.changedStep = signed();
     asset.reminded = asset.since + signed();
     asset.emittedAt = asset.since + signed();
     asset.answers = new Asset.Answer[(int) signed()];
     for (int i = 0; i < asset.answers.length; i++) {
-      asset.answers[i] = new Asset.Answer(text(), text());
+      asset.answers[i] = new Asset.Answer(id(), text());
     }
     asset.forgetAt = signed();
     return asset;
   }
 
-  private void vote(Asset.Vote vote, long since) {
+  /** What the offsets of an asset are counted from. */
+  private long base(Asset asset) {
+    return version == 1 ? 0 : asset.offset;
+  }
+
+  private void vote(Asset.Vote vote, Asset asset) {
     text(vote.agent());
     text(vote.state());
-    signed(vote.time() - since);
+    signed(vote.time() - asset.since);
     signed(vote.reportedAt() - vote.time());
-    signed(vote.offset());
+    signed(vote.offset() - asset.offset);
     signed(vote.expires() == Asset.NONE ? 0 : vote.expires() - vote.time() + 1);
     signed(vote.weight());
     text(vote.detail());
   }
 
-  private Asset.Vote vote(long since) {
+  private Asset.Vote vote(Asset asset) {
     String agent = text();
     String state = text();
-    long time = since + signed();
+    long time = asset.since + signed();
     long reportedAt = time + signed();
-    long offset = signed();
+    long offset = signed() + base(asset);
     long life = signed();
     long expires = life == 0 ? Asset.NONE : time + life - 1;
     return new Asset.Vote(agent, state, reportedAt, time, offset, expires, signed(), text());
@@ -139,7 +147,7 @@ final class Codec {
     signed(pin.until());
     text(pin.user());
     text(pin.reason());
-    text(pin.command());
+    id(pin.command());
     signed(pin.since());
     text(pin.underlying());
   }
@@ -147,10 +155,26 @@ final class Codec {
   private Asset.Override override() {
     String state = text();
     if (state == null) return null;
-    return new Asset.Override(state, signed(), text(), text(), text(), signed(), text());
+    return new Asset.Override(state, signed(), text(), text(), id(), signed(), text());
   }
 
   // ---- bytes ----
+
+  /** A command's id: a UUID in lower case. */
+  private void id(String id) {
+    UUID uuid = UUID.fromString(id);
+    room(16);
+    ByteBuffer.wrap(data, at, 16).putLong(uuid.getMostSignificantBits())
+        .putLong(uuid.getLeastSignificantBits());
+    at += 16;
+  }
+
+  private String id() {
+    if (version == 1) return text();
+    ByteBuffer in = ByteBuffer.wrap(data, at, 16);
+    at += 16;
+    return new UUID(in.getLong(), in.getLong()).toString();
+  }
 
   private void room(int more) {
     if (at + more > data.length) data = Arrays.copyOf(data, Math.max(2 * data.length, at + more));

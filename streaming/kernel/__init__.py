@@ -56,8 +56,6 @@ def build(jars_dir: Path) -> Path:
         work = Path(name)
         compile_java(sources(), work / "classes", jars_dir)
         _pack(work / "classes", work / "kernel.jar")
-        for old in target.parent.glob("kernel-*.jar"):
-            old.unlink(missing_ok=True)
         (work / "kernel.jar").rename(target)
     return target
 

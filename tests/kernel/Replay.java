@@ -20,8 +20,9 @@ import scala.jdk.javaapi.CollectionConverters;
  * The kernel without Spark: one bucket's log in, its records out. Every so many records the bucket is
  * given up and read again out of its state, as after a restart; in between, batches end.
  *
- * <p>In: plan, bucket, records of a batch, batches until a restart, number of records, records. Out:
- * rows. Texts and bytes after their length, -1 for null.
+ * <p>In: plan, bucket, records of a batch, batches until a restart, number of records, records, the
+ * state to begin with. Out: rows, the state at the end. Texts and bytes after their length, -1 for
+ * null.
  */
 public final class Replay {
   private static final DataInputStream IN =
@@ -41,9 +42,10 @@ public final class Replay {
     int restart = IN.readInt();
     List<SourceRow> rows = new ArrayList<>();
     for (int left = IN.readInt(); left > 0; left--) rows.add(row());
+    byte[][] kept = {bytes()};
     Memory entries = new Memory();
+    for (int left = IN.readInt(); left > 0; left--) entries.updateValue(text(), bytes());
     Run run = null;
-    byte[][] kept = {null};
     String[] rule = {plan.ruleOf(name)};
     int batches = 0;
     for (int from = 0; from < rows.size(); from += batch, batches++) {
@@ -62,6 +64,12 @@ public final class Replay {
       }).forEachRemaining(Replay::write);
     }
     OUT.writeInt(-2);
+    put(kept[0]);
+    OUT.writeInt(entries.entries.size());
+    for (Map.Entry<String, byte[]> entry : entries.entries.entrySet()) {
+      put(Sink.bytes(entry.getKey()));
+      put(entry.getValue());
+    }
   }
 
   private static SourceRow row() throws IOException {
