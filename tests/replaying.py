@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-
 from bus.base import Message
 from streaming.kernel import archive, build, compile_java, library
 from streaming.processor import Plan
@@ -19,14 +18,14 @@ REPLAY = Path(__file__).parent / "kernel" / "Replay.java"
 
 
 class State(NamedTuple):
-    """What the state store holds of a bucket: its clock and figures, and an entry for each asset."""
+    """What the state store holds of a bucket: its clock and figures, an entry for each asset."""
 
     meta: bytes | None = None
     entries: Mapping[str, bytes] = {}
 
 
 class Log(NamedTuple):
-    """A bucket's log, cut into batches; every `restart` batches the bucket is read from its state."""
+    """A bucket's log in batches; every `restart` batches the bucket is read from its state."""
 
     bucket: str
     records: list[Message]
