@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.report import table_of
 from bench.results import FOLDER, Clock, Row, write
-from bench.stack import BenchProblem, Engine, say
+from bench.stack import INTERRUPTS, BenchProblem, Engine, say
 
 Measured = tuple[list[Row], list[dict[str, Any]]]
 """The rows of a bench's table, and everything that was measured."""
@@ -62,7 +62,7 @@ def run(
     """
     options, given = parser.parse_args(), sys.argv[1:]
     folder = options.results or (None if given else FOLDER)
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in INTERRUPTS:  # SIGINT too: what a shell runs in the background is deaf to it
         signal.signal(number, signal.default_int_handler)
     clock = Clock()
     try:

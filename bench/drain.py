@@ -126,7 +126,7 @@ def run_before(copy: Product) -> None:
     """Let the job run until every bucket has been heard, and stop it: it has its rules then."""
     beats = Beats(copy)
     copy.start_job()
-    copy.wait(beats.look, 60, "its first heartbeats")
+    beats.wait()
     beats.close()
     copy.stop("job")
 
@@ -137,7 +137,7 @@ def timed(copy: Product, engine: Engine, size: Size, fill_s: float) -> Drained:
     beats, begun = Beats(copy), time.time()
     running = copy.start_job()
     copy.wait(markers.answered, PATIENCE_S, "the backlog's end", beats.told)
-    copy.wait(beats.look, 60, "heartbeats")
+    beats.wait()
     beats.close()
     beats.check(engine)
     refuse_dead_letters(copy)

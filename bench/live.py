@@ -197,7 +197,7 @@ def start_job(copy: Product, engine: Engine) -> None:
     """Start the job, and wait until every bucket has been heard. Raises BenchProblem."""
     beats = Beats(copy)
     copy.start_job()
-    copy.wait(beats.look, 120, "its first heartbeats")
+    beats.wait()
     beats.check(engine)
     beats.close()
 

@@ -122,7 +122,7 @@ def settle(copy: Product, engine: Engine, size: Size) -> None:
     copy.start_job()
     copy.wait(markers.answered, PATIENCE_S, "all assets", beats.told)
     copy.wait(lambda: committed(copy, markers.ends), PATIENCE_S, "a commit")
-    copy.wait(beats.look, 60, "heartbeats")
+    beats.wait()
     beats.close()
     beats.check(engine)
 
@@ -144,7 +144,7 @@ def killed(copy: Product, engine: Engine, size: Size, number: int) -> Recovered:
     status = copy.launch_job()
     try:
         answered = until_answered(copy, producer, reader, f"probe-{number}-")
-        copy.wait(status.running, 60, "the job's word that it runs")
+        copy.wait(status.running, BACK_S, "the job's word that it runs")
     finally:
         status.close()
         reader.close()

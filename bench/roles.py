@@ -18,9 +18,10 @@ from typing import Any, Generic, Self, TypeVar
 import msgspec
 
 from bench.load import Keyed
-from bench.stack import BenchProblem
+from bench.stack import BenchProblem, deaf
 from bus.base import BusError, Delivered
 from bus.kafka import KafkaBus
+from ops.child import die_with_parent
 
 T = TypeVar("T")
 
@@ -47,7 +48,8 @@ class Role(Generic[T]):
         self._inbox, outbox = _SPAWN.Pipe(duplex=False)
         whole = (outbox, work, self._signals, arguments)
         self._process = _SPAWN.Process(target=_work, args=whole, name=name, daemon=True)
-        self._process.start()
+        with deaf(signal.SIGINT):  # who started it ends it
+            self._process.start()
         outbox.close()
 
     def wait_ready(self, timeout_s: float = 60) -> None:
@@ -97,7 +99,7 @@ class Role(Generic[T]):
 def _work(
     outbox: Connection, work: Callable[..., T], signals: Signals, arguments: tuple[Any, ...]
 ) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it ends it
+    die_with_parent(signal.SIGKILL)
     try:
         outbox.send(work(signals, *arguments))
     except Exception as error:  # noqa: BLE001, it is told to who waits for the result

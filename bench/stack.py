@@ -32,7 +32,9 @@ JARS = Path(os.environ.get(f"{PREFIX}JARS_DIR") or ROOT / ".jars").absolute()
 LOOK_S = 0.1
 SAY_S = 2.0
 """How often a wait tells how far it is."""
+HEARD_S = 180.0
 SHOWN_LINES = 15
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class BenchProblem(Exception):
@@ -260,6 +262,7 @@ class Beats:
     """The newest heartbeat of each bucket since this was made."""
 
     def __init__(self, product: Product) -> None:
+        self._product = product
         self._follow = Following(product, product.topics.buckets)
         self._wanted = sum(s.partitions for s in product.scenarios.values())
         self.newest: dict[str, Heartbeat] = {}
@@ -270,6 +273,10 @@ class Beats:
             beat = decode_heartbeat(value)
             self.newest[beat.bucket] = beat
         return len(self.newest) == self._wanted
+
+    def wait(self) -> None:
+        """Return once every bucket has been heard. Raises BenchProblem."""
+        self._product.wait(self.look, HEARD_S, "heartbeats")
 
     def told(self) -> str:
         """What they say, in words."""
@@ -306,7 +313,7 @@ def product(
         copy.start_broker()
         yield copy
     finally:
-        with deaf():
+        with deaf(*INTERRUPTS):
             copy.end()
             if keep:
                 say(f"kept: {folder}")
@@ -315,9 +322,8 @@ def product(
 
 
 @contextmanager
-def deaf() -> Iterator[None]:
-    """No interrupt ends what is done in here."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+def deaf(*numbers: signal.Signals) -> Iterator[None]:
+    """These signals do nothing while this lasts, nor ever to a process that is started in here."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     try:
         yield
