@@ -45,8 +45,11 @@ purge_after = { delivered = "1s" }
 """
 
 
-QUICK_START = "-XX:TieredStopAtLevel=1"
-"""Java's options: a job that lives for seconds would spend most of them on compiling better."""
+QUICK_START = (
+    "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
+"""Java's options of a job that lives for seconds: half of what a start costs goes into compiling
+better and into verifying Spark's classes."""
 
 
 @dataclass

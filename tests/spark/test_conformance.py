@@ -77,7 +77,8 @@ class Trial:
             self._send(sender, portions, while_alive)
             if not last:
                 share = self.random.uniform(*KILLED_AFTER) * (while_alive + 1)
-                self._wait(before + int(share * len(log) / (len(lives) * (PORTIONS + 1))), 60)
+                enough = before + int(share * len(log) / (len(lives) * (PORTIONS + 1)))
+                self._wait(process, enough, WRITTEN_S)
                 self._kill(process)
             self._send(sender, portions, PORTIONS - while_alive)
         begun = time.monotonic()
@@ -103,14 +104,15 @@ class Trial:
         """Start the job, and wait until it writes."""
         before, begun = self._written(), time.monotonic()
         process = self.job.start()
-        self._wait(before + 1, WRITTEN_S)
+        self._wait(process, before + 1, WRITTEN_S)
         print(f"started, writes after {time.monotonic() - begun:.1f} s")
         return process
 
-    def _wait(self, written: int, timeout_s: float) -> None:
-        """Wait until the states topics hold so many records."""
+    def _wait(self, process: subprocess.Popen[bytes], written: int, timeout_s: float) -> None:
+        """Wait until the job has written so many records to the states topics."""
         end = time.monotonic() + timeout_s
         while self._written() < written:
+            assert process.poll() is None, f"the job ended, see {self.job.log}"
             assert time.monotonic() < end, f"fewer than {written} written, see {self.job.log}"
             time.sleep(0.25)
 
