@@ -45,6 +45,8 @@ _SINK = {
     "kafka.enable.idempotence": "true",
     "kafka.compression.type": "lz4",
     "kafka.linger.ms": "5",
+    "kafka.batch.size": "262144",
+    "kafka.buffer.memory": "67108864",
     "kafka.max.block.ms": "15000",
     "kafka.request.timeout.ms": "10000",
     "kafka.delivery.timeout.ms": "30000",
