@@ -2,12 +2,10 @@ package tallyboard.kernel;
 
 import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.PriorityQueue;
-import java.util.Set;
 import org.apache.spark.sql.streaming.MapState;
 import scala.Tuple2;
 
@@ -28,11 +26,31 @@ final class Assets implements Bucket.Store {
     }
   }
 
-  private final Map<String, Asset> read = new HashMap<>();
-  private final Set<String> changed = new HashSet<>();
+  /** A name to look an asset up by: names that differ in digits alone crowd in a HashMap. */
+  private record Name(String text) {
+    @Override
+    public int hashCode() {
+      return text.hashCode() * 0x9E3779B9; // Fibonacci hashing: Knuth, TAOCP 6.4
+    }
+  }
+
+  /** An asset in memory, or null for one that the state does not hold. */
+  private static final class Entry {
+    private final String name;
+    private Asset asset;
+    private boolean changed;
+
+    Entry(String name) {
+      this.name = name;
+    }
+  }
+
+  private final Map<Name, Entry> read = new HashMap<>();
+  private final List<Entry> changed = new ArrayList<>();
   private final PriorityQueue<Noted> index = new PriorityQueue<>();
   private MapState<String, byte[]> entries;
   private int waiting;
+  private Entry last = new Entry("");
 
   /** From now on the state is read and written through `entries`, which hold what they held. */
   void over(MapState<String, byte[]> entries) {
@@ -53,26 +71,39 @@ final class Assets implements Bucket.Store {
 
   @Override
   public Asset get(String name) {
-    Asset asset = read.get(name);
-    if (asset != null || read.containsKey(name)) return asset;
-    byte[] data = entries.getValue(name);
-    asset = data == null ? null : Codec.read(data);
-    read.put(name, asset);
-    return asset;
+    return entry(name).asset;
+  }
+
+  private Entry entry(String name) {
+    if (!last.name.equals(name)) last = read.computeIfAbsent(new Name(name), this::read);
+    return last;
+  }
+
+  private Entry read(Name name) {
+    Entry entry = new Entry(name.text);
+    byte[] data = entries.getValue(name.text);
+    if (data != null) entry.asset = Codec.read(data);
+    return entry;
   }
 
   @Override
   public void put(String name, Asset asset) {
-    read.put(name, asset);
-    changed.add(name);
+    Entry entry = entry(name);
+    entry.asset = asset;
+    mark(entry);
   }
 
   @Override
   public void remove(String name) {
-    Asset asset = get(name);
-    if (asset != null && asset.noted != Asset.NONE) waiting--;
-    read.put(name, null);
-    changed.add(name);
+    Entry entry = entry(name);
+    if (entry.asset != null && entry.asset.noted != Asset.NONE) waiting--;
+    entry.asset = null;
+    mark(entry);
+  }
+
+  private void mark(Entry entry) {
+    if (!entry.changed) changed.add(entry);
+    entry.changed = true;
   }
 
   @Override
@@ -90,7 +121,7 @@ final class Assets implements Bucket.Store {
     waiting += (due == null ? 0 : 1) - (noted ? 1 : 0);
     asset.noted = due == null ? Asset.NONE : due.time();
     if (due != null) index.add(new Noted(due.time(), name));
-    changed.add(name);
+    mark(entry(name));
   }
 
   @Override
@@ -101,7 +132,7 @@ final class Assets implements Bucket.Store {
       if (asset == null || asset.noted != first.time) continue;
       asset.noted = Asset.NONE;
       waiting--;
-      changed.add(first.name);
+      mark(entry(first.name));
       return first.name;
     }
     return null;
@@ -114,13 +145,15 @@ final class Assets implements Bucket.Store {
 
   /** Writes what has changed. */
   void flush() {
-    for (String name : changed) {
-      Asset asset = read.get(name);
-      if (asset == null) entries.removeKey(name);
-      else entries.updateValue(name, Codec.write(asset));
+    for (Entry entry : changed) {
+      entry.changed = false;
+      if (entry.asset == null) entries.removeKey(entry.name);
+      else entries.updateValue(entry.name, Codec.write(entry.asset));
     }
     changed.clear();
-    if (read.size() > MAX_READ) read.clear();
+    if (read.size() <= MAX_READ) return;
+    read.clear();
+    last = new Entry("");
   }
 
   /** Writes what has changed when much is in memory. */

@@ -17,8 +17,11 @@ final class Names {
   }
 
   private static boolean fits(String name, int most) {
-    int length = length(name);
-    return 0 < length && length <= most && name.chars().noneMatch(one -> one < ' ' || one == 0x7f);
+    for (int i = 0; i < name.length(); i++) {
+      char one = name.charAt(i);
+      if (one < ' ' || one == 0x7f) return false;
+    }
+    return !name.isEmpty() && length(name) <= most;
   }
 
   /** Unicode code points. */
