@@ -120,6 +120,12 @@ def spark_conf(settings: Settings, slots: int) -> dict[str, str]:
 
 JVM_OPTIONS = (
     "-XX:+UseParallelGC",
+    "-Xms1g",
+    # Loading some twenty thousand classes is most of a start: no full collections for their sake,
+    # and no verification of archives that the set-up fetched.
+    "-XX:MetaspaceSize=256m",
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:-BytecodeVerificationRemote",
     "-XX:+ExitOnOutOfMemoryError",
     "-Dio.netty.tryReflectionSetAccessible=true",
 )
