@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import pkgutil
 import re
 from collections.abc import Callable, Collection
 from typing import Any
@@ -41,6 +42,13 @@ def rule_function(name: object) -> Callable[..., Any] | None:
             _tell(name, f"cannot be imported: {type(error).__name__}", error)
         return None
     return function if callable(function) else None
+
+
+def rule_functions() -> list[str]:
+    """The names of all rules in Python."""
+    package = importlib.import_module(PACKAGE)
+    names = [module.name for module in pkgutil.iter_modules(package.__path__)]
+    return sorted(name for name in names if rule_function(name) is not None)
 
 
 def ask(

@@ -49,9 +49,13 @@ def _epochs(home: Path) -> list[int]:
 
 
 def drop_uncommitted(checkpoint: Path) -> None:
-    """Remove a checkpoint without a committed batch: Spark refuses what its first one left."""
+    """Empty a checkpoint without a committed batch: Spark refuses what its first one left.
+
+    The folder stays: it is what says which epoch this is.
+    """
     if checkpoint.exists() and not _batches(checkpoint / "commits"):
-        shutil.rmtree(checkpoint)
+        for path in checkpoint.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def positions(checkpoint: Path) -> dict[TopicPartition, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from bus.base import Bus, BusError, TopicPartition, TopicSpec
 from domain.scenario import Scenario
 from streaming import query as queries
 from streaming.checkpoint import Epoch, LogProblem, current_epoch, drop_uncommitted, gaps, positions
-from streaming.engines import trigger_of
+from streaming.engines import hand_over, trigger_of
 from streaming.errors import first_line, judge
 from streaming.processor import Plan
 from streaming.progress import Reporting
@@ -47,7 +48,7 @@ STOP_S = 5.0
 
 
 class JvmLost(Exception):
-    """Spark's JVM is gone, and the driver with it: start the process anew."""
+    """Spark's JVM is gone, or another share of the work calls for one: start the process anew."""
 
 
 class Driver:
@@ -155,6 +156,7 @@ class Driver:
         """Tell of an error and wait as long as it calls for."""
         self._check_jvm(error)
         text = f"{type(error).__name__}: {error}"
+        self._check_rule(text)
         log.debug("the query ended", exc_info=error)
         verdict = judge(text)
         self._report.restarts += 1
@@ -166,6 +168,15 @@ class Driver:
         self._report.status("restarting", f"in {self._pause:g} s: {first_line(text)}")
         self._stop.wait(self._pause)
         self._pause = min(2 * self._pause, LONGEST_PAUSE_S)
+
+    def _check_rule(self, text: str) -> None:
+        """Hand a scenario over to the Python engine where the kernel has met a rule in Python."""
+        found = re.search(r"NeedsPython: ([a-z0-9-]+)", text)
+        if found is not None:
+            hand_over(self._home.parent, found[1])
+            self._report.status("failed", f"{found[1]}: its log holds a rule in Python")
+            self._close()
+            raise JvmLost(f"{found[1]} goes over to the Python engine at the next start")
 
     def _check_jvm(self, error: Exception) -> None:
         if isinstance(error, BusError | LogProblem):

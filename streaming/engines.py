@@ -14,6 +14,8 @@ from streaming.session import STATE_PARTITIONS
 Shares = dict[Engine, dict[str, Scenario]]
 """The scenarios of each engine that has any."""
 
+HANDED_OVER = "handed-over.json"
+
 MICRO_BATCH_SLOTS = 4
 """Tasks of a query in micro-batches that run at once; it can do with fewer."""
 
@@ -24,10 +26,10 @@ def share_out(preferred: Engine, scenarios: Mapping[str, Scenario], home: Path) 
     home: where the engines keep their checkpoints. A scenario that moves to another engine begins
     there from its log, in an epoch above all others, so that its versions go on rising.
     """
-    carried = _read(home)
+    carried, in_python = _read(home), _with_python_rules(home) | _handed_over(home)
     shares: Shares = {}
     for name, scenario in scenarios.items():
-        python = isinstance(scenario.rule, PythonRule) or name in _with_python_rules(home)
+        python = isinstance(scenario.rule, PythonRule) or name in in_python
         engine: Engine = "python" if python else preferred
         shares.setdefault(engine, {})[name] = scenario
     for engine, carries in shares.items():
@@ -51,6 +53,19 @@ def slots(shares: Shares, trigger: Trigger) -> int:
         else:
             found += MICRO_BATCH_SLOTS
     return max(found, MICRO_BATCH_SLOTS)
+
+
+def hand_over(home: Path, scenario: str) -> None:
+    """From the job's next start on the Python engine carries `scenario`: its log calls for it."""
+    home.mkdir(parents=True, exist_ok=True)
+    (home / HANDED_OVER).write_text(json.dumps(sorted({scenario} | _handed_over(home))))
+
+
+def _handed_over(home: Path) -> set[str]:
+    try:
+        return set(json.loads((home / HANDED_OVER).read_text()))
+    except (OSError, ValueError):
+        return set()
 
 
 def _with_python_rules(home: Path) -> set[str]:

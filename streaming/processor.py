@@ -17,6 +17,7 @@ from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from domain.fold import Bucket
+from domain.functions import rule_functions
 from domain.records import DeadLetter, Emission, StateRecord, Tick
 from domain.scenario import Scenario
 from streaming.buckets import BucketId
@@ -95,6 +96,7 @@ class Plan:
             "real_time": real_time,
             "partitions": dict(self.partitions),
             "rules": {str(bucket): rule for bucket, rule in self.rules.items()},
+            "functions": rule_functions(),
         }
         return json.dumps(fields)
 

@@ -37,7 +37,9 @@ class Rules:
         """
         edges = self._bus.offsets(self._topics.reports(name) for name in scenarios)
         known = self._known(edges)
-        found = scan(self._bus, {place: edges[place] for place in edges if place not in known})
+        found = scan(
+            self._bus, self._topics, {place: edges[place] for place in edges if place not in known}
+        )
         records = {**known, **found}
         self._append(records, scenarios)
         self._save(records)
@@ -90,9 +92,12 @@ class Rules:
 
 
 def scan(
-    bus: Bus, edges: Mapping[TopicPartition, tuple[int, int]]
+    bus: Bus, topics: Topics, edges: Mapping[TopicPartition, tuple[int, int]]
 ) -> dict[TopicPartition, list[RuleRecord]]:
-    """All scenario records between (first, next) offset of each partition, read through."""
+    """All rules between (first, next) offset of each partition, read through.
+
+    A scenario record under another's name is no rule there: the fold refuses it.
+    """
     found: dict[TopicPartition, list[RuleRecord]] = {place: [] for place in edges}
     waiting = {place: end for place, (begin, end) in edges.items() if begin < end}
     if not waiting:
@@ -102,18 +107,20 @@ def scan(
         while any(reader.positions()[place] < end for place, end in waiting.items()):
             for message in reader.poll(1, 10_000):
                 place = (message.topic, message.partition)
-                if message.offset < waiting[place] and (text := _rule(message.value)):
-                    found[place].append((message.offset, text))
+                rule = _rule(message.value) if message.offset < waiting[place] else None
+                if rule is not None and topics.scenario_of(message.topic) == rule.name:
+                    found[place].append((message.offset, dump_rule(rule)))
     finally:
         reader.close()
     return found
 
 
-def _rule(value: bytes | None) -> str | None:
-    if value is None or b'"scenario"' not in value:
+def _rule(value: bytes | None) -> Scenario | None:
+    # Reading every record would take long; one that spells the word in escapes is rare.
+    if value is None or (b'"scenario"' not in value and b"\\u" not in value):
         return None
     record = decode_source(None, value, 0)
-    return dump_rule(record.scenario) if isinstance(record, ScenarioChange) else None
+    return record.scenario if isinstance(record, ScenarioChange) else None
 
 
 def dump_rule(scenario: Scenario) -> str:

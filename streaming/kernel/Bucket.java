@@ -32,6 +32,13 @@ final class Bucket {
     String popDue(long upto);
   }
 
+  /** From here on the log needs the Python engine: streaming/engines.py hands the scenario over. */
+  static final class NeedsPython extends RuntimeException {
+    NeedsPython(String scenario) {
+      super("NeedsPython: " + scenario);
+    }
+  }
+
   /** What brought a record about. */
   record Cause(String type, int partition, long offset, long time, String agent, String user,
       String command) {
@@ -356,6 +363,7 @@ final class Bucket {
       out.dead("bad-scenario");
       return;
     }
+    if (changed.inPython) throw new NeedsPython(rule.name);
     if (changed.equals(rule)) return;
     rule = changed;
     change = cause("scenario", null, null, null);

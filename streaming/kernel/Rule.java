@@ -40,6 +40,7 @@ final class Rule {
       Map.of("ms", 1L, "s", 1000L, "m", 60_000L, "h", 3_600_000L, "d", 86_400_000L);
   private static final Pattern NAME = Pattern.compile("[a-z][a-z0-9-]{0,39}");
   private static final Pattern DURATION = Pattern.compile("([0-9]{1,9})(ms|s|m|h|d)");
+  private static final Pattern FUNCTION = Pattern.compile("[a-z][a-z0-9_]{0,39}");
   private static final Pattern FRACTION = Pattern.compile("([0-9]{1,6})/([0-9]{1,6})");
   private static final List<String> COLOURS =
       List.of("red", "orange", "amber", "green", "teal", "blue", "violet", "grey");
@@ -50,6 +51,8 @@ final class Rule {
   final String text;
   final String name;
   final boolean latest;
+  /** Whether the rule is written in Python: read so that it can be handed over, never applied. */
+  final boolean inPython;
   final List<Rung> ladder;
   final String fallback;
   final long minVoters;
@@ -69,14 +72,14 @@ final class Rule {
   /** Reads a scenario from its JSON. Raises Bad where domain/scenario.py raises ScenarioError. */
   static Rule parse(String text) throws Bad {
     try {
-      return new Rule(Json.read(text.getBytes(StandardCharsets.UTF_8)).value(), text);
+      return new Rule(Json.read(text.getBytes(StandardCharsets.UTF_8)).value(), text, Set.of());
     } catch (Json.Bad error) {
       throw new Bad();
     }
   }
 
-  /** text: what the scenario is stored as; plain: the same, read. */
-  Rule(Object plain, String text) throws Bad {
+  /** text: what the scenario is stored as; plain: the same, read; functions: rules in Python. */
+  Rule(Object plain, String text, Set<String> functions) throws Bad {
     this.text = text;
     Map<?, ?> table = table(plain);
     name = text(table, "name", null);
@@ -91,6 +94,8 @@ final class Rule {
     Map<?, ?> rule = table(table.get("rule"));
     String kind = choice(rule, "kind", List.of("latest", "quorum", "python"), null);
     latest = kind.equals("latest");
+    inPython = kind.equals("python");
+    if (inPython) checkFunction(text(rule, "function", null), functions);
     ladder = kind.equals("quorum") ? ladder(rule) : List.of();
     fallback = kind.equals("quorum") ? fallback(rule) : KEEP;
     long partitions = whole(table.get("partitions"), 1, 1000, 4);
@@ -104,14 +109,10 @@ final class Rule {
     for (Map.Entry<?, ?> entry : entries(table, "weights").entrySet()) weigh(entry);
     all = List.of(name, title, noun, partitions, open, specs, kind, ladder, fallback, minVoters,
         voteLifetime, maxReportAge, electorate, holds, reminders, purgeAfter, weights, prefixes);
-    if (kind.equals("python")) throw new NeedsPython(name);
   }
 
-  /** A rule that only the Python engine can apply. */
-  static final class NeedsPython extends RuntimeException {
-    NeedsPython(String scenario) {
-      super(scenario + ": a rule written in Python needs the Python engine");
-    }
+  private static void checkFunction(String name, Set<String> functions) throws Bad {
+    check(FUNCTION.matcher(name).matches() && functions.contains(name));
   }
 
   // ---- what the fold asks ----

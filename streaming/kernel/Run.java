@@ -147,8 +147,8 @@ final class Run implements Bucket.Out {
   private void one(SourceRow row) {
     if (row.offset() <= bucket.offset) return;
     current = row;
-    Source.Entry entry =
-        Source.read(row.key(), row.value(), row.time(), bucket.partition, partitions);
+    Source.Entry entry = Source.read(row.key(), row.value(), row.time(), bucket.partition,
+        partitions, plan.functions());
     bucket.apply(entry, row.offset(), row.time());
     if (entry instanceof Source.Tick) tick();
     else records++;

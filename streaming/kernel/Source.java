@@ -44,9 +44,13 @@ final class Source {
 
   private Source() {}
 
-  /** Reads a record that lies in `partition` of `partitions`, appended at `time` ms. */
-  static Entry read(byte[] key, byte[] value, long time, int partition, int partitions) {
-    Entry entry = read(key, value, time);
+  /**
+   * Reads a record that lies in `partition` of `partitions`, appended at `time` ms. functions: the
+   * rules that there are in Python.
+   */
+  static Entry read(byte[] key, byte[] value, long time, int partition, int partitions,
+      Set<String> functions) {
+    Entry entry = read(key, value, time, functions);
     boolean keyed = entry instanceof Report || entry instanceof Command || entry instanceof Refusal;
     if (keyed && Utils.toPositive(Utils.murmur2(key)) % partitions != partition) {
       return new Unreadable("wrong-partition");
@@ -54,7 +58,7 @@ final class Source {
     return entry;
   }
 
-  private static Entry read(byte[] key, byte[] value, long time) {
+  private static Entry read(byte[] key, byte[] value, long time, Set<String> functions) {
     if (value == null) return new Unreadable("not-json");
     if (value.length > MAX_RECORD || brackets(value) > MAX_BRACKETS) {
       return new Unreadable("too-large");
@@ -63,7 +67,7 @@ final class Source {
     try {
       Json.Document document = Json.read(value);
       if (!(document.value() instanceof Map<?, ?> data)) return new Unreadable("unknown-type");
-      return entry(key, data, document, time);
+      return entry(key, data, document, time, functions);
     } catch (Json.Bad error) {
       return new Unreadable("not-json");
     }
@@ -77,10 +81,11 @@ final class Source {
     return found;
   }
 
-  private static Entry entry(byte[] key, Map<?, ?> data, Json.Document document, long time) {
+  private static Entry entry(byte[] key, Map<?, ?> data, Json.Document document, long time,
+      Set<String> functions) {
     Object type = data.get("type");
     if ("tick".equals(type)) return TICK;
-    if ("scenario".equals(type)) return change(data, document);
+    if ("scenario".equals(type)) return change(data, document, functions);
     boolean report = "report".equals(type);
     if (!report && !(type instanceof String && COMMANDS.contains(type))) {
       return new Unreadable("unknown-type");
@@ -91,10 +96,10 @@ final class Source {
     return report ? report(asset, data, document, time) : command(asset, (String) type, data);
   }
 
-  private static Entry change(Map<?, ?> data, Json.Document document) {
+  private static Entry change(Map<?, ?> data, Json.Document document, Set<String> functions) {
     if (!(data.get("scenario") instanceof Map<?, ?> plain)) return new Unreadable("bad-scenario");
     try {
-      return new Change(new Rule(plain, document.text("scenario")));
+      return new Change(new Rule(plain, document.text("scenario"), functions));
     } catch (Rule.Bad error) {
       return new Unreadable("bad-scenario");
     }

@@ -10,7 +10,7 @@ import pytest
 
 from domain.scenario import PythonRule, Scenario, load_scenarios
 from streaming.checkpoint import current_epoch
-from streaming.engines import share_out, slots
+from streaming.engines import hand_over, share_out, slots
 from streaming.rules import dump_rule
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -69,6 +69,16 @@ def test_a_log_with_a_rule_in_python_keeps_its_scenario_on_the_python_engine(
     held = [[0, dump_rule(before)], [9, dump_rule(now)]]
     rules.write_text(json.dumps({"orders.reports/0": held}))
     assert set(share_out("kernel", scenarios, tmp_path)["python"]) == {"orders"}
+
+
+def test_a_scenario_whose_log_calls_for_python_is_handed_over(
+    scenarios: dict[str, Scenario], tmp_path: Path
+) -> None:
+    share_out("kernel", scenarios, tmp_path)
+    (tmp_path / "kernel" / "epoch-1").mkdir(parents=True)
+    hand_over(tmp_path, "orders")
+    assert set(share_out("kernel", scenarios, tmp_path)["python"]) == {"orders"}
+    assert current_epoch(tmp_path / "python").number == 2
 
 
 def test_real_time_mode_needs_a_slot_for_every_partition(

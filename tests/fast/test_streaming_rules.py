@@ -43,7 +43,7 @@ def bus() -> MemoryBus:
 
 def rules_in(bus: MemoryBus) -> dict[tuple[str, int], list[Any]]:
     """Every scenario record, as (offset, scenario)."""
-    found = scan(bus, bus.offsets(["t.sites.reports"]))
+    found = scan(bus, TOPICS, bus.offsets(["t.sites.reports"]))
     return {place: [(at, load_rule(text)) for at, text in held] for place, held in found.items()}
 
 
@@ -138,3 +138,12 @@ def test_ticks_reach_every_partition_and_outlive_a_lost_broker(bus: MemoryBus) -
     after = bus.offsets([PLACES[0][0]])
     threading.Event().wait(0.05)
     assert bus.offsets([PLACES[0][0]]) == after
+
+
+def test_a_scenario_record_under_another_name_is_no_rule(bus: MemoryBus, tmp_path: Path) -> None:
+    stray = encode_scenario(replace(SITES, name="gates"))
+    escaped = encode_scenario(OTHER).replace(b'"scenario"', b'"sc\\u0065nario"')
+    for value in (stray, escaped):
+        bus.producer().send_and_wait(PLACES[0][0], None, value, partition=0)
+    first = Rules(bus, TOPICS, tmp_path / "r.json").settle({"sites": SITES})
+    assert first[BucketId("sites", 0)] == dump_rule(OTHER)
