@@ -19,10 +19,14 @@ from wire.job import decode_heartbeat, decode_progress
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
 
 
+BATCH_S = 5
+"""Length of a batch in Real-time Mode, so that a test sees some end."""
+
+
 @pytest.fixture
 def job(broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
     """A configured job, not yet started."""
-    made = Job(broker, tmp_path / "job", f"{request.node.name[:60]}.")
+    made = Job(broker, tmp_path / "job", f"{request.node.name[:60]}.", batch_s=BATCH_S)
     made.configure(SCENARIOS)
     yield made
     made.clean_up()
@@ -71,7 +75,7 @@ def check_what_it_tells_of_itself(job: Job) -> None:
         told = [decode_progress(m.value) for m in job.read([job.topics.progress])]
         return [p.batch["numInputRows"] for p in told if p.batch and p.status == "running"]
 
-    wait_until(batches, 10, "no figures of a batch")
+    wait_until(batches, 60, "no figures of a batch")
     beats = [decode_heartbeat(m.value) for m in job.read([job.topics.buckets])]
     assert {beat.bucket for beat in beats} == {"sites/0", "sites/1", "orders/0", "orders/1"}
     assert max(beat.assets for beat in beats) > 5
@@ -130,4 +134,4 @@ def test_a_changed_partition_count_is_told_and_no_query_starts(job: Job) -> None
 
     wait_until(told, 60, f"nothing is told, see {job.log}")
     assert process.poll() is None
-    assert not (job.data_dir / "checkpoint" / "tally" / "epoch-1").exists()
+    assert not (job.data_dir / "checkpoint" / "kernel" / "epoch-1").exists()
