@@ -8,9 +8,7 @@ import msgspec
 
 T = TypeVar("T")
 
-Status = Literal[
-    "starting", "catching-up", "running", "restarting", "waiting", "stopped", "failed"
-]
+Status = Literal["starting", "catching-up", "running", "restarting", "waiting", "stopped", "failed"]
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
