@@ -80,6 +80,13 @@ class Settings(BaseSettings):
             raise ValueError("expected at most 100 of letters, digits, '.', '_' and '-'")
         return value
 
+    @field_validator("spark_memory")
+    @classmethod
+    def _spark_memory(cls, value: str) -> str:
+        if not re.fullmatch(r"[1-9][0-9]*[mg]", value):
+            raise ValueError("expected a size such as 1500m or 3g")
+        return value
+
     @field_validator("kafka_bootstrap")
     @classmethod
     def _kafka_bootstrap(cls, value: str | None) -> str | None:

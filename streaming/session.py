@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streaming.kernel import archive, build
+from streaming.kernel import archive, build, java_command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,8 +57,7 @@ def _check_jar(folder: Path, artifact: str, version: str) -> None:
 
 
 def _check_java() -> None:
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else "java"
+    java = java_command()
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     except OSError:
@@ -120,9 +119,8 @@ def spark_conf(settings: Settings, slots: int) -> dict[str, str]:
 
 JVM_OPTIONS = (
     "-XX:+UseParallelGC",
-    "-Xms1g",
-    # Loading some twenty thousand classes is most of a start: no full collections for their sake,
-    # and no verification of archives that the set-up fetched.
+    # Loading classes is much of a start: no full collections for their sake, and no verification
+    # of archives that the set-up fetched.
     "-XX:MetaspaceSize=256m",
     "-XX:+UnlockDiagnosticVMOptions",
     "-XX:-BytecodeVerificationRemote",

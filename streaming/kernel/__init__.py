@@ -66,7 +66,7 @@ def compile_java(files: list[Path], target: Path, jars_dir: Path, *also: Path) -
     if compiler is None:
         raise KernelProblem(f"{jars_dir}/compiler: no compiler there: run make setup")
     against = os.pathsep.join(str(path) for path in [*library(jars_dir), *also])
-    command = [_java(), "-jar", str(compiler), "-d", str(target), "-cp", against]
+    command = [java_command(), "-jar", str(compiler), "-d", str(target), "-cp", against]
     command += ["--release", RELEASE, "-encoding", "UTF-8", "-nowarn", *map(str, files)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -74,7 +74,8 @@ def compile_java(files: list[Path], target: Path, jars_dir: Path, *also: Path) -
         raise KernelProblem(f"the kernel does not compile:\n{done.stderr or done.stdout}")
 
 
-def _java() -> str:
+def java_command() -> str:
+    """The Java to run: of JAVA_HOME, else of the path."""
     home = os.environ.get("JAVA_HOME")
     return str(Path(home) / "bin" / "java") if home else "java"
 

@@ -51,6 +51,7 @@ def test_empty_value_means_not_set(bare: Path, monkeypatch: pytest.MonkeyPatch) 
         ("DEMO", "perhaps", "boolean"),
         ("KAFKA_BOOTSTRAP", "kafka", "host:port"),
         ("TOPIC_PREFIX", "a b", "letters, digits"),
+        ("SPARK_MEMORY", "lots", "1500m or 3g"),
         ("DATABASE_URL", "mysql://x", "postgres://"),
         ("REDIS_URL", "localhost", "redis://"),
         ("LOG_LEVEL", "loud", "'debug'"),
