@@ -18,7 +18,7 @@ COPY ops/ ops/
 RUN python -m ops.jars
 
 COPY . .
-RUN python -m streaming.kernel
+RUN python -m streaming.kernel && python -m ops.classes
 RUN useradd --system --uid 10001 --home-dir /data tallyboard \
     && install -d -o tallyboard /data
 USER tallyboard

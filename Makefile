@@ -34,6 +34,7 @@ environment:
 setup: environment
 	@$(PYTHON) -m ops.jars
 	@$(PYTHON) -m streaming.kernel
+	@$(PYTHON) -m ops.classes
 
 run: environment
 	@exec $(PYTHON) -m ops.up --tied --only=$(ONLY)

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from bus.base import BusError, TopicSpec
 from bus.kafka import KafkaBus
 from config.settings import PREFIX
 from domain.scenario import Scenario, load_scenarios
-from ops.leftovers import MARK, end_leftovers, mark_of
+from ops.leftovers import MARK, descendants, end_leftovers, mark_of, stat_fields
 from ops.ports import free_port
 from wire.job import Heartbeat, decode_heartbeat, decode_progress
 from wire.topics import Topics
@@ -332,33 +331,14 @@ def deaf(*numbers: signal.Signals) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def descendants(pid: int, proc: Path = Path("/proc")) -> list[int]:
-    """Process ids of everything below `pid`."""
-    below: dict[int, list[int]] = defaultdict(list)
-    for stat in proc.glob("[0-9]*/stat"):
-        with suppress(OSError):
-            below[int(_fields(stat)[1])].append(int(stat.parent.name))
-    found, waiting = [], [pid]
-    while waiting:
-        children = below[waiting.pop()]
-        found += children
-        waiting += children
-    return found
-
-
 def cpu_seconds(pid: int, proc: Path = Path("/proc")) -> float:
     """Processor time of `pid` and everything below it that runs now, s."""
     ticks = 0
     for each in (pid, *descendants(pid, proc)):
         with suppress(OSError):
-            user, system = _fields(proc / str(each) / "stat")[11:13]
+            user, system = stat_fields(proc / str(each) / "stat")[11:13]
             ticks += int(user) + int(system)
     return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def _fields(stat: Path) -> list[str]:
-    """The fields after the command's name: state, parent, ..."""
-    return stat.read_text().rpartition(")")[2].split()
 
 
 def kill_tree(pid: int) -> None:

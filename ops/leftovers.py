@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -34,9 +35,28 @@ def _ancestors(proc: Path) -> Iterator[int]:
     while pid > 1:
         yield pid
         try:
-            pid = int((proc / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
+            pid = int(stat_fields(proc / str(pid) / "stat")[1])
         except OSError:
             return
+
+
+def descendants(pid: int, proc: Path = Path("/proc")) -> list[int]:
+    """Process ids of everything below `pid`."""
+    below: dict[int, list[int]] = defaultdict(list)
+    for stat in proc.glob("[0-9]*/stat"):
+        with suppress(OSError):
+            below[int(stat_fields(stat)[1])].append(int(stat.parent.name))
+    found, waiting = [], [pid]
+    while waiting:
+        children = below[waiting.pop()]
+        found += children
+        waiting += children
+    return found
+
+
+def stat_fields(stat: Path) -> list[str]:
+    """The fields of a `/proc/<pid>/stat` after the command's name: state, parent, ..."""
+    return stat.read_text().rpartition(")")[2].split()
 
 
 def end_leftovers(data_dir: Path, patience_s: float) -> list[int]:

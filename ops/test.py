@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ops import classes
 from ops.jars import JarsProblem, fetch
 from ops.java import JavaProblem
 from ops.kernel import KernelProblem, build
@@ -112,6 +113,9 @@ def ensure_needs(stage: Stage) -> str | None:
         try:
             fetch(ROOT / ".jars", print)
             build(ROOT / ".jars")
+            classes.build(ROOT / ".jars", lambda text: print(f"classes: {text}", flush=True))
+        except classes.ClassesProblem as problem:
+            print(f"classes: {problem}; jobs will start more slowly", flush=True)
         except (JarsProblem, JavaProblem, KernelProblem) as problem:
             return str(problem)
     return None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from config.settings import Settings, load_settings
-from ops import jars, kernel, readiness
+from ops import classes, jars, kernel, readiness
 from ops.checks import UpProblem, check_disk, check_machine, only_one
 from ops.child import die_with_parent
 from ops.java import JavaProblem
@@ -60,7 +60,10 @@ def run(settings: Settings, console: Console, only: Collection[str] = ()) -> Non
         check_machine(settings)
         jars.fetch(settings.jars_dir, lambda text: console.say(f"jars: {text}"))
         kernel.build(settings.jars_dir)
-        instance = Instance(settings, processes(settings, only), console)
+        wanted = processes(settings, only)
+        if any(process.name == "job" for process in wanted):
+            _note_classes(settings, console)
+        instance = Instance(settings, wanted, console)
         try:
             instance.start()
             instance.keep_running()
@@ -69,6 +72,14 @@ def run(settings: Settings, console: Console, only: Collection[str] = ()) -> Non
             console.say("stopping")
             instance.stop()
             console.say(f"stopped; everything is kept in {settings.data_dir}")
+
+
+def _note_classes(settings: Settings, console: Console) -> None:
+    """Write the job's class archive at the first start; the product does without if it must."""
+    try:
+        classes.build(settings.jars_dir, lambda text: console.say(f"classes: {text}"))
+    except classes.ClassesProblem as problem:
+        console.say(f"classes: {problem}; the job will start more slowly")
 
 
 class Instance:

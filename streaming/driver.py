@@ -43,8 +43,8 @@ PAUSE_STAYING_S = 30.0
 HEALTHY_S = 30.0
 """A query that ran this long starts over with the first pause."""
 
-STOP_S = 5.0
-"""How long Spark may take to stop before its JVM is killed."""
+STOP_S, EXIT_S = 5.0, 2.0
+"""How long Spark may take to stop before its JVM is killed, and a JVM without Spark to end."""
 
 
 class JvmLost(Exception):
@@ -214,15 +214,18 @@ def _now() -> int:
     return int(time.time() * 1000)
 
 
-def end_spark(spark: SparkSession, patience_s: float = STOP_S) -> None:
-    """Stop Spark, with its queries; kill its JVM when that takes longer than `patience_s`."""
+def end_spark(spark: SparkSession, patience_s: float = STOP_S, exit_s: float = EXIT_S) -> None:
+    """Stop Spark, with its queries; kill its JVM when that takes longer than `patience_s`.
+
+    exit_s: how long the JVM may then take to end. Raises subprocess.TimeoutExpired.
+    """
     process = jvm(spark)
     stopping = threading.Thread(target=_stop_quietly, args=(spark,), daemon=True)
     stopping.start()
     stopping.join(patience_s)
     if process is not None and process.poll() is None:
         process.kill() if stopping.is_alive() else process.stdin.close()
-        process.wait(2)
+        process.wait(exit_s)
 
 
 def _stop_quietly(spark: SparkSession) -> None:

@@ -8,9 +8,11 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streaming.classes import class_archive, use
 from streaming.kernel import archive, build, java_command
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ ROOT = Path(__file__).resolve().parent.parent
 LOGGING = Path(__file__).resolve().parent / "log4j2.properties"
 STATE_PARTITIONS = 2
 """State partitions of a checkpoint. Fixed for the life of a checkpoint; see docs/benchmarks.md."""
+
+FLUSH_MS = 15
+"""Longest that a row waits in Real-time Mode between reader and state; see docs/benchmarks.md."""
 
 JAVA = range(17, 22)
 """Major versions of Java on which PySpark 4.3 runs."""
@@ -83,20 +88,20 @@ def prepare_environment() -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *known])
 
 
-def spark_conf(settings: Settings, slots: int) -> dict[str, str]:
+def spark_conf(settings: Settings, slots: int, java_options: Sequence[str]) -> dict[str, str]:
     """Spark's configuration for these settings. slots: tasks that are to run at once."""
-    jars = [*sorted((settings.jars_dir / "spark").glob("*.jar")), archive(settings.jars_dir)]
+    master = settings.spark_master or f"local[{slots}]"
     scratch = settings.data_dir / "spark"
     store = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     return {
-        "spark.master": settings.spark_master or f"local[{slots}]",
+        "spark.master": master,
         "spark.app.name": f"tallyboard {settings.topic_prefix}".strip(),
-        "spark.jars": ",".join(str(jar) for jar in jars),
+        **_jars(settings.jars_dir, master),
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.driver.memory": settings.spark_memory,
         "spark.driver.extraJavaOptions": " ".join(
-            (*JVM_OPTIONS, f"-Dlog4j2.configurationFile={LOGGING}")
+            (*JVM_OPTIONS, *java_options, f"-Dlog4j2.configurationFile={LOGGING}")
         ),
         "spark.ui.enabled": "true" if settings.spark_ui_port else "false",
         "spark.ui.port": str(settings.spark_ui_port or 4040),
@@ -114,7 +119,16 @@ def spark_conf(settings: Settings, slots: int) -> dict[str, str]:
         "spark.sql.streaming.stopTimeout": "3s",
         "spark.sql.adaptive.enabled": "false",
         "spark.task.maxFailures": "4",
+        "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": str(FLUSH_MS),
     }
+
+
+def _jars(jars_dir: Path, master: str) -> dict[str, str]:
+    """Connector and kernel: on the class path, which a class archive needs, or for executors."""
+    jars = [*sorted((jars_dir / "spark").glob("*.jar")), archive(jars_dir)]
+    if master.startswith("local["):
+        return {"spark.driver.extraClassPath": os.pathsep.join(map(str, jars))}
+    return {"spark.jars": ",".join(map(str, jars))}
 
 
 JVM_OPTIONS = (
@@ -129,13 +143,18 @@ JVM_OPTIONS = (
 )
 
 
-def start_session(settings: Settings, slots: int) -> SparkSession:
+def start_session(
+    settings: Settings, slots: int, java_options: Sequence[str] | None = None
+) -> SparkSession:
     """Start Spark with room for `slots` tasks at once, where the settings do not say more.
 
+    java_options: more options for the JVM; by default those that map the class archive.
     Raises VersionProblem or KernelProblem before the JVM is started.
     """
     check_versions(settings.jars_dir)
     build(settings.jars_dir)
+    if java_options is None:
+        java_options = use(class_archive(settings.jars_dir))
     prepare_environment()
     from pyspark.sql import SparkSession
 
@@ -144,6 +163,6 @@ def start_session(settings: Settings, slots: int) -> SparkSession:
     for folder in ("local", "warehouse"):
         (settings.data_dir / "spark" / folder).mkdir(parents=True, exist_ok=True)
     builder = SparkSession.builder
-    for name, value in spark_conf(settings, slots).items():
+    for name, value in spark_conf(settings, slots, java_options).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from bus.base import Bus, BusError, Message, TopicPartition, TopicSpec
 from bus.kafka import KafkaBus
 from domain.records import Command, Report
 from domain.scenario import Scenario, load_scenarios
+from ops.leftovers import descendants
 from stack import ROOT, EmbeddedBroker, wait_until
 from wire.partitioner import partition_of
 from wire.source import encode_command, encode_report
@@ -168,23 +168,6 @@ def read_up_to(bus: Bus, edges: Mapping[TopicPartition, tuple[int, int]]) -> Ite
             if message.offset < held[message.topic, message.partition][1]:
                 yield message
     reader.close()
-
-
-def descendants(pid: int) -> list[int]:
-    """Process ids of everything below `pid`."""
-    parents: dict[int, list[int]] = defaultdict(list)
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        parents[parent].append(int(stat.parent.name))
-    found, waiting = [], [pid]
-    while waiting:
-        below = parents[waiting.pop()]
-        found += below
-        waiting += below
-    return found
 
 
 def alive(pids: Iterable[int]) -> list[int]:

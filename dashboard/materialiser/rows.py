@@ -6,6 +6,7 @@ The materialiser reads a record from Kafka, reconcile gets one from the fold; bo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
@@ -38,15 +39,20 @@ COLUMNS = (
 )
 """Columns of board.AssetState, in the order of `row_of`."""
 
-VERSION_PARTS = (6, 19, 13)
+VERSION_PARTS = _EPOCH, _OFFSET, _STEP = (6, 19, 13)
 """Digits of epoch, offset and step in a version's sortable form."""
+
+_VERSION = re.compile(r"\.".join(rf"([0-9]{{1,{digits}}})" for digits in VERSION_PARTS))
 
 Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Headers = Sequence[tuple[str, bytes]]
 
 
-class CauseShape(msgspec.Struct, frozen=True):
+# Without the garbage collector: what is decoded holds no cycles, and a batch is many objects.
+
+
+class CauseShape(msgspec.Struct, frozen=True, gc=False):
     """A cause as it stands in the topic."""
 
     type: Annotated[str, msgspec.Meta(pattern=r"\A[a-z-]{1,20}\Z")]
@@ -58,7 +64,7 @@ class CauseShape(msgspec.Struct, frozen=True):
     command: str | None
 
 
-class VoteShape(msgspec.Struct, frozen=True):
+class VoteShape(msgspec.Struct, frozen=True, gc=False):
     """A vote as it stands in the topic."""
 
     agent: str
@@ -71,7 +77,7 @@ class VoteShape(msgspec.Struct, frozen=True):
     detail: dict[str, Any] | None
 
 
-class PendingShape(msgspec.Struct, frozen=True):
+class PendingShape(msgspec.Struct, frozen=True, gc=False):
     """A pending tally as it stands in the topic."""
 
     state: str
@@ -79,7 +85,7 @@ class PendingShape(msgspec.Struct, frozen=True):
     due: Whole
 
 
-class OverrideShape(msgspec.Struct, frozen=True):
+class OverrideShape(msgspec.Struct, frozen=True, gc=False):
     """An override as it stands in the topic."""
 
     state: str
@@ -91,14 +97,14 @@ class OverrideShape(msgspec.Struct, frozen=True):
     underlying: str | None
 
 
-class AnswerShape(msgspec.Struct, frozen=True):
+class AnswerShape(msgspec.Struct, frozen=True, gc=False):
     """A command's outcome as it stands in the topic."""
 
     command: str
     outcome: str
 
 
-class StateShape(msgspec.Struct, frozen=True):
+class StateShape(msgspec.Struct, frozen=True, gc=False):
     """The value of a state record. What does not fit cannot be read, by us or by the board."""
 
     asset: str
@@ -114,7 +120,7 @@ class StateShape(msgspec.Struct, frozen=True):
     answer: AnswerShape | None
 
 
-class TombstoneShape(msgspec.Struct, frozen=True):
+class TombstoneShape(msgspec.Struct, frozen=True, gc=False):
     """What is kept as the record of a purged asset."""
 
     asset: str
@@ -200,13 +206,11 @@ _state_ok = lru_cache(maxsize=10_000)(state_name_ok)
 
 def sortable(version: str) -> str:
     """`1.42.0` in the form that sorts. Raises ValueError."""
-    parts = version.split(".")
-    if len(parts) != len(VERSION_PARTS) or not (version.isascii() and "".join(parts).isdigit()):
+    parts = _VERSION.fullmatch(version)
+    if parts is None:
         raise ValueError(f"expected epoch.offset.step, got {version!r}")
-    wide = [part.zfill(digits) for part, digits in zip(parts, VERSION_PARTS, strict=True)]
-    if not all(parts) or [len(part) for part in wide] != list(VERSION_PARTS):
-        raise ValueError(f"expected epoch.offset.step, got {version!r}")
-    return ".".join(wide)
+    epoch, offset, step = parts.groups()
+    return f"{epoch:0>{_EPOCH}}.{offset:0>{_OFFSET}}.{step:0>{_STEP}}"
 
 
 def place_of(version: str) -> str:

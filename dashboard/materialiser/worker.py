@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from threading import Event
 
@@ -91,8 +92,8 @@ class Materialiser:
             self._write(messages[:middle])
             self._write(messages[middle:])
         else:
-            for message in messages:
-                MATERIALISED.labels(message.topic).inc()
+            for topic, number in Counter(message.topic for message in messages).items():
+                MATERIALISED.labels(topic).inc(number)
 
     def close(self) -> None:
         """Let go of the reader."""

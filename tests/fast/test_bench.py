@@ -25,13 +25,14 @@ from bench.load import (
     turns,
 )
 from bench.roles import Samples, Signals, delays_ms, paced
-from bench.stack import BenchProblem, Engine, cpu_seconds, descendants
+from bench.stack import BenchProblem, Engine, cpu_seconds
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
 from domain.fold import Bucket
 from domain.records import Answer, Cause, Report, StateRecord
 from domain.scenario import load_scenarios
 from domain.version import Version
+from ops.leftovers import descendants
 from wire.partitioner import partition_of
 from wire.sink import encode_headers, encode_state
 from wire.source import decode_source

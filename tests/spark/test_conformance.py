@@ -19,12 +19,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from jobs import Job, Load, alive, descendants
+from jobs import Job, Load, alive
 from judging import Judged, assert_equal_to_fold
 from sharedlog import SCENARIOS, VIRTUAL_TIME, Portion, Sender, shared_log
 
 from bus.base import Bus
 from domain.records import CAUSE_TYPES, DEAD_LETTER_REASONS
+from ops.leftovers import descendants
 from stack import EmbeddedBroker, wait_until
 
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]

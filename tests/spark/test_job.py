@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from jobs import SCENARIOS, Job, Load, alive, descendants
+from jobs import SCENARIOS, Job, Load, alive
 from judging import assert_equal_to_fold
 
+from ops.leftovers import descendants
 from stack import EmbeddedBroker, wait_until
 from wire.job import decode_heartbeat, decode_progress
 

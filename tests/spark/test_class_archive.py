@@ -1,0 +1,57 @@
+"""The class archive: the job's JVM maps it, and does without where it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from jobs import SCENARIOS, Job
+
+from ops.classes import ClassesProblem, build
+from ops.leftovers import descendants
+from stack import EmbeddedBroker, wait_until
+from streaming.classes import class_archive, use
+
+pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
+
+
+@pytest.fixture
+def job(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Job]:
+    """A configured job, not yet started."""
+    made = Job(broker, tmp_path / "job", "classes.")
+    made.configure(SCENARIOS)
+    yield made
+    made.clean_up()
+
+
+def test_the_job_maps_the_archive(job: Job, jars_dir: Path) -> None:
+    build(jars_dir, print)
+    archive = class_archive(jars_dir)
+    assert archive.exists()
+    process = job.start()
+
+    def mapped() -> bool:
+        return any(maps(pid, archive) for pid in descendants(process.pid))
+
+    wait_until(mapped, 30, f"no JVM that maps {archive}")
+
+
+def maps(pid: int, path: Path) -> bool:
+    try:
+        return str(path) in Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return False
+
+
+def test_without_an_archive_nothing_is_asked_of_java(tmp_path: Path) -> None:
+    assert use(tmp_path / "classes.jsa") == ()
+
+
+def test_an_archive_is_of_one_class_path(jars_dir: Path, tmp_path: Path) -> None:
+    assert class_archive(jars_dir).name != class_archive(tmp_path).name
+
+
+def test_what_stands_in_the_way_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ClassesProblem, match="No archives in"):
+        build(tmp_path, print)
