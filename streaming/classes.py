@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 BATCHES = 2
 """Batches of Real-time Mode that are committed while the classes are noted: a commit loads many."""
 
+KEPT = 3
+"""Archives that are kept: copies of the product may share their jars, each on a path of its own."""
+
 RUN_S, WRITE_S = 180.0, 120.0
 """How long the job may take to get there, and its JVM to write the archive."""
 
@@ -94,9 +97,10 @@ def train(settings: Settings, scenarios: Mapping[str, Scenario], bus: Bus, targe
         end_spark(spark, patience_s=30, exit_s=WRITE_S)
     if not draft.exists():
         raise NoClasses("Java has not written its class archive")
-    for old in target.parent.glob("classes-*.jsa"):
-        old.unlink()
     draft.rename(target)
+    archives = sorted(target.parent.glob("classes-*.jsa"), key=lambda path: path.stat().st_mtime)
+    for old in archives[:-KEPT]:
+        old.unlink(missing_ok=True)
 
 
 def send(bus: Bus, topics: Topics, scenarios: Mapping[str, Scenario], number: int) -> None:
