@@ -24,6 +24,7 @@ from django.utils.module_loading import import_string
 
 from dashboard.accounts.roles import may
 from dashboard.commands.sending import now_ms
+from dashboard.job.standing import standing
 from dashboard.live.process import live_view
 from dashboard.live.reading import Read, read
 from dashboard.live.view import Filter, Subscription, plain_changes
@@ -265,7 +266,14 @@ class BoardConsumer(AsyncWebsocketConsumer):
             name: sum(view.counts().get(name, {}).get(spec.name, 0) for spec in known.states[:1])
             for name, known in scenarios().items()
         }
-        body = {"type": "beat", "now": now_ms(), "heard": view.heard, "worst": worst}
+        now, known = now_ms(), list(scenarios().values())
+        body = {
+            "type": "beat",
+            "now": now,
+            "heard": view.heard,
+            "worst": worst,
+            "standing": standing(view.signs.facts(), known, self.scenario.name, now),
+        }
         await self.send(msgspec.json.encode(body).decode())
 
     async def _check_user(self) -> None:

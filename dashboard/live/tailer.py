@@ -12,9 +12,10 @@ from django.db import DatabaseError, close_old_connections
 
 from bus.base import Bus, BusError, Message, Reader, TopicSpec
 from dashboard.board.store import sink_offsets
+from dashboard.job.recall import recall
 from dashboard.live.reading import count, stored_states
 from dashboard.live.rows import row_of
-from dashboard.live.view import Entry, LiveView
+from dashboard.live.view import Entry, LiveView, Offsets, Place
 from dashboard.metrics import UNREADABLE
 from domain.records import Tombstone
 from domain.scenario import Scenario
@@ -27,6 +28,8 @@ BATCH = 2_000
 WAIT_S = 0.1
 HOUSEKEEPING_S = 1.0
 """How often the overlay is pruned and the counts are taken anew, at least."""
+BEATS_READ = 20_000
+"""So many heartbeats that the database has are read again: half an hour of twelve buckets."""
 SHARE = 10
 """Counting may take one part in this many of the thread's time."""
 PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)
@@ -82,6 +85,8 @@ class Tailer:
             self._reader = self._open()
         messages = self._reader.poll(WAIT_S, BATCH)
         self._pass_on(messages)
+        if len(messages) < BATCH:
+            self._view.signs.reached(time.time_ns() // 1_000_000)
         for gap in self._reader.gaps:
             log.warning("the log no longer holds what was to be read next", **gap._asdict())
             self._view.invalidate()
@@ -93,7 +98,9 @@ class Tailer:
     def care(self) -> None:
         """Prune the overlay, and count anew where something has changed."""
         begun = time.monotonic()
-        self._view.prune(sink_offsets())
+        offsets = sink_offsets()
+        self._view.prune(offsets)
+        self._view.signs.stored(offsets)
         known = self._view.counts()
         for name in sorted(self._uncounted):
             if self._view.watched() or name not in known:
@@ -108,16 +115,24 @@ class Tailer:
         known = sink_offsets()
         sinks = [self._topics.states(name) for name in self._scenarios]
         places = self._bus.offsets([*sinks, self._topics.buckets])
-        starts = {place: known.get(place, begin) for place, (begin, _) in places.items()}
+        starts = {place: self._start(place, known, begin) for place, (begin, _) in places.items()}
         log.info("following the sink topics", partitions=len(starts))
         self._view.invalidate()  # sockets may have missed what the database has by now
+        recall(self._view.signs)
         return self._bus.reader(starts)
+
+    def _start(self, place: Place, known: Offsets, begin: int) -> int:
+        """Where to read on. Some heartbeats are read again: they tell what is usual."""
+        start = known.get(place, begin)
+        return max(begin, start - BEATS_READ) if place[0] == self._topics.buckets else start
 
     def _pass_on(self, messages: Iterable[Message]) -> None:
         by_scenario: dict[str, list[Entry]] = {}
         for message in messages:
             if message.topic == self._topics.buckets:
                 self._view.hear(message.timestamp)
+                place = (message.topic, message.partition)
+                self._view.signs.heard(message.value, place, message.offset, message.timestamp)
             elif (name := self._topics.scenario_of(message.topic)) in self._scenarios:
                 assert name is not None
                 entry = entry_of(self._scenarios[name], message)

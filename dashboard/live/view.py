@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from dashboard.job.signs import Signs
 from dashboard.live.rows import Row, order_of
 
 LIMIT = 500
@@ -174,6 +175,7 @@ class LiveView:
         self._subscriptions: set[Subscription] = set()
         self._counts: dict[str, dict[str, int]] = {}
         self.heard: int | None = None
+        self.signs = Signs()
 
     # ---- what the tailer tells ----
 

@@ -1,0 +1,111 @@
+"""What a web process hears of the job and of itself, kept for `standing`. Times in Unix ms."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from threading import Lock
+
+from dashboard.job.standing import Beat, Facts, Talk
+from wire.job import UnreadableJobRecord, decode_heartbeat
+
+Place = tuple[str, int]
+"""A topic and one of its partitions."""
+
+PAUSES_KEPT = 60
+"""So many pauses between reports are remembered of a scenario."""
+PAUSE_MS = 1_000
+"""A shorter one is none: heartbeats come each second."""
+USUAL = 0.9
+"""The usual pause: so large a part of those remembered are not longer."""
+MARK_MS = 1_000
+"""One heartbeat in this time is watched for until the database holds it."""
+MARKS = 3_600
+"""At most so many are watched for."""
+
+
+class Reports:
+    """When a scenario's agents reported, as heartbeats tell it."""
+
+    def __init__(self) -> None:
+        self.last = 0
+        self.pauses: deque[int] = deque(maxlen=PAUSES_KEPT)
+
+    def heard(self, at: int) -> None:
+        """Reports had come when a heartbeat was appended at `at`."""
+        if self.last and at - self.last >= PAUSE_MS:
+            self.pauses.append(at - self.last)
+        self.last = max(at, self.last)
+
+    def talk(self) -> Talk:
+        """Last and usual, as they are now."""
+        pauses = sorted(self.pauses)
+        return Talk(self.last, pauses[int(USUAL * (len(pauses) - 1))] if pauses else 0)
+
+
+class Signs:
+    """Heartbeats, and how far this process and the database have come.
+
+    One thread tells, others ask.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._beats: dict[str, Beat] = {}
+        self._reports: dict[str, Reports] = {}
+        self._marks: deque[tuple[Place, int, int]] = deque()
+        self._stored: Mapping[Place, int] = {}
+        self._reached: int | None = None
+
+    def heard(self, value: bytes | None, place: Place, offset: int, at: int) -> None:
+        """A record of `job.buckets` was appended at `at`.
+
+        What cannot be read is passed over: the materialiser counts it.
+        """
+        try:
+            beat = decode_heartbeat(value)
+        except UnreadableJobRecord:
+            return
+        with self._lock:
+            self._mark(place, offset, at)
+            self._keep(beat.bucket, at, beat.log_time)
+            if beat.records > beat.dead_letters:
+                self._reports.setdefault(beat.scenario, Reports()).heard(at)
+
+    def remember(self, bucket: str, at: int, log_time: int) -> None:
+        """The database has a heartbeat of a bucket, sent at `at`."""
+        with self._lock:
+            self._keep(bucket, at, log_time)
+
+    def _keep(self, bucket: str, at: int, log_time: int) -> None:
+        known = self._beats.get(bucket)
+        if known is None or at >= known.heard:
+            self._beats[bucket] = Beat(at, log_time)
+
+    def _mark(self, place: Place, offset: int, at: int) -> None:
+        """Watch for this heartbeat in the database, unless it is there or enough are watched."""
+        if offset < self._stored.get(place, 0) or len(self._marks) >= MARKS:
+            return
+        if not self._marks or at - self._marks[-1][2] >= MARK_MS:
+            self._marks.append((place, offset, at))
+
+    def reached(self, now: int) -> None:
+        """This process has read all that the log had."""
+        self._reached = now
+
+    def stored(self, offsets: Mapping[Place, int]) -> None:
+        """The database has come to these next offsets."""
+        with self._lock:
+            self._stored = offsets
+            while self._marks and self._marks[0][1] < offsets.get(self._marks[0][0], 0):
+                self._marks.popleft()
+
+    def facts(self) -> Facts:
+        """All of it, as of now."""
+        with self._lock:
+            return Facts(
+                self._reached,
+                self._marks[0][2] if self._marks else None,
+                dict(self._beats),
+                {name: reports.talk() for name, reports in self._reports.items()},
+            )

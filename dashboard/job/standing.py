@@ -1,0 +1,161 @@
+"""What keeps the board from being fresh, and what to do about it.
+
+A pure function over what a web process has heard; that a browser is cut off only the browser
+knows. Times in Unix ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypedDict
+
+from domain.scenario import Scenario
+from wire.job import bucket_name
+
+SILENT_MS = 5_000
+"""Heartbeats come each second: a job without one for so long is stalled."""
+LATE_MS = 10_000
+"""Ticks move a bucket's clock four times a second: one so far behind is late."""
+WEB_LATE_MS = 5_000
+"""So long after it last reached the end of the log, a web process shows old rows."""
+DATABASE_LATE_MS = 5_000
+"""So long after it was appended, the database should hold a heartbeat."""
+QUIET_MS = 60_000
+"""Shorter than this is no silence of a scenario's agents."""
+UNUSUAL = 3
+"""Nor is a silence of less than so many times the usual one."""
+EXPECTED_MS = 24 * 3_600_000
+"""Agents that have been silent for longer than this are not expected any more."""
+NAMED = 3
+"""Most partitions that are named."""
+
+Kind = Literal["web", "job", "database", "agents"]
+
+
+class Trouble(TypedDict):
+    """One thing that keeps the board from being fresh: since when (or None) and what to do.
+
+    link: an address and its text, or None.
+    """
+
+    kind: Kind
+    what: str
+    since: int | None
+    todo: str
+    link: tuple[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """The newest heartbeat of a bucket: when it was appended, and the bucket's clock in it."""
+
+    heard: int
+    log_time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """When a scenario's agents last reported, and how long they usually pause."""
+
+    last: int
+    usual: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a web process has heard.
+
+    reached: when it last was at the end of the log, None before the first time; unwritten: when
+    the oldest heartbeat was appended that the database lacks, None if it lacks none; beats: by
+    bucket; talks: by scenario.
+    """
+
+    reached: int | None = None
+    unwritten: int | None = None
+    beats: Mapping[str, Beat] = field(default_factory=dict)
+    talks: Mapping[str, Talk] = field(default_factory=dict)
+
+
+READY = ("/readyz", "What is missing")
+
+
+def standing(facts: Facts, scenarios: Sequence[Scenario], current: str, now: int) -> list[Trouble]:
+    """Every trouble, the most important first; those of the `current` scenario before others'.
+
+    A web process that is behind cannot judge the job, and a silent job says nothing of agents.
+    """
+    ordered = sorted(scenarios, key=lambda scenario: scenario.name != current)
+    if web := _web(facts, now):
+        return web
+    job = _silent_job(facts, now)
+    if job:
+        return job + _database(facts, now)
+    late, agents = _late(facts, ordered, now), _agents(facts, ordered, now)
+    here = [trouble for name, trouble in agents if name == current]
+    elsewhere = [trouble for name, trouble in agents if name != current]
+    return [*late, *here, *_database(facts, now), *elsewhere]
+
+
+def _web(facts: Facts, now: int) -> list[Trouble]:
+    if facts.reached is None or now - facts.reached <= WEB_LATE_MS:
+        return []
+    what = "This server is behind the log"
+    todo = "Rows are as they were then; it catches up by itself, else look at its log."
+    return [Trouble(kind="web", what=what, since=facts.reached, todo=todo, link=None)]
+
+
+def _silent_job(facts: Facts, now: int) -> list[Trouble]:
+    heard = max((beat.heard for beat in facts.beats.values()), default=None)
+    if heard is not None and now - heard <= SILENT_MS:
+        return []
+    todo = "Rows are as they were then: see that the job and Kafka run."
+    if heard is None:
+        todo = "Nothing is tallied until it runs."
+        what = "The job has not been heard of yet"
+        return [Trouble(kind="job", what=what, since=None, todo=todo, link=READY)]
+    what = "The job has not answered"
+    return [Trouble(kind="job", what=what, since=heard, todo=todo, link=READY)]
+
+
+def _late(facts: Facts, scenarios: Iterable[Scenario], now: int) -> list[Trouble]:
+    """Buckets whose clock is behind, or that have never been heard of."""
+    names = [bucket_name(s.name, number) for s in scenarios for number in range(s.partitions)]
+    clocks = {name: facts.beats[name].log_time for name in names if name in facts.beats}
+    late = [name for name in names if now - clocks.get(name, 0) > LATE_MS]
+    if not late:
+        return []
+    since = min((clocks[name] for name in late if name in clocks), default=None)
+    what = f"The job is behind in {_named(late)}"
+    todo = "Its rows are as they were then; it catches up by itself unless a process is missing."
+    return [Trouble(kind="job", what=what, since=since, todo=todo, link=READY)]
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:NAMED])
+    return shown if len(names) <= NAMED else f"{shown} and {len(names) - NAMED} more"
+
+
+def _database(facts: Facts, now: int) -> list[Trouble]:
+    if facts.unwritten is None or now - facts.unwritten <= DATABASE_LATE_MS:
+        return []
+    what = "The database is behind the log"
+    todo = (
+        "Rows are live; history and outcomes of commands come late: see that the materialiser runs."
+    )
+    return [Trouble(kind="database", what=what, since=facts.unwritten, todo=todo, link=READY)]
+
+
+def _agents(facts: Facts, scenarios: Iterable[Scenario], now: int) -> list[tuple[str, Trouble]]:
+    """By scenario: agents that have been silent for longer than they usually are."""
+    found = []
+    for scenario in scenarios:
+        talk = facts.talks.get(scenario.name)
+        if talk is None:
+            continue
+        if max(QUIET_MS, UNUSUAL * talk.usual) < now - talk.last < EXPECTED_MS:
+            what = f"{scenario.title}: no agent has reported"
+            todo = "States are kept, and votes expire: see that the agents run and reach Kafka."
+            trouble = Trouble(kind="agents", what=what, since=talk.last, todo=todo, link=None)
+            found.append((scenario.name, trouble))
+    return found
