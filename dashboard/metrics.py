@@ -13,3 +13,8 @@ UNREADABLE = Counter(
 )
 GAPS = Counter("tallyboard_sink_gaps_total", "Starts that a sink topic no longer held", ["topic"])
 BATCH_SECONDS = Gauge("tallyboard_materialiser_batch_seconds", "Duration of the last batch, s")
+LOG_RECORDS = Counter(
+    "tallyboard_log_records_total",
+    "Records of the log fetched for a page, by outcome: shown, or why not",
+    ["outcome"],
+)

@@ -1,82 +1,108 @@
-"""What the panel of one asset says: its state and why, and how it came about."""
+"""What the page of one asset says: its state and why, who votes, who is silent, its history."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from dashboard.board import store
+from dashboard.board.heard import LogTime, log_time
 from dashboard.board.models import Transition
+from dashboard.board.timeline import timeline
+from dashboard.board.why import Flip, Why, dissenters, explain, flip_text, span
+from dashboard.commands.forms import shown
 from dashboard.live.rows import asset_path, cause_text
-from domain.scenario import KEEP, Latest, PythonRule, Rung, Scenario
+from domain.scenario import Scenario
+from wire.sink import state_of_json
 
-HISTORY = 30
+NAMED_IN = 200
+"""How many of an asset's newest changes are searched for agents that are silent now."""
+MOST_SILENT = 12
+"""Most silent agents that are named."""
 
 
 def facts_of(
-    scenario: Scenario, asset: str, record: dict[str, Any] | None, now: int
+    scenario: Scenario, asset: str, record: dict[str, Any] | None, now: int, before: str = ""
 ) -> dict[str, Any]:
-    """The context of `board/_asset.html`. record: as it stands in the topic, or None; now: ms."""
-    votes = sorted(
-        (record or {}).get("votes", ()),
-        key=lambda vote: (scenario.severity(vote["state"]), vote["agent"]),
-    )
-    return {
+    """The context of `board/_asset.html`. record: as it stands in the topic, or None; now: ms.
+
+    before: a place in the history to begin below, empty for its newest page.
+    """
+    past = timeline(scenario.name, asset, record, now, before)
+    context = {
         "scenario": scenario,
         "asset": asset,
         "asset_url": asset_path(scenario.name, asset),
         "record": record,
-        "cause": cause_text(record["cause"]) if record else "",
-        "votes": votes,
-        "weights": weights(scenario, votes),
-        "rule": rule_text(scenario),
-        "history": [_step(step) for step in store.history(scenario.name, asset, HISTORY)],
+        "showing": shown(record, now),
+        "history": past.entries,
+        "timeline": past,
+        "before": "" if past.first else before,
         "now": now,
     }
+    return context | _why(scenario, asset, record, now) if record else context
 
 
-def weights(scenario: Scenario, votes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the live votes weigh by state, the most severe first, with their percentage."""
-    whole = sum(vote["weight"] for vote in votes)
-    sums: dict[str, int] = {}
-    for vote in votes:
-        sums[vote["state"]] = sums.get(vote["state"], 0) + vote["weight"]
-    return [
-        {
-            "state": state,
-            "colour": scenario.spec(state).colour,
-            "weight": weight,
-            "whole": whole,
-            "percent": 100 * weight // whole if whole else 0,
-        }
-        for state, weight in sorted(sums.items(), key=lambda item: scenario.severity(item[0]))
-    ]
-
-
-def rule_text(scenario: Scenario) -> str:
-    """The scenario's rule in a sentence."""
-    if isinstance(scenario.rule, Latest):
-        return "The latest report decides."
-    if isinstance(scenario.rule, PythonRule):
-        return f"The function {scenario.rule.function} decides, in Python."
-    rungs = "; ".join(
-        f"{scenario.spec(rung.state).label} with {_need(rung)}" for rung in scenario.rule.ladder
+def _why(scenario: Scenario, asset: str, record: dict[str, Any], now: int) -> dict[str, Any]:
+    """What there is to say of an asset that is on the board."""
+    state = state_of_json(msgspec.json.encode(record))
+    why = explain(scenario, state)
+    votes = sorted(
+        record["votes"], key=lambda vote: (scenario.severity(vote["state"]), vote["agent"])
     )
-    default = scenario.rule.default
-    rest = "it stays as it is" if default == KEEP else scenario.spec(default).label
-    return f"Read from the top: {rungs}; otherwise {rest}."
-
-
-def _need(rung: Rung) -> str:
-    how = "more than" if rung.strict else "at least"
-    return f"{how} {rung.p}/{rung.q} of the weight" if rung.q else f"{how} weight {rung.p}"
-
-
-def _step(step: Transition) -> dict[str, Any]:
+    against = dissenters(state)
+    bucket = log_time(scenario.name, state.cause.partition, now)
+    silent = silent_agents(scenario.name, asset, {vote["agent"] for vote in votes})
     return {
-        "at": step.at,
-        "previous": step.previous,
-        "state": step.state,
-        "cause": cause_text(msgspec.json.decode(step.cause)),
+        "why": why,
+        "flips": _flips(why),
+        "votes": [{**vote, "differs": vote["agent"] in against} for vote in votes],
+        "silent": silent[:MOST_SILENT],
+        "more_silent": max(0, len(silent) - MOST_SILENT),
+        "bucket": bucket,
+        "pending_shows": state.pending and _shows(bucket, state.pending.due),
+        "reminder": _reminder(scenario, record, now),
+        "cause": cause_text(record["cause"]),
     }
+
+
+def _flips(why: Why) -> list[tuple[Flip, str]]:
+    return [(flip, flip_text(flip)) for flip in why.flips]
+
+
+def _shows(bucket: LogTime | None, due: int) -> int:
+    return bucket.shows(due) if bucket else due
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """An agent that an asset's history names and that has no live vote; at: when it does, ms."""
+
+    agent: str
+    at: int
+    expired: bool
+
+
+def silent_agents(scenario: str, asset: str, live: set[str]) -> list[Silent]:
+    """The agents that brought about one of the asset's newest changes and are silent now.
+
+    The newest first. The history keeps what changed the state alone, so an agent that never did
+    is not known here.
+    """
+    steps = Transition.objects.filter(scenario=scenario, asset=asset).order_by("-place")
+    found: dict[str, Silent] = {}
+    for at, kind, cause in steps.values_list("at", "cause_type", "cause")[:NAMED_IN]:
+        agent = msgspec.json.decode(cause).get("agent")
+        if agent and agent not in live:
+            found.setdefault(agent, Silent(agent, at, expired=kind == "vote-expiry"))
+    return list(found.values())
+
+
+def _reminder(scenario: Scenario, record: dict[str, Any], now: int) -> dict[str, Any] | None:
+    """How often the asset's state is repeated, and when next, by the rule as it is now."""
+    every = scenario.reminder(record["state"])
+    if every is None:
+        return None
+    passed = max(0, now - record["since"]) // every
+    return {"every": span(every), "next": record["since"] + (passed + 1) * every}

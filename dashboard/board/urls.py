@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from dashboard.board import views
+from dashboard.board import record_views, views
 
 app_name = "board"
 
@@ -10,4 +10,9 @@ urlpatterns = [
     path("", views.board, name="board"),
     path("s/<str:scenario>/", views.board, name="scenario"),
     path("s/<str:scenario>/a/<asset:asset>/", views.asset, name="asset"),
+    path(
+        "s/<str:scenario>/record/<int:partition>/<int:offset>/",
+        record_views.record,
+        name="record",
+    ),
 ]

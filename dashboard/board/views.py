@@ -78,7 +78,7 @@ def asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
     if known is None or not name_ok(asset):
         raise Http404
     record = record_of(scenario, asset)
-    context = facts_of(known, asset, record, now_ms())
+    context = facts_of(known, asset, record, now_ms(), request.GET.get("before", ""))
     if is_fragment(request):
         part = "_facts" if request.GET.get("part") == "facts" else "_asset"
         return render(request, f"board/{part}.html", context)

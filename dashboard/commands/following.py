@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from django.urls import reverse
+
+from dashboard.board.heard import job_is_silent
 from dashboard.commands.models import Command as Row
 from domain.records import APPLIED, NO_CHANGE, REFUSED
 from domain.version import Version
@@ -27,11 +30,15 @@ TITLES: dict[Phase, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One command as its page shows it. `delay_ms`: when to ask again, None once it is settled."""
+    """One command as its page shows it. `delay_ms`: when to ask again, None once it is settled.
+
+    record_url: where its record is shown, empty where its place in the log is not known.
+    """
 
     phase: Phase
     text: str
     delay_ms: int | None
+    record_url: str = ""
 
     @property
     def title(self) -> str:
@@ -39,18 +46,27 @@ class Progress:
         return TITLES[self.phase]
 
 
-def recent(scenario: str, asset: str, now: int) -> list[tuple[Row, Progress]]:
-    """The newest commands on an asset, at most five, and how far each has come."""
-    rows = Row.objects.filter(scenario=scenario, asset=asset).order_by("-created_at")[:5]
-    return [(row, progress(row, now)) for row in rows]
-
-
 def progress(row: Row, now: int) -> Progress:
     """How far the command has come at `now` (Unix ms)."""
     phase = phase_of(row, now)
     settled = phase in ("applied", "no-change", "refused", "unsent")
     age = max(0, now - row.created_at)
-    return Progress(phase, _TEXTS[phase](row, age), None if settled else _delay(age))
+    text = _TEXTS[phase](row, age)
+    if phase == "sent" and job_is_silent(now):
+        text = f"{_place(row)}; {_SILENT}"
+    return Progress(phase, text, None if settled else _delay(age), record_url(row))
+
+
+def record_url(row: Row) -> str:
+    """Where the command's record is shown; empty where its place in the log is not known."""
+    if row.partition is None or row.offset is None:
+        return ""
+    return reverse("board:record", args=(row.scenario, row.partition, row.offset))
+
+
+_SILENT = (
+    "the job is not heard of: the command stays in the log, and is answered when the job runs again"
+)
 
 
 def phase_of(row: Row, now: int) -> Phase:
@@ -83,8 +99,12 @@ def _unknown(row: Row, _age: int) -> str:
     return row.outcome or "it is not known whether it reached the log; if it did, it is followed"
 
 
+def _place(row: Row) -> str:
+    return f"partition {row.partition}, offset {row.offset}"
+
+
 def _sent(row: Row, age: int) -> str:
-    place = f"partition {row.partition}, offset {row.offset}"
+    place = _place(row)
     if age < SLOW_MS:
         return f"{place}; waiting for the answer"
     return f"{place}; no answer for {age // 1000} s: the job is late or down, and will answer then"

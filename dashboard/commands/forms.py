@@ -5,12 +5,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, tzinfo
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import msgspec
 from django import forms
 from django.utils import timezone
 
+from dashboard.commands.models import Command as Row
+from dashboard.commands.stale import MAX_SIGHT, Sight, read_sight
 from domain.names import state_name_ok
 from domain.records import Command, Kind
 from domain.scenario import Scenario
@@ -29,21 +32,42 @@ ENDS = [
 ]
 
 
-class CommandForm(forms.Form):
-    """What every command has: an id made with the form, so that it is sent once."""
+_KEPT = ("sight", "end", "until_at", "zone")
 
+
+class CommandForm(forms.Form):
+    """What every command has: an id made with the form, so that it is sent once.
+
+    seen and sight: the version that the page shows, and what there was to be seen of it.
+    """
+
+    field_order: Iterable[str] | None = ("state", "reason", "end", "until_at", "unchanged")
     kind: ClassVar[Kind]
     id = forms.UUIDField(widget=forms.HiddenInput)
     seen = forms.CharField(required=False, max_length=60, widget=forms.HiddenInput)
-    unchanged = forms.BooleanField(required=False, label="Only if the state is still what I saw")
+    sight = forms.CharField(required=False, max_length=MAX_SIGHT, widget=forms.HiddenInput)
+    unchanged = forms.BooleanField(
+        required=False, initial=True, label="Only if the state is still what I saw"
+    )
 
     def __init__(
-        self, scenario: Scenario, data: Mapping[str, Any] | None = None, seen: str = ""
+        self,
+        scenario: Scenario,
+        data: Mapping[str, Any] | None = None,
+        showing: Mapping[str, str] | None = None,
+        place: str = "",
     ) -> None:
-        """`seen`: the version that the page shows."""
-        initial = {"id": uuid.uuid4(), "seen": seen}
-        super().__init__(data, auto_id=f"{self.kind}_%s", initial=initial, label_suffix="")
+        """`showing`: what `shown` made of the page; `place` keeps the ids of two forms apart."""
+        initial = {"id": uuid.uuid4(), **(showing or {})}
+        ids = f"{place}{self.kind}_%s"
+        super().__init__(data, auto_id=ids, initial=initial, label_suffix="")
         self.scenario = scenario
+
+    def renewed(self, record: dict[str, Any] | None, now: int) -> Self:
+        """The same form with what was typed, about what the asset is now, and with an id anew."""
+        data = {name: self.data[name] for name in self.data}
+        data |= {"id": str(uuid.uuid4()), **shown(record, now)}
+        return type(self)(self.scenario, data)
 
     def clean_seen(self) -> Version | None:
         """The version the page showed, as three integers."""
@@ -52,6 +76,15 @@ class CommandForm(forms.Form):
             return Version.parse(text) if text else None
         except ValueError as error:
             raise forms.ValidationError(str(error)) from error
+
+    def clean_sight(self) -> Sight | None:
+        """What the page showed, None where that is not known."""
+        return read_sight(self.cleaned_data["sight"])
+
+    def kept(self) -> str:
+        """What the form held and the command does not, as JSON, should it be asked again."""
+        held = {name: str(self.data.get(name, ""))[:MAX_SIGHT] for name in _KEPT}
+        return msgspec.json.encode({name: text for name, text in held.items() if text}).decode()
 
     def blame(self, field: str | None, message: str) -> None:
         """Show `message` beside `field`, or above the form where it has no such field."""
@@ -99,12 +132,9 @@ class VoteForm(CommandForm):
     kind: ClassVar[Kind] = "vote"
     state = forms.CharField(max_length=64, label="State")
     reason = forms.CharField(required=False, max_length=MAX_REASON, label="Reason")
-    field_order: Iterable[str] | None = ("state", "reason", "unchanged")
 
-    def __init__(
-        self, scenario: Scenario, data: Mapping[str, Any] | None = None, seen: str = ""
-    ) -> None:
-        super().__init__(scenario, data, seen)
+    def __init__(self, scenario: Scenario, *args: Any, **kwargs: Any) -> None:
+        super().__init__(scenario, *args, **kwargs)
         self.fields["state"].widget = _state_widget(scenario)
 
     def clean_state(self) -> str:
@@ -127,7 +157,6 @@ class SetForm(VoteForm):
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
     )
     zone = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
-    field_order: Iterable[str] | None = ("state", "reason", "end", "until_at", "unchanged")
 
     def clean(self) -> dict[str, Any]:
         """Work out `until` (Unix ms) from the quick choices or the time in the viewer's zone."""
@@ -153,9 +182,32 @@ class SetForm(VoteForm):
         return until
 
 
+def shown(record: dict[str, Any] | None, now: int) -> dict[str, str]:
+    """What a form carries of the page that it is on: the version seen, and the sight of it."""
+    seen = str(record["version"]) if record else ""
+    return {"seen": seen, "sight": Sight.of(record, now).text()}
+
+
 FORMS: dict[str, type[CommandForm]] = {
     form.kind: form for form in (SetForm, VoteForm, ReleaseForm, PurgeForm)
 }
+
+
+def asked_again(
+    scenario: Scenario, row: Row, record: dict[str, Any] | None, now: int
+) -> CommandForm:
+    """The form of a command that was given here, as it was typed, about what the asset is now."""
+    said = {"state": row.state, "reason": row.reason, "unchanged": "on", "id": str(uuid.uuid4())}
+    data = kept_of(row) | said | shown(record, now)
+    return FORMS[row.kind](scenario, data, place="again_")
+
+
+def kept_of(row: Row) -> dict[str, str]:
+    """What `CommandForm.kept` wrote; empty for a command that no form gave."""
+    try:
+        return msgspec.json.decode(row.form, type=dict[str, str]) if row.form else {}
+    except msgspec.MsgspecError:
+        return {}
 
 
 def expected_state(scenario: Scenario, got: str) -> str:

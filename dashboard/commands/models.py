@@ -10,7 +10,7 @@ class Command(models.Model):
     """One command. status: sending, sent (it is in the log), unsent (it is not), answered.
 
     partition and offset: its place in the source topic; version: of the state record that answered
-    it, sortable.
+    it, sortable. form: what its form held besides, as JSON, should it be asked again.
     """
 
     id = models.UUIDField(primary_key=True)
@@ -33,6 +33,7 @@ class Command(models.Model):
     outcome = models.CharField(max_length=300, blank=True)
     version = models.CharField(max_length=40, blank=True)
     answered_at = models.BigIntegerField(null=True, blank=True)
+    form = models.TextField(blank=True, default="")
 
     class Meta:
         indexes = (

@@ -66,15 +66,16 @@ def send(
     user: User,
     source: Source,
     clock: Clock = now_ms,
+    form: str = "",
 ) -> Row:
     """Write the command down, produce it, and return its row: sent, unsent, or not yet known.
 
     The same command sent again with the same id is returned as it stands, and produced again only
     where it is known not to have been. Raises Invalid, IdTaken, or limits.TooMany; a Kafka that
-    does not answer is no exception: the row tells.
+    does not answer is no exception: the row tells. `form`: what its form held besides.
     """
     check(scenario, command, clock())
-    row, fresh = _write_down(scenario, command, user, source, clock)
+    row, fresh = _write_down(scenario, command, user, source, clock, form)
     if fresh:
         _produce(row, command)
         row.refresh_from_db()
@@ -82,22 +83,22 @@ def send(
 
 
 def _write_down(
-    scenario: Scenario, command: Command, user: User, source: Source, clock: Clock
+    scenario: Scenario, command: Command, user: User, source: Source, clock: Clock, form: str
 ) -> tuple[Row, bool]:
     """The command's row, and whether the command is still to be produced."""
     found = Row.objects.filter(pk=command.id).first()
     if found is None:
         COMMANDS.take(user.pk, clock())
-        made = _insert(scenario, command, user, source, clock())
+        made = _insert(scenario, command, user, source, clock(), form)
         if made is not None:
             return made, True
         found = Row.objects.get(pk=command.id)
     _check_same(found, scenario, command, user)
-    return found, found.status == "unsent" and _reopen(found, command, user, clock)
+    return found, found.status == "unsent" and _reopen(found, command, user, clock, form)
 
 
 def _insert(
-    scenario: Scenario, command: Command, user: User, source: Source, now: int
+    scenario: Scenario, command: Command, user: User, source: Source, now: int, form: str
 ) -> Row | None:
     """A new row, or None where the same form, sent twice at once, was written down already."""
     try:
@@ -112,6 +113,7 @@ def _insert(
                 source=source,
                 created_at=now,
                 status="sending",
+                form=form,
                 **_said(command),
             )
     except IntegrityError:
@@ -127,11 +129,13 @@ def _check_same(row: Row, scenario: Scenario, command: Command, user: User) -> N
         raise IdTaken("This command was sent already, with another state; use a new id.")
 
 
-def _reopen(row: Row, command: Command, user: User, clock: Clock) -> bool:
+def _reopen(row: Row, command: Command, user: User, clock: Clock, form: str) -> bool:
     """Take up a command that was not sent, as it is worded now; false when another did so first."""
     COMMANDS.take(user.pk, clock())
     unsent = Row.objects.filter(pk=row.pk, status="unsent")
-    changed = unsent.update(status="sending", outcome="", created_at=clock(), **_said(command))
+    changed = unsent.update(
+        status="sending", outcome="", created_at=clock(), form=form, **_said(command)
+    )
     return changed == 1
 
 

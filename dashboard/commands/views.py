@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
@@ -11,13 +12,15 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.accounts.access import is_fragment, role_required
-from dashboard.board.store import record_of
+from dashboard.accounts.roles import may
 from dashboard.commands.following import progress
 from dashboard.commands.forms import FORMS, CommandForm, PurgeForm
 from dashboard.commands.limits import TooMany
 from dashboard.commands.models import Command as Row
 from dashboard.commands.panel import Panel, asset_url
 from dashboard.commands.sending import IdTaken, Invalid, now_ms, send
+from dashboard.commands.stale import changes, moved_on
+from dashboard.live.reading import record_of
 from dashboard.scenarios import scenarios
 from domain.scenario import Scenario
 
@@ -25,23 +28,48 @@ from domain.scenario import Scenario
 @require_POST
 @role_required("command")
 def command(request: HttpRequest, scenario: str, kind: str, asset: str) -> HttpResponse:
-    """Send one command, or show its form again with what was typed and what was wrong."""
+    """Send one command, or show its form again with what was typed and what was wrong.
+
+    A form whose asset is known to have changed since is shown again too, with what has changed,
+    and nothing is sent: once it is sent again from there, it is about what the asset is then.
+    """
     known = scenarios().get(scenario)
     if known is None or kind not in FORMS:
         raise Http404
     form = FORMS[kind](known, request.POST)
     if not form.is_valid():
         return _again(request, form, asset, 422)
-    if isinstance(form, PurgeForm) and not form.confirmed:
-        return _again(request, form, asset, 200)
+    record = record_of(scenario, asset)
+    late = _is_late(form, asset, record)
+    if late or (isinstance(form, PurgeForm) and not form.confirmed):
+        return _renewed(request, form, asset, record, late)
     return _send(request, known, form, asset)
+
+
+def _is_late(form: CommandForm, asset: str, record: dict[str, Any] | None) -> bool:
+    """Whether the form asks for an unchanged state that is known to be another by now."""
+    data = form.cleaned_data
+    if not data["unchanged"] or Row.objects.filter(pk=data["id"]).exclude(status="unsent").exists():
+        return False  # a form sent twice is told what became of it the first time
+    return moved_on(form.scenario.name, asset, data["seen"], data["sight"], record)
+
+
+def _renewed(
+    request: HttpRequest, form: CommandForm, asset: str, record: dict[str, Any] | None, late: bool
+) -> HttpResponse:
+    """The form about what the asset is now; a purge also to be confirmed."""
+    now, data = now_ms(), form.cleaned_data
+    since = changes(form.scenario, asset, data["seen"], data["sight"], record, now) if late else []
+    bound = form.renewed(record, now)
+    panel = Panel(form.scenario, asset, record, bound=bound, changes=tuple(since))
+    return _forms(request, panel, 409 if late else 200)
 
 
 def _send(request: HttpRequest, scenario: Scenario, form: CommandForm, asset: str) -> HttpResponse:
     assert isinstance(request.user, User)
     try:
         asked = form.command(asset, request.user.get_username())
-        row = send(scenario, asked, request.user, "form")
+        row = send(scenario, asked, request.user, "form", form=form.kept())
     except (Invalid, IdTaken) as error:
         form.blame(getattr(error, "field", None), str(error))
         return _again(request, form, asset, 422)
@@ -53,12 +81,15 @@ def _send(request: HttpRequest, scenario: Scenario, form: CommandForm, asset: st
         return _again(request, form, asset, 503)
     if not is_fragment(request):
         return redirect(f"{asset_url(scenario.name, asset)}?command={row.pk}")
-    panel = Panel(scenario, asset, record_of(scenario.name, asset), command=row)
-    return render(request, "commands/_forms.html", panel.context())
+    return _forms(request, _following(row, scenario, request.user), 200)
 
 
 def _again(request: HttpRequest, form: CommandForm, asset: str, status: int) -> HttpResponse:
-    panel = Panel(form.scenario, asset, record_of(form.scenario.name, asset), bound=form)
+    record = record_of(form.scenario.name, asset)
+    return _forms(request, Panel(form.scenario, asset, record, bound=form), status)
+
+
+def _forms(request: HttpRequest, panel: Panel, status: int) -> HttpResponse:
     if is_fragment(request):  # htmx swaps only what succeeds
         return render(request, "commands/_forms.html", panel.context())
     return render(request, "commands/page.html", panel.context(), status=status)
@@ -68,12 +99,29 @@ def _again(request: HttpRequest, form: CommandForm, asset: str, status: int) -> 
 @never_cache
 @role_required("read")
 def status(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - as in the URL
-    """How far a command has come: a fragment that asks again until it is settled, or a page."""
+    """How far a command has come: a fragment that asks again until it is settled, or a page.
+
+    Where the job refused it because the asset had changed, its user gets the form again.
+    """
     row = get_object_or_404(Row, pk=id)
-    context = {
+    now, scenario = now_ms(), scenarios().get(row.scenario)
+    context: dict[str, Any] = {
         "command": row,
-        "progress": progress(row, now_ms()),
+        "progress": progress(row, now),
+        "asset": row.asset,
         "asset_url": asset_url(row.scenario, row.asset),
+        "fragment": is_fragment(request),
+        "now": now,
     }
+    if scenario is not None and may(request.user, "command"):
+        assert isinstance(request.user, User)
+        panel = _following(row, scenario, request.user)
+        if panel.again(now) is not None:
+            context |= panel.context()
     name = "commands/_status.html" if is_fragment(request) else "commands/status.html"
     return render(request, name, context)
+
+
+def _following(row: Row, scenario: Scenario, user: User) -> Panel:
+    record = record_of(scenario.name, row.asset)
+    return Panel(scenario, row.asset, record, command=row, user_id=user.pk)

@@ -1,20 +1,29 @@
 // The panel of one asset: opened beside the table, its facts renewed as it changes.
 /* global htmx */
+import { followRecords } from "./record.js";
+
+const PAUSE_MS = 400; // an asset may change many times a second
 const AGAIN_MS = 1200; // by then the history is in the database too
 
 /** Renew the facts, and only them: a form being typed in stays as it is. */
 export function followFacts() {
-  let timer = 0;
+  let soon = 0;
+  let later = 0;
+  let last = 0;
+  followRecords();
   const renew = () => {
+    soon = 0;
+    last = Date.now();
     const facts = document.getElementById("facts");
-    if (!facts) return Promise.resolve();
-    const url = `${facts.dataset.url}?part=facts`;
-    return htmx.ajax("GET", url, { target: "#facts", swap: "outerHTML" }).catch(() => {});
+    if (!facts) return;
+    const { url, before } = facts.dataset;
+    const part = `${url}?part=facts${before ? `&before=${before}` : ""}`;
+    htmx.ajax("GET", part, { target: "#facts", swap: "outerHTML" }).catch(() => {});
   };
   return () => {
-    clearTimeout(timer);
-    renew();
-    timer = setTimeout(renew, AGAIN_MS);
+    soon ||= setTimeout(renew, Math.max(0, last + PAUSE_MS - Date.now()));
+    clearTimeout(later);
+    later = setTimeout(renew, AGAIN_MS);
   };
 }
 

@@ -112,7 +112,7 @@ def test_what_the_database_has_not_yet_is_shown(client: Client, world: World):
     assert assets(response) == ["a.example", "b.example"]
     assert "Under attack 1 Suspicious 1 Clear 0" in text(response)
     panel = client.get("/s/attack/a/a.example/")
-    assert "Under attack 3 of 3" in text(panel)
+    assert "Under attack: 3 of 3 live votes" in text(panel)
 
 
 def test_the_filter_is_in_the_address(client: Client, world: World):
@@ -177,10 +177,11 @@ def test_the_panel_says_why(client: Client, world: World):
     world.write()
     found = text(client.get("/s/attack/a/a.example/"))
     assert "Pinned by olga , no end “a drill” Without it: Under attack" in found
-    assert "Under attack 3 of 4 Clear 1 of 4" in found
-    assert "Under attack with more than 1/2 of the weight" in found
-    assert re.search(r"scrubber-a Under attack 0 s 1 m 29 s 2", found)
-    assert re.search(r"History Suspicious [\d:]+ set by olga Under attack [\d:]+ reported", found)
+    assert "Suspicious: pinned by olga; beneath it the votes make Under attack" in found
+    assert "Under attack 3 of 4 needs 3: more than 1/2 of the live votes — decides" in found
+    assert re.search(r"scrubber-a Under attack differs 0 s 1 m 29 s 2", found)
+    what = r"History Suspicious [\d:]+ UTC set by olga .* Under attack [\d:]+ UTC reported"
+    assert re.search(what, found)
 
 
 def test_page_panel_and_facts(client: Client, world: World):
@@ -215,7 +216,7 @@ def test_a_panel_opens_with_the_board(client: Client, world: World):
     world.write()
     response = client.get("/?asset=10.0.0.0%2F8")
     assert "with-panel" in response.content.decode()
-    assert "Last change: reported by waf-2" in text(response)
+    assert "Last record: reported by waf-2" in text(response)
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from datetime import UTC, datetime
 from typing import Any
 
 from django import template
 
 from dashboard.accounts.roles import may
-from dashboard.commands.following import recent
 from dashboard.commands.models import Command as Row
 from dashboard.commands.panel import Panel
-from dashboard.commands.sending import now_ms
 from dashboard.scenarios import scenarios
 from domain.scenario import Scenario
 
@@ -27,16 +24,10 @@ def command_forms(
     request = context["request"]
     known = scenario if isinstance(scenario, Scenario) else scenarios()[scenario]
     if not may(request.user, "command"):
-        shown = recent(known.name, asset, now_ms()) if may(request.user, "read") else []
-        return {"may_command": False, "recent": shown}
-    panel = Panel(known, asset, record, command=_followed(request.GET.get("command"), asset))
+        return {"may_command": False}
+    followed = _followed(request.GET.get("command"), asset)
+    panel = Panel(known, asset, record, command=followed, user_id=request.user.pk)
     return {**panel.context(), "csrf_token": context.get("csrf_token")}
-
-
-@register.filter
-def at_ms(value: int) -> datetime:
-    """A time in Unix ms as a datetime in UTC."""
-    return datetime.fromtimestamp(value / 1000, UTC)
 
 
 def _followed(text: str | None, asset: str) -> Row | None:

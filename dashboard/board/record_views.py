@@ -1,0 +1,63 @@
+"""The page, or htmx's part of it, that shows one record of the log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from dashboard.accounts.access import is_fragment, role_required
+from dashboard.board.records import STATUSES, NotShown, Shown, fetch, show
+from dashboard.commands.gateway import gateway
+from dashboard.commands.limits import Limit, TooMany
+from dashboard.commands.sending import now_ms
+from dashboard.live.rows import asset_path
+from dashboard.metrics import LOG_RECORDS
+from dashboard.scenarios import scenarios
+from domain.scenario import Scenario
+from wire.source import MAX_PART
+
+FETCHES = Limit("fetches", 120)
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def record(request: HttpRequest, scenario: str, partition: int, offset: int) -> HttpResponse:
+    """The record at this place of the scenario's source topic, decoded and raw."""
+    known = scenarios().get(scenario)
+    if known is None or offset > MAX_PART:
+        raise Http404
+    context: dict[str, Any] = {
+        "scenario": known,
+        "topic": gateway().topics.reports(scenario),
+        "partition": partition,
+        "offset": offset,
+        "now": now_ms(),
+    }
+    status = 200
+    try:
+        found = _fetched(request, known, partition, offset)
+        context |= {"shown": found, "asset_url": found.asset and asset_path(scenario, found.asset)}
+        LOG_RECORDS.labels("shown").inc()
+    except NotShown as refusal:
+        context["refusal"], status = refusal, STATUSES[refusal.reason]
+        LOG_RECORDS.labels(refusal.reason).inc()
+    if is_fragment(request):  # htmx swaps only what succeeds
+        return render(request, "board/_record.html", context)
+    return render(request, "board/record.html", context, status=status)
+
+
+def _fetched(request: HttpRequest, scenario: Scenario, partition: int, offset: int) -> Shown:
+    assert isinstance(request.user, User)
+    try:
+        FETCHES.take(request.user.pk, now_ms())
+    except TooMany as error:
+        raise NotShown("too-many", str(error)) from error
+    to = gateway()
+    message = fetch(to.bus, to.topics.reports(scenario.name), partition, offset)
+    return show(message, scenario.partitions)

@@ -1,0 +1,163 @@
+"""One record of a source topic, fetched from Kafka for somebody to look at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from threading import BoundedSemaphore
+from typing import Any, Literal
+
+from bus.base import Bus, BusError, Message
+from domain.records import Record, ScenarioChange
+from wire.source import decode_placed
+
+TIMEOUT_S = 5.0
+"""How long a page waits for Kafka."""
+AT_ONCE = 4
+"""Most records that one process fetches at the same time: each takes a connection."""
+MAX_SHOWN = 65_536
+"""How much of a value is shown, characters: all of a record that the job would read."""
+MAX_HEX = 4_096
+"""How much of a value that is no text is shown, bytes."""
+
+Reason = Literal["no-partition", "not-yet", "gone", "no-record", "no-answer", "busy", "too-many"]
+
+STATUSES: dict[Reason, int] = {
+    "no-partition": 404,
+    "not-yet": 404,
+    "gone": 410,
+    "no-record": 404,
+    "no-answer": 503,
+    "busy": 503,
+    "too-many": 429,
+}
+"""Every reason for which no record is shown, and the page's status."""
+
+_room = BoundedSemaphore(AT_ONCE)
+
+
+class NotShown(Exception):
+    """There is no record to show; `reason` is one of STATUSES, the message says what that means."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def fetch(
+    bus: Bus, topic: str, partition: int, offset: int, timeout_s: float = TIMEOUT_S
+) -> Message:
+    """The record at this place, within about `timeout_s`. Raises NotShown."""
+    end = time.monotonic() + timeout_s
+    with _one_of_few():
+        try:
+            _check_held(bus, topic, partition, offset, timeout_s)
+            return _read(bus, topic, partition, offset, end)
+        except BusError as error:
+            raise NotShown("no-answer", f"Kafka does not answer: {error}. Try again.") from error
+
+
+@contextmanager
+def _one_of_few() -> Iterator[None]:
+    if not _room.acquire(blocking=False):
+        raise NotShown("busy", f"{AT_ONCE} records are being fetched already. Try again.")
+    try:
+        yield
+    finally:
+        _room.release()
+
+
+def _check_held(bus: Bus, topic: str, partition: int, offset: int, timeout_s: float) -> None:
+    """Raise NotShown unless the log reaches over this offset."""
+    edges = bus.offsets([topic], timeout_s).get((topic, partition))
+    if edges is None:
+        raise NotShown("no-partition", f"The topic {topic} has no partition {partition}.")
+    begin, end = edges
+    if offset < begin:
+        message = f"The log no longer holds offset {offset}: it begins at {begin} by now."
+        raise NotShown("gone", f"{message} Kafka deletes it by age.")
+    if offset >= end:
+        raise NotShown("not-yet", f"The log has not come to offset {offset} yet: {end} is next.")
+
+
+def _read(bus: Bus, topic: str, partition: int, offset: int, end: float) -> Message:
+    reader = bus.reader({(topic, partition): offset})
+    try:
+        while not (found := reader.poll(max(0.0, min(0.5, end - time.monotonic())), 1)):
+            if reader.gaps or reader.positions()[topic, partition] > offset:
+                break
+            if time.monotonic() >= end:
+                raise NotShown("no-answer", "Kafka did not send the record in time. Try again.")
+    finally:
+        reader.close()
+    if not found or found[0].offset != offset:
+        raise NotShown("no-record", f"There is no record at offset {offset} of the log.")
+    return found[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A record for a page. kind: of record, in words; facts: what the job reads in it.
+
+    raw: the value as it came, as text or as hexadecimal digits; size: of the value, bytes.
+    """
+
+    message: Message
+    kind: str
+    asset: str
+    facts: tuple[tuple[str, Any], ...]
+    headers: tuple[tuple[str, str], ...]
+    raw: str
+    text: bool
+    size: int
+    cut: bool
+
+
+def show(message: Message, partitions: int) -> Shown:
+    """The record decoded and raw. `partitions`: of its topic."""
+    record = decode_placed(
+        message.key, message.value, message.timestamp, message.partition, partitions
+    )
+    value = message.value or b""
+    raw, is_text = _raw(value)
+    return Shown(
+        message=message,
+        kind=_KINDS[type(record).__name__],
+        asset=getattr(record, "asset", ""),
+        facts=tuple(_facts(record)),
+        headers=tuple((name, _raw(data)[0][:MAX_HEX]) for name, data in message.headers),
+        raw=raw[:MAX_SHOWN],
+        text=is_text,
+        size=len(value),
+        cut=len(raw) > MAX_SHOWN or (not is_text and len(value) > MAX_HEX),
+    )
+
+
+_KINDS = {
+    "Report": "Report",
+    "Command": "Command",
+    "Tick": "Tick: time passes",
+    "ScenarioChange": "Rule: from here on it holds in this partition",
+    "Refusal": "Command that cannot be read",
+    "Unreadable": "Unreadable: it went to the dead letters",
+}
+
+
+def _facts(record: Record) -> Iterator[tuple[str, Any]]:
+    """Name and value of each field that is there."""
+    if isinstance(record, ScenarioChange):
+        yield "scenario", record.scenario.name
+        return
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if value is not None and value != "":
+            yield field.name, value
+
+
+def _raw(value: bytes) -> tuple[str, bool]:
+    try:
+        return value.decode(), True
+    except UnicodeDecodeError:
+        return value[:MAX_HEX].hex(" "), False

@@ -1,0 +1,25 @@
+"""What the page of one asset needs besides the board's own marks."""
+
+from __future__ import annotations
+
+from django import template
+
+from dashboard.board.moments import moment
+from dashboard.board.templatetags.board import duration
+from domain.scenario import Scenario
+
+register = template.Library()
+register.simple_tag(moment)
+register.filter(duration)
+
+
+@register.simple_tag
+def colour(scenario: Scenario, name: str) -> str:
+    """The colour of a state, by name."""
+    return scenario.spec(name).colour
+
+
+@register.simple_tag
+def label(scenario: Scenario, name: str) -> str:
+    """What a state is called on pages."""
+    return scenario.spec(name).label

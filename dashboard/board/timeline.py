@@ -1,0 +1,162 @@
+"""What has happened to one asset, version by version: changes of its state, and commands.
+
+Read from the database, newest first, a page at a time. Reports that changed nothing and reminders
+are in the log alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+from django.urls import reverse
+
+from dashboard.board.models import Transition
+from dashboard.commands.following import Progress, progress
+from dashboard.commands.models import Command
+from dashboard.live.rows import cause_text
+from dashboard.materialiser.rows import place_of
+from domain.version import Version
+
+PAGE = 30
+"""Most entries of one page."""
+WAITING = 5
+"""Most commands without a place in the log that are shown."""
+WAITING_MS = 3_600_000
+"""How long they are."""
+OF_TIME = frozenset(("override-end", "vote-expiry", "hold", "reminder", "purge-after"))
+"""Causes that no record of their own brought about: their offset is that of the one before."""
+
+_PLACE = re.compile(r"([0-9]{19})\.([0-9]{13})")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that happened. place: offset and step, empty while it has no place in the log.
+
+    kind: change (state is empty after a purge), command, or newest (the record shown, where it
+    changed no state); at: Unix ms; of_time: time caused it, after the record at this place.
+    """
+
+    place: str
+    kind: str
+    at: int
+    version: str = ""
+    state: str = ""
+    cause: str = ""
+    of_time: bool = False
+    partition: int | None = None
+    offset: int | None = None
+    record_url: str = ""
+    command: Command | None = None
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """A page of entries; older: the place to go on from, empty where there is nothing older."""
+
+    entries: tuple[Entry, ...]
+    older: str
+    first: bool
+
+
+def timeline(
+    scenario: str, asset: str, record: dict[str, Any] | None, now: int, before: str = ""
+) -> Timeline:
+    """The newest entries, or those before a place. record: the newest state record known."""
+    before = before if _PLACE.fullmatch(before) else ""
+    merged = _changes(scenario, asset, before)
+    for entry in _commands(scenario, asset, before, now):
+        merged[entry.place] = _one(merged.get(entry.place), entry)
+    if record is not None and not before:
+        newest = _newest(scenario, record)
+        merged.setdefault(newest.place, newest)
+    ordered = sorted(merged.values(), key=lambda entry: entry.place, reverse=True)
+    shown, more = ordered[:PAGE], len(ordered) > PAGE
+    waiting = [] if before else _waiting(scenario, asset, now)
+    return Timeline((*waiting, *shown), shown[-1].place if more else "", not before)
+
+
+def _changes(scenario: str, asset: str, before: str) -> dict[str, Entry]:
+    found = Transition.objects.filter(scenario=scenario, asset=asset)
+    if before:
+        found = found.filter(place__lt=before)
+    return {step.place: _change(scenario, step) for step in found.order_by("-place")[: PAGE + 1]}
+
+
+def _change(scenario: str, step: Transition) -> Entry:
+    cause = msgspec.json.decode(step.cause)
+    return Entry(
+        place=step.place,
+        kind="change",
+        at=step.at,
+        version=str(Version.parse(step.version)),
+        state=step.state,
+        **_caused(scenario, cause),
+    )
+
+
+def _newest(scenario: str, record: dict[str, Any]) -> Entry:
+    version = Version.parse(record["version"])
+    return Entry(
+        place=place_of(version.sortable()),
+        kind="newest",
+        at=record["cause"]["time"],
+        version=str(version),
+        **_caused(scenario, record["cause"]),
+    )
+
+
+def _caused(scenario: str, cause: dict[str, Any]) -> dict[str, Any]:
+    place = cause["partition"], cause["offset"]
+    return {
+        "cause": cause_text(cause),
+        "of_time": cause["type"] in OF_TIME,
+        "partition": place[0],
+        "offset": place[1],
+        "record_url": reverse("board:record", args=(scenario, *place)) if place[1] >= 0 else "",
+    }
+
+
+def _commands(scenario: str, asset: str, before: str, now: int) -> Iterable[Entry]:
+    """The commands given here that have a place in the log."""
+    found = Command.objects.filter(scenario=scenario, asset=asset, offset__isnull=False)
+    if match := _PLACE.fullmatch(before):
+        offset, step = int(match[1]), int(match[2])
+        found = found.filter(offset__lt=offset + (step > 0))  # a command's own step is 0
+    for row in found.order_by("-offset")[: PAGE + 1]:
+        yield _command(row, now, place_of(Version(0, row.offset or 0, 0).sortable()))
+
+
+def _waiting(scenario: str, asset: str, now: int) -> list[Entry]:
+    """The newest commands that have no place in the log, or not yet."""
+    found = Command.objects.filter(
+        scenario=scenario, asset=asset, offset__isnull=True, created_at__gt=now - WAITING_MS
+    )
+    return [_command(row, now, "") for row in found.order_by("-created_at")[:WAITING]]
+
+
+def _command(row: Command, now: int, place: str) -> Entry:
+    came = progress(row, now)
+    return Entry(
+        place=place,
+        kind="command",
+        at=row.created_at,
+        version=str(Version.parse(row.version)) if row.version else "",
+        partition=row.partition,
+        offset=row.offset,
+        record_url=came.record_url,
+        command=row,
+        progress=came,
+    )
+
+
+def _one(change: Entry | None, command: Entry) -> Entry:
+    """A command and the change that it made are one thing."""
+    if change is None:
+        return command
+    return replace(change, command=command.command, progress=command.progress)

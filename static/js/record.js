@@ -1,0 +1,28 @@
+// A record of the log, shown over the page that names its place.
+/* global htmx */
+
+/** From here on links to records open in the page's dialog, where it has one. */
+export function followRecords() {
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("a.record-link");
+    const dialog = document.getElementById("record-dialog");
+    if (!link || !dialog || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    event.preventDefault();
+    open(dialog, link);
+  });
+}
+
+async function open(dialog, link) {
+  const { href, id } = link;
+  const place = document.getElementById("record");
+  place.textContent = "Reading it from Kafka …";
+  // By then the page may have been renewed, and the link with it.
+  const back = () => document.getElementById(id)?.focus({ preventScroll: true });
+  dialog.addEventListener("close", back, { once: true });
+  dialog.showModal();
+  try {
+    await htmx.ajax("GET", href, { target: "#record", swap: "innerHTML" });
+  } catch {
+    location.assign(href);
+  }
+}

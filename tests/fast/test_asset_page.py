@@ -1,0 +1,299 @@
+"""The page of one asset: why, who is silent, what happened, and the records behind it."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.test import Client
+from webkit import make_user
+from world import World, made_world
+
+from bus.base import Message
+from dashboard.board import record_views, records
+from dashboard.board.heard import log_time
+from dashboard.board.models import AssetState, Transition
+from dashboard.board.panel import silent_agents
+from dashboard.board.records import NotShown, fetch, show
+from dashboard.board.timeline import PAGE, timeline
+from dashboard.commands.limits import Limit
+from dashboard.commands.models import Command as Row
+from dashboard.commands.sending import now_ms
+from dashboard.job.models import BucketStatus
+from dashboard.live.process import live_view
+from domain.records import Report
+from wire.source import encode_report, encode_scenario, encode_tick
+
+pytestmark = pytest.mark.django_db
+
+HX = {"HX-Request": "true"}
+ASSET = "shop.example"
+PATH = f"/s/attack/a/{ASSET}/"
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with made_world() as world:
+        yield world
+
+
+@pytest.fixture
+def client() -> Client:
+    client = Client()
+    client.force_login(make_user("operator"))
+    return client
+
+
+def text(response: Any) -> str:
+    body = re.sub(r"<(script|form).*?</\1>", " ", response.content.decode(), flags=re.DOTALL)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
+
+
+# ---- why ----------------------------------------------------------------------------------
+
+
+def test_the_state_and_why_in_words(client: Client, world: World):
+    world.report(ASSET, "under-attack", "waf-1", "waf-2", "waf-3")
+    world.report(ASSET, "clear", "waf-4", "waf-5")
+    world.write()
+    response = client.get(PATH)
+    found = text(response)
+    assert "Under attack: 3 of 5 live votes; waf-1, waf-2 or waf-3 saying Clear starts" in found
+    assert re.search(
+        r"Under attack 3 of 5 needs 3: more than 1/2 of the live votes — decides", found
+    )
+    assert re.search(r"waf-4 Clear differs \d s", found)
+    assert re.search(
+        r"Clear with 2 more votes, or when waf-1, waf-2 or waf-3 says so; it must", found
+    )
+    assert "repeated every" in found
+    assert response.content.decode().count('class="differs"') == 2
+
+
+def test_moments_carry_their_milliseconds(client: Client, world: World):
+    world.report(ASSET, "clear")
+    world.write()
+    since = AssetState.objects.get().since
+    body = client.get(PATH).content.decode()
+    assert re.search(rf'<time data-at="{since}" datetime="[\dT:-]+Z">[\d:]+ UTC</time>', body)
+
+
+def test_silent_agents_are_those_that_the_history_names(client: Client, world: World):
+    world.report(ASSET, "clear", "waf-1", "waf-2")
+    world.report(ASSET, "under-attack", "waf-1", "waf-2")
+    world.command("purge", ASSET)
+    world.report(ASSET, "clear", "waf-3", "waf-4")
+    world.write()
+    assert {one.agent for one in silent_agents("attack", ASSET, {"waf-3", "waf-4"})} == {
+        "waf-1",
+        "waf-2",
+    }
+    assert "Silent waf-2 changed the state" in text(client.get(PATH))
+    assert silent_agents("attack", "other", set()) == []
+
+
+def test_what_waits_counts_down_in_the_logs_time(client: Client, world: World):
+    world.report(ASSET, "under-attack")
+    world.report(ASSET, "clear")
+    world.write()
+    BucketStatus.objects.update(at=now_ms(), received_at=now_ms(), log_time=now_ms() - 60_000)
+    live_view.cache_clear()
+    found = text(client.get(PATH))
+    assert "and Clear waits with 2 of 2 live votes" in found
+    assert re.search(r"in the log's time, which runs (59 s|1 m 00 s) behind", found)
+    BucketStatus.objects.update(at=now_ms() - 3_600_000)
+    live_view.cache_clear()
+    found = text(client.get(PATH))
+    assert "The job is not heard of, so that time stands at" in found
+    assert "if the votes stay as they are" not in found
+
+
+def test_without_a_heartbeat_there_is_no_log_time(world: World):
+    assert log_time("attack", 0, now_ms()) is None
+
+
+# ---- what happened ------------------------------------------------------------------------
+
+
+def test_changes_and_commands_are_one_history(client: Client, world: World):
+    world.report(ASSET, "clear")
+    world.write()
+    data = {"id": "6f1d7a9e-0000-4000-8000-000000000001", "state": "suspicious", "reason": "saw it"}
+    client.post(f"/s/attack/command/set/{ASSET}/", data)
+    world.write()
+    world.report(ASSET, "clear", "waf-3")
+    world.write()
+    found = timeline("attack", ASSET, None, now_ms())
+    kinds = [(entry.kind, entry.state, bool(entry.command)) for entry in found.entries]
+    assert kinds == [("change", "suspicious", True), ("change", "clear", False)]
+    shown = text(client.get(PATH))
+    assert re.search(r"Newest record [\d:]+ UTC reported by waf-3", shown)
+    assert re.search(r"Suspicious [\d:]+ UTC set by operator Applied “saw it”", shown)
+    for entry in found.entries:
+        assert entry.record_url == f"/s/attack/record/{entry.partition}/{entry.offset}/"
+
+
+def test_a_command_that_changed_nothing_is_in_it_with_its_outcome(client: Client, world: World):
+    world.report(ASSET, "clear")
+    world.write()
+    data = {"id": "6f1d7a9e-0000-4000-8000-000000000001"}
+    client.post(f"/s/attack/command/release/{ASSET}/", data)
+    waiting = timeline("attack", ASSET, None, now_ms())
+    assert [(e.kind, e.progress and e.progress.phase) for e in waiting.entries] == [
+        ("command", "sent"),
+        ("change", None),
+    ]
+    world.write()
+    assert re.search(r"Release [\d:]+ UTC by operator No change", text(client.get(PATH)))
+
+
+def test_what_has_no_place_in_the_log_comes_first_for_a_while(world: World):
+    fields = {
+        "scenario": "attack", "asset": ASSET, "kind": "set", "state": "clear", "username": "ada",
+        "source": "form", "status": "unsent", "outcome": "Kafka does not answer",
+    }  # fmt: skip
+    Row.objects.create(id="6f1d7a9e-0000-4000-8000-000000000001", created_at=now_ms(), **fields)
+    Row.objects.create(id="6f1d7a9e-0000-4000-8000-000000000002", created_at=1, **fields)
+    (entry,) = timeline("attack", ASSET, None, now_ms()).entries
+    assert (entry.place, entry.record_url) == ("", "")
+
+
+def test_older_pages_hold_each_thing_once(client: Client, world: World):
+    for n in range(40):
+        world.command("set", ASSET, state=("clear", "suspicious")[n % 2])
+    world.write()
+    places, before = [], ""
+    for _ in range(9):
+        page = timeline("attack", ASSET, None, now_ms(), before)
+        places += [entry.place for entry in page.entries]
+        if not (before := page.older):
+            break
+    assert len(places) == len(set(places)) == Transition.objects.count() == 40
+    assert places == sorted(places, reverse=True)
+    first = client.get(PATH)
+    (older,) = re.findall(r'\?before=([\d.]+)#history-title">Older', first.content.decode())
+    second = client.get(f"{PATH}?before={older}")
+    assert second.content.decode().count('class="entry ') == 40 - PAGE
+    assert "Newest record" not in text(second)
+    assert f'data-before="{older}"' in second.content.decode()
+
+
+@pytest.mark.parametrize("before", ["x", "1.2", "0" * 19, "'; drop table", "\x00"])
+def test_a_place_that_is_none_is_the_newest_page(world: World, before: str):
+    world.report(ASSET, "clear")
+    world.write()
+    assert timeline("attack", ASSET, None, now_ms(), before).first
+
+
+# ---- a record -----------------------------------------------------------------------------
+
+
+def place(world: World) -> tuple[int, int]:
+    """Partition and offset of the newest record of the asset."""
+    record = AssetState.objects.get()
+    return record.partition, int(record.version.split(".")[1])
+
+
+def test_a_record_is_fetched_and_shown_decoded_and_raw(client: Client, world: World):
+    world.report(ASSET, "clear", "<waf-1>")
+    world.write()
+    partition, offset = place(world)
+    path = f"/s/attack/record/{partition}/{offset}/"
+    page, part = client.get(path), client.get(path, headers=HX)
+    assert "<html" in page.content.decode()
+    assert "<html" not in part.content.decode()
+    for response in (page, part):
+        found = text(response)
+        assert f"attack.reports partition {partition}, offset {offset}" in found
+        assert f"Report, of {ASSET} . Appended" in found
+        assert '"type":"report"' in found
+        assert "agent <waf-1>" in found
+        assert "<waf-1>" not in response.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("where", "status", "reason", "words"),
+    [
+        ((99, 0), 404, "no-partition", "has no partition 99"),
+        ((0, 10_000), 404, "not-yet", "has not come to offset 10000 yet"),
+    ],
+)
+def test_places_that_hold_nothing(
+    client: Client, world: World, where: tuple[int, int], status: int, reason: str, words: str
+):
+    path = f"/s/attack/record/{where[0]}/{where[1]}/"
+    response = client.get(path)
+    assert response.status_code == status
+    assert f"({reason})" in text(response)
+    assert words in text(response)
+    assert client.get(path, headers=HX).status_code == 200
+
+
+def test_what_the_log_no_longer_holds(client: Client, world: World):
+    world.report(ASSET, "clear", "waf-1", "waf-2", "waf-3")
+    world.write()
+    partition, offset = place(world)
+    world.bus.truncate("attack.reports", partition, offset)
+    response = client.get(f"/s/attack/record/{partition}/{offset - 1}/")
+    assert response.status_code == 410
+    assert f"no longer holds offset {offset - 1}: it begins at {offset} by now" in text(response)
+
+
+def test_a_broker_that_is_away_is_said(client: Client, world: World):
+    world.bus.stop()
+    response = client.get("/s/attack/record/0/0/")
+    world.bus.start()
+    assert response.status_code == 503
+    assert "Kafka does not answer" in text(response)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/s/nothing/record/0/0/", f"/s/attack/record/0/{2**63}/", "/s/attack/record/-1/0/"],
+)
+def test_addresses_that_name_no_record(client: Client, world: World, path: str):
+    assert client.get(path).status_code == 404
+
+
+def test_a_user_fetches_so_many_at_most(
+    client: Client, world: World, monkeypatch: pytest.MonkeyPatch
+):
+    cache.clear()
+    monkeypatch.setattr(record_views, "FETCHES", Limit("fetches", 2, window=86_400))
+    statuses = [client.get("/s/attack/record/0/0/").status_code for _ in range(3)]
+    assert statuses == [200, 200, 429]
+
+
+def test_a_process_fetches_so_many_at_once(world: World):
+    held = [records._room.acquire(blocking=False) for _ in range(records.AT_ONCE)]
+    try:
+        with pytest.raises(NotShown) as refused:
+            fetch(world.bus, "attack.reports", 0, 0)
+        assert refused.value.reason == "busy"
+    finally:
+        for _ in held:
+            records._room.release()
+    assert fetch(world.bus, "attack.reports", 0, 0).offset == 0
+
+
+def message(value: bytes | None, key: bytes | None = None) -> Message:
+    return Message("attack.reports", 0, 7, 1_000, key, value, (("h", b"\xff\x00"),))
+
+
+def test_what_the_job_reads_in_a_record(world: World):
+    assert show(message(encode_tick()), 4).kind == "Tick: time passes"
+    rule = show(message(encode_scenario(world.job.scenarios["attack"])), 4)
+    assert rule.facts == (("scenario", "attack"),)
+    wrong = show(message(encode_report(Report("a", "w", "clear")), b"a"), 10_000)
+    assert wrong.facts == (("reason", "wrong-partition"),)
+    binary = show(message(b"\xff" * 10_000), 4)
+    assert (binary.text, binary.cut, binary.size) == (False, True, 10_000)
+    assert binary.raw.startswith("ff ff")
+    assert binary.headers == (("h", "ff 00"),)
+    long = show(message(b"x" * 70_000), 4)
+    assert (len(long.raw), long.cut) == (records.MAX_SHOWN, True)
+    assert show(message(None), 4).facts == (("reason", "not-json"),)
