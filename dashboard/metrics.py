@@ -1,6 +1,14 @@
-"""The names of what the web side counts, each with its meaning."""
+"""What the web side counts and tells, by name and meaning; docs/rest.md lists it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from prometheus_client import Counter, Gauge
+from prometheus_client.core import GaugeMetricFamily
+
+# ---- counted in the materialiser's process ----------------------------------------------------
 
 MATERIALISED = Counter(
     "tallyboard_materialised_records_total", "Sink records written into the database", ["topic"]
@@ -8,13 +16,87 @@ MATERIALISED = Counter(
 DIVERGENCES = Counter(
     "tallyboard_divergences_total", "State records of one version with two contents", ["scenario"]
 )
+GAPS = Counter("tallyboard_sink_gaps_total", "Starts that a sink topic no longer held", ["topic"])
+BATCH_SECONDS = Gauge("tallyboard_materialiser_batch_seconds", "Duration of the last batch, s")
+
+ELSEWHERE = (MATERIALISED, DIVERGENCES, GAPS, BATCH_SECONDS)
+"""What a web process never counts, and so does not show as if it were 0."""
+
+# ---- counted in the web process ---------------------------------------------------------------
+
 UNREADABLE = Counter(
     "tallyboard_unreadable_sink_records_total", "Sink records that could not be read", ["topic"]
 )
-GAPS = Counter("tallyboard_sink_gaps_total", "Starts that a sink topic no longer held", ["topic"])
-BATCH_SECONDS = Gauge("tallyboard_materialiser_batch_seconds", "Duration of the last batch, s")
+API_REQUESTS = Counter(
+    "tallyboard_api_requests_total",
+    "Requests under /api, by method, route and status",
+    ["method", "route", "status"],
+)
+API_PROBLEMS = Counter(
+    "tallyboard_api_problems_total", "Requests refused with a problem, by its reason", ["reason"]
+)
+API_REPORTS = Counter(
+    "tallyboard_api_reports_total",
+    "Reports that came over HTTP, by way (reports, alertmanager) and outcome (accepted, a reason)",
+    ["way", "outcome"],
+)
+LIMITED = Counter(
+    "tallyboard_limited_total",
+    "Requests refused by a limit: requests, commands, reports, logins, account, tokens",
+    ["limit"],
+)
 LOG_RECORDS = Counter(
     "tallyboard_log_records_total",
     "Records of the log fetched for a page, by outcome: shown, or why not",
     ["outcome"],
 )
+LOGINS = Counter("tallyboard_logins_total", "Logins, by outcome: ok, failed, limited", ["outcome"])
+
+# ---- told of the whole, read when it is asked for ---------------------------------------------
+
+
+class Told(NamedTuple):
+    """A gauge that is read from the database or the broker at each scrape."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+    def family(self, values: Iterable[tuple[tuple[str, ...], float]]) -> GaugeMetricFamily:
+        """The gauge with these values, by their labels."""
+        family = GaugeMetricFamily(self.name, self.help, labels=self.labels)
+        for labels, value in values:
+            family.add_metric(labels, value)
+        return family
+
+
+_BUCKET = ("scenario", "partition")
+
+BROKER_UP = Told("tallyboard_broker_up", "1 where the broker answers, else 0")
+BUCKET_OFFSET = Told("tallyboard_bucket_offset", "Last offset that a bucket has applied", _BUCKET)
+BUCKET_LOG_TIME = Told(
+    "tallyboard_bucket_log_time_seconds", "Log time that a bucket has reached, Unix s", _BUCKET
+)
+BUCKET_LAG = Told(
+    "tallyboard_bucket_lag_records", "Records in the log that a bucket has not applied", _BUCKET
+)
+BUCKET_LAG_SECONDS = Told(
+    "tallyboard_bucket_lag_seconds", "How far a bucket's log time is behind now, s", _BUCKET
+)
+BUCKET_ASSETS = Told("tallyboard_bucket_assets", "Assets of a bucket", _BUCKET)
+BUCKET_DUES = Told("tallyboard_bucket_dues", "Dues that wait in a bucket", _BUCKET)
+JOB_STATUS = Told(
+    "tallyboard_job_status", "1 for the status that a query told last", ("query", "status")
+)
+JOB_RESTARTS = Told(
+    "tallyboard_job_restarts", "Restarts of a query since its process began", ("query",)
+)
+SINK_LAG = Told(
+    "tallyboard_materialiser_lag_records",
+    "State records that the database has not seen yet",
+    ("topic", "partition"),
+)
+DIVERGED = Told(
+    "tallyboard_divergences_found", "Divergences in the database: anything above 0 is a fault"
+)
+SOCKETS = Told("tallyboard_sockets_open", "Open sockets of this web process")

@@ -7,6 +7,9 @@ from dashboard.paths import AssetConverter
 
 register_converter(AssetConverter, "asset")
 
+handler429 = "dashboard.accounts.views.too_many"
+"""What the login library shows when one of its limits is reached."""
+
 
 def not_offered(_request: HttpRequest, **_parts: str) -> HttpResponse:
     """What the login library brings and this product does without: no mail is sent from here."""
@@ -15,7 +18,11 @@ def not_offered(_request: HttpRequest, **_parts: str) -> HttpResponse:
 
 urlpatterns = [
     path("account/password/reset/", not_offered),
+    path("account/password/reset/<path:rest>", not_offered),
+    path("account/password/set/", not_offered),
     path("account/email/", not_offered),
+    path("account/confirm-email/", not_offered),
+    path("account/confirm-email/<path:rest>", not_offered),
     path("account/2fa/", include("allauth.mfa.urls")),
     path("account/", include("allauth.account.urls")),
     path("", include("dashboard.accounts.urls")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,10 +14,13 @@ from django.utils import timezone
 from bus.base import Message, TopicSpec
 from bus.memory import MemoryBus
 from dashboard.accounts import tokens
+from dashboard.accounts.roles import Action
 from dashboard.board.models import AssetState
 from dashboard.commands.gateway import Gateway, use
 from dashboard.commands.models import Command as Row
 from dashboard.commands.sending import now_ms
+from dashboard.materialiser.writer import count
+from dashboard.scenarios import scenarios
 from domain.records import Cause, Command, StateRecord
 from domain.scenario import Scenario
 from domain.version import Version
@@ -44,9 +48,10 @@ def make_user(role: str) -> User:
     return user
 
 
-def bearer(user: User) -> dict[str, str]:
-    """The header with a new token of the user."""
-    return {"Authorization": f"Bearer {tokens.issue(user, timezone.now())}"}
+def bearer(user: User, *scopes: Action) -> dict[str, str]:
+    """The header with a new token of the user, of these scopes, or of all."""
+    token = tokens.issue(user, timezone.now(), scopes=scopes or tuple(tokens.SCOPES))
+    return {"Authorization": f"Bearer {token}"}
 
 
 def show(scenario: str, asset: str, state: str, offset: int = 1) -> AssetState:
@@ -61,13 +66,17 @@ def show(scenario: str, asset: str, state: str, offset: int = 1) -> AssetState:
         version=version,
         cause=Cause("report", 0, offset, 1_000, agent="waf-1"),
     )
+    before = AssetState.objects.filter(scenario=scenario, asset=asset, purged=False)
+    moves = Counter({(scenario, was): -1 for was in before.values_list("state", flat=True)})
+    moves[scenario, state] += 1
+    count(moves)
     row, _ = AssetState.objects.update_or_create(
         scenario=scenario,
         asset=asset,
         defaults={
             "partition": 0,
             "state": state,
-            "severity": 0,
+            "severity": scenarios()[scenario].severity(state),
             "since": 1_000,
             "version": version.sortable(),
             "changed_at": 1_000,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.conf import settings
 from django.db import models
 
 
 class ApiToken(models.Model):
-    """A bearer token of one user. The token itself is shown once, when it is issued."""
+    """A bearer token of one user. The token itself is shown once, when it is issued.
+
+    scopes: what it may be used for, with spaces between; expires_at: None for no end.
+    """
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens"
@@ -15,9 +20,19 @@ class ApiToken(models.Model):
     label = models.CharField(max_length=100, blank=True)
     prefix = models.CharField(max_length=8, unique=True)
     digest = models.CharField(max_length=64)
+    scopes = models.CharField(max_length=100)
     created_at = models.DateTimeField()
+    expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
 
     def __str__(self) -> str:
         return f"{self.prefix} of {self.user}"
+
+    def allows(self, scope: str) -> bool:
+        """Whether the token was made for this."""
+        return scope in self.scopes.split()
+
+    def expired(self, now: datetime) -> bool:
+        """Whether its time is over."""
+        return self.expires_at is not None and self.expires_at <= now

@@ -8,7 +8,8 @@ from typing import Literal
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 
-Action = Literal["read", "command"]
+Action = Literal["read", "command", "report", "metrics"]
+"""What a role allows and a token is made for. metrics: the figures on `/metrics`."""
 
 
 class Role(StrEnum):
@@ -19,10 +20,12 @@ class Role(StrEnum):
     MANAGER = "manager"
 
 
+_ALL: frozenset[Action] = frozenset(("read", "command", "report", "metrics"))
+
 ALLOWED: dict[Role, frozenset[Action]] = {
-    Role.ADMIN: frozenset(("read", "command")),
-    Role.OPERATOR: frozenset(("read", "command")),
-    Role.MANAGER: frozenset(("read",)),
+    Role.ADMIN: _ALL,
+    Role.OPERATOR: _ALL,
+    Role.MANAGER: frozenset(("read", "metrics")),
 }
 
 

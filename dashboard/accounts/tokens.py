@@ -6,49 +6,90 @@ hash enough; the prefix finds the row and names the token to people.
 
 from __future__ import annotations
 
+import re
 import secrets
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from hashlib import sha256
 from hmac import compare_digest
 
 from django.contrib.auth.models import User
+from django.db.models import Q, QuerySet
 
 from dashboard.accounts.models import ApiToken
+from dashboard.accounts.roles import Action
 
 SCHEME = "tb"
 USE_NOTED_EVERY = timedelta(minutes=1)
 """`last_used_at` is as coarse as this, so that a busy client does not write at each request."""
 
+MAX_TOKENS = 50
+"""Most tokens in force that one user may have."""
 
-def issue(user: User, now: datetime, label: str = "") -> str:
-    """Make a token for `user` and return it; it cannot be had again."""
+SCOPES: dict[Action, str] = {
+    "read": "read scenarios, assets, commands, partitions and the job",
+    "command": "set, vote, release and purge",
+    "report": "send reports, and Alertmanager's alerts",
+    "metrics": "read /metrics",
+}
+"""What a token can be made for; the user's role must allow it too."""
+
+_TOKEN = re.compile(rf"{SCHEME}_([0-9a-f]{{8}})_[0-9a-f]{{64}}")
+_PREFIX = re.compile(r"[0-9a-f]{8}")
+
+
+class TooManyTokens(ValueError):
+    """The user has as many tokens in force as one may have."""
+
+
+def issue(
+    user: User,
+    now: datetime,
+    label: str = "",
+    scopes: Collection[Action] = tuple(SCOPES),
+    expires_at: datetime | None = None,
+) -> str:
+    """Make a token for `user` and return it; it cannot be had again. Raises TooManyTokens."""
+    if _in_force(now).filter(user=user).count() >= MAX_TOKENS:
+        raise TooManyTokens(f"At most {MAX_TOKENS} tokens may be in force; revoke one first.")
     prefix = secrets.token_hex(4)
     token = f"{SCHEME}_{prefix}_{secrets.token_hex(32)}"
     ApiToken.objects.create(
-        user=user, label=label, prefix=prefix, digest=_digest(token), created_at=now
+        user=user,
+        label=label,
+        prefix=prefix,
+        digest=_digest(token),
+        scopes=" ".join(scope for scope in SCOPES if scope in scopes),
+        created_at=now,
+        expires_at=expires_at,
     )
     return token
 
 
-def holder(token: str, now: datetime) -> User | None:
-    """The active user whose unrevoked token this is, or None. Notes the use."""
-    parts = token.split("_")
-    if len(parts) != 3 or parts[0] != SCHEME:
+def find(token: str, now: datetime) -> ApiToken | None:
+    """The token's row, if it is in force and its user active; else None. Notes the use."""
+    match = _TOKEN.fullmatch(token)
+    if match is None:
         return None
-    row = ApiToken.objects.select_related("user").filter(prefix=parts[1]).first()
-    if row is None or not compare_digest(row.digest, _digest(token)):
-        return None
-    if row.revoked_at is not None or not row.user.is_active:
+    row = _in_force(now).select_related("user").filter(prefix=match[1]).first()
+    if row is None or not row.user.is_active or not compare_digest(row.digest, _digest(token)):
         return None
     if row.last_used_at is None or now - row.last_used_at >= USE_NOTED_EVERY:
         ApiToken.objects.filter(pk=row.pk).update(last_used_at=now)
-    return row.user
+    return row
 
 
 def revoke(user: User, prefix: str, now: datetime) -> bool:
-    """Revoke the user's token with this prefix; False where there is no such token in force."""
+    """Revoke the user's token with this prefix; False where there is none to revoke."""
+    if not _PREFIX.fullmatch(prefix):
+        return False
     found = ApiToken.objects.filter(user=user, prefix=prefix, revoked_at=None)
     return found.update(revoked_at=now) == 1
+
+
+def _in_force(now: datetime) -> QuerySet[ApiToken]:
+    lasting = Q(expires_at=None) | Q(expires_at__gt=now)
+    return ApiToken.objects.filter(lasting, revoked_at=None)
 
 
 def _digest(token: str) -> str:

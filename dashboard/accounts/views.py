@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -11,7 +13,10 @@ from django.views.decorators.http import require_http_methods
 
 from dashboard.accounts import tokens
 from dashboard.accounts.access import role_required
+from dashboard.accounts.forms import TokenForm
 from dashboard.accounts.models import ApiToken
+from dashboard.accounts.roles import ALLOWED, role_of
+from dashboard.metrics import LIMITED
 
 
 @require_http_methods(["GET", "POST"])
@@ -19,12 +24,39 @@ from dashboard.accounts.models import ApiToken
 @role_required("read")
 def tokens_page(request: HttpRequest) -> HttpResponse:
     """List the user's tokens; make one, shown this once, or revoke one."""
-    assert isinstance(request.user, User)
-    now, made = timezone.now(), ""
+    user, now = request.user, timezone.now()
+    assert isinstance(user, User)
     if request.method == "POST" and "revoke" in request.POST:
-        tokens.revoke(request.user, request.POST["revoke"], now)
+        tokens.revoke(user, request.POST["revoke"], now)
         return redirect("accounts:tokens")
-    if request.method == "POST":
-        made = tokens.issue(request.user, now, request.POST.get("label", "")[:100])
-    rows = ApiToken.objects.filter(user=request.user, revoked_at=None).order_by("-created_at")
-    return render(request, "accounts/tokens.html", {"tokens": rows, "made": made})
+    role = role_of(user)
+    asked = request.POST if request.method == "POST" else None
+    form = TokenForm(ALLOWED[role] if role else (), asked)
+    made = _make(form, user, now) if request.method == "POST" else ""
+    rows = ApiToken.objects.filter(user=user, revoked_at=None).order_by("-created_at")
+    context = {
+        "tokens": [(row, row.expired(now)) for row in rows],
+        "made": made,
+        "form": TokenForm(ALLOWED[role] if role else ()) if made else form,
+    }
+    refused = request.method == "POST" and not made
+    return render(request, "accounts/tokens.html", context, status=422 if refused else 200)
+
+
+def _make(form: TokenForm, user: User, now: datetime) -> str:
+    """The new token, or nothing, and then the form says why."""
+    if not form.is_valid():
+        return ""
+    wanted = form.cleaned_data
+    try:
+        return tokens.issue(user, now, wanted["label"], wanted["scopes"], form.expires_at(now))
+    except tokens.TooManyTokens as error:
+        LIMITED.labels("tokens").inc()
+        form.add_error(None, str(error))
+        return ""
+
+
+def too_many(request: HttpRequest) -> HttpResponse:
+    """The page (429) after too many logins, or changes of a login, from one address."""
+    LIMITED.labels("account").inc()
+    return render(request, "429.html", status=429)

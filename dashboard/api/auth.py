@@ -12,7 +12,10 @@ from ninja.security import APIKeyCookie, HttpBearer
 
 from dashboard.accounts import tokens
 from dashboard.accounts.roles import Action, may
-from dashboard.api.problems import Problem
+from dashboard.api.limits import REQUESTS
+from dashboard.api.problems import Problem, not_authenticated, too_many
+from dashboard.commands.limits import TooMany
+from dashboard.commands.sending import now_ms
 
 
 class ApiRequest(HttpRequest):
@@ -22,16 +25,20 @@ class ApiRequest(HttpRequest):
 
 
 class BearerToken(HttpBearer):
-    """`Authorization: Bearer tb_…` of a user whose role allows `action`."""
+    """`Authorization: Bearer tb_…`, made for `action`, of a user whose role allows it."""
 
     def __init__(self, action: Action) -> None:
         super().__init__()
         self.action = action
 
     def authenticate(self, _request: HttpRequest, token: str) -> User | None:
-        """The token's user, None for a wrong token. Raises Problem 403 for the role."""
-        user = tokens.holder(token, timezone.now())
-        return _allowed(user, self.action) if user else None
+        """The token's user, None for a wrong token. Raises Problem 403 for scope or role."""
+        row = tokens.find(token, timezone.now())
+        if row is None:
+            return None
+        if not row.allows(self.action):
+            raise _scope_required(self.action, row.scopes)
+        return _allowed(row.user, self.action)
 
 
 class Session(APIKeyCookie):
@@ -60,7 +67,28 @@ def allow(action: Action) -> list[Any]:
     return [BearerToken(action), Session(action)]
 
 
+def user_of(request: HttpRequest, action: Action) -> User:
+    """Who asks for what is no operation of the API. Raises Problem 401, 403 or 429."""
+    for way in allow(action):
+        user: User | None = way(request)
+        if user is not None:
+            return user
+    raise not_authenticated()
+
+
+def _scope_required(action: Action, scopes: str) -> Problem:
+    header = {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{action}"'}
+    had = scopes.replace(" ", ", ") or "none"
+    detail = f"This needs the scope {action}; the token has: {had}."
+    return Problem(403, "scope-required", detail, headers=header)
+
+
 def _allowed(user: User, action: Action) -> User:
+    """The user, whose role allows it and who has not asked too much. Raises Problem."""
     if not may(user, action):
         raise Problem(403, "role-required", f"{user.get_username()} may not {action}.")
+    try:
+        REQUESTS.take(user.pk, now_ms())
+    except TooMany as error:
+        raise too_many(error, REQUESTS.what) from error
     return user

@@ -8,32 +8,37 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from typing import Any
+from typing import Annotated, Any
 
 from django.http import HttpResponse
 from django.urls import reverse
 from ninja import Header, Query, Router, Schema, Status
 from pydantic import Field
 
+from dashboard.api import alertmanager, job, partitions, reporting
 from dashboard.api.auth import ApiRequest, allow
+from dashboard.api.bodies import read_json
 from dashboard.api.problems import Problem, documented, invalid, too_many
-from dashboard.api.reporting import MAX_BODY, REPORTS_BODY, answered, bounded_body, deliver, parse
+from dashboard.api.reporting import MAX_BODY, Item, Way
 from dashboard.api.schemas import (
+    NO_NUL,
     AssetIn,
     AssetOut,
     AssetsOut,
     CommandOut,
+    JobOut,
+    PartitionsOut,
     ReportsOut,
     ScenarioOut,
 )
 from dashboard.board.models import Answer, AssetState
 from dashboard.board.store import counts
 from dashboard.commands.following import phase_of, phase_of_outcome
-from dashboard.commands.limits import REPORTS, TooMany
+from dashboard.commands.limits import COMMANDS, REPORTS, TooMany
 from dashboard.commands.models import Command as Row
 from dashboard.commands.sending import IdTaken, Invalid, now_ms, send
 from dashboard.scenarios import scenarios
-from domain.names import MAX_NAME
+from domain.names import MAX_NAME, MAX_STATE, name_ok
 from domain.records import Command, Kind
 from domain.scenario import Scenario
 from domain.version import Version
@@ -44,12 +49,19 @@ MAX_PAGE = 1000
 
 router = Router()
 
-_READ = documented(401, 403, 404, 422)
-_COMMAND = documented(400, 401, 403, 404, 409, 413, 422, 429, 503)
+_READ = documented(404, 422)
+_COMMAND = documented(400, 404, 409, 413, 415, 422, 503)
+_BARE = documented(404, 409, 422, 503)
+_REPORTS = documented(400, 404, 413, 415, 422, 503)
 _COMMAND_OUT = {200: CommandOut, 202: CommandOut}
 
 POLL_S = 0.05
 """How often a waiting request looks for the outcome, seconds."""
+
+MAX_STATES = 50
+"""Most states in one filter."""
+
+StateName = Annotated[str, Field(max_length=MAX_STATE, pattern=NO_NUL)]
 
 Wait = Query(0.0, ge=0, le=MAX_WAIT_S, description="Seconds to wait for the outcome.")
 Key = Header(
@@ -62,7 +74,7 @@ Key = Header(
 class Options(Schema):
     """What may come with a command that has no body."""
 
-    reason: str = Field("", max_length=MAX_REASON)
+    reason: str = Field("", max_length=MAX_REASON, pattern=NO_NUL)
     if_version: str | None = Field(None, max_length=64)
     wait: float = Field(0.0, ge=0, le=MAX_WAIT_S, description="Seconds to wait for the outcome.")
 
@@ -71,7 +83,7 @@ class Options(Schema):
     "scenarios",
     response=list[ScenarioOut],
     auth=allow("read"),
-    openapi_extra=documented(401, 403),
+    openapi_extra=documented(),
 )
 def list_scenarios(request: ApiRequest) -> Any:
     """Every scenario, with how many assets are in each state."""
@@ -87,9 +99,13 @@ def list_scenarios(request: ApiRequest) -> Any:
 def list_assets(
     request: ApiRequest,
     scenario: str,
-    state: list[str] = Query([], description="Only these states."),
-    q: str = Query("", max_length=MAX_NAME, description="Only names that contain this."),
-    after: str = Query("", max_length=MAX_NAME, description="Only names past this one."),
+    state: list[StateName] = Query([], max_length=MAX_STATES, description="Only these states."),
+    q: str = Query(
+        "", max_length=MAX_NAME, pattern=NO_NUL, description="Only names that contain this."
+    ),
+    after: str = Query(
+        "", max_length=MAX_NAME, pattern=NO_NUL, description="Only names past this one."
+    ),
     limit: int = Query(100, ge=1, le=MAX_PAGE),
 ) -> Any:
     """Assets on the board, by name, a page at a time."""
@@ -155,7 +171,7 @@ def put_asset(
     "scenarios/{scenario}/assets/{asset:asset}",
     response=_COMMAND_OUT,
     auth=allow("command"),
-    openapi_extra=_COMMAND,
+    openapi_extra=_BARE,
 )
 def purge_asset(
     request: ApiRequest,
@@ -174,7 +190,7 @@ def purge_asset(
     "scenarios/{scenario}/release/{asset:asset}",
     response=_COMMAND_OUT,
     auth=allow("command"),
-    openapi_extra=_COMMAND,
+    openapi_extra=_BARE,
 )
 def release_asset(
     request: ApiRequest,
@@ -192,31 +208,45 @@ def release_asset(
 @router.post(
     "scenarios/{scenario}/reports",
     response={202: ReportsOut},
-    auth=allow("command"),
-    openapi_extra={
-        **documented(400, 401, 403, 404, 413, 422, 429, 503),
-        "requestBody": REPORTS_BODY,
-    },
+    auth=allow("report"),
+    openapi_extra={**_REPORTS, "requestBody": reporting.REPORTS_BODY},
 )
 def post_reports(request: ApiRequest, scenario: str) -> Any:
     """Send one report or a list of at most 10,000; each is answered by itself.
 
     202 where at least one was taken, 422 where none could be, 503 where Kafka took none.
     """
-    known = _known(scenario)
-    reports = parse(bounded_body(request, MAX_BODY))
-    try:
-        REPORTS.take(request.auth.pk, now_ms(), len(reports))
-    except TooMany as error:
-        raise too_many(error) from error
-    return Status(202, answered(deliver(known, reports, now_ms())))
+    known, now = _known(scenario), now_ms()
+    reports = reporting.as_list(read_json(request, MAX_BODY))
+    _take_reports(request, len(reports))
+    return _report(known, [reporting.check(known, one, now) for one in reports], "reports")
+
+
+@router.post(
+    "scenarios/{scenario}/alertmanager",
+    response={202: ReportsOut},
+    auth=allow("report"),
+    openapi_extra={**_REPORTS, "requestBody": alertmanager.ALERTS_BODY},
+)
+def post_alerts(
+    request: ApiRequest, scenario: str, options: Query[alertmanager.AlertOptions]
+) -> Any:
+    """What Prometheus Alertmanager's webhook sends: each alert becomes a report.
+
+    Answered alert by alert, as reports are.
+    """
+    known, now = _known(scenario), now_ms()
+    reading = alertmanager.reading(known, options)
+    alerts = alertmanager.alerts_of(read_json(request, MAX_BODY))
+    _take_reports(request, len(alerts))
+    return _report(known, [reading.item(alert, now) for alert in alerts], "alertmanager")
 
 
 @router.get(
     "commands/{uuid:id}",
     response=CommandOut,
     auth=allow("read"),
-    openapi_extra=documented(401, 403, 404),
+    openapi_extra=documented(404),
 )
 def get_command(request: ApiRequest, id: uuid.UUID) -> Any:  # noqa: A002 - as in the URL
     """A command, how far it has come, and its outcome."""
@@ -229,6 +259,31 @@ def get_command(request: ApiRequest, id: uuid.UUID) -> Any:  # noqa: A002 - as i
     return answer_out(answer)
 
 
+@router.get("partitions", response=PartitionsOut, auth=allow("read"), openapi_extra=documented())
+def list_partitions(request: ApiRequest) -> Any:
+    """Every source partition: what its log holds, and how far its bucket has come."""
+    now = now_ms()
+    told, rows = partitions.partitions(now)
+    return {"broker": told.fault or "answers", "now": now, "partitions": rows}
+
+
+@router.get("job", response=JobOut, auth=allow("read"), openapi_extra=documented())
+def get_job(request: ApiRequest) -> Any:
+    """How the job's queries fare, as they told last."""
+    return {"now": now_ms(), "queries": job.queries()}
+
+
+def _take_reports(request: ApiRequest, number: int) -> None:
+    try:
+        REPORTS.take(request.auth.pk, now_ms(), number)
+    except TooMany as error:
+        raise too_many(error, REPORTS.what) from error
+
+
+def _report(scenario: Scenario, items: list[Item], way: Way) -> Status[Any]:
+    return Status(202, reporting.answered(reporting.deliver(scenario, items, way)))
+
+
 def _known(name: str) -> Scenario:
     found = scenarios().get(name)
     if found is None:
@@ -238,7 +293,8 @@ def _known(name: str) -> Scenario:
 
 
 def _shown(scenario: Scenario, asset: str) -> AssetState:
-    row = AssetState.objects.filter(scenario=scenario.name, asset=asset, purged=False).first()
+    rows = AssetState.objects.filter(scenario=scenario.name, asset=asset, purged=False)
+    row = rows.first() if name_ok(asset) else None
     if row is None:
         raise Problem(404, "unknown-asset", f"{scenario.name} shows no {scenario.noun} {asset!r}.")
     return row
@@ -288,7 +344,7 @@ def _carry_out(
     except IdTaken as error:
         raise Problem(409, "id-taken", str(error)) from error
     except TooMany as error:
-        raise too_many(error) from error
+        raise too_many(error, COMMANDS.what) from error
     if row.status == "unsent":
         raise Problem(503, "unsent", row.outcome)
     row = _outcome(row, wait_s)

@@ -8,10 +8,12 @@ from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from dashboard.commands.limits import TooMany
+from dashboard.metrics import API_PROBLEMS, LIMITED
 
 CONTENT_TYPE = "application/problem+json"
 
@@ -20,17 +22,27 @@ TITLES = {
     "not-authenticated": "A bearer token or a login is needed",
     "csrf-failed": "A session needs its CSRF token",
     "role-required": "The role does not allow this",
+    "scope-required": "The token was not made for this",
     "unknown-scenario": "There is no such scenario",
     "unknown-asset": "The board shows no such asset",
     "unknown-command": "There is no such command",
     "not-found": "There is nothing here",
+    "method-not-allowed": "This cannot be done here",
     "id-taken": "The id belongs to another command",
     "too-large": "The body is too large",
+    "unsupported-media-type": "The body is not of a type that is read here",
     "invalid": "The request is not what was expected",
     "too-many": "Too many requests",
+    "internal-error": "The server failed; its log says why",
     "unsent": "The log did not take it",
 }
 """Every reason, with its title."""
+
+MAX_DETAIL = 500
+"""Longest text of one detail, characters: what was sent is not sent back at length."""
+
+MAX_ERRORS = 100
+"""Most errors told at once."""
 
 
 class Problem(Exception):
@@ -53,7 +65,8 @@ class Problem(Exception):
         self.headers = headers or {}
 
     def response(self) -> HttpResponse:
-        """The answer, as RFC 9457 has it."""
+        """The answer, as RFC 9457 has it; counted."""
+        API_PROBLEMS.labels(self.reason).inc()
         body: dict[str, Any] = {
             "type": f"urn:tallyboard:problem:{self.reason}",
             "title": TITLES[self.reason],
@@ -61,12 +74,19 @@ class Problem(Exception):
             "reason": self.reason,
         }
         if self.detail:
-            body["detail"] = self.detail
+            body["detail"] = _short(self.detail)
         if self.errors:
-            body["errors"] = [dict(error) for error in self.errors]
+            body["errors"] = [
+                {name: _short(text) for name, text in error.items()}
+                for error in self.errors[:MAX_ERRORS]
+            ]
         return HttpResponse(
             json.dumps(body), status=self.status, content_type=CONTENT_TYPE, headers=self.headers
         )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_DETAIL else f"{text[: MAX_DETAIL - 1]}…"
 
 
 def invalid(field: str, expected: str) -> Problem:
@@ -76,9 +96,15 @@ def invalid(field: str, expected: str) -> Problem:
     )
 
 
-def too_many(error: TooMany) -> Problem:
-    """429, with the time to wait."""
+def too_many(error: TooMany, limit: str) -> Problem:
+    """429, with the time to wait; counted under the limit's name."""
+    LIMITED.labels(limit).inc()
     return Problem(429, "too-many", str(error), headers={"Retry-After": str(error.retry_after)})
+
+
+def not_authenticated() -> Problem:
+    """401: neither a good token nor a login."""
+    return Problem(401, "not-authenticated", headers={"WWW-Authenticate": "Bearer"})
 
 
 def install(api: NinjaAPI) -> None:
@@ -97,8 +123,9 @@ def _problem(_request: HttpRequest, error: Any) -> HttpResponse:
 
 def _validation(_request: HttpRequest, error: Any) -> HttpResponse:
     errors = [{"field": _field(item["loc"]), "expected": str(item["msg"])} for item in error.errors]
-    detail = "; ".join(f"{item['field']}: {item['expected']}" for item in errors)
-    return Problem(422, "invalid", detail, errors=errors).response()
+    first = errors[:MAX_ERRORS]
+    detail = "; ".join(f"{item['field']}: {item['expected']}" for item in first)
+    return Problem(422, "invalid", detail, errors=first).response()
 
 
 _OURS = ("body", "query", "path", "header", "given", "options")
@@ -111,8 +138,9 @@ def _field(location: Sequence[Any]) -> str:
 
 def _http_error(_request: HttpRequest, error: Any) -> HttpResponse:
     if isinstance(error, AuthenticationError):
-        headers = {"WWW-Authenticate": "Bearer"}
-        return Problem(401, "not-authenticated", headers=headers).response()
+        return not_authenticated().response()
+    if isinstance(error.__cause__, Problem):  # what the parser of bodies raised
+        return error.__cause__.response()
     if error.status_code == 403:
         return Problem(403, "csrf-failed").response()
     return Problem(error.status_code, "bad-request", str(error)).response()
@@ -126,6 +154,24 @@ def _too_big(_request: HttpRequest, error: Any) -> HttpResponse:
     return Problem(413, "too-large", str(error)).response()
 
 
+_BY_STATUS = {
+    403: "csrf-failed",
+    404: "not-found",
+    405: "method-not-allowed",
+    413: "too-large",
+    415: "unsupported-media-type",
+}
+
+
+def problem_of(response: HttpResponseBase) -> Problem:
+    """The problem in place of an error answer that is none: of Django, or of the router."""
+    status = response.status_code
+    usual = "internal-error" if status >= 500 else "bad-request"
+    kept = ("Allow", "Retry-After", "WWW-Authenticate")
+    headers = {name: response[name] for name in kept if name in response}
+    return Problem(status, _BY_STATUS.get(status, usual), headers=headers)
+
+
 _SCHEMA = {
     "type": "object",
     "required": ["type", "title", "status", "reason"],
@@ -134,36 +180,44 @@ _SCHEMA = {
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "reason": {"type": "string", "enum": sorted(TITLES)},
-        "detail": {"type": "string"},
+        "detail": {"type": "string", "maxLength": MAX_DETAIL},
         "errors": {
             "type": "array",
+            "maxItems": MAX_ERRORS,
             "items": {
                 "type": "object",
-                "properties": {"field": {"type": "string"}, "expected": {"type": "string"}},
+                "properties": {
+                    "field": {"type": "string"},
+                    "expected": {"type": "string"},
+                    "reason": {"type": "string"},
+                },
             },
         },
     },
 }
 
 _DESCRIPTIONS = {
-    400: "Not JSON",
+    400: "Not JSON, or no request that can be read",
     401: "No valid token, no session",
-    403: "The role does not allow it",
+    403: "The role, or the token's scope, does not allow it",
     404: "No such scenario, asset or command",
     409: "The Idempotency-Key belongs to another command",
     413: "The body is too large",
+    415: "The body's Content-Type is not application/json",
     422: "A field is not what was expected",
     429: "Too many requests; see Retry-After",
+    500: "The server failed",
     503: "Kafka did not take it; trying again may help",
 }
+_ALWAYS = (401, 403, 429, 500)
 
 
 def documented(*statuses: int) -> dict[str, Any]:
-    """OpenAPI for the problems that an operation may answer with."""
+    """OpenAPI for the problems that an operation may answer with, beyond what each may."""
     content = {CONTENT_TYPE: {"schema": _SCHEMA}}
     return {
         "responses": {
             status: {"description": _DESCRIPTIONS[status], "content": content}
-            for status in statuses
+            for status in sorted({*_ALWAYS, *statuses})
         }
     }

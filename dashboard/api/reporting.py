@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
-from django.http import HttpRequest
 
 from bus.base import BusError, Delivered, Producer, QueueFull, Unavailable
-from dashboard.api.problems import Problem, invalid
+from dashboard.api.problems import MAX_ERRORS, Problem, invalid
 from dashboard.api.schemas import ReportAnswer
 from dashboard.commands.gateway import REACH_S, SEND_TIMEOUT_S, gateway
+from dashboard.metrics import API_REPORTS
 from domain.records import Report, Unreadable
 from domain.scenario import Scenario
 from wire.source import decode_source, encode_report
@@ -22,6 +23,9 @@ MAX_REPORTS = 10_000
 
 MAX_BODY = 16 * 1024 * 1024
 """Largest body of a request with reports, bytes."""
+
+Way = Literal["reports", "alertmanager"]
+"""How reports came, as it is counted."""
 
 _REPORT: dict[str, Any] = {
     "type": "object",
@@ -36,6 +40,26 @@ _REPORT: dict[str, Any] = {
 }
 _REPORTS = {"type": "array", "items": _REPORT, "minItems": 1, "maxItems": MAX_REPORTS}
 
+_ONE = {"asset": "shop.example", "agent": "waf-7", "state": "under-attack"}
+_EXAMPLES: dict[str, Any] = {
+    "one": {"summary": "One report", "value": {**_ONE, "detail": {"rps": 1200}}},
+    "list": {
+        "summary": "Several, each with its agent's own time",
+        "value": [
+            {**_ONE, "reported_at": 1_760_000_000_000},
+            {**_ONE, "agent": "scrubber-1", "state": "clear"},
+        ],
+    },
+}
+
+REPORTS_BODY: dict[str, Any] = {
+    "required": True,
+    "content": {
+        "application/json": {"schema": {"oneOf": [_REPORT, _REPORTS]}, "examples": _EXAMPLES}
+    },
+}
+"""The body in OpenAPI's terms; it is read here, so that each report is answered by itself."""
+
 EXPECTED = {
     "bad-asset": "asset: expected a name of 1-255 characters without control characters",
     "bad-agent": "agent: expected a name of 1-255 characters, not beginning with user:",
@@ -45,39 +69,25 @@ EXPECTED = {
     "unknown-state": "state: expected one of the scenario's",
     "not-utf8": "expected UTF-8",
 }
+"""What was expected, by the reason for which a report is refused."""
 
 
 @dataclass(slots=True)
-class _Item:
-    """One report on its way. `outcome`: its place in the log, or why it is not there."""
+class Item:
+    """One report on its way. `outcome`: its place in the log, or why it is not there.
+
+    refused: why it was not sent, as a name; detail: what was expected in its place.
+    """
 
     key: bytes = b""
     value: bytes = b""
     outcome: Delivered | BusError | None = None
     refused: str = ""
+    detail: str = ""
 
 
-REPORTS_BODY: dict[str, Any] = {
-    "required": True,
-    "content": {"application/json": {"schema": {"oneOf": [_REPORT, _REPORTS]}}},
-}
-"""The body in OpenAPI's terms; it is read here, so that each report is answered by itself."""
-
-
-def bounded_body(request: HttpRequest, limit: int) -> bytes:
-    """The request's body. Raises Problem 413 for more than `limit` bytes."""
-    body = request.read(limit + 1)
-    if len(body) > limit:
-        raise Problem(413, "too-large", f"Expected at most {limit} bytes.")
-    return body
-
-
-def parse(body: bytes) -> list[Any]:
-    """The reports in a body: one, or a list of them. Raises Problem 400 or 422."""
-    try:
-        data = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Problem(400, "bad-request", f"Expected JSON: {error}") from error
+def as_list(data: Any) -> list[Any]:
+    """The reports in a body: one, or a list of them. Raises Problem 422."""
     if not isinstance(data, list):
         return [data]
     if not 1 <= len(data) <= MAX_REPORTS:
@@ -85,33 +95,41 @@ def parse(body: bytes) -> list[Any]:
     return data
 
 
-def deliver(scenario: Scenario, reports: list[Any], now: int) -> list[ReportAnswer]:
-    """Check and send reports; returns one answer each, once each has its place or has failed.
-
-    Raises Problem 503 when no broker answers at all.
-    """
-    items = [_check(scenario, report, now) for report in reports]
-    good = [item for item in items if not item.refused]
-    if good:
-        _send(scenario, good)
-    return [_answer(item) for item in items]
-
-
-def _check(scenario: Scenario, data: Any, now: int) -> _Item:
+def check(scenario: Scenario, data: Any, now: int) -> Item:
+    """A report as it can be sent, or why it is refused; by the rules that the job has."""
     asset = data.get("asset") if isinstance(data, dict) else None
     if not isinstance(asset, str):
-        return _Item(refused="bad-asset" if isinstance(data, dict) else "bad-field")
+        return refused("bad-asset" if isinstance(data, dict) else "bad-field")
     fields = {name: data.get(name) for name in ("agent", "state", "reported_at", "detail")}
     key = asset.encode(errors="surrogatepass")
     record = decode_source(key, msgspec.json.encode({"type": "report", **fields}), now)
     if isinstance(record, Unreadable):
-        return _Item(refused=record.reason)
+        return refused(record.reason)
     if not isinstance(record, Report) or not scenario.knows(record.state):
-        return _Item(refused="unknown-state")
-    return _Item(key, encode_report(record))
+        return refused("unknown-state")
+    return Item(key, encode_report(record))
 
 
-def _send(scenario: Scenario, items: list[_Item]) -> None:
+def refused(reason: str, detail: str = "") -> Item:
+    """What is not sent, and why."""
+    return Item(refused=reason, detail=detail or EXPECTED.get(reason, ""))
+
+
+def deliver(scenario: Scenario, items: list[Item], way: Way) -> list[ReportAnswer]:
+    """Send what can be; returns one answer each, once each has its place or has failed.
+
+    Raises Problem 503 when no broker answers at all.
+    """
+    good = [item for item in items if not item.refused]
+    if good:
+        _send(scenario, good)
+    answers = [_answer(item) for item in items]
+    for outcome, number in Counter(answer.reason or "accepted" for answer in answers).items():
+        API_REPORTS.labels(way, outcome).inc(number)
+    return answers
+
+
+def _send(scenario: Scenario, items: list[Item]) -> None:
     to = gateway()
     try:
         to.bus.wait(REACH_S)
@@ -125,7 +143,7 @@ def _send(scenario: Scenario, items: list[_Item]) -> None:
         producer.poll(0.02)
 
 
-def _enqueue(producer: Producer, topic: str, item: _Item, end: float) -> None:
+def _enqueue(producer: Producer, topic: str, item: Item, end: float) -> None:
     def note(outcome: Delivered | BusError) -> None:
         item.outcome = outcome
 
@@ -143,27 +161,32 @@ def _enqueue(producer: Producer, topic: str, item: _Item, end: float) -> None:
             return
 
 
-def answered(items: list[ReportAnswer]) -> dict[str, Any]:
+def answered(answers: list[ReportAnswer]) -> dict[str, Any]:
     """The answer as a whole. Raises Problem 422 where all were refused, 503 where none arrived."""
-    accepted = sum(item.accepted for item in items)
+    accepted = sum(answer.accepted for answer in answers)
     if not accepted:
-        unsent = any(item.reason in ("unknown", "unsent") for item in items)
-        first = items[0].detail or str(items[0].reason)
-        errors = [
-            {"field": str(at), "expected": item.detail or str(item.reason)}
-            for at, item in enumerate(items[:100])
-        ]
-        raise Problem(
-            503 if unsent else 422, "unsent" if unsent else "invalid", first, errors=errors
-        )
-    return {"accepted": accepted, "refused": len(items) - accepted, "items": items}
+        raise _none_taken(answers)
+    return {"accepted": accepted, "refused": len(answers) - accepted, "items": answers}
 
 
-def _answer(item: _Item) -> ReportAnswer:
+def _none_taken(answers: list[ReportAnswer]) -> Problem:
+    unsent = any(answer.reason in ("unknown", "unsent") for answer in answers)
+    errors = [
+        {
+            "field": str(at),
+            "reason": str(answer.reason),
+            "expected": answer.detail or str(answer.reason),
+        }
+        for at, answer in enumerate(answers[:MAX_ERRORS])
+    ]
+    status, reason = (503, "unsent") if unsent else (422, "invalid")
+    return Problem(status, reason, errors[0]["expected"], errors=errors)
+
+
+def _answer(item: Item) -> ReportAnswer:
     outcome = item.outcome
     if item.refused:
-        detail = EXPECTED.get(item.refused)
-        return ReportAnswer(accepted=False, reason=item.refused, detail=detail)
+        return ReportAnswer(accepted=False, reason=item.refused, detail=item.detail or None)
     if isinstance(outcome, Delivered):
         return ReportAnswer(accepted=True, partition=outcome.partition, offset=outcome.offset)
     reason = "unknown" if outcome is None or isinstance(outcome, Unavailable) else "unsent"

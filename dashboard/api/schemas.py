@@ -8,7 +8,11 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 
 from domain.names import MAX_STATE
+from wire.job import Status
 from wire.source import MAX_REASON, MAX_TIME
+
+NO_NUL = r"^[^\x00]*$"
+"""What a text may be that is kept: PostgreSQL takes no NUL."""
 
 
 class StateOut(Schema):
@@ -61,7 +65,7 @@ class AssetIn(Schema):
 
     state: str = Field(min_length=1, max_length=MAX_STATE)
     mode: Literal["set", "vote"] = "set"
-    reason: str = Field("", max_length=MAX_REASON, description="A `set` needs one.")
+    reason: str = Field("", max_length=MAX_REASON, pattern=NO_NUL, description="A `set` needs one.")
     until: int | None = Field(
         None, ge=0, le=MAX_TIME, strict=True, description="End of a `set`, Unix ms."
     )
@@ -115,3 +119,67 @@ class ReportsOut(Schema):
     accepted: int
     refused: int
     items: list[ReportAnswer]
+
+
+class PartitionOut(Schema):
+    """One source partition: what its log holds, and what its bucket has reached. Times in Unix ms.
+
+    `begin`, `end`: first and next offset, null where the broker does not answer; `offset`,
+    `log_time`: the last offset applied, and the bucket's clock; `lag` in records, `lag_s` in
+    seconds. `records`, `dead_letters`, `stale`: counted since the heartbeat before. What the job
+    has not told yet is null.
+    """
+
+    scenario: str
+    topic: str
+    partition: int
+    begin: int | None
+    end: int | None
+    offset: int | None
+    log_time: int | None
+    lag: int | None
+    lag_s: float | None
+    epoch: int | None
+    engine: str | None
+    executor: str | None
+    host: str | None
+    assets: int | None
+    dues: int | None
+    records: int | None
+    dead_letters: int | None
+    stale: int | None
+    heard_at: int | None
+
+
+class PartitionsOut(Schema):
+    """Every source partition. `broker`: `answers`, or why begin, end and lag are not known."""
+
+    broker: str
+    now: int
+    partitions: list[PartitionOut]
+
+
+class QueryOut(Schema):
+    """One query of the job, as it told last. Times in Unix ms.
+
+    `since`: when its status began, as far back as is kept; `told_at`: when it last said anything;
+    `heard_at`: its newest heartbeat; `batch`: Spark's figures of the last batch that it told.
+    """
+
+    query: str
+    engine: str
+    status: Status
+    epoch: int
+    since: int
+    told_at: int
+    heard_at: int | None
+    restarts: int
+    message: str
+    batch: dict[str, Any] | None
+
+
+class JobOut(Schema):
+    """The job's queries, one for each engine; empty where it has told nothing yet."""
+
+    now: int
+    queries: list[QueryOut]

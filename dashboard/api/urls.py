@@ -1,9 +1,9 @@
-"""The API and the health checks."""
+"""The API, the health checks and the metrics."""
 
 from django.contrib.auth.decorators import login_not_required
 from django.urls import path
 
-from dashboard.api import health
+from dashboard.api import exposition, health
 from dashboard.api.api import api
 
 OPEN_TO_ALL = api.urls
@@ -16,4 +16,5 @@ urlpatterns = [
     path("api/v1/", OPEN_TO_ALL),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
+    path("metrics", exposition.metrics, name="metrics"),
 ]

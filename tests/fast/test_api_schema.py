@@ -16,8 +16,10 @@ from schemathesis import Case
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from webkit import bearer, make_user, memory_bus, show
 
+from dashboard.api import auth
 from dashboard.commands import limits, sending
 from dashboard.commands.models import Command as Row
+from dashboard.job.models import BucketStatus, JobProgress
 from dashboard.scenarios import scenarios
 
 pytestmark = pytest.mark.django_db
@@ -31,13 +33,26 @@ def headers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     """An operator's token, with limits out of the way and something on the board."""
     cache.clear()
     monkeypatch.setattr(sending, "COMMANDS", limits.Limit("commands", 1_000_000))
+    monkeypatch.setattr(auth, "REQUESTS", limits.Limit("requests", 1_000_000))
     show("attack", "shop", "clear")
     Row.objects.create(
         id=COMMAND, scenario="attack", asset="shop", kind="set", state="clear", username="x",
         source="form", created_at=sending.now_ms(), status="sent",
     )  # fmt: skip
     with memory_bus(scenarios()):
+        told()
         yield bearer(make_user("operator"))
+
+
+def told() -> None:
+    """A heartbeat and a word of the job, so that its operations have something to tell."""
+    at = sending.now_ms()
+    BucketStatus.objects.create(
+        bucket="attack/0", scenario="attack", partition=0, epoch=1, executor="1", host="h",
+        log_time=at, offset=1, assets=0, dues=0, records=0, dead_letters=0, stale=0,
+        engine="kernel", at=at, received_at=at,
+    )  # fmt: skip
+    JobProgress.objects.create(query="kernel", at=at, status="running", epoch=1, batch="{}")
 
 
 @pytest.fixture
@@ -53,8 +68,13 @@ OPERATIONS = (
     "DELETE /api/v1/scenarios/{scenario}/assets/{asset}",
     "POST /api/v1/scenarios/{scenario}/release/{asset}",
     "POST /api/v1/scenarios/{scenario}/reports",
+    "POST /api/v1/scenarios/{scenario}/alertmanager",
     "GET /api/v1/commands/{id}",
+    "GET /api/v1/partitions",
+    "GET /api/v1/job",
 )
+WITHOUT_INPUT = (OPERATIONS[0], *OPERATIONS[-2:])
+"""Operations that have but one answer for who may ask."""
 
 
 def operations(document: Any) -> dict[str, Any]:
@@ -94,4 +114,4 @@ def test_the_api_keeps_to_its_document(document: Any, headers: dict[str, str], l
         seen.add(response.status_code)
 
     keeps()
-    assert len(seen) > 1 or label == OPERATIONS[0], f"only {seen} ever"
+    assert len(seen) > 1 or label in WITHOUT_INPUT, f"only {seen} ever"

@@ -1,0 +1,90 @@
+"""`/metrics`: what this process counts, and what the database and the broker tell of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Metric, generate_latest
+from prometheus_client.registry import Collector
+
+from dashboard import metrics as names
+from dashboard.api.auth import user_of
+from dashboard.api.job import queries
+from dashboard.api.partitions import Edges, edges, partitions
+from dashboard.api.problems import Problem
+from dashboard.board.store import sink_offsets
+from dashboard.commands.gateway import gateway
+from dashboard.commands.sending import now_ms
+from dashboard.materialiser.models import Divergence
+from dashboard.scenarios import scenarios
+
+
+@login_not_required
+@require_safe
+@never_cache
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Every metric, for a token with the scope `metrics` or a login; nobody else."""
+    try:
+        user_of(request, "metrics")
+    except Problem as problem:
+        return problem.response()
+    return HttpResponse(generate_latest(Whole()), content_type=CONTENT_TYPE_LATEST)
+
+
+class Whole(Collector):
+    """What a scrape of one web process is shown."""
+
+    def collect(self) -> Iterator[Metric]:
+        """This process's own counters, then what is told of the whole."""
+        from dashboard.live.consumer import BoardConsumer  # loads sockets: no command needs it
+
+        elsewhere = {family.name for each in names.ELSEWHERE for family in each.describe()}
+        yield from (family for family in REGISTRY.collect() if family.name not in elsewhere)
+        told, rows = partitions(now_ms())
+        yield names.BROKER_UP.family([((), 0 if told.fault else 1)])
+        yield from _buckets(rows)
+        yield from _job()
+        yield names.SINK_LAG.family(_sink_lag(told))
+        yield names.DIVERGED.family([((), Divergence.objects.count())])
+        yield names.SOCKETS.family([((), BoardConsumer.open_sockets)])
+
+
+_OF_A_BUCKET = {
+    "offset": names.BUCKET_OFFSET,
+    "lag": names.BUCKET_LAG,
+    "lag_s": names.BUCKET_LAG_SECONDS,
+    "assets": names.BUCKET_ASSETS,
+    "dues": names.BUCKET_DUES,
+}
+
+
+def _buckets(rows: list[dict[str, Any]]) -> Iterator[Metric]:
+    for key, told in _OF_A_BUCKET.items():
+        yield told.family((_labels(row), row[key]) for row in rows if row[key] is not None)
+    times = [(_labels(row), row["log_time"] / 1000) for row in rows if row["log_time"] is not None]
+    yield names.BUCKET_LOG_TIME.family(times)
+
+
+def _labels(row: dict[str, Any]) -> tuple[str, str]:
+    return row["scenario"], str(row["partition"])
+
+
+def _job() -> Iterator[Metric]:
+    told = queries()
+    yield names.JOB_STATUS.family(((query["query"], query["status"]), 1) for query in told)
+    yield names.JOB_RESTARTS.family(((query["query"],), query["restarts"]) for query in told)
+
+
+def _sink_lag(source: Edges) -> Iterable[tuple[tuple[str, str], float]]:
+    """Nothing where the broker has just not answered: it would be waited for twice."""
+    if source.fault:
+        return
+    reached = sink_offsets()
+    found = edges([gateway().topics.states(name) for name in scenarios()]).found
+    for (topic, at), (begin, end) in found.items():
+        yield (topic, str(at)), max(0, end - reached.get((topic, at), begin))

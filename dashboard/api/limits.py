@@ -1,0 +1,8 @@
+"""How much one user may ask of the API."""
+
+from __future__ import annotations
+
+from dashboard.commands.limits import Limit
+
+REQUESTS = Limit("requests", 6_000)
+"""Of whatever kind; commands and reports have their own limits besides."""
