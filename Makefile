@@ -8,7 +8,7 @@ PYTHON := .venv/bin/python
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help environment setup run test test-fast lint types lock target-stop target-start status pictures \
-	bench bench-drain bench-recovery bench-live bench-materialise clean
+	bench bench-drain bench-recovery bench-live bench-materialise bench-scale clean
 
 help:
 	@echo "make run           start everything (Ctrl-C stops it)"
@@ -20,7 +20,7 @@ help:
 	@echo "make status        what the supervisor says of each process"
 	@echo "make pictures      take the README's pictures from a running copy"
 	@echo "make bench         measure everything for docs/benchmarks.md (about an hour on a quiet machine)"
-	@echo "make bench-drain   or one of it: bench-recovery, bench-live, bench-materialise"
+	@echo "make bench-drain   or one of it: bench-recovery, bench-live, bench-materialise, bench-scale"
 	@echo "make setup lock clean"
 
 environment:
@@ -69,7 +69,7 @@ pictures:
 	@$(PYTHON) -m ops.pictures
 
 # One after the other, also with -j: they would slow each other. OPTIONS="--engines kernel", for one.
-BENCHES := drain recovery live materialise
+BENCHES := drain recovery live materialise scale
 
 bench:
 	@for name in $(BENCHES); do $(MAKE) --no-print-directory bench-$$name || exit 1; done

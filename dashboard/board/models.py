@@ -15,7 +15,7 @@ class AssetState(models.Model):
 
     record: the record's JSON as it stands in the topic (of a purged asset, the last one);
     changed_at: the time of its cause; purged rows stay hidden for a week, so that a replay cannot
-    bring an asset back.
+    bring an asset back. Its names are indexed by their parts too, see `dashboard.board.parts`.
     """
 
     scenario = models.CharField(max_length=40)
@@ -39,15 +39,40 @@ class AssetState(models.Model):
         constraints = (
             models.UniqueConstraint(fields=["scenario", "asset"], name="one_row_per_asset"),
         )
+        # Each row is in one of the two. The state stands in the first so that a filter, by state
+        # or by text, is answered from the index alone.
         indexes = (
             models.Index(
-                fields=["scenario", "purged", "severity", "-since", "asset"], name="board_order"
+                fields=["scenario", "severity", "-since", "asset", "state"],
+                condition=models.Q(purged=False),
+                name="board_order",
             ),
-            models.Index(fields=["purged", "purged_at"], name="purged_rows"),
+            models.Index(
+                fields=["purged_at"], condition=models.Q(purged=True), name="purged_rows"
+            ),
         )
 
     def __str__(self) -> str:
         return f"{self.scenario}/{self.asset}: {self.state}"
+
+
+class StateCount(models.Model):
+    """How many visible assets are in a state: of a million rows nobody wants to count them.
+
+    The materialiser keeps it in the transactions that write the rows.
+    """
+
+    scenario = models.CharField(max_length=40)
+    state = models.CharField(max_length=64)
+    n = models.BigIntegerField()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["scenario", "state"], name="one_count_per_state"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.scenario}/{self.state}: {self.n}"
 
 
 class Transition(models.Model):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -26,21 +25,25 @@ from dashboard.accounts.roles import may
 from dashboard.commands.sending import now_ms
 from dashboard.job.standing import standing
 from dashboard.live.process import live_view
-from dashboard.live.reading import Read, read
-from dashboard.live.view import Filter, Subscription, plain_changes
+from dashboard.live.sharing import shared_reads
+from dashboard.live.view import MAX_TOKEN, Filter, Subscription, order_of_token, plain_changes
 from dashboard.scenarios import scenarios
 from domain.names import MAX_NAME, MAX_STATE
 
 log = structlog.get_logger(__name__)
 
 FLUSH_S = 0.125
-"""At most one message with changes in this time."""
+"""At most one message with changes in this time, of each socket."""
+MOST_FLUSHES = 1_500
+"""At most so many messages with changes a second, of all sockets: more open ones wait longer."""
 SNAPSHOT_S = 1.0
 """At most one snapshot in this time, unless the browser asked for something else."""
 BEAT_S = 2.0
 """How often a socket is told the time and when the job was last heard."""
 CHECK_S = 5.0
-"""How often it is looked up whether the session still holds."""
+"""How often it is looked up whether the session still holds, at the most."""
+MOST_CHECKS = 50
+"""At most so many of these a second: more open sockets wait longer."""
 BEHIND_S = 20.0
 """A browser that has not acknowledged for this long is dropped."""
 DATABASE_PAUSE_S = 0.5
@@ -65,6 +68,7 @@ class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     q: str = ""
     rows: bool = True
     watch: str | None = None
+    after: str | None = None
     seq: int = 0
 
 
@@ -160,7 +164,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
         if ask.type == "filter":
             live_view().refilter(self.subscription, _filter(ask))
         else:
-            self.subscription.invalidate()
+            live_view().restart(self.subscription)
         self.asked_at = time.monotonic()
         self.changed.set()
 
@@ -168,7 +172,8 @@ class BoardConsumer(AsyncWebsocketConsumer):
 
     async def _guarded(self) -> None:
         try:
-            await asyncio.wait_for(self.changed.wait(), BEAT_S)  # most browsers ask at once
+            async with asyncio.timeout(BEAT_S):
+                await self.changed.wait()  # most browsers ask at once
         except TimeoutError:
             self.changed.set()
         try:
@@ -190,7 +195,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
                 await self._serve()
             except DatabaseError as error:
                 log.warning("the database does not answer a board", error=str(error))
-                self.subscription.invalidate()
+                live_view().restart(self.subscription)
                 self.changed.set()
                 await asyncio.sleep(DATABASE_PAUSE_S)
 
@@ -198,7 +203,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
         checked = beaten = snapshot_at = 0.0
         while self.subscription is not None:
             now = time.monotonic()
-            if now - checked > CHECK_S:
+            if now - checked > max(CHECK_S, BoardConsumer.open_sockets / MOST_CHECKS):
                 await self._check_user()
                 checked = now
             if now - beaten > BEAT_S:
@@ -212,35 +217,26 @@ class BoardConsumer(AsyncWebsocketConsumer):
                 await self._snapshot(self.subscription)
             elif not self.subscription.stale:
                 await self._changes(self.subscription)
-            await asyncio.sleep(FLUSH_S)
+            await asyncio.sleep(pause_s(BoardConsumer.open_sockets))
             if self.subscription is not None and self.subscription.stale:
                 self.changed.set()
 
     async def _something_changed(self) -> bool:
         try:
-            await asyncio.wait_for(self.changed.wait(), BEAT_S / 2)
+            async with asyncio.timeout(BEAT_S / 2):
+                await self.changed.wait()
         except TimeoutError:
             return False
         self.changed.clear()
         return True
 
     async def _snapshot(self, subscription: Subscription) -> None:
-        view, wanted = live_view(), subscription.filter
-        overlay = view.begin(subscription)
-        result: Read = await database_sync_to_async(read, thread_sensitive=False)(
-            self.scenario, wanted, overlay
-        )
-        merged = result.merged
-        view.settle(subscription, merged.rows, merged.total, result.offsets)
-        await self._tell(
-            {
-                "type": "snapshot",
-                "rows": merged.rows,
-                "counts": merged.counts,
-                "total": merged.total,
-                "now": now_ms(),
-            }
-        )
+        view = live_view()
+        view.begin(subscription)
+        found = await shared_reads().snapshot(self.scenario, subscription.filter)
+        view.settle(subscription, found.rows, found.more, found.offsets)
+        self.seq += 1
+        await self._send_and_wait(found.message(now=now_ms(), seq=self.seq))
 
     async def _changes(self, subscription: Subscription) -> None:
         changes = live_view().take(subscription)
@@ -248,15 +244,12 @@ class BoardConsumer(AsyncWebsocketConsumer):
             self.seq += 1
             await self._send_and_wait(plain_changes(self.seq, changes))
 
-    async def _tell(self, message: dict[str, Any]) -> None:
-        self.seq += 1
-        await self._send_and_wait(msgspec.json.encode({**message, "seq": self.seq}))
-
     async def _send_and_wait(self, body: bytes) -> None:
         self.acked.clear()
         await self.send(body.decode())
         try:
-            await asyncio.wait_for(self.acked.wait(), BEHIND_S)
+            async with asyncio.timeout(BEHIND_S):
+                await self.acked.wait()
         except TimeoutError:
             raise Closing(TOO_SLOW, f"no acknowledgement within {BEHIND_S:g} s") from None
 
@@ -285,6 +278,11 @@ class BoardConsumer(AsyncWebsocketConsumer):
             raise Closing(NO_ROLE, "this user has no role that may read")
 
 
+def pause_s(sockets: int) -> float:
+    """From one message with changes to the next of a socket, while so many are open, s."""
+    return max(FLUSH_S, sockets / MOST_FLUSHES)
+
+
 def _decode(text: str) -> Ask:
     try:
         ask = msgspec.json.decode(text, type=Ask)
@@ -297,10 +295,12 @@ def _decode(text: str) -> Ask:
 
 def _filter(ask: Ask) -> Filter:
     names = [*ask.states, ask.q, ask.watch or ""]
+    if len(ask.after or "") > MAX_TOKEN:
+        raise Closing(BAD_MESSAGE, f"after: expected at most {MAX_TOKEN} characters")
     if len(ask.states) > MAX_STATES or any(len(name) > MAX_NAME for name in names):
         raise Closing(BAD_MESSAGE, f"states, q: expected at most {MAX_STATES}, {MAX_NAME} long")
     states = frozenset(state for state in ask.states if len(state) <= MAX_STATE)
-    return Filter(states, ask.q, ask.rows, ask.watch)
+    return Filter(states, ask.q, ask.rows, ask.watch, order_of_token(ask.after or ""))
 
 
 async def _standing(session_key: str | None) -> str:

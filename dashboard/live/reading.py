@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from itertools import islice
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,11 +11,8 @@ from dashboard.board import store
 from dashboard.board.models import AssetState
 from dashboard.live.process import live_view
 from dashboard.live.rows import row_of
-from dashboard.live.view import LIMIT, Entry, Filter, Merged, Offsets, merge
+from dashboard.live.view import LIMIT, Entry, Filter, Merged, Offsets, Stored, merge, newer_than
 from domain.scenario import Scenario
-
-CHUNK = 400
-"""Assets asked for in one query: SQLite takes a limited number of parameters."""
 
 
 class Read(NamedTuple):
@@ -28,37 +24,30 @@ class Read(NamedTuple):
 
 def read(scenario: Scenario, wanted: Filter, overlay: Mapping[str, Entry]) -> Read:
     """Read the database as of one moment, and merge `overlay`, which was taken before."""
-    name, states = scenario.name, sorted(wanted.states)
+    name, found = scenario.name, store.Found([], 0)
     with store.consistent():
         offsets = store.sink_offsets()
         counts = store.counts(name)
-        stored = stored_states(name, overlay)
-        records, total = [], 0
+        versions = stored_states(name, overlay)
         if wanted.rows:
-            limit = LIMIT + len(overlay)  # so many rows may give way to newer ones
-            records = store.rows(name, states, wanted.q, limit)
-            total = _total(name, states, wanted.q, counts)
-    rows = [row_of(scenario, record) for record in records]
-    return Read(merge(rows, total, counts, stored, overlay, wanted), offsets)
+            found = store.find(
+                name,
+                sorted(wanted.states),
+                wanted.q,
+                after=wanted.after,
+                limit=LIMIT + 1,  # one more says whether a page follows
+                skip=newer_than(overlay, versions).keys(),
+            )
+    rows = [row_of(scenario, record) for record in found.records]
+    stored = Stored(rows, found.total, counts, found.least)
+    return Read(merge(stored, versions, overlay, wanted), offsets)
 
 
-def _total(name: str, states: list[str], q: str, counts: Mapping[str, int]) -> int:
-    if q:
-        return store.matching(name, states, q).count()
-    return sum(n for state, n in counts.items() if not states or state in states)
-
-
-def stored_states(scenario: str, assets: Iterable[str]) -> dict[str, tuple[str, str]]:
+def stored_states(scenario: str, assets: Collection[str]) -> dict[str, tuple[str, str]]:
     """Version and state ("" once purged) that the database has of these assets."""
-    found: dict[str, tuple[str, str]] = {}
-    left = iter(assets)
-    while chunk := list(islice(left, CHUNK)):
-        rows = AssetState.objects.filter(scenario=scenario, asset__in=chunk)
-        for asset, version, state, purged in rows.values_list(
-            "asset", "version", "state", "purged"
-        ):
-            found[asset] = (version, "" if purged else state)
-    return found
+    if not assets:
+        return {}
+    return {asset: (version, state) for asset, version, state in store.stored(scenario, assets)}
 
 
 def record_of(scenario: str, asset: str) -> dict[str, Any] | None:

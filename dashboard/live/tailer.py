@@ -26,12 +26,17 @@ log = structlog.get_logger(__name__)
 
 BATCH = 2_000
 WAIT_S = 0.1
-HOUSEKEEPING_S = 1.0
+HOUSEKEEPING_S = 0.5
 """How often the overlay is pruned and the counts are taken anew, at least."""
 BEATS_READ = 20_000
 """So many heartbeats that the database has are read again: half an hour of twelve buckets."""
 SHARE = 10
 """Counting may take one part in this many of the thread's time."""
+PACE_S = 0.02
+"""From one portion to the next, s: each is looked up in the database, and wakes sockets."""
+MOST_AHEAD = 50_000
+"""So many assets may be kept that the database has not got yet: some 150 MB. Past that the database
+is waited for."""
 PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -71,7 +76,8 @@ class Tailer:
         """Go on until stopped, through whatever faults pass."""
         while not self._stop.is_set():
             try:
-                self.step()
+                if self.step():
+                    self._stop.wait(PACE_S)
                 self._faults = 0
             except (BusError, DatabaseError) as error:
                 self._recover(error)
@@ -83,6 +89,9 @@ class Tailer:
         DatabaseError."""
         if self._reader is None:
             self._reader = self._open()
+        if self._view.ahead() >= MOST_AHEAD:
+            self._wait_for_database()
+            return False
         messages = self._reader.poll(WAIT_S, BATCH)
         self._pass_on(messages)
         if len(messages) < BATCH:
@@ -95,12 +104,15 @@ class Tailer:
             self.care()
         return bool(messages)
 
+    def _wait_for_database(self) -> None:
+        """Read nothing more until the materialiser has caught up. Boards stand still meanwhile."""
+        self._stop.wait(WAIT_S)
+        self._prune()
+
     def care(self) -> None:
         """Prune the overlay, and count anew where something has changed."""
         begun = time.monotonic()
-        offsets = sink_offsets()
-        self._view.prune(offsets)
-        self._view.signs.stored(offsets)
+        self._prune()
         known = self._view.counts()
         for name in sorted(self._uncounted):
             if self._view.watched() or name not in known:
@@ -108,6 +120,11 @@ class Tailer:
                 self._uncounted.discard(name)
         took = time.monotonic() - begun
         self._next_care = begun + max(HOUSEKEEPING_S, SHARE * took)
+
+    def _prune(self) -> None:
+        offsets = sink_offsets()
+        self._view.prune(offsets)
+        self._view.signs.stored(offsets)
 
     def _open(self) -> Reader:
         specs = [TopicSpec(*spec) for spec in self._topics.specs(self._scenarios.values())]

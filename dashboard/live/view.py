@@ -6,6 +6,8 @@ another: a lock guards both sides.
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
@@ -15,6 +17,7 @@ import msgspec
 
 from dashboard.job.signs import Signs
 from dashboard.live.rows import Row, order_of
+from domain.names import name_ok
 
 LIMIT = 500
 """Most rows of a snapshot, and most that a browser shows."""
@@ -28,6 +31,25 @@ FEW_HELD = LIMIT * 4 // 5
 Place = tuple[str, int]
 """A sink topic and one of its partitions."""
 Offsets = Mapping[Place, int]
+Order = tuple[int, int, str]
+"""A place in the board's order, as `order_of` gives it."""
+
+_TOKEN = re.compile(r"([0-9]{1,9})\.([0-9]{1,18})\.(.+)", re.DOTALL)
+MAX_TOKEN = 300
+"""Longest token of a page, characters."""
+
+
+def token_of(row: Row) -> str:
+    """A row's place in the board's order, for an address: `<severity>.<since>.<asset>`."""
+    return f"{row['severity']}.{row['since']}.{row['asset']}"
+
+
+def order_of_token(text: str) -> Order | None:
+    """The place that a token names; None for what is no token."""
+    found = _TOKEN.fullmatch(text) if len(text) <= MAX_TOKEN else None
+    if found is None or not name_ok(found[3]):
+        return None
+    return (int(found[1]), -int(found[2]), found[3])
 
 
 @dataclass(slots=True)
@@ -54,20 +76,58 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a socket shows. watch: an asset to be told of even where no row of it is shown."""
+    """What a socket shows. watch: an asset to be told of even where no row of it is shown;
+    after: only what comes after this place in the board's order: a later page."""
 
     states: frozenset[str] = frozenset()
     q: str = ""
     rows: bool = True
     watch: str | None = None
+    after: Order | None = None
 
     def matches(self, row: Row | None) -> bool:
-        """Whether a row belongs to what is shown."""
+        """Whether a row belongs to what is shown, be it on this page or on another."""
         if row is None or not self.rows:
             return False
         if self.states and row["state"] not in self.states:
             return False
-        return self.q.lower() in row["asset"].lower()
+        return not self.q or self.q.lower() in row["asset"].lower()
+
+    def shows(self, row: Row | None) -> bool:
+        """Whether a row belongs to this page or to what follows it."""
+        if row is None or not self.matches(row):
+            return False
+        return self.after is None or order_of(row) > self.after
+
+    def page(self) -> Page:
+        """What of it decides which rows are shown."""
+        return (self.states, self.q, self.rows, self.after)
+
+
+Page = tuple[frozenset[str], str, bool, Order | None]
+
+
+class News(NamedTuple):
+    """Records that were applied together. shown: those that a page shows, in the board's order."""
+
+    entries: Mapping[str, Entry]
+    orders: Sequence[Order]
+    shown: Sequence[Entry]
+
+    @classmethod
+    def of(cls, entries: Mapping[str, Entry], wanted: Filter) -> News:
+        """What they are to everybody who shows this page: looked up once for all of them."""
+        shown = [
+            (order_of(entry.row), entry)
+            for entry in entries.values()
+            if entry.row is not None and wanted.shows(entry.row)
+        ]
+        shown.sort(key=lambda pair: pair[0])
+        return cls(entries, [order for order, _ in shown], [entry for _, entry in shown])
+
+    def up_to(self, last: Order | None) -> Sequence[Entry]:
+        """Those shown that are not past `last`."""
+        return self.shown if last is None else self.shown[: bisect_right(self.orders, last)]
 
 
 class Changes(NamedTuple):
@@ -86,7 +146,8 @@ class Changes(NamedTuple):
 class Subscription:
     """One socket's side: the newest change per asset until the next flush, and what it holds.
 
-    stale: it needs a new snapshot before anything else.
+    stale: it needs a new snapshot before anything else. `wake` is called when there is something
+    to take, once until it is taken.
     """
 
     scenario: str
@@ -94,8 +155,9 @@ class Subscription:
     filter: Filter = Filter()
     stale: bool = True
     held: set[str] = field(default_factory=set)
-    _last: tuple[int, int, str] | None = None
+    _last: Order | None = None
     _reading: bool = False
+    _awake: bool = False
     _base: Offsets = field(default_factory=dict)
     _pending: dict[str, Entry] = field(default_factory=dict)
     _counts: dict[str, int] | None = None
@@ -107,36 +169,61 @@ class Subscription:
         self._watched = None
         self._base = {}
         self._reading = True
+        self._awake = False
         self.stale = False
 
-    def settle(self, rows: Sequence[Row], total: int, offsets: Offsets) -> None:
-        """The snapshot was read: it holds these rows of `total`, and all before `offsets`."""
+    def settle(self, rows: Sequence[Row], more: bool, offsets: Offsets) -> None:
+        """The snapshot was read: it holds these rows and all before `offsets`.
+
+        more: rows that match follow after these.
+        """
         self._reading = False
         self.held = {row["asset"] for row in rows}
-        self._last = order_of(rows[-1]) if total > len(rows) > 0 else None
+        self._last = order_of(rows[-1]) if more and rows else None
         self._base = offsets
         waiting, self._pending = self._pending, {}
-        for entry in waiting.values():
-            self.offer(entry)
+        if self.hear(News.of(waiting, self.filter)):
+            self.rouse()
 
-    def offer(self, entry: Entry) -> bool:
-        """Take a change that this socket has to hear of; whether it is one."""
-        if self.stale or entry.offset < self._base.get(entry.place, 0):
+    def hear(self, news: News) -> bool:
+        """Take what this socket has to be told of it; whether there is anything."""
+        if self.stale:
             return False
-        watched = entry.asset == self.filter.watch
-        if watched:
-            self._watched = entry.version
-        known = entry.asset in self.held or entry.asset in self._pending
-        if not (known or self._reading or self._shows(entry.row)):
-            return watched
-        self._pending[entry.asset] = entry
-        if len(self._pending) > (MOST_WAITING if self._reading else MOST_HELD):
+        if self._reading:
+            heard = self._keep(news.entries.values())
+            most = MOST_WAITING
+        else:
+            names = news.entries.keys()
+            known = (names & self.held) | (names & self._pending.keys())
+            heard = self._keep(news.entries[name] for name in known)
+            heard |= self._keep(news.up_to(self._last))
+            most = MOST_HELD
+        watched = news.entries.get(self.filter.watch) if self.filter.watch else None
+        if watched is not None and self._is_news(watched):
+            self._watched, heard = watched.version, True
+        if len(self._pending) > most:
             self.invalidate()
-        return True
+        return heard
 
-    def offer_counts(self, counts: dict[str, int]) -> None:
+    def _keep(self, entries: Iterable[Entry]) -> bool:
+        before = len(self._pending)
+        new = {entry.asset: entry for entry in entries if self._is_news(entry)}
+        self._pending.update(new)
+        return bool(new) or len(self._pending) > before
+
+    def _is_news(self, entry: Entry) -> bool:
+        """Whether the snapshot does not rest on it already."""
+        return entry.offset >= self._base.get(entry.place, 0)
+
+    def tell_counts(self, counts: dict[str, int]) -> None:
         """The scenario's counts have changed."""
         self._counts = counts
+
+    def rouse(self) -> None:
+        """Wake the socket, unless it has been woken and has not looked yet."""
+        if not self._awake:
+            self._awake = True
+            self.wake()
 
     def invalidate(self) -> None:
         """Forget what waits: the socket needs a new snapshot."""
@@ -156,12 +243,13 @@ class Subscription:
                 self.held.discard(entry.asset)
         changes = Changes(entries, gone, self._counts, self._watched)
         self._pending, self._counts, self._watched = {}, None, None
+        self._awake = False
         if len(self.held) > MOST_HELD or (self._last and len(self.held) < FEW_HELD):
             self.stale = True
         return changes
 
     def _shows(self, row: Row | None) -> bool:
-        if row is None or not self.filter.matches(row):
+        if row is None or not self.filter.shows(row):
             return False
         return self._last is None or order_of(row) <= self._last
 
@@ -172,7 +260,7 @@ class LiveView:
     def __init__(self) -> None:
         self._lock = Lock()
         self._overlay: dict[str, dict[str, Entry]] = {}
-        self._subscriptions: set[Subscription] = set()
+        self._subscriptions: dict[str, set[Subscription]] = {}
         self._counts: dict[str, dict[str, int]] = {}
         self.heard: int | None = None
         self.signs = Signs()
@@ -186,18 +274,27 @@ class LiveView:
         """
         with self._lock:
             overlay = self._overlay.setdefault(scenario, {})
-            concerned = [sub for sub in self._subscriptions if sub.scenario == scenario]
-            woken: set[int] = set()
+            newest: dict[str, Entry] = {}
             for entry in entries:
                 known = overlay.get(entry.asset)
-                newest = max(floor.get(entry.asset, ""), known.version if known else "")
-                if entry.version < newest or (known and entry.version == known.version):
+                least = max(floor.get(entry.asset, ""), known.version if known else "")
+                if entry.version < least or (known and entry.version == known.version):
                     continue
-                overlay[entry.asset] = entry
-                woken.update(id(sub) for sub in concerned if sub.offer(entry))
-            for sub in concerned:
-                if id(sub) in woken:
-                    sub.wake()
+                overlay[entry.asset] = newest[entry.asset] = entry
+            if newest:
+                self._tell(scenario, newest)
+
+    def _tell(self, scenario: str, newest: Mapping[str, Entry]) -> None:
+        """Sockets that show the same page share the looking up of what it shows."""
+        by_page: dict[Page, News] = {}
+        for sub in self._subscriptions.get(scenario, ()):
+            if sub.stale:
+                continue
+            page = sub.filter.page()
+            if page not in by_page:
+                by_page[page] = News.of(newest, sub.filter)
+            if sub.hear(by_page[page]):
+                sub.rouse()
 
     def prune(self, offsets: Offsets) -> None:
         """Forget what the database holds by now."""
@@ -206,23 +303,28 @@ class LiveView:
                 kept = {a: e for a, e in overlay.items() if e.offset >= offsets.get(e.place, 0)}
                 self._overlay[scenario] = kept
 
+    def ahead(self) -> int:
+        """How many assets have a record that the database may not hold yet."""
+        with self._lock:
+            return sum(map(len, self._overlay.values()))
+
     def set_counts(self, scenario: str, counts: dict[str, int]) -> None:
         """The counts by state of a scenario, as of now."""
         with self._lock:
             if self._counts.get(scenario) == counts:
                 return
             self._counts[scenario] = counts
-            for sub in self._subscriptions:
-                if sub.scenario == scenario:
-                    sub.offer_counts(counts)
-                    sub.wake()
+            for sub in self._subscriptions.get(scenario, ()):
+                sub.tell_counts(counts)
+                sub.rouse()
 
     def invalidate(self) -> None:
         """Records may have been passed over: every socket needs a new snapshot."""
         with self._lock:
-            for sub in self._subscriptions:
-                sub.invalidate()
-                sub.wake()
+            for subs in self._subscriptions.values():
+                for sub in subs:
+                    sub.invalidate()
+                    sub.rouse()
 
     def hear(self, at: int) -> None:
         """A heartbeat of the job was appended at this time (Unix ms)."""
@@ -247,30 +349,34 @@ class LiveView:
 
     def watched(self) -> bool:
         """Whether any socket is open."""
-        return bool(self._subscriptions)
+        return any(self._subscriptions.values())
 
     def subscribe(self, subscription: Subscription) -> None:
         """From here on the socket is told of changes."""
         with self._lock:
-            self._subscriptions.add(subscription)
+            self._subscriptions.setdefault(subscription.scenario, set()).add(subscription)
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """The socket is closed."""
         with self._lock:
-            self._subscriptions.discard(subscription)
+            self._subscriptions.get(subscription.scenario, set()).discard(subscription)
 
-    def begin(self, subscription: Subscription) -> dict[str, Entry]:
-        """A socket is about to read a snapshot: the overlay to merge into it."""
+    def begin(self, subscription: Subscription) -> None:
+        """A socket is about to have a snapshot read. Ask for the overlay to merge after this."""
         with self._lock:
             subscription.begin()
-            return dict(self._overlay.get(subscription.scenario, {}))
 
     def settle(
-        self, subscription: Subscription, rows: Sequence[Row], total: int, offsets: Offsets
+        self, subscription: Subscription, rows: Sequence[Row], more: bool, offsets: Offsets
     ) -> None:
-        """The socket has read its snapshot."""
+        """The socket's snapshot has been read."""
         with self._lock:
-            subscription.settle(rows, total, offsets)
+            subscription.settle(rows, more, offsets)
+
+    def restart(self, subscription: Subscription) -> None:
+        """The socket asks for a new snapshot."""
+        with self._lock:
+            subscription.invalidate()
 
     def take(self, subscription: Subscription) -> Changes:
         """What the socket has yet to be told."""
@@ -280,49 +386,69 @@ class LiveView:
     def refilter(self, subscription: Subscription, wanted: Filter) -> None:
         """The socket shows something else from here on."""
         with self._lock:
-            shown = (subscription.filter.states, subscription.filter.q, subscription.filter.rows)
-            subscription.filter = wanted
-            if shown != (wanted.states, wanted.q, wanted.rows):
+            before, subscription.filter = subscription.filter, wanted
+            if before.page() != wanted.page():
                 subscription.invalidate()
 
 
 class Merged(NamedTuple):
-    """Rows of the database and the overlay as one, in the board's order."""
+    """Rows of the database and the overlay as one page, in the board's order.
+
+    next: the token of the page that follows, None where nothing does; least: more than `total` may
+    match.
+    """
 
     rows: list[Row]
     total: int
     counts: dict[str, int]
+    next: str | None = None
+    least: bool = False
+
+
+class Stored(NamedTuple):
+    """What the database has of a page. rows: more than LIMIT of those that no newer record has
+    taken the place of, or all that there are; total: of all that match."""
+
+    rows: Iterable[Row]
+    total: int
+    counts: Mapping[str, int]
+    least: bool = False
+
+
+def newer_than(
+    overlay: Mapping[str, Entry], versions: Mapping[str, tuple[str, str]]
+) -> dict[str, Entry]:
+    """Of the overlay, what is newer than the database's version of the asset."""
+    return {a: e for a, e in overlay.items() if e.version > versions.get(a, ("", ""))[0]}
 
 
 def merge(
-    rows: Iterable[Row],
-    total: int,
-    counts: Mapping[str, int],
-    stored: Mapping[str, tuple[str, str]],
+    stored: Stored,
+    versions: Mapping[str, tuple[str, str]],
     overlay: Mapping[str, Entry],
     wanted: Filter,
 ) -> Merged:
     """The newest of both by version.
 
-    total, counts: of the database alone; stored: version and state ("" once purged) that the
-    database has of the overlay's assets.
+    versions: version and state ("" once purged) that the database has of the overlay's assets.
     """
-    newer = {a: e for a, e in overlay.items() if e.version > stored.get(a, ("", ""))[0]}
-    shown = [row for row in rows if row["asset"] not in newer]
-    tally = dict(counts)
+    newer = newer_than(overlay, versions)
+    shown = [row for row in stored.rows if row["asset"] not in newer]
+    tally, total = dict(stored.counts), stored.total
     for asset, entry in newer.items():
-        before = stored.get(asset, ("", ""))[1]
+        before = versions.get(asset, ("", ""))[1]
         if before:
             tally[before] = tally.get(before, 0) - 1
             total -= wanted.matches({"asset": asset, "state": before})
         if entry.row is not None:
             tally[entry.row["state"]] = tally.get(entry.row["state"], 0) + 1
-        if wanted.matches(entry.row):
-            assert entry.row is not None
-            shown.append(entry.row)
-            total += 1
+            total += wanted.matches(entry.row)
+            if wanted.shows(entry.row):
+                shown.append(entry.row)
     shown.sort(key=order_of)
-    return Merged(shown[:LIMIT], total, {state: n for state, n in tally.items() if n > 0})
+    follows = token_of(shown[LIMIT - 1]) if len(shown) > LIMIT else None
+    positive = {state: n for state, n in tally.items() if n > 0}
+    return Merged(shown[:LIMIT], max(total, 0), positive, follows, stored.least)
 
 
 def plain_changes(seq: int, changes: Changes) -> bytes:

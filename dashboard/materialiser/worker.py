@@ -137,11 +137,11 @@ def rank_anew(scenarios: dict[str, Scenario]) -> None:
     """Bring every row's severity in line with the configured scenarios."""
     for scenario in scenarios.values():
         rows = AssetState.objects.filter(scenario=scenario.name, purged=False)
-        names = [spec.name for spec in scenario.states]
-        for severity, name in enumerate(names):
-            rows.filter(state=name).exclude(severity=severity).update(severity=severity)
-        others = rows.exclude(state__in=names).exclude(severity=len(names))
-        others.update(severity=len(names))
+        # The index of the board's order tells all pairs; only rows that are wrong are looked up.
+        for state, severity in rows.values_list("state", "severity").distinct().order_by():
+            if severity != scenario.severity(state):
+                wrong = rows.filter(severity=severity, state=state)
+                wrong.update(severity=scenario.severity(state))
 
 
 def _behind(

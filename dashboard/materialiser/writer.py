@@ -6,7 +6,8 @@ time that model instances take.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from django.db import connection, transaction
 from django.db.models import F
 from django.db.models.functions import Coalesce
 
+from dashboard.board import store
 from dashboard.board.models import Answer, AssetState
 from dashboard.commands.models import Command
 from dashboard.job.models import JobProgress
@@ -51,6 +53,9 @@ TRANSITION = (
     "cause",
 )
 BEAT = (*Heartbeat.__struct_fields__, "received_at")
+COUNT = """\
+INSERT INTO board_statecount (scenario, state, n) VALUES (%s, %s, %s)
+ON CONFLICT (scenario, state) DO UPDATE SET n = board_statecount.n + excluded.n"""
 
 
 class Stored(NamedTuple):
@@ -69,18 +74,21 @@ Known = dict[Place, Stored]
 class Changes:
     """What the states of a batch come to, against what the database has.
 
-    repeated: records of the very version that the database has, by asset.
+    repeated: records of the very version that the database has, by asset; counts: by how many more
+    assets are in a state now, by scenario and state.
     """
 
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     transitions: list[tuple[Any, ...]] = field(default_factory=list)
     repeated: list[tuple[str, Seen]] = field(default_factory=list)
     divergences: list[Divergence] = field(default_factory=list)
+    counts: Counter[Place] = field(default_factory=Counter)
 
 
 def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
     """Write the batch and the offsets it reaches to, or nothing. `now`: Unix ms."""
     with transaction.atomic():
+        _alone(batch.offsets)
         changes = compare(batch, scenarios, stored(batch.states), now)
         _check_repeated(changes, now)
         _upsert("board_assetstate", COLUMNS, ("scenario", "asset"), changes.rows, ("version",))
@@ -90,9 +98,22 @@ def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
         _beat(batch.beats.values(), now)
         _progress(batch.progress)
         _advance(batch.offsets)
+        count(changes.counts)  # last, as a scenario's other writers wait from here on
 
 
 # ---- states -------------------------------------------------------------------------------
+
+
+def _alone(offsets: Iterable[tuple[str, int]]) -> None:
+    """Have these partitions to ourselves until the transaction ends.
+
+    Else another writer could change a row between our look at it and our writing, and it would be
+    counted twice. SQLite has one writer at a time anyway.
+    """
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            for topic, partition in sorted(offsets):
+                cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s), %s)", [topic, partition])
 
 
 def stored(places: Iterable[Place]) -> Known:
@@ -102,10 +123,8 @@ def stored(places: Iterable[Place]) -> Known:
         by_scenario.setdefault(scenario, []).append(asset)
     known: Known = {}
     for scenario, assets in by_scenario.items():
-        for chunk in chunks(assets, CHUNK):
-            found = AssetState.objects.filter(scenario=scenario, asset__in=chunk)
-            for asset, version, state in found.values_list("asset", "version", "state"):
-                known[scenario, asset] = Stored(version, state)
+        for asset, version, state in store.stored(scenario, assets):
+            known[scenario, asset] = Stored(version, state)
     return known
 
 
@@ -113,7 +132,8 @@ def compare(batch: Batch, scenarios: dict[str, Scenario], known: Known, now: int
     """Follow each asset's records upwards from what is known; older versions are dropped."""
     changes = Changes()
     for place, records in batch.states.items():
-        current, newest = known.get(place, _NOTHING), None
+        before = current = known.get(place, _NOTHING)
+        newest = None
         for seen in records:
             if seen.version > current.version:
                 if seen.state != current.state:
@@ -123,7 +143,15 @@ def compare(batch: Batch, scenarios: dict[str, Scenario], known: Known, now: int
                 _repeat(changes, place[0], current, seen, now)
         if newest is not None:
             changes.rows.append(row_of(scenarios[place[0]], newest))
+            _move(changes.counts, place[0], before.state, newest.state)
     return changes
+
+
+def _move(counts: Counter[Place], scenario: str, before: str, after: str) -> None:
+    """An asset goes from one state to another; empty: it is not on the board."""
+    if before != after:
+        counts[scenario, before] -= bool(before)
+        counts[scenario, after] += bool(after)
 
 
 def _transition(scenario: str, seen: Seen, previous: str) -> tuple[Any, ...]:
@@ -154,6 +182,14 @@ def _check_repeated(changes: Changes, now: int) -> None:
             record = kept[scenario, seen.asset]
             if not same_content(record, seen.text):
                 changes.divergences.append(_divergence(scenario, record, seen, now))
+
+
+def count(moves: Mapping[Place, int]) -> None:
+    """Count so many more assets of a scenario in a state, or fewer. In order: no deadlock."""
+    rows = [(*place, moved) for place, moved in sorted(moves.items()) if moved]
+    if rows:
+        with connection.cursor() as cursor:
+            cursor.executemany(COUNT, rows)
 
 
 def _divergence(scenario: str, kept: str, seen: Seen, now: int) -> Divergence:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bench import drain, live, recovery
+from bench import drain, live, recovery, scale
 from bench.boards import Board, _Told
 from bench.command import engines_of
 from bench.figures import Delays, percentile
@@ -34,7 +34,7 @@ from domain.scenario import load_scenarios
 from domain.version import Version
 from ops.leftovers import descendants
 from wire.partitioner import partition_of
-from wire.sink import encode_headers, encode_state
+from wire.sink import encode_headers, encode_state, state_of_json
 from wire.source import decode_source
 
 NOW = 1_790_000_000_000
@@ -241,3 +241,61 @@ def test_rows_of_the_live_bench_have_targets_under_the_judged_load_alone():
     judged = live.rows_of([run], [live.Load(200, 60, judged=True)], options)
     assert sum(row.target is not None for row in judged) == 6
     assert len({row.what for row in judged}) == len(judged)
+
+
+# ---- scale --------------------------------------------------------------------------------
+
+
+def test_changes_are_newer_than_what_the_board_was_filled_with():
+    filled = {record.asset: record for record in scale.states(scale.names(50))}
+    assert len(filled) == 50
+    assert sum(record.state == STATES[0] for record in filled.values()) == 10
+    versions = {asset: record.version for asset, record in filled.items()}
+    for key, value in islice(scale.changes(50), 500):
+        record = state_of_json(value)
+        assert record.asset == key.decode()
+        assert record.version > versions[record.asset]
+        assert record.since > filled[record.asset].since
+        versions[record.asset] = record.version
+
+
+@pytest.mark.parametrize("assets", [2_000, 1_000_000])
+def test_texts_match_few_and_very_many(assets: int):
+    found = scale.texts(assets)
+    names = scale.names(assets)[-2_000:]
+    for q in found.narrow:
+        assert any(q.lower() in name for name in names)
+    assert all(sum(q in name for name in names) > 500 for q in found.broad)
+
+
+def test_every_target_of_the_board_at_scale_is_a_row():
+    wanted = scale.texts(1_000)
+    filters = {q: [10.0, 20.0] for q in wanted.narrow} | {q: [30.0] for q in wanted.broad}
+    pages = {"first": [100.0, 400.0], "middle": [50.0]}
+    rows = scale.board_rows(1_000, pages, filters, wanted, [5.0, 900.0], "python")
+    assert [row.found[""] for row in rows] == [100, 400, 50, 20, 30, 900]
+    assert [row.target for row in rows] == [None, 300, 300, 100, 100, 1_000]
+
+
+def test_rows_of_a_page_under_changes():
+    options = argparse.Namespace(assets=10, changes=100, seconds=2)
+    rows = scale.page_rows([16.0, 17.0, 140.0], [20.0, 90.0, 60.0], 190, options)
+    assert [(row.found[""], row.target) for row in rows] == [
+        (95, None), (140, 100), (140, None), (90, 300),
+    ]  # fmt: skip
+
+
+def test_memory_at_the_begin_and_the_end_is_that_of_some_seconds():
+    memory = scale.Memory(1)
+    memory.samples = [(float(second), 100.0 + second) for second in range(60)]
+    memory.samples[25] = (25.0, 9_999.0)
+    assert memory.since(20) == (125.0, 154.5)
+    with pytest.raises(BenchProblem, match="was not seen"):
+        memory.since(99)
+
+
+def test_memory_is_that_of_a_whole_tree(tmp_path: Path):
+    for pid, parent in ((10, 1), (11, 10), (13, 1)):
+        process(tmp_path, pid, parent, 0)
+        (tmp_path / str(pid) / "statm").write_text("9999 512 1 1 0 1 0\n")
+    assert scale.resident_mb(10, tmp_path) == pytest.approx(4.0)

@@ -6,7 +6,8 @@ import asyncio
 import json
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from threading import Event
 from typing import Any
 
 import pytest
@@ -25,11 +26,11 @@ from bus.memory import MemoryBus
 from dashboard.accounts.roles import Role
 from dashboard.asgi import application
 from dashboard.commands.sending import now_ms
-from dashboard.live import consumer
+from dashboard.live import consumer, sharing
 from dashboard.live.process import live_view
 from dashboard.live.reading import read
 from dashboard.live.tailer import Tailer
-from dashboard.live.view import LIMIT, Filter
+from dashboard.live.view import LIMIT, Filter, LiveView, token_of
 from dashboard.materialiser.worker import Materialiser
 from dashboard.scenarios import scenarios, topics
 from domain.records import Command, Report
@@ -252,6 +253,116 @@ async def test_the_job_is_heard_of(world: World):
         assert abs(beat["now"] - beat["heard"]) < 60_000
 
 
+async def test_a_later_page_is_told_of_what_lies_on_it(world: World):
+    session = await sync_to_async(cookie)("operator")
+    for name in ("a", "b", "c"):
+        await sync_to_async(world.report)(f"{name}.example", "clear")
+        await sync_to_async(world.job.run)()
+    await sync_to_async(world.write)()
+    async with talk(session) as browser:
+        await browser.say(type="filter")
+        first = await browser.next("snapshot")
+        assert (first["next"], first["least"], first["total"]) == (None, False, 3)
+        top, middle, last = [row["asset"] for row in first["rows"]]
+        await browser.say(type="filter", after=token_of(first["rows"][0]))
+        later = await browser.next("snapshot")
+        assert [row["asset"] for row in later["rows"]] == [middle, last]
+        assert later["total"] == 3
+        await sync_to_async(world.report)(top, "under-attack")
+        await sync_to_async(world.report)(middle, "under-attack")
+        await sync_to_async(world.job.run)()
+        await sync_to_async(world.tail)()
+        await browser.until(lambda: list(browser.client.rows) == [last])
+
+
+async def test_what_is_no_token_shows_the_first_page(world: World):
+    session = await sync_to_async(cookie)("operator")
+    await sync_to_async(world.report)("a.example", "clear")
+    await sync_to_async(world.job.run)()
+    await sync_to_async(world.tail)()
+    async with talk(session) as browser:
+        await browser.say(type="filter", after="nonsense")
+        assert len((await browser.next("snapshot"))["rows"]) == 1
+
+
+def asking(view: LiveView) -> int:
+    """How many sockets wait for a snapshot to be read."""
+    return sum(sub._reading for sub in view._subscriptions.get("attack", ()))
+
+
+async def reached(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - other tasks reach it
+            await asyncio.sleep(0.01)
+
+
+async def test_sockets_that_show_the_same_are_told_of_one_reading(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    session = await sync_to_async(cookie)("operator")
+    await sync_to_async(world.report)("a.example", "clear")
+    await sync_to_async(world.job.run)()
+    await sync_to_async(world.tail)()
+    readings: list[Filter] = []
+    held = Event()
+
+    def slow(scenario: Any, wanted: Filter, overlay: Any) -> Any:
+        readings.append(wanted)
+        held.wait(10)
+        return read(scenario, wanted, overlay)
+
+    monkeypatch.setattr("dashboard.live.sharing.read", slow)
+    async with AsyncExitStack() as stack:
+        browsers = [await stack.enter_async_context(talk(session)) for _ in range(6)]
+        for browser in browsers:
+            await browser.say(type="filter")
+        await reached(lambda: asking(live_view()) == 6)
+        held.set()
+        for browser in browsers:
+            assert len((await browser.next("snapshot"))["rows"]) == 1
+    assert len(readings) <= sharing.READERS + 1
+
+
+@pytest.mark.parametrize(("sockets", "seconds"), [(1, 0.125), (100, 0.125), (600, 0.4)])
+def test_more_sockets_are_told_less_often(
+    sockets: int, seconds: float, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(consumer, "FLUSH_S", 0.125)
+    assert consumer.pause_s(sockets) == pytest.approx(seconds)
+
+
+def at_the_end(world: World) -> bool:
+    """Whether the tailer has read all there is."""
+    assert world.tailer._reader is not None
+    reached = world.tailer._reader.positions()
+    return reached == {
+        place: end for place, (_, end) in world.bus.offsets({t for t, _ in reached}).items()
+    }
+
+
+async def test_the_database_is_waited_for_when_it_is_too_far_behind(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("dashboard.live.tailer.MOST_AHEAD", 3)
+
+    def act() -> tuple[int, bool, bool]:
+        for number in range(3):
+            world.report(f"s{number}", "clear")
+        world.job.run()
+        world.tail()
+        for number in range(3, 6):
+            world.report(f"s{number}", "clear")
+        world.job.run()
+        world.tail()
+        ahead, waits = live_view().ahead(), not at_the_end(world)
+        world.write()
+        world.tail()  # finds that the database has caught up, and nothing else
+        world.tail()
+        return ahead, waits, at_the_end(world)
+
+    assert await sync_to_async(act)() == (3, True, True)
+
+
 # ---- whom it refuses and drops ----------------------------------------------------------------
 
 
@@ -359,7 +470,7 @@ async def test_a_database_that_does_not_answer_is_waited_for(
             raise fault
         return read(*arguments)
 
-    monkeypatch.setattr("dashboard.live.consumer.read", locked)
+    monkeypatch.setattr("dashboard.live.sharing.read", locked)
     async with talk(session) as browser:
         await browser.say(type="filter", states=[], q="")
         first = await browser.next("snapshot")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -15,7 +15,20 @@ from liveclient import Client, assert_snapshot_plus_events
 
 from dashboard.live import view as view_module
 from dashboard.live.rows import order_of, row_of
-from dashboard.live.view import Entry, Filter, LiveView, Merged, Subscription, merge, plain_changes
+from dashboard.live.view import (
+    Entry,
+    Filter,
+    LiveView,
+    Merged,
+    Order,
+    Stored,
+    Subscription,
+    merge,
+    newer_than,
+    order_of_token,
+    plain_changes,
+    token_of,
+)
 from domain.records import DeadLetter, StateRecord
 from domain.scenario import Scenario
 from wire.sink import encode_state
@@ -92,12 +105,15 @@ class Board:
         """Begin one, or end the one that was begun: what lies between happens meanwhile."""
         if self.reading is None:
             if self.subscription.stale:
-                self.reading = self.view.begin(self.subscription)
+                self.view.begin(self.subscription)
+                self.reading = self.view.overlay("watch")
             return
         overlay, self.reading = self.reading, None
         merged = self.database(overlay)
-        self.view.settle(self.subscription, merged.rows, merged.total, {PLACE: self.written})
+        more = merged.next is not None
+        self.view.settle(self.subscription, merged.rows, more, {PLACE: self.written})
         self.seen["snapshot"] += 1
+        self.seen["later page"] += self.wanted.after is not None and bool(merged.rows)
         self.send({"type": "snapshot", **merged._asdict()})
 
     def flush(self, _: int = 0) -> None:
@@ -115,19 +131,28 @@ class Board:
     def refilter(self, number: int) -> None:
         if self.reading is None:
             self.wanted = (Filter(), Filter(frozenset(["good"])), Filter(q="A"))[number % 3]
+            if number > 2:
+                self.wanted = replace(self.wanted, after=self.somewhere(number))
             self.view.refilter(self.subscription, self.wanted)
+
+    def somewhere(self, number: int) -> Order | None:
+        """The place in the board's order of a row that the database has or had."""
+        rows = [entry.row for entry in self.log[: self.written] if entry.row]
+        return order_of_token(token_of(rows[number % len(rows)])) if rows else None
 
     def database(self, overlay: dict[str, Entry]) -> Merged:
         rows = sorted((e.row for e in self.stored.values() if e.row), key=order_of)
-        shown = [row for row in rows if self.wanted.matches(row)]
+        matching = [row for row in rows if self.wanted.matches(row)]
         counts = Counter(row["state"] for row in rows)
-        stored = {
+        versions = {
             asset: (e.version, e.row["state"] if e.row else "")
             for asset, e in self.stored.items()
             if asset in overlay
         }
-        limit = view_module.LIMIT + len(overlay)
-        return merge(shown[:limit], len(shown), counts, stored, overlay, self.wanted)
+        newer = newer_than(overlay, versions)
+        shown = [r for r in rows if self.wanted.shows(r) and r["asset"] not in newer]
+        page = shown[: view_module.LIMIT + 1]
+        return merge(Stored(page, len(matching), counts), versions, overlay, self.wanted)
 
     def settle(self) -> None:
         """All is read by the tailer, and told, as often as it takes."""
@@ -145,8 +170,10 @@ class Board:
         rows = [entry.row for entry in newest.values() if entry.row]
         assert fresh.counts == Counter(row["state"] for row in rows)
         assert fresh.total == sum(self.wanted.matches(row) for row in rows)
-        expected = sorted(filter(self.wanted.matches, rows), key=order_of)[: view_module.LIMIT]
-        assert fresh.rows == expected
+        expected = sorted(filter(self.wanted.shows, rows), key=order_of)
+        limit = view_module.LIMIT
+        assert fresh.rows == expected[:limit]
+        assert fresh.next == (token_of(expected[limit - 1]) if len(expected) > limit else None)
 
 
 STEPS = ("materialise", "tail", "prune", "snapshot", "flush", "refilter")
@@ -181,6 +208,7 @@ def test_many_seeds_and_everything_is_reached():
         seen.update(board.seen)
     assert seen["snapshot"] > 200
     assert seen["gone"] > 20
+    assert seen["later page"] > 10
 
 
 # ---- examples -------------------------------------------------------------------------------
@@ -209,7 +237,7 @@ def live():
     subscription = Subscription("watch", lambda: woken.append(1))
     view.subscribe(subscription)
     view.begin(subscription)
-    view.settle(subscription, [], 0, {})
+    view.settle(subscription, [], False, {})
     return view, subscription, woken
 
 
@@ -242,7 +270,7 @@ def test_a_row_that_no_longer_matches_goes(live):
     view, subscription, _ = live
     view.refilter(subscription, Filter(frozenset(["bad"])))
     view.begin(subscription)
-    view.settle(subscription, [row("a").row], 1, {})
+    view.settle(subscription, [row("a").row], False, {})
     view.apply("watch", [row("a", "good", 2), row("b", "good", 3)], {})
     changes = view.take(subscription)
     assert changes.gone == [("a", "002")]
@@ -254,7 +282,7 @@ def test_what_the_snapshot_holds_already_is_not_told_after_it(live):
     view.invalidate()
     view.begin(subscription)
     view.apply("watch", [row("a", version=1)], {})  # purged with offset 2, says the database
-    view.settle(subscription, [], 0, {PLACE: 3})
+    view.settle(subscription, [], False, {PLACE: 3})
     assert not view.take(subscription)
 
 
@@ -263,7 +291,7 @@ def test_what_goes_while_a_snapshot_is_read_is_told_after_it(live):
     view.invalidate()
     view.begin(subscription)
     view.apply("watch", [gone("a", 2)], {})
-    view.settle(subscription, [row("a", version=1).row], 1, {PLACE: 2})
+    view.settle(subscription, [row("a", version=1).row], False, {PLACE: 2})
     assert view.take(subscription).gone == [("a", "002")]
 
 
@@ -271,7 +299,7 @@ def test_rows_beyond_the_last_one_shown_are_not_told(live):
     view, subscription, _ = live
     view.invalidate()
     view.begin(subscription)
-    view.settle(subscription, [row("a").row, row("b").row], 9, {})
+    view.settle(subscription, [row("a").row, row("b").row], True, {})
     view.apply("watch", [row("z", version=5, severity=2)], {})
     assert not view.take(subscription)
 
@@ -287,7 +315,7 @@ def test_a_watched_asset_is_told_of_though_no_row_shows_it(live):
     view, subscription, woken = live
     view.refilter(subscription, Filter(rows=False, watch="a"))
     view.begin(subscription)
-    view.settle(subscription, [], 0, {})
+    view.settle(subscription, [], False, {})
     view.apply("watch", [row("b"), gone("a", 2)], {})
     changes = view.take(subscription)
     assert changes.watched == "002"
@@ -307,6 +335,7 @@ def test_counts_are_told_once_when_they_change(live):
 def test_missed_records_make_every_socket_ask_anew(live):
     view, subscription, woken = live
     view.apply("watch", [row("a")], {})
+    view.take(subscription)
     view.invalidate()
     assert subscription.stale
     assert len(woken) == 2
@@ -318,3 +347,92 @@ def test_a_row_is_serialised_once_for_all_sockets(live):
     view.apply("watch", [entry], {})
     plain_changes(1, view.take(subscription))
     assert entry.json() is entry.json()
+
+
+# ---- a later page -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def page(live):
+    """A page that begins after b, and ends with d."""
+    view, subscription, woken = live
+    view.refilter(subscription, Filter(after=(0, -1, "b")))
+    view.begin(subscription)
+    view.settle(subscription, [row("c").row, row("d").row], True, {})
+    woken.clear()
+    return view, subscription, woken
+
+
+@pytest.mark.parametrize(("asset", "told"), [("a", 0), ("b", 0), ("bb", 1), ("d", 1), ("e", 0)])
+def test_a_later_page_is_told_of_what_lies_on_it(page, asset: str, told: int):
+    view, subscription, woken = page
+    view.apply("watch", [row(asset, version=2)], {})
+    assert len(woken) == told
+    assert [entry.asset for entry in view.take(subscription).entries] == [asset] * told
+
+
+def test_a_row_that_rises_above_a_later_page_goes(page):
+    view, subscription, _ = page
+    view.apply("watch", [row("c", version=2, since=9)], {})
+    changes = view.take(subscription)
+    assert changes.gone == [("c", "002")]
+    assert subscription.stale, "there is room for a row that follows"
+
+
+def test_another_page_of_the_same_filter_is_another_snapshot(page):
+    view, subscription, _ = page
+    view.refilter(subscription, replace(subscription.filter, watch="c"))
+    assert not subscription.stale
+    view.refilter(subscription, Filter())
+    assert subscription.stale
+
+
+@pytest.mark.parametrize(
+    "asset", ["a", "a.b.c", "10.0.0.0/8", "%2F", "Zürich · 東京", "1.2.3", "\\"]
+)
+def test_a_token_names_a_place(asset: str):
+    made = row(asset, severity=3, since=1_790_000_000_000).row or {}
+    assert order_of_token(token_of(made)) == order_of(made)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "1.2", "1.2.", "-1.2.a", "1.-2.a", "a.2.b", "1.2.a\n", "1.2.a\0", "١.2.a", "1 .2.a",
+     f"1.{10**18}.a", "1.2." + "a" * 256, "1." * 200],
+)  # fmt: skip
+def test_what_is_no_token_names_none(text: str):
+    assert order_of_token(text) is None
+
+
+# ---- many sockets -------------------------------------------------------------------------------
+
+
+def test_a_socket_is_woken_once_until_it_has_looked(live):
+    view, subscription, woken = live
+    view.apply("watch", [row("a", version=1)], {})
+    view.apply("watch", [row("a", version=2)], {})
+    view.set_counts("watch", {"bad": 1})
+    assert woken == [1]
+    view.take(subscription)
+    view.apply("watch", [row("a", version=3)], {})
+    assert woken == [1, 1]
+
+
+def test_sockets_that_show_the_same_share_the_look_at_a_row(live, monkeypatch):
+    view, _, _ = live
+    looked, real = [], Filter.matches
+
+    def noted(self: Filter, row: dict[str, Any] | None) -> bool:
+        looked.append(row)
+        return real(self, row)
+
+    monkeypatch.setattr(Filter, "matches", noted)
+    others = [Subscription("watch", lambda: None, Filter(q="z")) for _ in range(20)]
+    for other in others:
+        view.subscribe(other)
+        view.begin(other)
+        view.settle(other, [], False, {})
+    looked.clear()
+    view.apply("watch", [row("a")], {})
+    assert len(looked) == 2, "once for each of two filters"
+    assert not any(view.take(other) for other in others)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from bus.base import Message
 from dashboard.board.models import Answer, AssetState, Transition
+from dashboard.board.store import counts
 from dashboard.materialiser.batch import sort_out
 from dashboard.materialiser.models import Divergence
 from dashboard.materialiser.rows import COLUMNS
@@ -71,8 +73,20 @@ def content(order: Sequence[int], log: list[tuple], cuts: Sequence[int]) -> list
         answers = Answer.objects.order_by("command")
         found.append(list(answers.values_list("command", "outcome", "version", "at")))
         assert not Divergence.objects.exists()
+        assert counts("attack") == counted_by_rows("attack")
         transaction.set_rollback(True)
     return found
+
+
+def counted_by_rows(scenario: str) -> dict[str, int]:
+    """What the kept counts must say."""
+    return dict(
+        Counter(
+            AssetState.objects.filter(scenario=scenario, purged=False).values_list(
+                "state", flat=True
+            )
+        )
+    )
 
 
 def said_again(length: int, jumps: Sequence[tuple[int, int]]) -> list[int]:

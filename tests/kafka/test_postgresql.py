@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from ops.ports import free_port
@@ -75,3 +76,23 @@ def test_postgresql_and_sqlite_hold_the_same(url, tmp_path):
     assert len(postgresql["first"][0]) > 5
     assert len(postgresql["first"][1]) > 20
     assert (postgresql["divergences"], postgresql["differences"]) == (0, 0)
+
+
+def test_two_materialisers_of_one_partition_count_each_change_once(url, tmp_path):
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute("CREATE DATABASE rivals")
+    base = url.rpartition("/")[0]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tests" / "rivals.py")],
+        env=os.environ
+        | {"TALLYBOARD_DATA_DIR": str(tmp_path), "TALLYBOARD_DATABASE_URL": f"{base}/rivals"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout.splitlines()[-1])
+    assert seen["kept"] == seen["rows"]
+    assert sum(seen["kept"].values()) > 10
+    assert seen["wrong"] == []
+    assert seen["indexed"]

@@ -1,0 +1,81 @@
+"""One reading of the board for all sockets that ask for the same page at the same time.
+
+After a restart all browsers of a shift come back together, and most show the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import lru_cache
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import msgspec
+from channels.db import database_sync_to_async
+
+from dashboard.live.process import live_view
+from dashboard.live.reading import Read, read
+from dashboard.live.rows import Row
+from dashboard.live.view import Filter, Offsets, Page
+from domain.scenario import Scenario
+
+READERS = 2
+"""Most boards that are read at a time: a third would wait for the same processor anyway."""
+
+Key = tuple[str, Page]
+
+
+class Snapshot(NamedTuple):
+    """What a socket is told and has to know of a page. body: the message, but for its end."""
+
+    rows: list[Row]
+    more: bool
+    offsets: Offsets
+    body: bytes
+
+    @classmethod
+    def of(cls, found: Read) -> Snapshot:
+        """Of what was read; the message is made once for all."""
+        merged = found.merged
+        body = {"type": "snapshot", **merged._asdict()}
+        return cls(merged.rows, merged.next is not None, found.offsets, msgspec.json.encode(body))
+
+    def message(self, **rest: Any) -> bytes:
+        """The whole message of one socket."""
+        return self.body[:-1] + b"," + msgspec.json.encode(rest)[1:]
+
+
+class SharedReads:
+    """For the sockets of one event loop."""
+
+    def __init__(self) -> None:
+        self._readers = asyncio.Semaphore(READERS)
+        self._waiting: dict[Key, asyncio.Task[Snapshot]] = {}
+
+    async def snapshot(self, scenario: Scenario, wanted: Filter) -> Snapshot:
+        """The page as it is at some moment after this call. Raises DatabaseError."""
+        key = (scenario.name, wanted.page())
+        if key not in self._waiting:
+            self._waiting[key] = asyncio.create_task(self._read(key, scenario, wanted))
+        return await asyncio.shield(self._waiting[key])
+
+    async def _read(self, key: Key, scenario: Scenario, wanted: Filter) -> Snapshot:
+        async with self._readers:
+            del self._waiting[key]  # who asks from here on wants what is newer
+            in_thread = database_sync_to_async(_snapshot, thread_sensitive=False)
+            found: Snapshot = await in_thread(scenario, wanted)
+            return found
+
+
+def _snapshot(scenario: Scenario, wanted: Filter) -> Snapshot:
+    return Snapshot.of(read(scenario, wanted, live_view().overlay(scenario.name)))
+
+
+@lru_cache(maxsize=1)
+def _by_loop() -> WeakKeyDictionary[asyncio.AbstractEventLoop, SharedReads]:
+    return WeakKeyDictionary()
+
+
+def shared_reads() -> SharedReads:
+    """Those of the running event loop."""
+    return _by_loop().setdefault(asyncio.get_running_loop(), SharedReads())

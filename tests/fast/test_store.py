@@ -1,0 +1,247 @@
+"""A page of the board is what sorting and filtering all rows would give, and reads few of them."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dashboard.board import store
+from dashboard.board.models import AssetState
+from dashboard.board.parts import candidates
+from dashboard.materialiser.writer import count
+from dashboard.scenarios import scenarios
+
+pytestmark = pytest.mark.django_db
+
+STATES = ("under-attack", "suspicious", "clear")
+PIECES = (
+    "shop", "Shop", "SHOP", "a", "b-", "12", "1234", ".example", "10.0.0.0/8", "%", "_", "\\", "'",
+    '"', '""', "*", "(", ")", " AND ", " OR ", "NEAR", "^", ":", "-", "ß", "ss", "Ü", "ü", "Zürich",
+    "東京", "🙂", "é", "e\u0301", "İ", "ı", "K", "k", " ",
+)  # fmt: skip
+NAMES = st.lists(st.sampled_from(PIECES), min_size=1, max_size=5).map("".join)
+TEXTS = st.lists(st.sampled_from(PIECES), min_size=1, max_size=3).map("".join)
+Wanted = tuple[Collection[str], str]
+
+
+def board(names: Collection[str], scenario: str = "attack") -> list[AssetState]:
+    """These assets in states and with times that often are the same; every fifth is purged."""
+    chance = random.Random(len(names))
+    rows = []
+    for number, name in enumerate(names):
+        purged = number % 5 == 4
+        state = "" if purged else chance.choice(STATES)
+        rows.append(
+            AssetState(
+                scenario=scenario,
+                asset=name,
+                partition=0,
+                state=state,
+                severity=0 if purged else scenarios()[scenario].severity(state),
+                since=1_000 + chance.randrange(3),
+                version=f"{number}",
+                changed_at=0,
+                cause_type="report",
+                record=msgspec.json.encode({"asset": name}).decode(),
+                purged=purged,
+                purged_at=1 if purged else None,
+            )
+        )
+    AssetState.objects.bulk_create(rows)
+    for row in rows:
+        if not row.purged:
+            count({(scenario, row.state): 1})
+    return rows
+
+
+def order(row: AssetState) -> store.Order:
+    return (row.severity, -row.since, row.asset)
+
+
+def expected(wanted: Wanted) -> list[AssetState]:
+    """All that match, as the database itself compares text, sorted here."""
+    states, q = wanted
+    rows = AssetState.objects.filter(scenario="attack", purged=False, asset__icontains=q)
+    return sorted((row for row in rows if not states or row.state in states), key=order)
+
+
+def check(wanted: Wanted, limit: int, after: AssetState | None, skip: Collection[str]) -> None:
+    """Hold what is found against all rows."""
+    everything = expected(wanted)
+    past = order(after) if after else None
+    found = store.find("attack", *wanted, after=past, limit=limit, skip=skip)
+    shown = [row for row in everything if past is None or order(row) > past]
+    names = [row.asset for row in shown if row.asset not in skip][:limit]
+    assert [record["asset"] for record in found.records] == names
+    if found.least:
+        assert 0 < found.total <= len(everything)
+    else:
+        assert found.total == len(everything)
+
+
+@pytest.mark.parametrize("counted", [2, 10_000])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    names=st.sets(NAMES, max_size=25),
+    q=st.one_of(st.just(""), TEXTS),
+    states=st.sampled_from([(), ("clear",), ("clear", "under-attack"), ("odd",)]),
+    limit=st.integers(1, 8),
+    after=st.integers(-1, 24),
+    skipped=st.integers(0, 3),
+)
+def test_a_page_is_what_sorting_everything_gives(
+    counted: int, names: set[str], q: str, states: tuple[str, ...], limit: int, after: int,
+    skipped: int, monkeypatch: pytest.MonkeyPatch,
+):  # fmt: skip
+    monkeypatch.setattr(store, "COUNTED", counted)
+    AssetState.objects.all().delete()
+    store.StateCount.objects.all().delete()
+    rows = board(sorted(names))
+    start = rows[after % len(rows)] if rows and after >= 0 else None
+    skip = {row.asset for row in rows[:skipped]}
+    check((states, q), limit, start, skip)
+
+
+def pages(limit: int, states: Collection[str] = (), q: str = "") -> list[str]:
+    """Page after page until there is none."""
+    shown: list[str] = []
+    after = None
+    while records := store.find("attack", states, q, after=after, limit=limit).records:
+        shown += [record["asset"] for record in records]
+        after = order(AssetState.objects.get(asset=shown[-1]))
+    return shown
+
+
+@pytest.mark.parametrize("wanted", [((), ""), (("clear", "suspicious"), ""), ((), "e-1")])
+def test_page_after_page_shows_everything_once(wanted: Wanted):
+    board([f"site-{n}.example" for n in range(60)])
+    assert pages(7, *wanted) == [row.asset for row in expected(wanted)]
+
+
+def test_of_many_matches_it_is_said_that_there_are_at_least_so_many(monkeypatch):
+    monkeypatch.setattr(store, "COUNTED", 5)
+    board([f"site-{n}.example" for n in range(20)])
+    for q in ("example", "e"):
+        found = store.find("attack", q=q, limit=3)
+        assert (len(found.records), found.least) == (3, True)
+        assert 3 <= found.total <= 5
+    assert store.find("attack", q="site-12", limit=3)[1:] == (1, False)
+
+
+def test_without_the_index_of_parts_the_board_is_walked(monkeypatch):
+    board(["alpha", "beta", "alphabet"])
+    monkeypatch.setattr("dashboard.board.store.candidates", lambda _text, _most: None)
+    check(((), "alpha"), 5, None, ())
+    assert len(store.find("attack", q="alpha").records) == 2
+
+
+def test_another_scenario_with_the_same_names_is_another_board():
+    board(["shop-1", "shop-2"])
+    assert store.find("orders", q="shop") == ([], 0, False)
+
+
+@pytest.mark.parametrize("q", ["a\0b", "shop\n", "\x7f"])
+def test_a_text_that_no_name_can_hold_finds_nothing(q: str):
+    board(["shop"])
+    assert store.find("attack", q=q) == ([], 0, False)
+
+
+# ---- the index of names' parts ------------------------------------------------------------------
+
+
+def test_the_index_knows_what_comes_and_goes():
+    rows = board(["shop-1", "shop-2", "mail"])
+    assert candidates("SHOP", 10) == [rows[0].pk, rows[1].pk]
+    assert candidates("shop", 1) == [rows[0].pk]
+    AssetState.objects.filter(asset="shop-1").delete()
+    AssetState.objects.filter(asset="shop-2").update(state="suspicious")
+    assert candidates("shop", 10) == [rows[1].pk]
+    assert candidates("sh", 10) is None, "too short"
+
+
+def test_a_long_text_is_no_harder():
+    name = "".join(chr(0x4E00 + n) for n in range(255))
+    board([name])
+    assert [r["asset"] for r in store.find("attack", q=name).records] == [name]
+
+
+def test_the_index_outlives_every_migration():
+    """A migration that makes the table anew would drop SQLite's triggers."""
+    assert connection.vendor == "sqlite"
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT name FROM sqlite_master WHERE name LIKE 'board\\_nameparts\\_%' "
+                       "ESCAPE '\\' AND type = 'trigger' ORDER BY name")  # fmt: skip
+        assert [name for (name,) in cursor.fetchall()] == [
+            "board_nameparts_added",
+            "board_nameparts_gone",
+        ]
+
+
+# ---- how it is read -----------------------------------------------------------------------------
+
+
+def plans(read: Any) -> list[str]:
+    """What SQLite does for each query of `read()`."""
+    with CaptureQueriesContext(connection) as captured:
+        read()
+    found = []
+    with connection.cursor() as cursor:
+        for query in captured.captured_queries:
+            cursor.execute("EXPLAIN QUERY PLAN " + query["sql"])
+            found.append(" | ".join(detail for *_, detail in cursor.fetchall()))
+    return found
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {}, {"states": ["clear"]}, {"q": "zz"},
+        {"q": "zz", "states": ["clear"]}, {"after": (2, -1_001, "m")},
+        {"states": ["clear", "suspicious"], "after": (1, -1_001, "m")},
+    ],
+)  # fmt: skip
+def test_a_page_is_a_range_of_an_index(wanted: dict[str, Any]):
+    board([f"site-{n}" for n in range(30)])
+    found = plans(lambda: store.find("attack", limit=5, **wanted))
+    assert any("USING INDEX board_order" in plan for plan in found)
+    for plan in found:
+        assert "TEMP B-TREE" not in plan
+        assert not re.search(r"SCAN board_assetstate", plan)
+        if "board_order" in plan and "after" in wanted:
+            assert "severity" in plan, "it starts at the page, not at the top"
+
+
+def test_rows_are_read_by_their_ids():
+    board([f"site-{n}" for n in range(30)])
+    found = plans(lambda: store.find("attack", q="site-1", limit=5))
+    looked_up = [plan for plan in found if "board_assetstate" in plan]
+    assert looked_up
+    assert all("USING INTEGER PRIMARY KEY (rowid=?)" in plan for plan in looked_up)
+
+
+def test_many_assets_are_looked_up_by_one_query_on_the_index():
+    board([f"site-{n}" for n in range(3_000)])
+    names = [f"site-{n}" for n in range(0, 6_000, 2)]
+    assert len(store.stored("attack", names)) == 1_500
+    (plan,) = plans(lambda: store.stored("attack", names))
+    assert re.search(r"SEARCH board_assetstate USING INDEX \S+ \(scenario=\? AND asset=\?\)", plan)
+
+
+def test_assets_by_name_are_a_range_of_an_index():
+    """The query of the REST API's pages."""
+    board([f"site-{n}" for n in range(30)])
+    rows = AssetState.objects.filter(scenario="attack", purged=False, asset__gt="site-2")
+    (plan,) = plans(lambda: list(rows.order_by("asset").values_list("asset", "record")[:11]))
+    assert re.search(r"SEARCH board_assetstate USING INDEX \S+ \(scenario=\? AND asset>\?\)", plan)
+    assert "TEMP B-TREE" not in plan
