@@ -12,10 +12,11 @@ from django.views.decorators.http import require_safe
 from dashboard.accounts.access import is_fragment, role_required
 from dashboard.board.panel import facts_of
 from dashboard.commands.sending import now_ms
-from dashboard.job.models import BucketStatus
+from dashboard.job.recall import recall
+from dashboard.job.standing import Trouble, standing
 from dashboard.live.process import live_view
 from dashboard.live.reading import count, read, record_of
-from dashboard.live.view import LIMIT, Filter, Merged
+from dashboard.live.view import LIMIT, Filter, Merged, order_of_token
 from dashboard.scenarios import scenarios, topics
 from domain.names import MAX_NAME, name_ok
 from domain.scenario import Scenario, StateSpec
@@ -31,7 +32,9 @@ def board(request: HttpRequest, scenario: str = "") -> HttpResponse:
     """The board of one scenario, filtered as the address says."""
     known = _scenario(scenario or request.GET.get("scenario", ""))
     wanted = Filter(
-        frozenset(request.GET.getlist("state")[:50]), request.GET.get("q", "")[:MAX_NAME]
+        frozenset(request.GET.getlist("state")[:50]),
+        request.GET.get("q", "")[:MAX_NAME],
+        after=order_of_token(request.GET.get("after", "")),
     )
     view = live_view()
     merged = read(known, wanted, view.overlay(known.name)).merged
@@ -39,7 +42,8 @@ def board(request: HttpRequest, scenario: str = "") -> HttpResponse:
 
 
 def _board(request: HttpRequest, known: Scenario, wanted: Filter, merged: Merged) -> dict[str, Any]:
-    now, heard = now_ms(), heard_at()
+    now = now_ms()
+    troubles, paging = _standing(known, now), _paging(request, wanted, merged)
     chosen = request.GET.get("asset", "")
     context = {
         "scenario": known,
@@ -49,9 +53,11 @@ def _board(request: HttpRequest, known: Scenario, wanted: Filter, merged: Merged
         "rows": merged.rows,
         "total": merged.total,
         "all": sum(merged.counts.values()),
+        "total_is_least": merged.least,
         "more": merged.total - len(merged.rows),
         "now": now,
-        "heard": heard,
+        "standing": troubles,
+        "wall": request.GET.get("wall") == "1",
         "reports_topic": topics().reports(known.name),
         "boot": {
             "scenario": known.name,
@@ -59,11 +65,15 @@ def _board(request: HttpRequest, known: Scenario, wanted: Filter, merged: Merged
             "states": [_plain(spec) for spec in known.states],
             "limit": LIMIT,
             "now": now,
-            "heard": heard,
+            "standing": troubles,
             "total": merged.total,
+            "least": merged.least,
             "counts": merged.counts,
+            "after": paging["after"],
+            "next": paging["next_after"],
         },
     }
+    context |= paging
     if name_ok(chosen):
         context |= facts_of(known, chosen, record_of(known.name, chosen), now)
     return context
@@ -87,10 +97,34 @@ def asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
     return render(request, "board/asset.html", context, status=status)
 
 
-def heard_at() -> int | None:
-    """When the job was last heard of (Unix ms), by this process or by the materialiser."""
-    newest = BucketStatus.objects.order_by("-received_at").values_list("received_at", flat=True)
-    return max((at for at in (live_view().heard, newest.first()) if at is not None), default=None)
+def _paging(request: HttpRequest, wanted: Filter, merged: Merged) -> dict[str, str]:
+    """Where this page begins and the next one, as tokens and addresses; "" where there is none."""
+    after = request.GET["after"] if wanted.after else ""
+    return {
+        "after": after,
+        "after_asset": wanted.after[2] if wanted.after else "",
+        "next_after": merged.next or "",
+        "next_address": _address(request, merged.next or ""),
+        "top_address": _address(request, ""),
+    }
+
+
+def _address(request: HttpRequest, after: str) -> str:
+    """The address of this board's page after a token; the panel is not taken along."""
+    query = request.GET.copy()
+    query.pop("asset", None)
+    query.pop("after", None)
+    if after:
+        query["after"] = after
+    return f"{request.path}?{query.urlencode()}"
+
+
+def _standing(current: Scenario, now: int) -> list[Trouble]:
+    """What keeps the board from being fresh, as this process or else the database has it."""
+    signs = live_view().signs
+    if signs.facts().reached is None:
+        recall(signs)
+    return standing(signs.facts(), list(scenarios().values()), current.name, now)
 
 
 def _scenario(name: str) -> Scenario:

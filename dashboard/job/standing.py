@@ -36,7 +36,7 @@ Kind = Literal["web", "job", "database", "agents"]
 class Trouble(TypedDict):
     """One thing that keeps the board from being fresh: since when (or None) and what to do.
 
-    link: an address and its text, or None.
+    link: an address and its text, or None; stale: the rows of this board are as they were then.
     """
 
     kind: Kind
@@ -44,6 +44,7 @@ class Trouble(TypedDict):
     since: int | None
     todo: str
     link: tuple[str, str] | None
+    stale: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +86,19 @@ def standing(facts: Facts, scenarios: Sequence[Scenario], current: str, now: int
 
     A web process that is behind cannot judge the job, and a silent job says nothing of agents.
     """
-    ordered = sorted(scenarios, key=lambda scenario: scenario.name != current)
     if web := _web(facts, now):
         return web
-    job = _silent_job(facts, now)
-    if job:
+    if job := _silent_job(facts, now):
         return job + _database(facts, now)
-    late, agents = _late(facts, ordered, now), _agents(facts, ordered, now)
-    here = [trouble for name, trouble in agents if name == current]
-    elsewhere = [trouble for name, trouble in agents if name != current]
-    return [*late, *here, *_database(facts, now), *elsewhere]
+    here = [scenario for scenario in scenarios if scenario.name == current]
+    others = [scenario for scenario in scenarios if scenario.name != current]
+    return [
+        *_late(facts, here, now, stale=True),
+        *_agents(facts, here, now),
+        *_database(facts, now),
+        *_late(facts, others, now, stale=False),
+        *_agents(facts, others, now),
+    ]
 
 
 def _web(facts: Facts, now: int) -> list[Trouble]:
@@ -102,7 +106,7 @@ def _web(facts: Facts, now: int) -> list[Trouble]:
         return []
     what = "This server is behind the log"
     todo = "Rows are as they were then; it catches up by itself, else look at its log."
-    return [Trouble(kind="web", what=what, since=facts.reached, todo=todo, link=None)]
+    return [Trouble(kind="web", what=what, since=facts.reached, todo=todo, link=None, stale=True)]
 
 
 def _silent_job(facts: Facts, now: int) -> list[Trouble]:
@@ -113,12 +117,12 @@ def _silent_job(facts: Facts, now: int) -> list[Trouble]:
     if heard is None:
         todo = "Nothing is tallied until it runs."
         what = "The job has not been heard of yet"
-        return [Trouble(kind="job", what=what, since=None, todo=todo, link=READY)]
+        return [Trouble(kind="job", what=what, since=None, todo=todo, link=READY, stale=True)]
     what = "The job has not answered"
-    return [Trouble(kind="job", what=what, since=heard, todo=todo, link=READY)]
+    return [Trouble(kind="job", what=what, since=heard, todo=todo, link=READY, stale=True)]
 
 
-def _late(facts: Facts, scenarios: Iterable[Scenario], now: int) -> list[Trouble]:
+def _late(facts: Facts, scenarios: Iterable[Scenario], now: int, *, stale: bool) -> list[Trouble]:
     """Buckets whose clock is behind, or that have never been heard of."""
     names = [bucket_name(s.name, number) for s in scenarios for number in range(s.partitions)]
     clocks = {name: facts.beats[name].log_time for name in names if name in facts.beats}
@@ -128,7 +132,7 @@ def _late(facts: Facts, scenarios: Iterable[Scenario], now: int) -> list[Trouble
     since = min((clocks[name] for name in late if name in clocks), default=None)
     what = f"The job is behind in {_named(late)}"
     todo = "Its rows are as they were then; it catches up by itself unless a process is missing."
-    return [Trouble(kind="job", what=what, since=since, todo=todo, link=READY)]
+    return [Trouble(kind="job", what=what, since=since, todo=todo, link=READY, stale=stale)]
 
 
 def _named(names: Sequence[str]) -> str:
@@ -139,23 +143,25 @@ def _named(names: Sequence[str]) -> str:
 def _database(facts: Facts, now: int) -> list[Trouble]:
     if facts.unwritten is None or now - facts.unwritten <= DATABASE_LATE_MS:
         return []
-    what = "The database is behind the log"
-    todo = (
-        "Rows are live; history and outcomes of commands come late: see that the materialiser runs."
-    )
-    return [Trouble(kind="database", what=what, since=facts.unwritten, todo=todo, link=READY)]
+    what, since = "The database is behind the log", facts.unwritten
+    todo = "History and outcomes of commands come late: see that the materialiser runs."
+    return [Trouble(kind="database", what=what, since=since, todo=todo, link=READY, stale=False)]
 
 
-def _agents(facts: Facts, scenarios: Iterable[Scenario], now: int) -> list[tuple[str, Trouble]]:
-    """By scenario: agents that have been silent for longer than they usually are."""
-    found = []
-    for scenario in scenarios:
-        talk = facts.talks.get(scenario.name)
-        if talk is None:
-            continue
-        if max(QUIET_MS, UNUSUAL * talk.usual) < now - talk.last < EXPECTED_MS:
-            what = f"{scenario.title}: no agent has reported"
-            todo = "States are kept, and votes expire: see that the agents run and reach Kafka."
-            trouble = Trouble(kind="agents", what=what, since=talk.last, todo=todo, link=None)
-            found.append((scenario.name, trouble))
-    return found
+def _agents(facts: Facts, scenarios: Iterable[Scenario], now: int) -> list[Trouble]:
+    """Agents that have been silent for longer than they usually are, a scenario each."""
+    return [
+        _silence(scenario, facts.talks[scenario.name])
+        for scenario in scenarios
+        if scenario.name in facts.talks and _unusual(facts.talks[scenario.name], now)
+    ]
+
+
+def _unusual(talk: Talk, now: int) -> bool:
+    return max(QUIET_MS, UNUSUAL * talk.usual) < now - talk.last < EXPECTED_MS
+
+
+def _silence(scenario: Scenario, talk: Talk) -> Trouble:
+    what = f"{scenario.title}: no agent has reported"
+    todo = "States are kept, and votes expire: see that the agents run and reach Kafka."
+    return Trouble(kind="agents", what=what, since=talk.last, todo=todo, link=None, stale=False)

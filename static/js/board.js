@@ -1,23 +1,33 @@
-// The board's page: socket, rows, filters, panel and keys put together.
+// The board's page: socket, rows, filters, panel, banner, wall and keys put together.
+import { announce } from "./announce.js";
 import * as clock from "./clock.js";
 import { matcher, showCounts, startFilters } from "./filters.js";
-import { startKeys } from "./keys.js";
+import { startKeys, walker } from "./keys.js";
 import * as marks from "./marks.js";
+import { number } from "./number.js";
+import { Paging } from "./paging.js";
 import { followFacts, Panel } from "./panel.js";
 import { Rows } from "./rows.js";
 import { openSocket } from "./socket.js";
-import { showJob, showStatus } from "./status.js";
+import { Standing } from "./standing.js";
+import { showStatus } from "./status.js";
+import { Wall } from "./wall.js";
 
+const ANNOUNCED_MS = 20000; // waiting changes are announced at most this often
 const $ = (id) => document.getElementById(id);
 const boot = JSON.parse($("boot").textContent);
 clock.correct(boot.now);
 marks.knowStates(boot.states);
 
-let { counts, total, heard } = boot;
+let { counts, total, least } = boot;
+let panel = null;
 let beyond = 0; // how many match that the server did not send
 
+const getTotal = () => total;
 const all = () => Object.values(counts).reduce((sum, n) => sum + n, 0);
 const plural = (n) => (n === 1 ? boot.noun : `${boot.noun}s`);
+
+// ---- rows and how many there are ----
 
 function matching() {
   const { states, q } = filters.read();
@@ -28,30 +38,72 @@ function matching() {
 function showTotals() {
   const shown = tbody.rows.length;
   total = Math.max(matching(), shown);
-  $("shown").textContent = `${total} of ${all()} ${plural(all())}`;
+  const found = `${number(total)}${least ? "+" : ""}`;
+  $("shown").textContent = `${found} of ${number(all())} ${plural(all())}`;
   $("rows").hidden = shown === 0;
-  $("more").hidden = total <= shown;
-  $("more-n").textContent = total - shown;
+  paging.show(shown, total);
   $("empty-board").hidden = all() > 0 || shown > 0;
   $("empty-filter").hidden = all() === 0 || shown > 0 || rows.known.size > 0;
+  wall.fit();
 }
 
+function takeCounts(found) {
+  counts = found;
+  showCounts($("state-filters"), counts, chip);
+  showCounts($("wall-counts"), counts);
+}
+
+const paging = new Paging(boot);
 const tbody = $("tbody");
 const waiting = $("waiting");
+let announcedAt = -Infinity;
+
+/** `3 new, 2 moved, 1 gone`. */
+function inWords({ come, move, go }) {
+  const kinds = [
+    [come, "new"],
+    [move, "moved"],
+    [go, "gone"],
+  ];
+  return kinds
+    .filter(([n]) => n)
+    .map(([n, word]) => `${number(n)} ${word}`)
+    .join(", ");
+}
+
+function showWaiting(kinds) {
+  const words = inWords(kinds);
+  waiting.hidden = !words;
+  if ($("waiting-n").textContent === words) return;
+  $("waiting-n").textContent = words;
+  if (!words || Date.now() - announcedAt < ANNOUNCED_MS) return;
+  announcedAt = Date.now();
+  announce(`${words} waiting: press u to show them`);
+}
+
+function applyWaiting() {
+  if (waiting.hidden) return;
+  const focused = document.activeElement === waiting;
+  rows.arrange(true);
+  if (focused) $("table-box").focus({ preventScroll: true });
+}
+
 const rows = new Rows(tbody, $("row-template"), boot.limit, {
   onShown: showTotals,
-  onWaiting(n) {
-    waiting.hidden = n === 0;
-    $("waiting-n").textContent = n === 1 ? "1 change" : `${n} changes`;
-  },
+  onWaiting: showWaiting,
 });
-waiting.addEventListener("click", () => {
-  rows.arrange();
-  $("table-box").focus({ preventScroll: true });
+const wall = new Wall(tbody, getTotal, (on) => {
+  rows.calm.unwatched = on;
+  if (on) panel?.close();
+  rows.soon();
 });
+waiting.addEventListener("click", applyWaiting);
 
-const ask = () => ({ type: "filter", ...filters.read(), watch: panel.asset });
+// ---- filter ----
+
+const ask = () => ({ type: "filter", ...filters.read(), ...paging.ask(), watch: panel.asset });
 const filters = startFilters($("filters"), (filter) => {
+  paging.top();
   rows.narrow(matcher(filter));
   socket.send(ask());
 });
@@ -72,12 +124,14 @@ function chip(name, n) {
   const word = Object.assign(document.createElement("span"), { className: "chip-word" });
   word.textContent = label;
   const count = Object.assign(document.createElement("span"), { className: "n" });
-  count.textContent = n;
+  count.textContent = number(n);
   made.append(box, marks.icon(icon), word, count);
   return made;
 }
 
-const panel = new Panel($("panel"), $("main"), (asset) => {
+// ---- panel ----
+
+panel = new Panel($("panel"), $("main"), (asset) => {
   rows.choose(asset);
   socket.send(ask());
 });
@@ -87,66 +141,138 @@ tbody.addEventListener("click", (event) => {
   const link = event.target.closest("tr")?.querySelector(".asset");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   event.preventDefault();
+  if (wall.on) return; // whoever leans on the screen opens nothing
   panel.open(link.closest("tr").dataset.asset, link.href, link);
 });
+
+// ---- keys ----
 
 const help = $("help");
 $("help-button").hidden = false;
 $("help-button").addEventListener("click", () => help.showModal());
-startKeys({
+$("wall-link").addEventListener("click", (event) => {
+  event.preventDefault();
+  $("user-menu").open = false;
+  wall.set(true);
+});
+
+/** To the scenario so many tabs on; a wall stays a wall. */
+function turn(by) {
+  const tabs = [...document.querySelectorAll(".tabs [data-scenario]")];
+  const at = tabs.findIndex((tab) => tab.hasAttribute("aria-current"));
+  const url = new URL(tabs[(at + by + tabs.length) % tabs.length].href);
+  if (wall.on) url.searchParams.set("wall", "1");
+  location.assign(url);
+}
+
+const follow = (link) => !link.hidden && location.assign(link.href);
+const walk = walker(tbody);
+const KEYS = [
+  {
+    keys: ["j", "ArrowDown"],
+    words: `next ${boot.noun}`,
+    act: () => walk.step(1),
+    walks: ["ArrowDown"],
+  },
+  {
+    keys: ["k", "ArrowUp"],
+    words: `previous ${boot.noun}`,
+    act: () => walk.step(-1),
+    walks: ["ArrowUp"],
+  },
+  { keys: ["Home"], words: `first ${boot.noun}`, act: walk.first, walks: ["Home"] },
+  { keys: ["End"], words: `last ${boot.noun} of this page`, act: walk.last, walks: ["End"] },
+  { keys: ["Enter"], words: "open it beside the table" },
+  { keys: ["o"], words: "the same", act: walk.open },
+  { keys: ["Escape"], words: "close the panel, leave the filter or the wall" },
+  { keys: ["u"], words: "show the changes that wait", act: applyWaiting },
+  {
+    keys: ["/"],
+    words: "filter by name",
+    act: () => {
+      $("q").focus();
+      $("q").select();
+    },
+  },
+  {
+    keys: [..."123456789"],
+    shown: ["1", "…", "9"],
+    words: "show a state, or not, in the order of the buttons",
+    act: (key) => filters.toggle(key - 1),
+  },
+  { keys: ["0"], words: "all states again", act: () => filters.allStates() },
+  { keys: ["["], words: "previous scenario", act: () => turn(-1) },
+  { keys: ["]"], words: "next scenario", act: () => turn(1) },
+  { keys: [">"], words: `the next ${boot.limit}`, act: () => follow($("next-page")) },
+  { keys: ["<"], words: "back to the top", act: () => follow($("top-page")) },
+  {
+    keys: ["s"],
+    words: "list what keeps the board from being fresh",
+    act: () => standing.toggle(),
+  },
+  { keys: ["w"], words: "wall mode, and back", act: () => wall.set(!wall.on) },
+  {
+    keys: ["t"],
+    words: "the next theme: dark, light, contrast, as the system",
+    act: () => $("theme").click(),
+  },
+  { keys: ["?"], words: "this help", act: () => help.showModal() },
+];
+startKeys(KEYS, {
   tbody,
   search: $("q"),
   help,
   onEscape(target) {
     if (target === $("q")) target.blur();
     else if (panel.asset !== null) panel.close();
+    else if (wall.on) wall.set(false);
     else document.activeElement?.blur();
   },
 });
 
+// ---- what the server says ----
+
 const take = {
   snapshot(message) {
     clock.correct(message.now);
-    counts = message.counts;
+    ({ least = false } = message);
+    paging.next = message.next ?? "";
     beyond = message.total - message.rows.length;
-    showCounts($("state-filters"), counts, chip);
+    takeCounts(message.counts);
     rows.snapshot(message.rows);
     showTotals();
     if (panel.asset !== null) renewFacts();
   },
   changes(message) {
-    if (message.counts) {
-      counts = message.counts;
-      showCounts($("state-filters"), counts, chip);
-    }
+    if (message.counts) takeCounts(message.counts);
     rows.change(message.rows, message.gone ?? []);
     showTotals();
     if (message.watched) renewFacts();
   },
   beat(message) {
     clock.correct(message.now);
-    heard = message.heard ?? heard;
-    showJob($("job"), heard);
+    standing.tell(message.standing ?? []);
     for (const tab of document.querySelectorAll(".tabs [data-scenario]")) {
       const badge = tab.querySelector(".tab-count");
       const n = message.worst[tab.dataset.scenario] ?? 0;
       badge.hidden = n === 0;
-      badge.querySelector(".n").textContent = n;
+      badge.querySelector(".n").textContent = number(n);
     }
   },
 };
 
-let standing = [];
+const standing = new Standing($("standing"), boot.standing);
+let status = [];
 const socket = openSocket(`/ws/board/${encodeURIComponent(boot.scenario)}/`, {
   hello: ask,
   onMessage: (message) => take[message.type]?.(message),
-  onStatus: (...status) => {
-    standing = status;
-    showStatus(...status);
+  onStatus: (...given) => {
+    status = given;
+    showStatus(...given);
+    standing.socket(...given);
   },
 });
 clock.startClock(() => {
-  showStatus(...standing);
-  showJob($("job"), heard);
+  showStatus(...status);
+  wall.tick();
 });
-showJob($("job"), heard);

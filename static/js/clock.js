@@ -1,5 +1,10 @@
-// The server's time, and everything on the page that ticks: one timer for all.
+// The server's time, the viewer's zone, and all that ticks on the page: one timer for it.
 let offset = 0;
+let frozen = false;
+let day = "";
+
+/** The name of the viewer's zone: `Europe/Berlin`. */
+export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || "local time";
 
 /** The time as the server has it, Unix ms. */
 export const now = () => Date.now() + offset;
@@ -21,24 +26,94 @@ export function duration(ms) {
 
 const iso = (at) => new Date(at).toISOString();
 
+function localDay(at) {
+  const date = new Date(at);
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+}
+
+/** The time of day in the viewer's zone: `14:03:59`. */
+export function timeOfDay(at) {
+  const date = new Date(at);
+  return [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":");
+}
+
 /** The moment in UTC: `2026-01-31 14:03:59 UTC`. */
 export const utc = (at) => `${iso(at).slice(0, 19).replace("T", " ")} UTC`;
 
-/** The time of day in UTC: `14:03:59`. */
-export const timeOfDay = (at) => iso(at).slice(11, 19);
+/** The moment in the viewer's zone: the time of day, before it the date unless it is today. */
+export function local(at) {
+  const then = localDay(at);
+  return then === localDay(now()) ? timeOfDay(at) : `${then} ${timeOfDay(at).slice(0, 5)}`;
+}
+
+/** The moment in both, for a title: `2026-01-31 15:03:59 Europe/Berlin, 14:03:59 UTC`. */
+export function both(at) {
+  const [then, here] = [utc(at), `${localDay(at)} ${timeOfDay(at)}`];
+  return then.startsWith(here) ? then : `${here} ${zone}, ${then}`;
+}
+
+/** A `<time>` in the viewer's zone, with UTC as its title. */
+export function timeAt(at) {
+  const time = document.createElement("time");
+  time.dataset.at = at;
+  time.setAttribute("datetime", `${iso(at).slice(0, 19)}Z`);
+  show(time);
+  return time;
+}
+
+function show(time) {
+  const at = Number(time.dataset.at);
+  time.title = utc(at);
+  time.textContent = local(at);
+  time.dataset.local = "";
+}
+
+/** Show every `<time data-at="ms">` of the page in the viewer's zone, and name the zone. */
+export function localise(again = false) {
+  const fresh = again ? "" : ":not([data-local])";
+  for (const time of document.querySelectorAll(`time[data-at]${fresh}`)) show(time);
+  for (const place of document.querySelectorAll(`[data-moment]${fresh}`)) {
+    place.title = both(Number(place.dataset.moment));
+    place.dataset.local = "";
+  }
+  for (const time of document.querySelectorAll(`:is([data-since], [data-until])${fresh}`)) {
+    time.title = both(Number(time.dataset.since ?? time.dataset.until));
+    time.dataset.local = "";
+  }
+  for (const name of document.querySelectorAll("[data-zone]")) {
+    if (name.textContent !== zone) name.textContent = zone;
+  }
+}
+
+/** Localise the page, and whatever htmx brings into it later. */
+export function startZone() {
+  localise();
+  document.addEventListener("htmx:afterSwap", () => localise());
+}
 
 /** A `<time>` that ticks; kind: `since` or `until`. */
 export function ticking(kind, at) {
   const time = document.createElement("time");
   time.dataset[kind] = at;
+  time.dataset.local = "";
   time.setAttribute("datetime", `${iso(at).slice(0, 19)}Z`);
-  time.title = utc(at);
+  time.title = both(at);
   time.textContent = duration(kind === "since" ? now() - at : at - now());
   return time;
 }
 
+/** Whether durations stand still: what is not heard of any more must not look alive. */
+export function freeze(on) {
+  frozen = on;
+}
+
 function tick() {
   const at = now();
+  if (localDay(at) !== day) {
+    day = localDay(at);
+    localise(true); // yesterday's times need their date from here on
+  }
+  if (frozen) return;
   for (const time of document.querySelectorAll("time[data-since], time[data-until]")) {
     const { since, until } = time.dataset;
     const text = duration(since === undefined ? until - at : at - since);
@@ -48,6 +123,7 @@ function tick() {
 
 /** Let everything tick, once a second, and call `also` each time. */
 export function startClock(also = () => {}) {
+  day = localDay(now());
   setInterval(() => {
     if (!document.hidden) tick();
     also();

@@ -9,5 +9,6 @@
   } catch {
     // No storage: the system's theme it is.
   }
-  if (theme === "dark" || theme === "light") root.dataset.theme = theme;
+  if (["dark", "light", "contrast"].includes(theme)) root.dataset.theme = theme;
+  if (theme === "contrast") document.getElementById("contrast").media = "all";
 })();

@@ -1,4 +1,6 @@
 // The filter: in the form, in the address, and in words for the socket.
+import { number } from "./number.js";
+
 const TYPING_MS = 150;
 
 /** Watch the form; onChange(filter) after each change, the address already following. */
@@ -21,9 +23,17 @@ export function startFilters(form, onChange) {
   });
   return {
     read: () => read(form),
+    /** Show or hide the state of the button at this place, from 0. */
+    toggle(at) {
+      form.querySelectorAll("[name=state]")[at]?.click();
+    },
     clear() {
       for (const box of form.querySelectorAll("[name=state]")) box.checked = false;
       form.elements.q.value = "";
+      changed();
+    },
+    allStates() {
+      for (const box of form.querySelectorAll("[name=state]")) box.checked = false;
       changed();
     },
   };
@@ -34,9 +44,11 @@ function read(form) {
   return { states, q: form.elements.q.value };
 }
 
+/** The address of what the form asks for; another filter begins at the top. */
 function remember(form) {
   const { states, q } = read(form);
   const url = new URL(location.href);
+  url.searchParams.delete("after");
   url.searchParams.delete("state");
   for (const state of states) url.searchParams.append("state", state);
   if (q) url.searchParams.set("q", q);
@@ -55,14 +67,14 @@ export function matcher({ states, q }) {
 /** Show the counts by state; a state outside the known ones gets a button of its own. */
 export function showCounts(box, counts, make) {
   const seen = new Set();
-  for (const chip of box.querySelectorAll(".chip")) {
-    const n = String(counts[chip.dataset.state] ?? 0);
+  for (const chip of box.querySelectorAll("[data-state]")) {
+    const n = number(counts[chip.dataset.state] ?? 0);
     seen.add(chip.dataset.state);
     const place = chip.querySelector(".n");
     if (place.textContent !== n) place.textContent = n;
   }
   for (const name of Object.keys(counts)) {
-    if (!seen.has(name) && seen.size < 30) {
+    if (make && !seen.has(name) && seen.size < 30) {
       seen.add(name);
       box.append(make(name, counts[name]));
     }

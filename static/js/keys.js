@@ -1,41 +1,85 @@
-// The keyboard: / filters, j k and arrows walk, ? helps, Esc closes.
+// The keyboard: one table of keys, which the help shows and the page obeys.
 const TYPES = "input:not([type=checkbox]), select, textarea, [contenteditable]";
+const NAMES = { ArrowDown: "↓", ArrowUp: "↑", Escape: "Esc" };
+const STORED = "keys";
 
-export function startKeys({ tbody, search, help, onEscape }) {
-  const step = (by) => {
-    const links = [...tbody.querySelectorAll("tr:not(.leaving) .asset")];
-    if (!links.length) return;
-    const at = links.indexOf(document.activeElement);
-    const chosen = tbody.querySelector(".chosen .asset");
-    const from = at < 0 && chosen ? links.indexOf(chosen) : at;
-    const next = from < 0 ? 0 : Math.min(links.length - 1, Math.max(0, from + by));
-    links[next].focus({ preventScroll: true });
-    links[next].closest("tr").scrollIntoView({ block: "nearest" });
+/** Steps through the rows' links; what is focused is brought into sight. */
+export function walker(tbody) {
+  const links = () => [...tbody.querySelectorAll("tr:not(.leaving) .asset")];
+  const go = (all, at) => {
+    const link = all[Math.min(all.length - 1, Math.max(0, at))];
+    link?.focus({ preventScroll: true });
+    link?.closest("tr").scrollIntoView({ block: "nearest" });
   };
-  const acts = {
-    "/": () => {
-      search.focus();
-      search.select();
+  return {
+    step(by) {
+      const all = links();
+      const at = all.indexOf(document.activeElement);
+      const chosen = tbody.querySelector(".chosen .asset");
+      const from = at < 0 && chosen ? all.indexOf(chosen) : at;
+      go(all, from < 0 ? 0 : from + by);
     },
-    "?": () => help.showModal(),
-    j: () => step(1),
-    k: () => step(-1),
+    first: () => go(links(), 0),
+    last: () => go(links(), Infinity),
+    open: () => tbody.contains(document.activeElement) && document.activeElement.click(),
   };
+}
+
+/**
+ * Obey `table`, a list of { keys, words, act, walks }, and list it in the help.
+ *
+ * walks: only while the focus is in the rows or nowhere, as these keys scroll the page elsewhere.
+ * An entry without `act` is done by the browser, or is Escape, which onEscape(target) does.
+ */
+export function startKeys(table, { tbody, search, help, onEscape }) {
+  const acts = new Map();
+  for (const entry of table) {
+    for (const key of entry.keys) if (entry.act) acts.set(key, entry);
+  }
+  list(table, help.querySelector(".keys"));
+  const on = startSwitch(help.querySelector("[name=keys]"));
 
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    if (help.open) return;
+    if (document.querySelector("dialog[open]")) return;
     if (event.key === "Escape") {
       if (event.target === search) event.preventDefault(); // or the browser empties the field
       onEscape(event.target);
       return;
     }
     if (event.target.matches?.(TYPES)) return;
-    const walking = tbody.contains(event.target) || event.target === document.body;
-    const arrows = walking ? { ArrowDown: acts.j, ArrowUp: acts.k } : {};
-    const act = acts[event.key] ?? arrows[event.key];
-    if (!act) return;
+    const entry = acts.get(event.key);
+    if (!entry || (event.key.length === 1 && !on())) return;
+    const nowhere = event.target === document.body || event.target.tabIndex === -1;
+    if (entry.walks?.includes(event.key) && !nowhere && !tbody.contains(event.target)) return;
     event.preventDefault();
-    act();
+    entry.act(event.key);
   });
+}
+
+function list(table, place) {
+  for (const { keys, words, shown } of table) {
+    const line = document.createElement("div");
+    const names = document.createElement("dt");
+    const meaning = document.createElement("dd");
+    for (const key of shown ?? keys) {
+      const made = document.createElement("kbd");
+      made.textContent = NAMES[key] ?? key;
+      names.append(made, " ");
+    }
+    meaning.textContent = words;
+    line.append(names, meaning);
+    place.append(line);
+  }
+}
+
+/** Keys of one character can be switched off, for who speaks to the computer. */
+function startSwitch(box) {
+  try {
+    box.checked = localStorage.getItem(STORED) !== "off";
+    box.addEventListener("change", () => localStorage.setItem(STORED, box.checked ? "on" : "off"));
+  } catch {
+    // No storage: it holds for this page.
+  }
+  return () => box.checked;
 }

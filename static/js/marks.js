@@ -1,5 +1,5 @@
 // The marks of a row, as the server's templates make them (dashboard/board/templatetags/board.py).
-import { ticking, utc } from "./clock.js";
+import { both, ticking } from "./clock.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -93,6 +93,6 @@ export function pending(row) {
 
 export function cause(row) {
   const made = element("span", "", row.cause);
-  made.title = utc(row.caused_at);
+  made.title = both(row.caused_at);
   return made;
 }

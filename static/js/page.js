@@ -1,7 +1,9 @@
-// Every page: theme, user menu.
+// Every page: theme, the viewer's zone, user menu.
+import { startZone } from "./clock.js";
 import { startTheme } from "./theme.js";
 
 startTheme(document.getElementById("theme"), document.getElementById("theme-name"));
+startZone();
 
 const menu = document.getElementById("user-menu");
 if (menu) {

@@ -1,12 +1,14 @@
 // The table's rows: what is known, and what is shown of it.
 //
-// Cells change in place at any time. Rows come, go and move only while neither the pointer nor the
-// focus is in the table; until then what waits is counted.
+// Cells change in place at any time. Rows come, go and move while nobody is at the list, and at
+// most once a second; until then what waits is counted by kind.
+import { Calm } from "./calm.js";
 import { ticking } from "./clock.js";
 import * as marks from "./marks.js";
 import { byOrder, plan } from "./order.js";
 
-const TOUCHED_MS = 1500;
+const PACE_MS = 1000;
+const MOST_FLASHED = 50; // more than these and the whole page would flash
 
 const CELLS = {
   "col-state": (row) => [marks.state(row.state), ...marks.badges(row)],
@@ -17,7 +19,7 @@ const CELLS = {
 };
 
 export class Rows {
-  /** onShown(): after rows came, went or moved; onWaiting(n): how many changes wait. */
+  /** onShown(): after rows came, went or moved; onWaiting({come, go, move}): how many wait. */
   constructor(tbody, template, limit, { onShown, onWaiting }) {
     this.tbody = tbody;
     this.template = template;
@@ -27,49 +29,13 @@ export class Rows {
     this.known = new Map();
     this.lines = new Map();
     this.full = false;
-    this.inside = false;
-    this.touchedAt = 0;
+    this.asked = false; // the next snapshot answers what the user asked for
+    this.arrangedAt = -Infinity;
     this.matches = () => true;
     this.frame = 0;
     this.chosen = null;
     for (const tr of tbody.rows) this.lines.set(tr.dataset.asset, tr);
-    this.guard();
-  }
-
-  guard() {
-    const { tbody } = this;
-    tbody.addEventListener("pointerenter", (event) => {
-      this.inside = event.pointerType !== "touch";
-    });
-    tbody.addEventListener("pointerleave", () => {
-      this.inside = false;
-      this.soon();
-    });
-    tbody.addEventListener("pointermove", (event) => {
-      if (event.pointerType !== "touch") this.inside = true;
-    });
-    tbody.addEventListener(
-      "touchstart",
-      () => {
-        this.touchedAt = Date.now();
-        setTimeout(() => this.soon(), TOUCHED_MS + 50);
-      },
-      { passive: true },
-    );
-    tbody.addEventListener("focusout", () => this.soon());
-    document.documentElement.addEventListener("pointerleave", () => {
-      this.inside = false;
-      this.soon();
-    });
-  }
-
-  /** Whether rows must stay where they are. */
-  held() {
-    return (
-      this.inside ||
-      this.tbody.contains(document.activeElement) ||
-      Date.now() - this.touchedAt < TOUCHED_MS
-    );
+    this.calm = new Calm(tbody, () => this.soon());
   }
 
   /** Everything the server knows that matches; what is not in it is gone. */
@@ -86,7 +52,9 @@ export class Rows {
       this.full = true;
       for (const asset of this.lines.keys()) if (!this.known.has(asset)) this.mark(asset);
     }
-    this.soon();
+    if (this.asked) this.arrange(false);
+    else this.soon();
+    this.asked = false;
   }
 
   /** Newer rows, and assets that are gone with the version at which they went. */
@@ -111,7 +79,8 @@ export class Rows {
   /** Show only what `matches(row)`; at once, because the user asked for it. */
   narrow(matches) {
     this.matches = matches;
-    if (this.full) this.arrange();
+    this.asked = true;
+    if (this.full) this.arrange(false);
   }
 
   mark(asset) {
@@ -153,46 +122,75 @@ export class Rows {
 
   soon() {
     if (!this.full || this.frame) return;
+    if (document.hidden) {
+      this.settle();
+      return;
+    }
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
       this.settle();
     });
-    if (document.hidden) {
-      cancelAnimationFrame(this.frame);
-      this.frame = 0;
-      this.settle();
-    }
   }
 
   settle() {
-    if (this.held()) this.onWaiting(this.waiting());
-    else this.arrange();
+    const early = this.arrangedAt + PACE_MS - Date.now();
+    if (this.calm.holds()) this.onWaiting(this.waiting());
+    else if (early > 0) this.calm.askIn(early);
+    else this.arrange(true);
   }
 
-  /** How many rows wait to come, go or move. */
+  /** How many rows wait to come, go and move. */
   waiting() {
     const { come, go, move } = this.plan(this.wanted());
-    return come.length + go.length + move.length;
+    return { come: come.length, go: go.length, move: move.length };
   }
 
-  /** Bring rows to their places now, whatever is under the pointer. */
-  arrange() {
+  /** Bring rows to their places now. The focus stays where it is, and so does what is in sight. */
+  arrange(visibly) {
     const wanted = this.wanted();
     const { come, go, move } = this.plan(wanted);
+    const out = new Set([...come, ...move]);
+    const restore = this.hold(new Set([...go, ...move]));
     for (const asset of go) {
       this.lines.get(asset).remove();
       this.lines.delete(asset);
     }
     for (const asset of come) this.add(this.known.get(asset));
-    const out = new Set([...come, ...move]);
     let after = null; // from the end, so that what comes next is in place already
     for (const { asset } of wanted.reverse()) {
       const tr = this.lines.get(asset);
       if (out.has(asset)) this.tbody.insertBefore(tr, after);
       after = tr;
     }
-    this.onWaiting(0);
+    restore();
+    if (visibly && come.length <= MOST_FLASHED) {
+      for (const asset of come) this.flash(this.lines.get(asset));
+    }
+    if (out.size || go.length) this.arrangedAt = Date.now();
+    this.onWaiting({ come: 0, go: 0, move: 0 });
     this.onShown();
+  }
+
+  /** Remember focus and a row in sight that stays; returns what puts both back. */
+  hold(leaving) {
+    const lines = [...this.tbody.rows];
+    const focus = this.calm.focused() ? document.activeElement : null;
+    const at = focus ? lines.indexOf(focus.closest("tr")) : -1;
+    const stays = this.calm.scrolled() && inSight(lines, leaving);
+    const top = stays && stays.getBoundingClientRect().top;
+    return () => {
+      if (focus && document.activeElement !== focus) {
+        const next = focus.isConnected ? focus : this.linkAt(at);
+        next?.focus({ preventScroll: true });
+      }
+      if (stays) scrollBy({ top: stays.getBoundingClientRect().top - top, behavior: "instant" });
+    };
+  }
+
+  /** The link of the row at this place, or of the last one. */
+  linkAt(at) {
+    const { rows } = this.tbody;
+    return rows[Math.min(at, rows.length - 1)]?.querySelector(".asset");
   }
 
   wanted() {
@@ -220,4 +218,12 @@ export class Rows {
     this.chosen = asset;
     this.lines.get(asset)?.classList.add("chosen");
   }
+}
+
+/** The first row below the header that does not leave its place. */
+function inSight(lines, leaving) {
+  const below = document.getElementById("head").getBoundingClientRect().bottom;
+  return lines.find(
+    (tr) => !leaving.has(tr.dataset.asset) && tr.getBoundingClientRect().bottom > below,
+  );
 }

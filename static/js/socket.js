@@ -1,6 +1,7 @@
 // The socket: comes back by itself, with growing pauses; says how it stands.
 const PAUSES_MS = [300, 700, 1500, 3000, 6000, 10000];
-const SILENT_MS = 9000; // the server speaks at least every 2 s
+const LATE_MS = 5000; // the server speaks at least every 2 s
+const SILENT_MS = 9000;
 const LOGIN_NEEDED = 4401;
 const FINAL = new Set([LOGIN_NEEDED, 4403, 4404, 4409]);
 
@@ -8,14 +9,16 @@ const FINAL = new Set([LOGIN_NEEDED, 4403, 4404, 4409]);
  * Open the socket at `path`, for as long as the page lives.
  *
  * hello(): what to say first, each time; onMessage(message); onStatus(state, since): state is
- * connecting, live, reconnecting, offline or ended; since: Unix ms.
+ * connecting, live, late, reconnecting, offline or ended; since: when the server was last heard,
+ * Unix ms of this machine.
  */
 export function openSocket(path, { hello, onMessage, onStatus }) {
   const url = new URL(path, location.href.replace(/^http/, "ws"));
   let socket = null;
   let tries = 0;
-  let lostAt = Date.now();
-  let heardAt = 0;
+  let wordAt = Date.now(); // the last word of the server
+  let waitsFrom = 0; // since when this socket waits for one
+  let late = false;
   let timer = 0;
   let closing = null;
 
@@ -27,21 +30,26 @@ export function openSocket(path, { hello, onMessage, onStatus }) {
     clearTimeout(timer);
     const mine = new WebSocket(url);
     socket = mine;
-    heardAt = Date.now();
+    waitsFrom = Date.now();
     mine.addEventListener("open", () => send(hello()));
     mine.addEventListener("message", (event) => mine === socket && take(JSON.parse(event.data)));
     mine.addEventListener("close", (event) => mine === socket && lost(event.code));
   }
 
   function take(message) {
-    heardAt = Date.now();
+    waitsFrom = Date.now();
     if (message.type === "closing") {
       closing = message;
       return;
     }
     if (message.type === "snapshot") {
       tries = 0;
-      onStatus("live", heardAt);
+      late = true; // what follows makes it live
+    }
+    if (late && !tries) onStatus("live", Date.now());
+    if (!tries) {
+      wordAt = Date.now();
+      late = false;
     }
     onMessage(message);
     if (message.seq) send({ type: "ack", seq: message.seq });
@@ -49,15 +57,14 @@ export function openSocket(path, { hello, onMessage, onStatus }) {
 
   function lost(code) {
     socket = null;
-    if (!tries) lostAt = Date.now();
     const why = closing?.code ?? code;
     if (FINAL.has(why)) {
-      onStatus("ended", lostAt, closing?.reason ?? "");
+      onStatus("ended", wordAt, closing?.reason ?? "");
       if (why === LOGIN_NEEDED) location.reload(); // the login, and back here
       return;
     }
     closing = null;
-    onStatus(navigator.onLine ? "reconnecting" : "offline", lostAt);
+    onStatus(navigator.onLine ? "reconnecting" : "offline", wordAt);
     const pause = PAUSES_MS[Math.min(tries++, PAUSES_MS.length - 1)];
     timer = setTimeout(connect, pause * (0.5 + Math.random()));
   }
@@ -67,15 +74,24 @@ export function openSocket(path, { hello, onMessage, onStatus }) {
   }
 
   setInterval(() => {
-    if (!socket || Date.now() - heardAt < SILENT_MS) return;
+    const silent = Date.now() - waitsFrom;
+    if (!socket || silent < LATE_MS) return;
+    if (silent < SILENT_MS) {
+      if (!tries && !late) onStatus("late", wordAt);
+      late = true;
+      return;
+    }
     const stuck = socket;
     lost(0);
     stuck.close();
   }, 1000);
   addEventListener("online", hurry);
-  addEventListener("offline", () => onStatus("offline", Date.now()));
+  addEventListener("offline", () => {
+    late = true;
+    onStatus("offline", wordAt);
+  });
   document.addEventListener("visibilitychange", () => document.hidden || hurry());
-  onStatus("connecting", lostAt);
+  onStatus("connecting", wordAt);
   connect();
   return { send };
 }

@@ -1,8 +1,12 @@
 // The theme: as the system has it, or the one chosen here and remembered.
-const NEXT = { auto: "dark", dark: "light", light: "auto" };
+import { announce } from "./announce.js";
+
+const NEXT = { auto: "dark", dark: "light", light: "contrast", contrast: "auto" };
+const ASKED_FOR = "(prefers-contrast: more)"; // by the system, whatever the theme
 
 export function startTheme(button, word) {
   const root = document.documentElement;
+  const sheet = document.getElementById("contrast");
   const current = () => root.dataset.theme ?? "auto";
   const show = () => {
     word.textContent = current();
@@ -12,6 +16,7 @@ export function startTheme(button, word) {
     const next = NEXT[current()];
     if (next === "auto") delete root.dataset.theme;
     else root.dataset.theme = next;
+    sheet.media = next === "contrast" ? "all" : ASKED_FOR;
     try {
       if (next === "auto") localStorage.removeItem("theme");
       else localStorage.setItem("theme", next);
@@ -19,6 +24,7 @@ export function startTheme(button, word) {
       // No storage: it holds for this page.
     }
     show();
+    announce(`Theme: ${next}`);
   });
   button.hidden = false;
   show();

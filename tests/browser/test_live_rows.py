@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 from browsing import Open, Send, lines, live, order, row
-from playwright.sync_api import Page, WebSocketRoute, expect
+from playwright.sync_api import Page, expect
 
 from stack import Stack, wait_until
 
@@ -51,7 +50,7 @@ def test_nothing_moves_under_the_pointer(open_as: Open, send: Send, prefix: str)
     send("orders", c, "desk", "received")
     send("orders", f"{prefix}d", "desk", "received")
     expect(row(page, c).locator(".col-state")).to_contain_text("Received")
-    expect(page.locator("#waiting")).to_contain_text("2 changes waiting")
+    expect(page.locator("#waiting-n")).to_have_text("1 new, 1 moved")
     assert order(page) == [a, b, c]
     assert row(page, b).bounding_box() == place
     page.mouse.move(5, 5)
@@ -82,7 +81,7 @@ def test_row_that_leaves_the_filter_stays_while_pointed_at(
     page = live(open_as("operator", f"/s/orders/?q={prefix}&state=picking"))
     row(page, asset).hover()
     send("orders", asset, "desk", "packing")
-    expect(page.locator("#waiting")).to_contain_text("1 change")
+    expect(page.locator("#waiting-n")).to_have_text("1 gone")
     expect(row(page, asset)).to_be_visible()
     page.mouse.move(5, 5)
     expect(row(page, asset)).to_have_count(0)
@@ -161,25 +160,6 @@ def test_open_panel_follows_its_asset_and_keeps_what_is_typed(
     expect(reason).to_be_focused()
 
 
-def test_silent_job_is_told(open_as: Open) -> None:
-    page = open_as("operator", "/account/tokens/")
-
-    def age(socket: WebSocketRoute) -> None:
-        server = socket.connect_to_server()
-
-        def pass_on(message: str | bytes) -> None:
-            if '"type":"beat"' not in str(message):
-                socket.send(message)
-
-        server.on_message(pass_on)
-
-    page.route_web_socket("**/ws/board/**", age)
-    page.goto(page.url.replace("/account/tokens/", "/"))
-    expect(page.locator("#job")).to_contain_text("The job has not answered since")
-    expect(page.locator("#tbody tr").first).to_be_visible()
-
-
-@pytest.mark.slow
 def in_state(page: Page, word: str) -> set[str]:
     """The assets of the table whose state reads `word`."""
     return {asset for asset, _, state in lines(page) if state == word}

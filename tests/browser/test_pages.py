@@ -56,7 +56,7 @@ def test_open_panel_can_be_read_by_everybody(open_as: Open, theme: str) -> None:
     assert serious(page) == []
 
 
-@pytest.mark.parametrize("width", [2560, 1440, 1024, 390])
+@pytest.mark.parametrize("width", [3840, 1440, 1024, 390])
 def test_nothing_is_wider_than_the_window(open_as: Open, width: int) -> None:
     for user, path in PAGES.values():
         page = open_as(user, path, width=width)
@@ -72,6 +72,59 @@ def test_theme_is_remembered(open_as: Open) -> None:
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     assert dark != light
+
+
+@pytest.mark.parametrize("width", [1440, 1024, 390])
+@pytest.mark.parametrize("theme", ["light", "dark", "contrast"])
+def test_board_can_be_read_in_each_theme_and_width(open_as: Open, theme: str, width: int) -> None:
+    page = open_as("operator", "/?scenario=attack", width)
+    page.evaluate("theme => localStorage.setItem('theme', theme)", theme)
+    page.reload()
+    live(page)
+    expect(page.locator("html")).to_have_attribute("data-theme", theme)
+    assert serious(page) == []
+    page.keyboard.press("?")
+    assert serious(page) == []
+    page.keyboard.press("Escape")
+    page.keyboard.press("w")
+    assert serious(page) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("asked_by", ["theme", "system"])
+def test_high_contrast_is_seven_to_one(open_as: Open, scheme: str, asked_by: str) -> None:
+    asked = {"contrast": "more"} if asked_by == "system" else {}
+    page = open_as("operator", "/?scenario=attack", color_scheme=scheme, **asked)
+    if asked_by == "theme":
+        for _ in range(3):
+            page.locator("#theme").click()
+    live(page)
+    page.locator("#tbody .asset").first.click()
+    expect(page.locator("#panel-title")).to_be_visible()
+    rule = {"runOnly": {"type": "rule", "values": ["color-contrast-enhanced"]}}
+    found = Axe().run(page, options=rule).response["violations"]
+    nodes = [node for one in found for node in one["nodes"]]
+    assert [(node["html"][:120], node["failureSummary"]) for node in nodes] == []
+
+
+def test_colours_of_the_system_leave_states_apart(open_as: Open) -> None:
+    page = live(open_as("operator", "/?scenario=attack", forced_colors="active"))
+    colour = "element => getComputedStyle(element).color"
+    state = page.locator("#tbody .col-state > .state").first
+    text = page.locator("#tbody .asset").first.evaluate(
+        "() => getComputedStyle(document.body).color"
+    )
+    assert state.locator(".icon").evaluate(colour) == text
+    assert state.evaluate("element => getComputedStyle(element).borderTopWidth") == "1px"
+    expect(state.locator(".word")).to_be_visible()
+    shapes = page.eval_on_selector_all(
+        ".chip use", "uses => uses.map(use => use.getAttribute('href'))"
+    )
+    assert len(set(shapes)) == len(shapes) == 3
+    box = page.locator(".chip").first
+    before = box.evaluate("element => getComputedStyle(element).backgroundColor")
+    box.click()
+    assert box.evaluate("element => getComputedStyle(element).backgroundColor") != before
 
 
 def test_wrong_password_is_told(open_as: Open) -> None:

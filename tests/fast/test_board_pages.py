@@ -128,6 +128,57 @@ def test_the_filter_is_in_the_address(client: Client, world: World):
     assert both == ["shop-2"]
 
 
+def test_pages_follow_one_another(client: Client, world: World):
+    for number in range(503):
+        world.report(f"s{number:03}.example", "clear", "waf-1")
+    world.write()
+    first = client.get("/?scenario=attack&asset=x&wall=0")
+    assert len(assets(first)) == 500
+    assert "503 of 503 sites" in text(first)
+    assert "and 3 more" in text(first)
+    links = re.findall(r'id="next-page" href="([^"]+)"(.*?)>', first.content.decode())
+    assert [hidden for _, hidden in links] == [""]
+    second = client.get(html.unescape(links[0][0]))
+    assert len(assets(second)) == 3
+    assert not set(assets(first)) & set(assets(second))
+    assert f"a later page, after {assets(first)[-1]}" in text(second)
+    body = second.content.decode()
+    assert re.search(r'id="next-page" href="[^"]+" hidden', body)
+    top = re.search(r'id="top-page" href="([^"]+)">', body)
+    assert top
+    assert assets(client.get(html.unescape(top[1]))) == assets(first)
+
+
+@pytest.mark.parametrize("token", ["", "x", "1.2", "..", "1.2.\x00", "a.b.c"])
+def test_a_token_that_is_none_is_the_first_page(client: Client, world: World, token: str):
+    world.report("a.example", "clear")
+    world.write()
+    response = client.get("/", {"after": token})
+    assert assets(response) == ["a.example"]
+    assert re.search(r'id="continued" hidden', response.content.decode())
+
+
+def test_the_banner_is_on_the_page_before_any_script(client: Client, world: World):
+    body = client.get("/").content.decode()
+    assert 'data-kind="job"' in body
+    assert "The job has not been heard of yet" in text(client.get("/"))
+    world.report("a.example", "clear")
+    world.write()
+    world.job.tick()
+    world.tail()
+    page = client.get("/").content.decode()
+    assert re.search(r'id="standing"[^>]* hidden', page)
+
+
+def test_wall_mode_by_its_address(client: Client, world: World):
+    world.report("a.example", "under-attack")
+    world.write()
+    wall = client.get("/?wall=1").content.decode()
+    assert re.search(r'<body class="board-page wall">', wall)
+    assert re.search(r'<body class="board-page">', client.get("/").content.decode())
+    assert "1 Under attack 0 Suspicious 0 Clear" in text(client.get("/"))
+
+
 def test_empty_pages_say_what_to_do(client: Client, world: World):
     response = client.get("/?scenario=orders")
     body = response.content.decode()

@@ -130,6 +130,12 @@ def until(at: int, now: int) -> SafeString:
 
 
 @register.filter
+def number(n: int) -> str:
+    """A number in groups of three digits: `12,345`."""
+    return f"{n:,}"
+
+
+@register.filter
 def clock(at: int) -> str:
     """The time of day in UTC, `14:03:59`."""
     return _moment(at).strftime("%H:%M:%S")

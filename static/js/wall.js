@@ -1,0 +1,79 @@
+// Wall mode: no chrome, large type, the most severe first, a clock; the screen is kept awake.
+import { now, timeOfDay } from "./clock.js";
+import { number } from "./number.js";
+
+export class Wall {
+  /** tbody: the board's rows; total(): how many match; onChange(on): it was entered or left. */
+  constructor(tbody, total, onChange) {
+    this.tbody = tbody;
+    this.total = total;
+    this.onChange = onChange;
+    this.lock = null;
+    this.box = document.getElementById("table-box");
+    this.clock = document.getElementById("wall-clock");
+    this.more = document.getElementById("wall-more");
+    document.getElementById("wall-leave").addEventListener("click", () => this.set(false));
+    document.addEventListener("visibilitychange", () => this.keepAwake());
+    addEventListener("resize", () => this.fit());
+    if (this.on) this.entered();
+  }
+
+  get on() {
+    return document.body.classList.contains("wall");
+  }
+
+  /** Enter or leave; the address follows, so that a screen can be set up by it. */
+  set(on) {
+    if (on === this.on) return;
+    document.body.classList.toggle("wall", on);
+    const url = new URL(location.href);
+    if (on) url.searchParams.set("wall", "1");
+    else url.searchParams.delete("wall");
+    history.replaceState(null, "", url);
+    scrollTo(0, 0);
+    this.entered();
+  }
+
+  entered() {
+    this.keepAwake();
+    this.tick();
+    this.onChange(this.on);
+    this.fit();
+  }
+
+  /** The time of day, which goes on whatever else stands still. */
+  tick() {
+    if (!this.on) return;
+    const text = timeOfDay(now());
+    if (this.clock.textContent !== text) this.clock.textContent = text;
+  }
+
+  /** Only whole rows, and how many there are beyond them. */
+  fit() {
+    this.box.style.removeProperty("max-height");
+    if (!this.on) return;
+    const first = this.tbody.rows[0];
+    this.more.textContent = "";
+    if (!first) return;
+    const head = first.getBoundingClientRect().top - this.box.getBoundingClientRect().top;
+    const each = first.getBoundingClientRect().height;
+    const whole = Math.max(1, Math.floor((this.box.clientHeight - head) / each));
+    const shown = Math.min(whole, this.tbody.rows.length);
+    this.box.style.maxHeight = `${Math.ceil(head + shown * each) + 2}px`;
+    const left = this.total() - shown;
+    if (left > 0) this.more.textContent = `and ${number(left)} more`;
+  }
+
+  async keepAwake() {
+    if (!this.on || document.hidden) {
+      this.lock?.release();
+      this.lock = null;
+    } else if (!this.lock || this.lock.released) {
+      try {
+        this.lock = await navigator.wakeLock?.request("screen");
+      } catch {
+        // The browser will not: a low battery, or a page that is not served safely.
+      }
+    }
+  }
+}

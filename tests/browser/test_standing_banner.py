@@ -1,0 +1,106 @@
+"""One banner tells apart what keeps the board from being fresh; each cause is real here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from browsing import Open, live
+from playwright.sync_api import Page, expect
+
+from ops.supervise import Supervisor
+from stack import Stack
+
+AGENTS = ("simulator", "probe-a", "probe-b", "probe-c")
+
+STANDS_STILL = """async () => {
+  const read = () => [...document.querySelectorAll("time[data-since]")].map(t => t.textContent);
+  const before = String(read());
+  await new Promise(done => setTimeout(done, 1500));
+  return String(read()) === before;
+}"""
+
+
+@pytest.fixture(scope="module")
+def supervisor(product: Stack) -> Supervisor:
+    """The supervisor of the shared product."""
+    return Supervisor(product.data_dir)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def silent_agents(supervisor: Supervisor) -> Iterator[None]:
+    """No agent reports from here on; the tests before the last take the minute that this needs."""
+    for name in AGENTS:
+        supervisor.stop(name)
+    yield
+    for name in AGENTS:
+        supervisor.start(name)
+
+
+def banner(page: Page, kind: str, what: str) -> None:
+    """Wait until the banner tells of this first, with since when."""
+    standing = page.locator("#standing")
+    expect(standing).to_be_visible()
+    expect(standing).to_have_attribute("data-kind", kind)
+    expect(standing.locator(".standing-line")).to_contain_text(what)
+    since = standing.locator(".standing-line time")
+    expect(since).to_have_attribute("title", re.compile("UTC$"))
+
+
+def test_browser_that_is_cut_off_shows_nothing_as_live(
+    open_as: Open, supervisor: Supervisor, faults: list[str]
+) -> None:
+    page = live(open_as("operator", "/s/attack/"))
+    wall = live_wall(open_as)
+    supervisor.stop("web")
+    banner(page, "cut-off", "Cut off from the server since")
+    expect(page.locator("body.stale")).to_have_count(1)
+    assert page.title().startswith("(cut off)")
+    assert page.evaluate(STANDS_STILL)
+    banner(wall, "cut-off", "Cut off from the server since")
+    supervisor.start("web")
+    live(page)
+    expect(page.locator("#standing[data-kind=cut-off]")).to_have_count(0)
+    assert not page.title().startswith("(cut off)")
+    assert not page.evaluate(STANDS_STILL)
+    faults[:] = [fault for fault in faults if "WebSocket connection" not in fault]
+
+
+def live_wall(open_as: Open) -> Page:
+    """A wall screen that follows the board."""
+    wall = open_as("operator", "/?scenario=attack&wall=1", width=1920)
+    expect(wall.locator("#live")).to_have_attribute("data-state", "live")
+    return wall
+
+
+def test_database_that_is_behind_leaves_rows_live(open_as: Open, supervisor: Supervisor) -> None:
+    page = live(open_as("operator", "/s/orders/"))
+    supervisor.stop("materialiser")
+    banner(page, "database", "The database is behind the log since")
+    expect(page.locator("#standing")).to_contain_text("see that the materialiser runs")
+    expect(page.locator("body.stale")).to_have_count(0)
+    supervisor.start("materialiser")
+    expect(page.locator("#standing[data-kind=database]")).to_have_count(0)
+
+
+def test_stalled_job_is_told_and_goes_on(open_as: Open, supervisor: Supervisor) -> None:
+    page = live(open_as("operator", "/s/orders/"))
+    supervisor.stop("job")
+    banner(page, "job", "The job has not answered since")
+    expect(page.locator("#announce")).to_have_text("The job has not answered")
+    expect(page.locator("body.stale")).to_have_count(1)
+    fresh = open_as("operator", "/s/orders/", java_script_enabled=False)
+    expect(fresh.locator(".standing-line")).to_contain_text("The job has not answered since")
+    supervisor.start("job")
+    expect(page.locator("#standing[data-kind=job]")).to_have_count(0, timeout=90_000)
+
+
+def test_silent_agents_are_told_for_each_scenario(open_as: Open) -> None:
+    page = live(open_as("operator", "/s/attack/"))
+    expect(page.locator("#standing")).to_have_attribute("data-kind", "agents", timeout=90_000)
+    banner(page, "agents", "Attacks: no agent has reported since")
+    page.keyboard.press("s")
+    listed = page.locator(".standing-list")
+    expect(listed).to_be_visible()
+    expect(listed).to_contain_text("Connectivity: no agent has reported since")

@@ -1,0 +1,224 @@
+"""What keeps the board from being fresh: told apart, in order, with since when and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dashboard.job.signs import Signs
+from dashboard.job.standing import Beat, Facts, Talk, Trouble, standing
+from dashboard.scenarios import scenarios
+from domain.scenario import Scenario
+from wire.job import Heartbeat, bucket_name, encode
+
+NOW = 1_790_000_000_000
+PLACE = ("job.buckets", 0)
+
+
+def known() -> list[Scenario]:
+    return list(scenarios().values())
+
+
+def well(**changes: Any) -> Facts:
+    """All is well at NOW, but for the changes."""
+    names = [bucket_name(s.name, at) for s in known() for at in range(s.partitions)]
+    facts = Facts(
+        reached=NOW - 100,
+        beats={name: Beat(NOW - 500, NOW - 900) for name in names},
+        talks={scenario.name: Talk(NOW - 1_000, 1_000) for scenario in known()},
+    )
+    return replace(facts, **changes)
+
+
+def told(facts: Facts, current: str = "attack") -> list[Trouble]:
+    return standing(facts, known(), current, NOW)
+
+
+def kinds(facts: Facts, current: str = "attack") -> list[str]:
+    return [trouble["kind"] for trouble in told(facts, current)]
+
+
+def test_nothing_is_said_while_all_is_well():
+    assert told(well()) == []
+
+
+def test_a_web_process_that_is_behind_judges_nothing_else():
+    facts = well(reached=NOW - 6_000, beats={}, talks={}, unwritten=NOW - 60_000)
+    (trouble,) = told(facts)
+    assert trouble["kind"] == "web"
+    assert trouble["since"] == NOW - 6_000
+
+
+def test_a_job_never_heard_of_has_no_since():
+    (trouble,) = told(Facts())
+    assert trouble["kind"] == "job"
+    assert trouble["since"] is None
+    assert "not been heard of yet" in trouble["what"]
+
+
+def test_a_job_without_a_heartbeat_for_five_seconds_is_stalled():
+    silent = {name: Beat(NOW - 5_001, NOW - 5_500) for name in well().beats}
+    (trouble,) = told(well(beats=silent, talks={"attack": Talk(NOW - 600_000)}))
+    assert trouble["kind"] == "job"
+    assert trouble["since"] == NOW - 5_001
+    assert trouble["link"]
+    assert told(well(beats={name: Beat(NOW - 5_000, NOW - 5_400) for name in silent})) == []
+
+
+def test_buckets_behind_are_named():
+    late = {"attack/1": Beat(NOW - 100, NOW - 30_000), "orders/2": Beat(NOW - 100, NOW - 11_000)}
+    here, elsewhere = told(well(beats={**well().beats, **late}))
+    assert here["what"] == "The job is behind in attack/1"
+    assert here["since"] == NOW - 30_000
+    assert here["stale"]
+    assert elsewhere["what"] == "The job is behind in orders/2"
+    assert not elsewhere["stale"]
+    assert told(well(beats={**well().beats, **late}), "orders")[0]["since"] == NOW - 11_000
+
+
+def test_of_many_buckets_behind_a_few_are_named():
+    beats = {name: Beat(NOW - 100, NOW - 20_000) for name in well().beats}
+    here, elsewhere = told(well(beats=beats))
+    assert here["what"] == "The job is behind in attack/0, attack/1, attack/2 and 1 more"
+    assert elsewhere["what"].endswith("connectivity/2 and 5 more")
+
+
+def test_a_bucket_never_heard_of_is_behind():
+    beats = dict(well().beats)
+    del beats["attack/3"]
+    (trouble,) = told(well(beats=beats))
+    assert trouble["what"] == "The job is behind in attack/3"
+    assert trouble["since"] is None
+
+
+def test_a_database_behind_leaves_rows_live_and_says_so():
+    (trouble,) = told(well(unwritten=NOW - 5_001))
+    assert trouble["kind"] == "database"
+    assert not trouble["stale"]
+    assert trouble["since"] == NOW - 5_001
+    assert told(well(unwritten=NOW - 5_000)) == []
+
+
+def test_agents_silent_for_longer_than_usual():
+    talks = {**well().talks, "attack": Talk(NOW - 60_001, 1_000)}
+    (trouble,) = told(well(talks=talks))
+    assert trouble["kind"] == "agents"
+    assert trouble["what"].startswith("Attacks: ")
+    assert trouble["since"] == NOW - 60_001
+
+
+@pytest.mark.parametrize(
+    ("ago", "usual", "said"),
+    [
+        (60_000, 1_000, False),
+        (299_000, 100_000, False),
+        (301_000, 100_000, True),
+        (24 * 3_600_000, 1_000, False),
+    ],
+)
+def test_how_long_agents_may_be_silent(ago: int, usual: int, said: bool):
+    talks = {**well().talks, "orders": Talk(NOW - ago, usual)}
+    assert bool(told(well(talks=talks))) is said
+
+
+def test_what_matters_most_comes_first():
+    facts = well(
+        unwritten=NOW - 9_000,
+        beats={**well().beats, "attack/1": Beat(NOW - 100, NOW - 30_000)},
+        talks={"attack": Talk(NOW - 90_000), "orders": Talk(NOW - 90_000)},
+    )
+    assert kinds(facts) == ["job", "agents", "database", "agents"]
+    assert told(facts)[1]["what"].startswith("Attacks")
+    assert kinds(facts, "orders") == ["agents", "database", "job", "agents"]
+    assert told(facts, "orders")[0]["what"].startswith("Orders")
+
+
+def test_each_says_what_to_do():
+    late = {**well().beats, "attack/1": Beat(NOW - 100, NOW - 30_000)}
+    talks = {"attack": Talk(NOW - 90_000)}
+    for facts in (
+        well(reached=NOW - 9_000),
+        Facts(),
+        well(beats=late, talks=talks, unwritten=NOW - 9_000),
+    ):
+        for trouble in told(facts):
+            assert trouble["todo"].endswith(".")
+
+
+# ---- what a process hears -------------------------------------------------------------------
+
+
+def beat(bucket: str = "attack/0", records: int = 0, dead: int = 0, log_time: int = NOW) -> bytes:
+    scenario, _, partition = bucket.partition("/")
+    return encode(
+        Heartbeat(
+            bucket=bucket,
+            scenario=scenario,
+            partition=int(partition),
+            epoch=1,
+            executor="driver",
+            host="here",
+            log_time=log_time,
+            offset=7,
+            assets=1,
+            dues=0,
+            records=records,
+            dead_letters=dead,
+            stale=0,
+            engine="python",
+            at=log_time,
+        )
+    )
+
+
+def test_the_newest_heartbeat_counts():
+    signs = Signs()
+    signs.heard(beat(log_time=NOW), PLACE, 1, NOW)
+    signs.remember("attack/0", NOW - 5_000, NOW - 6_000)
+    assert signs.facts().beats == {"attack/0": Beat(NOW, NOW)}
+    signs.remember("attack/0", NOW + 1, NOW + 1)
+    assert signs.facts().beats == {"attack/0": Beat(NOW + 1, NOW + 1)}
+
+
+def test_what_is_no_heartbeat_is_passed_over():
+    signs = Signs()
+    signs.heard(b"{", PLACE, 1, NOW)
+    signs.heard(None, PLACE, 2, NOW)
+    assert signs.facts() == Facts()
+
+
+def test_agents_are_heard_through_records_that_could_be_read():
+    signs = Signs()
+    for at, (records, dead) in enumerate([(5, 0), (0, 0), (3, 3)]):
+        signs.heard(beat(records=records, dead=dead), PLACE, at, NOW + at * 1_000)
+    assert signs.facts().talks == {"attack": Talk(NOW, 0)}
+
+
+def test_one_long_silence_does_not_become_the_usual_one():
+    signs, at = Signs(), NOW
+    for number in range(40):
+        at += 3_000_000 if number == 20 else 2_000
+        signs.heard(beat(records=1), PLACE, number, at)
+    assert signs.facts().talks["attack"] == Talk(at, 2_000)
+
+
+def test_agents_that_report_in_bursts_usually_pause():
+    signs, at = Signs(), NOW
+    for number in range(60):
+        at += 60_000 if number % 4 == 0 else 1_000
+        signs.heard(beat(records=1), PLACE, number, at)
+    assert signs.facts().talks["attack"].usual == 60_000
+
+
+def test_a_heartbeat_is_watched_for_until_the_database_has_it():
+    signs = Signs()
+    signs.stored({PLACE: 5})
+    for offset in range(3, 9):
+        signs.heard(beat(), PLACE, offset, NOW + offset * 1_000)
+    assert signs.facts().unwritten == NOW + 5_000
+    signs.stored({PLACE: 7})
+    assert signs.facts().unwritten == NOW + 7_000
+    signs.stored({PLACE: 9})
+    assert signs.facts().unwritten is None
