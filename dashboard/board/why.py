@@ -289,7 +289,7 @@ def _least(flip: Flip, label: str) -> str:
         return f"{'one' if flip.more == 1 else flip.more} more {label} vote{_s(flip.more)}"
     if flip.changed:
         return f"{names(flip.changed, 'or')} saying {label}"
-    return f"{names(flip.together, 'and')} all saying {label}"
+    return f"{names(flip.together, 'and')} {_all(flip.together)} saying {label}"
 
 
 def flip_text(flip: Flip) -> str:
@@ -300,7 +300,7 @@ def flip_text(flip: Flip) -> str:
     if flip.changed:
         ways.append(f"when {names(flip.changed, 'or')} says so")
     elif flip.together:
-        ways.append(f"when {names(flip.together, 'and')} all say so")
+        ways.append(f"when {names(flip.together, 'and')} {_all(flip.together)} say so")
     then = f"; it must then last {span(flip.hold)}" if flip.hold else ""
     return f"{', or '.join(ways)}{', which stops what waits' if flip.back else then}"
 
@@ -331,6 +331,10 @@ def _count(n: int | None, noun: str) -> str:
 
 def _s(n: int | None) -> str:
     return "" if n == 1 else "s"
+
+
+def _all(agents: Sequence[str]) -> str:
+    return "both" if len(agents) == 2 else "all"
 
 
 def _are(n: int) -> str:

@@ -17,6 +17,8 @@ from dashboard.board.models import AssetState
 from dashboard.commands.models import Command as Row
 from dashboard.commands.sending import now_ms
 from dashboard.commands.stale import Sight, changes, moved_on, read_sight
+from dashboard.job.models import BucketStatus
+from dashboard.live.process import live_view
 from dashboard.scenarios import scenarios
 from domain.version import Version
 
@@ -268,6 +270,22 @@ def test_a_panel_that_follows_a_refused_command_has_the_form_too(client: Client,
     assert "Nothing was done" in text(page)
     ids = re.findall(r'\sid="([^"]+)"', page.content.decode())
     assert len(ids) == len(set(ids))
+
+
+# ---- while the job is down --------------------------------------------------------------------
+
+
+def test_a_command_that_waits_for_a_job_that_is_down_says_so(client: Client, world: World):
+    world.report(ASSET, "clear")
+    world.write()
+    BucketStatus.objects.update(at=now_ms() - 60_000)
+    live_view.cache_clear()
+    sent = client.post(url("set"), opened(client, "set", **SET), headers=HX)
+    assert "Sent" in text(sent)
+    assert "the job is not heard of: the command stays in the log" in text(sent)
+    assert "hx-get" in sent.content.decode()
+    world.write()
+    assert "Applied" in text(client.get(f"/commands/{Row.objects.get().pk}/", headers=HX))
 
 
 # ---- what is known to have changed ----------------------------------------------------------
