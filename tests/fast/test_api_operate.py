@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 from django.test import Client
+from prometheus_client import Counter
 from prometheus_client.parser import text_string_to_metric_families
 from webkit import bearer, make_user, memory_bus
 
@@ -225,6 +226,20 @@ def test_what_another_process_counts_is_not_shown_as_nothing(bus, headers):
     assert "tallyboard_materialiser_batch_seconds" not in told
     assert "tallyboard_materialised_records_total" not in told
     assert "tallyboard_api_requests_total" in told
+
+
+def test_nothing_is_told_that_no_document_names(bus, headers):
+    Client().get("/api/v1/job", headers=headers)
+    beat()
+    ours = {name for name, _ in scrape(headers) if name.startswith("tallyboard_")}
+    told = {each.name for each in vars(names).values() if isinstance(each, names.Told)}
+    counted = {
+        f"{family.name}_total"
+        for each in vars(names).values()
+        if isinstance(each, Counter)
+        for family in each.describe()
+    }
+    assert ours <= told | counted
 
 
 def test_metrics_are_for_no_outsider_however_near_he_is(bus):
