@@ -1,4 +1,4 @@
-"""What pages and sockets read of the board: rows, counts, history, and up to which offsets.
+"""What pages and sockets read of the board: rows, counts, and up to which offsets.
 
 A million assets are no reason to read a million rows: a page is a range of the index of the board's
 order, the counts are kept by the materialiser, a text is looked up in the index of names' parts.
@@ -16,7 +16,7 @@ from django.db import connection, transaction
 from django.db.models import Count, Q, QuerySet
 from django.db.models.expressions import RawSQL
 
-from dashboard.board.models import AssetState, StateCount, Transition
+from dashboard.board.models import AssetState, StateCount
 from dashboard.board.parts import candidates
 from dashboard.materialiser.models import SinkOffset
 from dashboard.scenarios import scenarios
@@ -239,15 +239,3 @@ def consistent() -> Iterator[None]:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             yield
-
-
-def record_of(scenario: str, asset: str) -> dict[str, Any] | None:
-    """The state record of one visible asset."""
-    found = AssetState.objects.filter(scenario=scenario, asset=asset, purged=False).first()
-    return msgspec.json.decode(found.record) if found else None
-
-
-def history(scenario: str, asset: str, limit: int = 50) -> list[Transition]:
-    """The newest transitions of an asset, newest first."""
-    found = Transition.objects.filter(scenario=scenario, asset=asset)
-    return list(found.order_by("-version")[:limit])
