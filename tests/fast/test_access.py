@@ -17,14 +17,14 @@ import pytest
 from asgiref.sync import sync_to_async
 from channels.testing import WebsocketCommunicator
 from django.conf import settings
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.test import Client
 from django.urls import URLResolver, get_resolver
 from webkit import ROLES, bearer, commands_sent, make_user, memory_bus, sent, show
 
 from dashboard.accounts import tokens
-from dashboard.accounts.roles import ALLOWED, Role
+from dashboard.accounts.roles import ALLOWED
 from dashboard.api.api import api
 from dashboard.asgi import application
 from dashboard.commands.models import Command as Row
@@ -354,8 +354,6 @@ async def socket_of(role: str, path: str) -> Any:
 
 
 def session_of(role: str) -> str:
-    for each in Role:  # what migrations made was flushed after an earlier test
-        Group.objects.get_or_create(name=each.value)
     browser = Client()
     browser.force_login(make_user(role))
     return browser.cookies[settings.SESSION_COOKIE_NAME].value
