@@ -36,7 +36,7 @@ from bench.boards import log_in
 from bench.command import Measured, module_command, parser_of, run
 from bench.drain import refuse_dead_letters
 from bench.figures import percentile
-from bench.live import SCENARIOS, Load, start_job, start_web, under_load
+from bench.live import LEAST_RATE, SCENARIOS, Load, start_job, start_web, under_load
 from bench.load import AGENTS, SCENARIO, STATES, Keyed, fill
 from bench.results import Row
 from bench.roles import Role, send
@@ -355,18 +355,18 @@ def measure_page(copy: Product, options: argparse.Namespace) -> Measured:
         finally:
             chromium.close()
     rows = page_rows(sorted(gaps), heap, sent, options)
-    found = {"frames": len(gaps), "sent": sent, "longest_ms": max(gaps), "heap_mb": heap}
+    found = {"frames": len(gaps), "sent_per_s": sent, "longest_ms": max(gaps), "heap_mb": heap}
     return rows, [{"part": "page", "changes": options.changes, **found}]
 
 
 def page_rows(
-    gaps: Sequence[float], heap: Sequence[float], sent: int, options: argparse.Namespace
+    gaps: Sequence[float], heap: Sequence[float], sent: float, options: argparse.Namespace
 ) -> list[Row]:
-    """The table's rows. gaps: in order of length, ms; heap: MB; sent: changes in all."""
+    """The table's rows. gaps: in order of length, ms; heap: MB; sent: changes a second."""
     command = command_of("page", options, "assets", "changes", "seconds")
     what = f"{options.changes:,} changes/s"
     return [
-        Row(f"{what}: sent", "/s", {"": sent / options.seconds}, more=True, command=command),
+        Row(f"{what}: sent", "/s", {"": sent}, more=True, command=command),
         Row(f"{what}: longest frame of a page", "ms", {"": gaps[-1]}, 100, command=command),
         Row(f"{what}: frames, p99", "ms", {"": percentile(gaps, 99)}, command=command),
         Row(f"{what}: JavaScript heap, most", "MB", {"": max(heap)}, 300, command=command),
@@ -375,8 +375,8 @@ def page_rows(
 
 def watch_page(
     copy: Product, chromium: Browser, options: argparse.Namespace
-) -> tuple[list[float], list[float], int]:
-    """Times between frames (ms), the heap (MB), and how many changes were sent."""
+) -> tuple[list[float], list[float], float]:
+    """Times between frames (ms), the heap (MB), and how many changes were sent a second."""
     page = open_board(copy, chromium)
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable")
@@ -393,7 +393,10 @@ def watch_page(
             used = {each["name"]: each["value"] for each in metrics}["JSHeapUsedSize"]
             heap.append(used / MEGABYTE)
         gaps: list[float] = page.evaluate("() => window.benchGaps")
-        sent = len(sender.finish())
+        took = time.monotonic() - begun
+        sent = len(sender.finish().since(begun)) / took
+    if sent < LEAST_RATE * options.changes:
+        raise BenchProblem(f"sent {sent:,.0f} changes/s, not {options.changes:,}")
     if not gaps:
         raise BenchProblem("the page drew no frame")
     return gaps, heap, sent

@@ -279,7 +279,7 @@ def test_every_target_of_the_board_at_scale_is_a_row():
 
 def test_rows_of_a_page_under_changes():
     options = argparse.Namespace(assets=10, changes=100, seconds=2)
-    rows = scale.page_rows([16.0, 17.0, 140.0], [20.0, 90.0, 60.0], 190, options)
+    rows = scale.page_rows([16.0, 17.0, 140.0], [20.0, 90.0, 60.0], 95.0, options)
     assert [(row.found[""], row.target) for row in rows] == [
         (95, None), (140, 100), (140, None), (90, 300),
     ]  # fmt: skip
