@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -17,6 +19,17 @@ def press_to(page: Page, wanted: Locator, key: str = "Tab", most: int = 80) -> N
             return
         page.keyboard.press(key)
     raise AssertionError(f"{most} times {key} do not lead to {wanted}")
+
+
+def page_of(
+    open_as: Open, user: str, scenario: str, asset: str, width: int = 1440, **options: Any
+) -> Page:
+    """The asset's own page, once the board shows it."""
+    page = live(open_as(user, f"/s/{scenario}/?q={asset}", width, **options))
+    link = row(page, asset).locator(".asset")
+    expect(link).to_be_visible()
+    page.goto(urljoin(page.url, link.get_attribute("href")))
+    return live(page)
 
 
 def serious(page: Page) -> list[str]:
@@ -39,7 +52,7 @@ def attacked(send: Send, asset: str) -> None:
 def test_why_follows_the_votes(open_as: Open, send: Send, prefix: str) -> None:
     asset = f"{prefix}site"
     attacked(send, asset)
-    page = live(open_as("manager", f"/s/attack/a/{asset}/"))
+    page = page_of(open_as, "manager", "attack", asset)
     expect(page.locator("#why")).to_contain_text("Under attack: 3 of 5 live votes; ")
     expect(page.locator("tr.differs")).to_have_count(2)
     send("attack", asset, "w3", "clear")
@@ -101,7 +114,7 @@ def test_form_opened_after_a_change_is_about_what_is_shown(
 ) -> None:
     asset = f"{prefix}a"
     send("orders", asset, "desk", "picking")
-    page = live(open_as("operator", f"/s/orders/a/{asset}/"))
+    page = page_of(open_as, "operator", "orders", asset)
     send("orders", asset, "desk", "shipped")
     expect(page.locator("#facts .now")).to_contain_text("Shipped")
     page.locator(".command-set summary").click()
@@ -114,7 +127,7 @@ def test_form_opened_after_a_change_is_about_what_is_shown(
 def test_left_form_is_closed(open_as: Open, send: Send, prefix: str) -> None:
     asset = f"{prefix}a"
     send("orders", asset, "desk", "picking")
-    page = live(open_as("operator", f"/s/orders/a/{asset}/"))
+    page = page_of(open_as, "operator", "orders", asset)
     page.locator(".command-purge summary").click()
     page.locator(".command-purge").get_by_role("button", name="Purge…").click()
     expect(page.locator(".command-purge .returning")).to_contain_text("desk says")
@@ -131,7 +144,7 @@ def test_page_can_be_read_by_everybody(
 ) -> None:
     asset = f"{prefix}{'a-long-name-' * 6}"
     attacked(send, asset)
-    page = live(open_as("operator", f"/s/attack/a/{asset}/", width, color_scheme=theme))
+    page = page_of(open_as, "operator", "attack", asset, width, color_scheme=theme)
     expect(page.locator("#why")).to_contain_text("Under attack")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.locator(".command-set summary").click()
