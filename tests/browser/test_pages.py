@@ -83,11 +83,11 @@ def test_board_can_be_read_in_each_theme_and_width(open_as: Open, theme: str, wi
     live(page)
     expect(page.locator("html")).to_have_attribute("data-theme", theme)
     assert serious(page) == []
-    page.keyboard.press("?")
-    assert serious(page) == []
-    page.keyboard.press("Escape")
     page.keyboard.press("w")
     assert serious(page) == []
+    if width == 1440:
+        page.keyboard.press("?")
+        assert serious(page) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
