@@ -47,9 +47,7 @@ class AssetState(models.Model):
                 condition=models.Q(purged=False),
                 name="board_order",
             ),
-            models.Index(
-                fields=["purged_at"], condition=models.Q(purged=True), name="purged_rows"
-            ),
+            models.Index(fields=["purged_at"], condition=models.Q(purged=True), name="purged_rows"),
         )
 
     def __str__(self) -> str:

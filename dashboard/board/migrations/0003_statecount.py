@@ -47,9 +47,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             "assetstate",
-            models.Index(
-                fields=["purged_at"], condition=models.Q(purged=True), name="purged_rows"
-            ),
+            models.Index(fields=["purged_at"], condition=models.Q(purged=True), name="purged_rows"),
         ),
         migrations.RunPython(fill, migrations.RunPython.noop),
     ]
