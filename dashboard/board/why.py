@@ -103,7 +103,7 @@ def explain(scenario: Scenario, record: StateRecord) -> Why:
     return Why(
         headline=f"{_reason(scenario, record, steps)}{_tail(scenario, record, flips, confirm)}.",
         steps=steps,
-        rest=_rest(scenario),
+        rest=rest_text(scenario),
         flips=flips,
         confirm=confirm,
         lapse=_lapse(scenario, record, target),
@@ -192,7 +192,7 @@ def _terms(rung: Rung, electorate: int | None) -> str:
     return f"{how} {rung.p}/{rung.q} of {of}"
 
 
-def _rest(scenario: Scenario) -> str:
+def rest_text(scenario: Scenario) -> str:
     """What holds where no rung is met; for other rules how they decide."""
     rule = scenario.rule
     if isinstance(rule, Latest):

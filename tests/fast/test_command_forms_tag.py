@@ -20,7 +20,13 @@ pytestmark = pytest.mark.django_db
 PAGE = Template("{% load commands %}{% command_forms scenario asset record %}")
 
 
-RECORD = {"version": "1.42.0", "state": "clear", "pending": None, "override": None, "votes": []}
+RECORD: dict[str, Any] = {
+    "version": "1.42.0",
+    "state": "clear",
+    "pending": None,
+    "override": None,
+    "votes": [],
+}
 
 
 def page(role: str, asset: str = "shop", query: str = "", **more: Any) -> str:

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rules
-from dashboard.board.panel import rule_text
+from dashboard.board.why import rest_text
 from domain import functions
 from domain.fold import Bucket
 from domain.records import Record, Report, ScenarioChange, StateRecord, Tick, Vote
@@ -178,7 +178,7 @@ def test_a_function_is_given_the_votes_by_agent_and_the_state_so_far(rule):
 
 
 def test_the_panel_says_that_a_function_decides():
-    assert rule_text(watching("loudest")) == "The function loudest decides, in Python."
+    assert rest_text(watching("loudest")) == "The function loudest decides, in Python."
 
 
 # ---- functions that fail -------------------------------------------------------------------
