@@ -52,14 +52,15 @@ export class Wall {
   fit() {
     this.box.style.removeProperty("max-height");
     if (!this.on) return;
-    const first = this.tbody.rows[0];
     this.more.textContent = "";
-    if (!first) return;
-    const head = first.getBoundingClientRect().top - this.box.getBoundingClientRect().top;
-    const each = first.getBoundingClientRect().height;
-    const whole = Math.max(1, Math.floor((this.box.clientHeight - head) / each));
-    const shown = Math.min(whole, this.tbody.rows.length);
-    this.box.style.maxHeight = `${Math.ceil(head + shown * each) + 2}px`;
+    const rows = [...this.tbody.rows];
+    if (!rows.length) return;
+    const { top } = this.box.getBoundingClientRect();
+    const bottom = top + this.box.clientHeight + 1;
+    const cut = rows.findIndex((tr) => tr.getBoundingClientRect().bottom > bottom);
+    const shown = cut < 0 ? rows.length : Math.max(1, cut);
+    const last = rows[shown - 1].getBoundingClientRect();
+    this.box.style.maxHeight = `${Math.ceil(last.bottom - top) + 2}px`;
     const left = this.total() - shown;
     if (left > 0) this.more.textContent = `and ${number(left)} more`;
   }
