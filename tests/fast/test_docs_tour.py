@@ -1,0 +1,27 @@
+"""docs/tour.md shows every picture that `make pictures` takes, and no other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ops.pictures import FOLDER, PICTURES
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+TAKEN = {picture.name for picture in PICTURES}
+
+
+def shown(page: Path) -> set[str]:
+    return set(re.findall(r"pictures/([a-z-]+)\.png", page.read_text()))
+
+
+def test_the_tour_shows_every_picture_and_no_other() -> None:
+    assert shown(DOCS / "tour.md") == TAKEN
+
+
+def test_the_readme_shows_pictures_of_the_tour() -> None:
+    assert shown(DOCS.parent / "README.md") <= TAKEN
+
+
+def test_every_picture_has_been_taken() -> None:
+    assert {path.stem for path in FOLDER.glob("*.png")} == TAKEN
