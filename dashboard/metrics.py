@@ -42,7 +42,7 @@ API_REPORTS = Counter(
 )
 LIMITED = Counter(
     "tallyboard_limited_total",
-    "Requests refused by a limit: requests, commands, reports, logins, account, tokens",
+    "Requests refused by a limit: requests, commands, reports, fetches, logins, account, tokens",
     ["limit"],
 )
 LOG_RECORDS = Counter(

@@ -77,6 +77,7 @@ def _take(context: BrowserContext, picture: Picture) -> None:
     if picture.theme:
         page.evaluate("localStorage.removeItem('theme')")
     page.close()
+    context.set_offline(False)
 
 
 # ---- what is done on a page before its picture is taken -----------------------------------
@@ -125,8 +126,7 @@ def _help(page: Page) -> None:
 def _cut_off(page: Page) -> None:
     _live(page)
     page.context.set_offline(True)
-    page.locator("#standing:not([hidden])").wait_for()
-    page.context.set_offline(False)
+    page.locator('#standing[data-kind="cut-off"]:not([hidden])').wait_for()
 
 
 def _on_the_wall(page: Page) -> None:

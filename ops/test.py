@@ -34,11 +34,16 @@ class Stage:
 
 STAGES = (
     Stage("fast", options=("-n", "4")),
+    Stage("web", options=("-n", "4")),
     Stage("kafka"),
     Stage("spark"),
     Stage("browser", environment={"DJANGO_ALLOW_ASYNC_UNSAFE": "1"}),
     Stage("faults"),
 )
+
+
+WITHOUT_JAVA = ("fast", "web")
+"""Stages without real processes: units first, then every page, call and socket message."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,7 @@ def ensure_needs(stage: Stage) -> str | None:
     """Get what a stage needs beyond Python; returns a message when that is not to be had."""
     if stage.name == "browser" and not ensure_browser():
         return "no Chromium: install the package chromium, then run make test again"
-    if stage.name != "fast":
+    if stage.name not in WITHOUT_JAVA:
         try:
             fetch(ROOT / ".jars", print)
             build(ROOT / ".jars")

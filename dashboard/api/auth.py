@@ -90,5 +90,5 @@ def _allowed(user: User, action: Action) -> User:
     try:
         REQUESTS.take(user.pk, now_ms())
     except TooMany as error:
-        raise too_many(error, REQUESTS.what) from error
+        raise too_many(error) from error
     return user

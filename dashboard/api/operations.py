@@ -34,7 +34,7 @@ from dashboard.api.schemas import (
 from dashboard.board.models import Answer, AssetState
 from dashboard.board.store import counts
 from dashboard.commands.following import phase_of, phase_of_outcome
-from dashboard.commands.limits import COMMANDS, REPORTS, TooMany
+from dashboard.commands.limits import REPORTS, TooMany
 from dashboard.commands.models import Command as Row
 from dashboard.commands.sending import IdTaken, Invalid, now_ms, send
 from dashboard.scenarios import scenarios
@@ -277,7 +277,7 @@ def _take_reports(request: ApiRequest, number: int) -> None:
     try:
         REPORTS.take(request.auth.pk, now_ms(), number)
     except TooMany as error:
-        raise too_many(error, REPORTS.what) from error
+        raise too_many(error) from error
 
 
 def _report(scenario: Scenario, items: list[Item], way: Way) -> Status[Any]:
@@ -344,7 +344,7 @@ def _carry_out(
     except IdTaken as error:
         raise Problem(409, "id-taken", str(error)) from error
     except TooMany as error:
-        raise too_many(error, COMMANDS.what) from error
+        raise too_many(error) from error
     if row.status == "unsent":
         raise Problem(503, "unsent", row.outcome)
     row = _outcome(row, wait_s)

@@ -13,7 +13,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from dashboard.commands.limits import TooMany
-from dashboard.metrics import API_PROBLEMS, LIMITED
+from dashboard.metrics import API_PROBLEMS
 
 CONTENT_TYPE = "application/problem+json"
 
@@ -96,9 +96,8 @@ def invalid(field: str, expected: str) -> Problem:
     )
 
 
-def too_many(error: TooMany, limit: str) -> Problem:
-    """429, with the time to wait; counted under the limit's name."""
-    LIMITED.labels(limit).inc()
+def too_many(error: TooMany) -> Problem:
+    """429, with the time to wait."""
     return Problem(429, "too-many", str(error), headers={"Retry-After": str(error.retry_after)})
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from django.core.cache import cache
 
+from dashboard.metrics import LIMITED
+
 
 class TooMany(Exception):
     """A user sent too much; `retry_after`: seconds until the next window."""
@@ -29,12 +31,13 @@ class Limit:
     window: int = 60
 
     def take(self, user_id: int, now_ms: int, amount: int = 1) -> None:
-        """Count `amount`; raises TooMany, and then counts nothing, when that is over the limit."""
+        """Count `amount`; raises TooMany, and counts the refusal, when that is over the limit."""
         window, passed = divmod(now_ms // 1000, self.window)
         key = f"limit:{self.what}:{user_id}:{window}"
         cache.add(key, 0, timeout=2 * self.window)
         if cache.incr(key, amount) > self.count:
             cache.decr(key, amount)
+            LIMITED.labels(self.what).inc()
             raise TooMany(self.what, self.count, self.window, self.window - passed)
 
 

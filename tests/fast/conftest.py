@@ -1,12 +1,3 @@
-"""What keeps the fast tests fast."""
+"""What keeps these tests fast."""
 
-from __future__ import annotations
-
-import pytest
-from pytest_django import Settings
-
-
-@pytest.fixture(autouse=True)
-def quick_passwords(settings: Settings) -> None:
-    """Passwords are hashed to be slow to guess, which no test here is about."""
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+from quick import quick_passwords  # noqa: F401 - a fixture

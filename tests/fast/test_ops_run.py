@@ -168,7 +168,7 @@ def test_sum_is_the_last_line_and_decides(
     monkeypatch.setattr(staged, "ensure_needs", lambda _stage: None)
     monkeypatch.setattr(staged, "run_stage", lambda stage, _extra: counts[stage.name])
     assert staged.main([]) == 1
-    assert capsys.readouterr().out.splitlines()[-1] == "9 passed, 1 failed, 1 skipped"
+    assert capsys.readouterr().out.splitlines()[-1] == "11 passed, 1 failed, 1 skipped"
     assert staged.main(["fast"]) == 0
 
 

@@ -1,0 +1,12 @@
+"""What keeps tests without real processes fast; their conftest files take it from here."""
+
+from __future__ import annotations
+
+import pytest
+from pytest_django import Settings
+
+
+@pytest.fixture(autouse=True)
+def quick_passwords(settings: Settings) -> None:
+    """Passwords are hashed to be slow to guess, which no test here is about."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

@@ -1,0 +1,3 @@
+"""What keeps these tests fast."""
+
+from quick import quick_passwords  # noqa: F401 - a fixture
