@@ -32,7 +32,7 @@ from dashboard.api.schemas import (
     ScenarioOut,
 )
 from dashboard.board.models import Answer, AssetState
-from dashboard.board.store import counts
+from dashboard.board.store import containing, counts
 from dashboard.commands.following import phase_of, phase_of_outcome
 from dashboard.commands.limits import REPORTS, TooMany
 from dashboard.commands.models import Command as Row
@@ -113,7 +113,7 @@ def list_assets(
     if state:
         rows = rows.filter(state__in=state)
     if q:
-        rows = rows.filter(asset__icontains=q)
+        rows = containing(rows, q)
     if after:
         rows = rows.filter(asset__gt=after)
     found = list(rows.order_by("asset").values_list("asset", "record")[: limit + 1])

@@ -99,6 +99,14 @@ def find(
     return Found(records, min(max(known, len(first)), COUNTED), least=True)
 
 
+def containing(rows: QuerySet[AssetState], text: str) -> QuerySet[AssetState]:
+    """Those of `rows` whose name contains `text`: looked up where few names of all do."""
+    ids = candidates(text, COUNTED + 1)
+    if ids is not None and len(ids) <= COUNTED:
+        rows = rows.filter(pk__in=listed(ids))
+    return rows.filter(asset__icontains=text)
+
+
 class _Search(NamedTuple):
     """Visible assets of a scenario, by state and by a part of their name; empty: any."""
 

@@ -63,6 +63,24 @@ def board(names: Collection[str], scenario: str = "attack") -> list[AssetState]:
     return rows
 
 
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sets(NAMES, min_size=1, max_size=30), TEXTS)
+def test_containing_is_what_the_database_compares(names: set[str], text: str) -> None:
+    AssetState.objects.all().delete()
+    board(sorted(names))
+    rows = AssetState.objects.filter(purged=False)
+    expected = rows.filter(asset__icontains=text)
+    assert set(store.containing(rows, text)) == set(expected)
+
+
+def test_containing_looks_few_names_up() -> None:
+    board(["shop.example", "blog.example"])
+    with CaptureQueriesContext(connection) as queries:
+        found = store.containing(AssetState.objects.all(), "shop").get()
+    assert found.asset == "shop.example"
+    assert "json_each" in queries[-1]["sql"]
+
+
 def order(row: AssetState) -> store.Order:
     return (row.severity, -row.since, row.asset)
 
