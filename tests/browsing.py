@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Error, Locator, Page, expect
 
 from stack import Stack
 
@@ -40,8 +40,13 @@ def row(page: Page, asset: str) -> Locator:
 
 
 def lines(page: Page) -> list[tuple[str, str, str]]:
-    """Asset, version and state in words of each row, from the top."""
-    found: list[Any] = page.eval_on_selector_all("#tbody tr", _ROWS)
+    """Asset, version and state in words of each row, from the top; none between two pages."""
+    try:
+        found: list[Any] = page.eval_on_selector_all("#tbody tr", _ROWS)
+    except Error as error:
+        if "Execution context was destroyed" not in error.message:
+            raise
+        return []
     return [tuple(line) for line in found]
 
 

@@ -264,7 +264,8 @@ def test_later_page_says_so_follows_the_log_and_leads_back(
     expect(page.locator("#next-page")).to_be_hidden()
     send("orders", b, "desk", "received")
     wait_until(lambda: order(page) == [c], 45, "the order that has moved to the page before")
-    page.keyboard.press("<")
+    with page.expect_navigation():
+        page.keyboard.press("<")
     wait_until(lambda: len(order(page)) == 3, 45, "all orders")
     assert order(page)[0] == b
     expect(page.locator("#continued")).to_be_hidden()
