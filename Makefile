@@ -18,7 +18,7 @@ help:
 	@echo "make lint types    ruff, mypy"
 	@echo "make target-stop   stop the target that the demo's probes watch (target-start: start it)"
 	@echo "make status        what the supervisor says of each process"
-	@echo "make pictures      take the README's pictures from a running copy"
+	@echo "make pictures      take the pictures of README and tour from a running copy"
 	@echo "make bench         measure everything for docs/benchmarks.md (about an hour on a quiet machine)"
 	@echo "make bench-drain   or one of it: bench-recovery, bench-live, bench-materialise, bench-scale"
 	@echo "make setup lock clean"

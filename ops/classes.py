@@ -32,7 +32,7 @@ def build(jars_dir: Path, say: Callable[[str], None]) -> None:
     """Write the class archive, unless it is there. Raises ClassesProblem."""
     if _job(jars_dir, {}, "--check").returncode == 0:
         return
-    say("noting down what the job loads, so that it starts faster (once, under a minute)")
+    say("noting down what the job loads, so that it starts faster (once, about a minute)")
     with tempfile.TemporaryDirectory(prefix="tallyboard-classes-") as name:
         folder, port = Path(name), free_port()
         settings = {"DATA_DIR": name, "KAFKA_PORT": str(port), "BATCH_S": str(BATCH_S)}

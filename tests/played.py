@@ -34,7 +34,7 @@ def _played() -> dict[str, Any]:
     from sinks import PlayedJob
 
     from bus.memory import MemoryBus
-    from dashboard.board.store import consistent, counts, rows
+    from dashboard.board.store import consistent, counts, find
     from dashboard.materialiser.models import Divergence, SinkOffset
     from domain.scenario import load_scenarios
 
@@ -50,7 +50,7 @@ def _played() -> dict[str, Any]:
     job.producer.send_and_wait(job.topics.states("attack"), b"x", b"no state record")
     _materialise(job)
     with consistent():
-        shown = [len(rows("attack")), counts("attack")]
+        shown = [len(find("attack").records), counts("attack")]
     return {
         "first": first,
         "again": _content(),

@@ -57,13 +57,6 @@ class Place(NamedTuple):
 # ---- rows ---------------------------------------------------------------------------------
 
 
-def rows(
-    scenario: str, states: Collection[str] = (), q: str = "", limit: int = LIMIT
-) -> list[dict[str, Any]]:
-    """State records as they stand in the topic, the most severe and newest first."""
-    return find(scenario, states, q, limit=limit).records
-
-
 def find(
     scenario: str,
     states: Collection[str] = (),

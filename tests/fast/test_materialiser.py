@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -13,7 +14,7 @@ from sinks import PlayedJob
 
 from bus.memory import MemoryBus
 from dashboard.board.models import Answer, AssetState, Transition
-from dashboard.board.store import counts, rows, sink_offsets
+from dashboard.board.store import counts, find, sink_offsets
 from dashboard.commands.models import Command as Row
 from dashboard.job.models import BucketStatus
 from dashboard.materialiser.models import Divergence, SinkOffset
@@ -24,6 +25,11 @@ from domain.scenario import load_scenarios
 pytestmark = pytest.mark.django_db
 SCENARIOS = load_scenarios(Path(__file__).parents[2] / "scenarios.toml")
 ID = "0b8f7e0c-51a3-4f0e-9d3e-6a8a3a1f2c55"
+
+
+def rows(scenario: str, **wanted: Any) -> list[dict[str, Any]]:
+    """The records that a board shows."""
+    return find(scenario, **wanted).records
 
 
 @pytest.fixture

@@ -147,13 +147,6 @@ def utc(at: int) -> str:
     return _moment(at).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-@register.filter
-def day_clock(at: int, now: int) -> str:
-    """The time of day, before it the date unless it is today's; in UTC."""
-    same = _moment(at).date() == _moment(now).date()
-    return _moment(at).strftime("%H:%M:%S" if same else "%Y-%m-%d %H:%M")
-
-
 def duration(ms: int) -> str:
     """A duration in its two largest units: `42 s`, `5 m 07 s`, `3 h 12 m`, `4 d 03 h`."""
     seconds = max(0, ms) // 1000
