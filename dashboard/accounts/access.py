@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import wraps
 from typing import Any, cast
 
@@ -17,8 +17,11 @@ from dashboard.accounts.roles import ALLOWED, Action, Role, role_of, whom_to_ask
 View = Callable[..., HttpResponseBase]
 
 
-def role_required(action: Action) -> Callable[[View], View]:
-    """Only users whose role allows `action` reach the view.
+EVERY_ROLE = frozenset(Role)
+
+
+def role_required(action: Action, among: Collection[Role] = EVERY_ROLE) -> Callable[[View], View]:
+    """Only users whose role is `among` these, and allows `action`, reach the view.
 
     The anonymous are sent to the login and back; without a role, or with one that does not allow
     it, a page (403) says whom to ask.
@@ -30,8 +33,8 @@ def role_required(action: Action) -> Callable[[View], View]:
             if not request.user.is_authenticated:
                 return _to_login(request)
             role = role_of(request.user)
-            if role is None or action not in ALLOWED[role]:
-                return refusal(request, role, action)
+            if role is None or role not in among or action not in ALLOWED[role]:
+                return refusal(request, role, action, among)
             return view(request, *args, **kwargs)
 
         # The login is asked for here, so that a fragment can move the whole page there.
@@ -40,11 +43,13 @@ def role_required(action: Action) -> Callable[[View], View]:
     return decorate
 
 
-def refusal(request: HttpRequest, role: Role | None, action: Action) -> HttpResponse:
+def refusal(
+    request: HttpRequest, role: Role | None, action: Action, among: Collection[Role] = EVERY_ROLE
+) -> HttpResponse:
     """The page (403) that says what is missing and who can give it."""
     context = {
         "role": role,
-        "needed": [able for able in Role if action in ALLOWED[able]],
+        "needed": [able for able in Role if able in among and action in ALLOWED[able]],
         "admins": whom_to_ask(),
     }
     name = "accounts/_refusal.html" if is_fragment(request) else "accounts/refusal.html"
