@@ -148,8 +148,12 @@ class Bus(Protocol):
     def producer(self, *, linger_ms: float = 5, message_timeout_s: float = 30) -> Producer:
         """A producer that gives a record up `message_timeout_s` after it was sent."""
 
-    def reader(self, starts: Mapping[TopicPartition, int]) -> Reader:
-        """A reader of these partitions; an offset out of range goes to the earliest."""
+    def reader(self, starts: Mapping[TopicPartition, int], *, gather_s: float = 0) -> Reader:
+        """A reader of these partitions; an offset out of range goes to the earliest.
+
+        gather_s: so long the broker may gather records before it answers, s; 0: it answers with the
+        first, which under load is an answer for each record.
+        """
 
     def partitions(self, topic: str) -> int:
         """How many partitions the topic has, 0 where it is missing. Raises Unavailable."""

@@ -48,6 +48,7 @@ _PRODUCER = {
     "partitioner": "murmur2_random",
     "compression.type": "lz4",
 }
+_ENOUGH_BYTES = 262_144
 _BACKOFF_S = 0.1
 _MAX_BACKOFF_S = 2.0
 _PATIENCE_S = 3.0
@@ -204,6 +205,14 @@ class KafkaProducer:
             self._inner.flush(1)
 
 
+def _gathering(seconds: float) -> dict[str, str]:
+    """Settings of a consumer that is answered so often, or with so many bytes at once."""
+    if not seconds:
+        return {}
+    wait_ms = str(round(seconds * 1000))
+    return {"fetch.min.bytes": str(_ENOUGH_BYTES), "fetch.wait.max.ms": wait_ms}
+
+
 class KafkaReader:
     """A synchronous consumer of assigned partitions."""
 
@@ -333,9 +342,9 @@ class KafkaBus:
         }
         return KafkaProducer({**self._options, **_PRODUCER, **timing})
 
-    def reader(self, starts: Mapping[TopicPartition, int]) -> KafkaReader:
+    def reader(self, starts: Mapping[TopicPartition, int], *, gather_s: float = 0) -> KafkaReader:
         """A reader of these partitions; an offset out of range goes to the earliest."""
-        return KafkaReader(self._options, starts)
+        return KafkaReader({**self._options, **_gathering(gather_s)}, starts)
 
     def partitions(self, topic: str) -> int:
         """How many partitions the topic has, 0 where it is missing. Raises Unavailable."""

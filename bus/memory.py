@@ -95,7 +95,12 @@ class MemoryBus:
         """A producer that gives a record up `message_timeout_s` after it was sent."""
         return MemoryProducer(self, message_timeout_s)
 
-    def reader(self, starts: Mapping[TopicPartition, int]) -> MemoryReader:
+    def reader(
+        self,
+        starts: Mapping[TopicPartition, int],
+        *,
+        gather_s: float = 0,  # noqa: ARG002 - nothing is to be gathered here
+    ) -> MemoryReader:
         """A reader of these partitions; an offset out of range goes to the earliest."""
         return MemoryReader(self, starts)
 

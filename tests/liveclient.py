@@ -21,8 +21,9 @@ class Client:
         """Take one message; a snapshot replaces what is held, a change only raises it."""
         if message["type"] not in ("snapshot", "changes"):
             return
-        assert message["seq"] > self.seq, "messages are numbered upwards"
-        self.seq = message["seq"]
+        if "seq" in message:  # which is to be acknowledged
+            assert message["seq"] > self.seq, "messages are numbered upwards"
+            self.seq = message["seq"]
         self.counts = message.get("counts", self.counts)
         if message["type"] == "snapshot":
             self.total = message["total"]

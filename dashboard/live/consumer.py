@@ -1,7 +1,7 @@
 """A browser's socket: a snapshot of one scenario, then changes as they come.
 
-docs/live.md describes the messages. A socket is told nothing further until it has acknowledged
-what it was told last; who stays behind is dropped.
+docs/live.md describes the messages. A socket that has not acknowledged what it was asked to is soon
+told nothing further; who stays behind is dropped.
 """
 
 from __future__ import annotations
@@ -13,20 +13,22 @@ from urllib.parse import urlsplit
 import msgspec
 import structlog
 from autobahn.exception import Disconnected
-from channels.auth import get_user
-from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.conf import settings
-from django.contrib.sessions.backends.base import SessionBase
 from django.db import DatabaseError
-from django.utils.module_loading import import_string
 
-from dashboard.accounts.roles import may
 from dashboard.commands.sending import now_ms
-from dashboard.job.standing import standing
+from dashboard.live.admission import admissions
+from dashboard.live.beats import beats
 from dashboard.live.process import live_view
 from dashboard.live.sharing import shared_reads
-from dashboard.live.view import MAX_TOKEN, Filter, Subscription, order_of_token, plain_changes
+from dashboard.live.view import (
+    MAX_TOKEN,
+    Filter,
+    Subscription,
+    numbered,
+    order_of_token,
+    plain_changes,
+)
 from dashboard.scenarios import scenarios
 from domain.names import MAX_NAME, MAX_STATE
 
@@ -46,6 +48,10 @@ MOST_CHECKS = 50
 """At most so many of these a second: more open sockets wait longer."""
 BEHIND_S = 20.0
 """A browser that has not acknowledged for this long is dropped."""
+ASK_EVERY = 4
+"""One of so many messages with changes is to be acknowledged; the next that is waits for it."""
+LARGE = 65_536
+"""Longer messages are always to be acknowledged, bytes."""
 DATABASE_PAUSE_S = 0.5
 """How long to wait before a board is read again after the database did not answer."""
 MAX_MESSAGE = 8_192
@@ -104,7 +110,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
         origin, host = headers.get(b"origin", b"").decode("latin1"), headers.get(b"host", b"")
         if urlsplit(origin).netloc != host.decode("latin1"):
             raise Closing(WRONG_ORIGIN, "the page that asks is not one of ours")
-        await self._check_user()
+        await self._check_user(anew=True)
         if self.scope["url_route"]["kwargs"]["scenario"] not in scenarios():
             raise Closing(NO_SCENARIO, "there is no such scenario")
         if BoardConsumer.open_sockets >= MAX_SOCKETS:
@@ -116,7 +122,10 @@ class BoardConsumer(AsyncWebsocketConsumer):
         self.scenario = scenarios()[self.scope["url_route"]["kwargs"]["scenario"]]
         self.changed = asyncio.Event()
         self.acked = asyncio.Event()
+        self.acked.set()
         self.seq = 0
+        self.told = 0
+        self.due_at = 0.0
         self.asked_at = 0.0
         self.subscription = Subscription(
             self.scenario.name, lambda: loop.call_soon_threadsafe(self.changed.set)
@@ -203,8 +212,9 @@ class BoardConsumer(AsyncWebsocketConsumer):
         checked = beaten = snapshot_at = 0.0
         while self.subscription is not None:
             now = time.monotonic()
+            self._check_behind(now)
             if now - checked > max(CHECK_S, BoardConsumer.open_sockets / MOST_CHECKS):
-                await self._check_user()
+                await self._check_user(anew=False)
                 checked = now
             if now - beaten > BEAT_S:
                 await self._beat()
@@ -235,46 +245,50 @@ class BoardConsumer(AsyncWebsocketConsumer):
         view.begin(subscription)
         found = await shared_reads().snapshot(self.scenario, subscription.filter)
         view.settle(subscription, found.rows, found.more, found.offsets)
-        self.seq += 1
-        await self._send_and_wait(found.message(now=now_ms(), seq=self.seq))
+        await self._ask_to_acknowledge()
+        await self.send(found.message(now=now_ms(), seq=self.seq).decode())
+        self.told = ASK_EVERY - 1  # nothing more until it is acknowledged
 
     async def _changes(self, subscription: Subscription) -> None:
+        if self.told % ASK_EVERY == ASK_EVERY - 1:
+            await self._acknowledged()
         changes = live_view().take(subscription)
-        if changes:
-            self.seq += 1
-            await self._send_and_wait(plain_changes(self.seq, changes))
+        if not changes:
+            return
+        rest = plain_changes(changes)
+        self.told += 1
+        if self.told % ASK_EVERY == 0 or len(rest) > LARGE:
+            await self._ask_to_acknowledge()
+            rest = numbered(self.seq, rest)
+        await self.send(rest.decode())
 
-    async def _send_and_wait(self, body: bytes) -> None:
+    async def _ask_to_acknowledge(self) -> None:
+        """What goes out next is to be acknowledged; what was asked for before it has come."""
+        await self._acknowledged()
+        self.seq += 1
+        self.due_at = time.monotonic() + BEHIND_S
         self.acked.clear()
-        await self.send(body.decode())
+
+    async def _acknowledged(self) -> None:
         try:
-            async with asyncio.timeout(BEHIND_S):
+            async with asyncio.timeout(max(0, self.due_at - time.monotonic())):
                 await self.acked.wait()
         except TimeoutError:
-            raise Closing(TOO_SLOW, f"no acknowledgement within {BEHIND_S:g} s") from None
+            self._check_behind(time.monotonic())
+
+    def _check_behind(self, now: float) -> None:
+        if now >= self.due_at and not self.acked.is_set():
+            raise Closing(TOO_SLOW, f"no acknowledgement within {BEHIND_S:g} s")
 
     async def _beat(self) -> None:
-        view = live_view()
-        worst = {
-            name: sum(view.counts().get(name, {}).get(spec.name, 0) for spec in known.states[:1])
-            for name, known in scenarios().items()
-        }
-        now, known = now_ms(), list(scenarios().values())
-        body = {
-            "type": "beat",
-            "now": now,
-            "heard": view.heard,
-            "worst": worst,
-            "standing": standing(view.signs.facts(), known, self.scenario.name, now),
-        }
-        await self.send(msgspec.json.encode(body).decode())
+        await self.send(beats().message(self.scenario.name, now_ms()).decode())
 
-    async def _check_user(self) -> None:
+    async def _check_user(self, *, anew: bool) -> None:
         session = self.scope.get("session")
-        standing = await _standing(getattr(session, "session_key", None))
-        if standing == "anonymous":
+        stands = await admissions().of(getattr(session, "session_key", None), anew=anew)
+        if stands == "anonymous":
             raise Closing(LOGIN_NEEDED, "the session has ended: log in again")
-        if standing == "no role":
+        if stands == "no role":
             raise Closing(NO_ROLE, "this user has no role that may read")
 
 
@@ -301,14 +315,3 @@ def _filter(ask: Ask) -> Filter:
         raise Closing(BAD_MESSAGE, f"states, q: expected at most {MAX_STATES}, {MAX_NAME} long")
     states = frozenset(state for state in ask.states if len(state) <= MAX_STATE)
     return Filter(states, ask.q, ask.rows, ask.watch, order_of_token(ask.after or ""))
-
-
-async def _standing(session_key: str | None) -> str:
-    """`reader`, `no role` or `anonymous`, as the session's user stands now."""
-    if not session_key:
-        return "anonymous"
-    store: type[SessionBase] = import_string(f"{settings.SESSION_ENGINE}.SessionStore")
-    user = await get_user({"session": store(session_key)})
-    if not user.is_authenticated:
-        return "anonymous"
-    return "reader" if await database_sync_to_async(may)(user, "read") else "no role"

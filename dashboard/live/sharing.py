@@ -6,21 +6,17 @@ After a restart all browsers of a shift come back together, and most show the sa
 from __future__ import annotations
 
 import asyncio
-from functools import lru_cache
+from functools import partial
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import msgspec
-from channels.db import database_sync_to_async
 
 from dashboard.live.process import live_view
+from dashboard.live.readers import READERS, per_loop, read_in_thread
 from dashboard.live.reading import Read, read
 from dashboard.live.rows import Row
 from dashboard.live.view import Filter, Offsets, Page
 from domain.scenario import Scenario
-
-READERS = 2
-"""Most boards that are read at a time: a third would wait for the same processor anyway."""
 
 Key = tuple[str, Page]
 
@@ -62,20 +58,11 @@ class SharedReads:
     async def _read(self, key: Key, scenario: Scenario, wanted: Filter) -> Snapshot:
         async with self._readers:
             del self._waiting[key]  # who asks from here on wants what is newer
-            in_thread = database_sync_to_async(_snapshot, thread_sensitive=False)
-            found: Snapshot = await in_thread(scenario, wanted)
-            return found
+            return await read_in_thread(partial(_snapshot, scenario, wanted))
 
 
 def _snapshot(scenario: Scenario, wanted: Filter) -> Snapshot:
     return Snapshot.of(read(scenario, wanted, live_view().overlay(scenario.name)))
 
 
-@lru_cache(maxsize=1)
-def _by_loop() -> WeakKeyDictionary[asyncio.AbstractEventLoop, SharedReads]:
-    return WeakKeyDictionary()
-
-
-def shared_reads() -> SharedReads:
-    """Those of the running event loop."""
-    return _by_loop().setdefault(asyncio.get_running_loop(), SharedReads())
+shared_reads = per_loop(SharedReads)

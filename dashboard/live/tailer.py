@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 BATCH = 2_000
 WAIT_S = 0.1
-HOUSEKEEPING_S = 0.5
+HOUSEKEEPING_S = 0.25
 """How often the overlay is pruned and the counts are taken anew, at least."""
 BEATS_READ = 20_000
 """So many heartbeats that the database has are read again: half an hour of twelve buckets."""
@@ -34,6 +34,11 @@ SHARE = 10
 """Counting may take one part in this many of the thread's time."""
 PACE_S = 0.02
 """From one portion to the next, s: each is looked up in the database, and wakes sockets."""
+PACE_EACH_S = 0.0002
+"""So much longer for each open socket, as what a portion costs grows with them, s."""
+MOST_PACE_S = 0.2
+GATHER_S = 0.02
+"""So long a broker may gather what it answers with: an answer for each record costs both sides."""
 MOST_AHEAD = 50_000
 """So many assets may be kept that the database has not got yet: some 150 MB. Past that the database
 is waited for."""
@@ -77,7 +82,7 @@ class Tailer:
         while not self._stop.is_set():
             try:
                 if self.step():
-                    self._stop.wait(PACE_S)
+                    self._stop.wait(pace_s(self._view.sockets()))
                 self._faults = 0
             except (BusError, DatabaseError) as error:
                 self._recover(error)
@@ -115,7 +120,7 @@ class Tailer:
         self._prune()
         known = self._view.counts()
         for name in sorted(self._uncounted):
-            if self._view.watched() or name not in known:
+            if self._view.sockets() or name not in known:
                 self._view.set_counts(name, count(self._scenarios[name], self._view.overlay(name)))
                 self._uncounted.discard(name)
         took = time.monotonic() - begun
@@ -136,7 +141,7 @@ class Tailer:
         log.info("following the sink topics", partitions=len(starts))
         self._view.invalidate()  # sockets may have missed what the database has by now
         recall(self._view.signs)
-        return self._bus.reader(starts)
+        return self._bus.reader(starts, gather_s=GATHER_S)
 
     def _start(self, place: Place, known: Offsets, begin: int) -> int:
         """Where to read on. Some heartbeats are read again: they tell what is usual."""
@@ -174,6 +179,11 @@ class Tailer:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
+
+
+def pace_s(sockets: int) -> float:
+    """From one portion to the next, while so many sockets are open, s."""
+    return min(PACE_S + sockets * PACE_EACH_S, MOST_PACE_S)
 
 
 def entry_of(scenario: Scenario, message: Message) -> Entry | None:

@@ -347,9 +347,9 @@ class LiveView:
         with self._lock:
             return dict(self._counts)
 
-    def watched(self) -> bool:
-        """Whether any socket is open."""
-        return any(self._subscriptions.values())
+    def sockets(self) -> int:
+        """How many sockets are open."""
+        return sum(map(len, self._subscriptions.values()))
 
     def subscribe(self, subscription: Subscription) -> None:
         """From here on the socket is told of changes."""
@@ -451,9 +451,9 @@ def merge(
     return Merged(shown[:LIMIT], max(total, 0), positive, follows, stored.least)
 
 
-def plain_changes(seq: int, changes: Changes) -> bytes:
+def plain_changes(changes: Changes) -> bytes:
     """A `changes` message; each row was serialised once for all sockets."""
-    rest: dict[str, Any] = {"type": "changes", "seq": seq}
+    rest: dict[str, Any] = {"type": "changes"}
     if changes.gone:
         rest["gone"] = changes.gone
     if changes.counts is not None:
@@ -462,3 +462,8 @@ def plain_changes(seq: int, changes: Changes) -> bytes:
         rest["watched"] = changes.watched
     rows = b",".join(entry.json() for entry in changes.entries)
     return msgspec.json.encode(rest)[:-1] + b',"rows":[' + rows + b"]}"
+
+
+def numbered(seq: int, message: bytes) -> bytes:
+    """A message that is to be acknowledged with this number."""
+    return message[:-1] + b',"seq":%d}' % seq

@@ -27,6 +27,8 @@ WAIT_S = 0.2
 """How long to wait for the first message of a batch, s."""
 PACE_S = 0.05
 """From one transaction to the next while little arrives, s: many small ones would cost a core."""
+GATHER_S = 0.05
+"""So long a broker may gather what it answers with: an answer for each record costs both sides."""
 PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 """How long to wait after a fault, by how many there were in a row, s."""
 UNWRITABLE = (DataError, IntegrityError, OverflowError, ValueError)
@@ -111,7 +113,7 @@ class Materialiser:
         places = self._bus.offsets(self._sinks())
         starts = {place: known.get(place, begin) for place, (begin, _) in places.items()}
         log.info("reading", partitions=len(starts), records_behind=_behind(places, starts))
-        return self._bus.reader(starts)
+        return self._bus.reader(starts, gather_s=GATHER_S)
 
     def _sinks(self) -> list[str]:
         states = [self._topics.states(name) for name in self._scenarios]

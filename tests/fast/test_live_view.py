@@ -123,7 +123,7 @@ class Board:
         changes = self.view.take(self.subscription)
         if changes:
             self.seen["gone"] += len(changes.gone)
-            self.send(msgspec.json.decode(plain_changes(0, changes)))
+            self.send(msgspec.json.decode(plain_changes(changes)))
 
     def send(self, message: dict[str, Any]) -> None:
         self.client.apply({**message, "seq": self.client.seq + 1})
@@ -345,7 +345,7 @@ def test_a_row_is_serialised_once_for_all_sockets(live):
     view, subscription, _ = live
     entry = row("a")
     view.apply("watch", [entry], {})
-    plain_changes(1, view.take(subscription))
+    plain_changes(view.take(subscription))
     assert entry.json() is entry.json()
 
 

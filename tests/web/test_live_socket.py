@@ -451,9 +451,9 @@ async def test_a_closed_socket_is_forgotten():
         await browser.say(type="filter")
         await browser.next("snapshot")
         assert consumer.BoardConsumer.open_sockets == before + 1
-        assert live_view().watched()
+        assert live_view().sockets() == 1
     assert consumer.BoardConsumer.open_sockets == before
-    assert not live_view().watched()
+    assert live_view().sockets() == 0
 
 
 async def test_a_database_that_does_not_answer_is_waited_for(
