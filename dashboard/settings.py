@@ -42,6 +42,7 @@ INSTALLED_APPS = [
     "dashboard.board",
     "dashboard.commands",
     "dashboard.job",
+    "dashboard.deadletters",
     "dashboard.materialiser",
     "dashboard.live",
     "dashboard.api",
@@ -134,6 +135,7 @@ CELERY_BEAT_SCHEDULE = {
     "snapshot": {"task": f"{_TASKS}.snapshot_daily", "schedule": 3600.0},
     "forget-purged": {"task": f"{_TASKS}.forget_purged", "schedule": 3600.0},
     "prune-history": {"task": f"{_TASKS}.prune_history", "schedule": 3600.0},
+    "thin-dead-letters": {"task": f"{_TASKS}.thin_dead_letters", "schedule": 3600.0},
 }
 
 # ---- people -------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ import msgspec
 import structlog
 
 from bus.base import Message
+from dashboard.deadletters.intake import UnreadableLetter, read_letter
+from dashboard.deadletters.models import DeadLetter
 from dashboard.materialiser.rows import Seen, read
 from dashboard.metrics import UNREADABLE
 from wire.job import Heartbeat, Progress, UnreadableJobRecord, decode_heartbeat, decode_progress
@@ -29,14 +31,15 @@ MAX_MESSAGE = 10_000
 class Batch:
     """Sink messages by what they are.
 
-    answers: the states that answer a command, in the order of the log; offsets: the next one of
-    each partition.
+    answers: the states that answer a command, in the order of the log; letters: what the job
+    refused; offsets: the next one of each partition.
     """
 
     states: dict[Place, list[Seen]] = field(default_factory=dict)
     answers: list[tuple[str, Seen]] = field(default_factory=list)
     beats: dict[str, Heartbeat] = field(default_factory=dict)
     progress: list[Progress] = field(default_factory=list)
+    letters: list[DeadLetter] = field(default_factory=list)
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
@@ -56,7 +59,7 @@ def sort_out(messages: Iterable[Message], topics: Topics) -> Batch:
                     batch.answers.append((scenario, seen))
             else:
                 _take(batch, message, topics)
-        except (UnreadableState, UnreadableJobRecord) as error:
+        except (UnreadableState, UnreadableJobRecord, UnreadableLetter) as error:
             refuse(message, str(error))
         batch.offsets[topic, message.partition] = message.offset + 1
     return batch
@@ -85,6 +88,8 @@ def _take(batch: Batch, message: Message, topics: Topics) -> None:
         progress = decode_progress(message.value)
         _check(progress, query=100, message=MAX_MESSAGE)
         batch.progress.append(progress)
+    elif message.topic == topics.dead_letters:
+        batch.letters.append(read_letter(message, topics))
 
 
 def reach(beat: Heartbeat) -> tuple[int, int, int]:

@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 
 from dashboard.board.models import Answer, AssetState, Transition
 from dashboard.commands.sending import now_ms
+from dashboard.deadletters.retention import thin
 from dashboard.materialiser.models import FoldSnapshot
 
 HIDDEN_KEPT_MS = 7 * 86_400_000
@@ -56,6 +57,12 @@ def prune_history() -> int:
     return _delete(Transition.objects.filter(at__lt=before)) + _delete(
         Answer.objects.filter(at__lt=before)
     )
+
+
+@shared_task
+def thin_dead_letters() -> int:
+    """Delete dead letters that are older than 30 days, or over the bound. Returns how many."""
+    return thin(now_ms())
 
 
 def _delete(rows: QuerySet[Any]) -> int:

@@ -117,7 +117,8 @@ class Materialiser:
 
     def _sinks(self) -> list[str]:
         states = [self._topics.states(name) for name in self._scenarios]
-        return [*states, self._topics.buckets, self._topics.progress]
+        topics = self._topics
+        return [*states, topics.buckets, topics.progress, topics.dead_letters]
 
     def _note_gaps(self, reader: Reader) -> None:
         for gap in reader.gaps:

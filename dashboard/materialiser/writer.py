@@ -22,6 +22,7 @@ from django.db.models.functions import Coalesce
 from dashboard.board import store
 from dashboard.board.models import Answer, AssetState
 from dashboard.commands.models import Command
+from dashboard.deadletters.intake import take_in
 from dashboard.job.models import JobProgress
 from dashboard.materialiser.batch import Batch, Place
 from dashboard.materialiser.models import Divergence, SinkOffset
@@ -97,6 +98,7 @@ def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
         _answer(batch.answers, now)
         _beat(batch.beats.values(), now)
         _progress(batch.progress)
+        take_in(batch.letters)
         _advance(batch.offsets)
         count(changes.counts)  # last, as a scenario's other writers wait from here on
 

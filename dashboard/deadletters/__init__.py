@@ -1,0 +1,1 @@
+"""Refused records: kept, shown with their fault, mended, sent again or discarded."""
