@@ -26,6 +26,7 @@ urlpatterns = [
     path("account/2fa/", include("allauth.mfa.urls")),
     path("account/", include("allauth.account.urls")),
     path("", include("dashboard.accounts.urls")),
+    path("", include("dashboard.job.urls")),
     path("", include("dashboard.commands.urls")),
     path("", include("dashboard.api.urls")),
     path("", include("dashboard.board.urls")),

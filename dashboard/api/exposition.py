@@ -15,11 +15,11 @@ from prometheus_client.registry import Collector
 from dashboard import metrics as names
 from dashboard.api.auth import user_of
 from dashboard.api.job import queries
-from dashboard.api.partitions import Edges, edges, partitions
 from dashboard.api.problems import Problem
 from dashboard.board.store import sink_offsets
 from dashboard.commands.gateway import gateway
 from dashboard.commands.sending import now_ms
+from dashboard.job.partitions import Edges, edges, partitions
 from dashboard.materialiser.models import Divergence
 from dashboard.scenarios import scenarios
 

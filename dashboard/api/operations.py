@@ -15,7 +15,7 @@ from django.urls import reverse
 from ninja import Header, Query, Router, Schema, Status
 from pydantic import Field
 
-from dashboard.api import alertmanager, job, partitions, reporting
+from dashboard.api import alertmanager, job, reporting
 from dashboard.api.auth import ApiRequest, allow
 from dashboard.api.bodies import read_json
 from dashboard.api.problems import Problem, documented, invalid, too_many
@@ -37,6 +37,7 @@ from dashboard.commands.following import phase_of, phase_of_outcome
 from dashboard.commands.limits import REPORTS, TooMany
 from dashboard.commands.models import Command as Row
 from dashboard.commands.sending import IdTaken, Invalid, now_ms, send
+from dashboard.job import partitions
 from dashboard.scenarios import scenarios
 from domain.names import MAX_NAME, MAX_STATE, name_ok
 from domain.records import Command, Kind

@@ -105,7 +105,7 @@ def _web(facts: Facts, now: int) -> list[Trouble]:
     if facts.reached is None or now - facts.reached <= WEB_LATE_MS:
         return []
     what = "This server is behind the log"
-    todo = "Rows are as they were then; it catches up by itself, else look at its log."
+    todo = "States are as they were then; it catches up by itself, else look at its log."
     return [Trouble(kind="web", what=what, since=facts.reached, todo=todo, link=None, stale=True)]
 
 
@@ -113,7 +113,7 @@ def _silent_job(facts: Facts, now: int) -> list[Trouble]:
     heard = max((beat.heard for beat in facts.beats.values()), default=None)
     if heard is not None and now - heard <= SILENT_MS:
         return []
-    todo = "Rows are as they were then: see that the job and Kafka run."
+    todo = "States are as they were then: see that the job and Kafka run."
     if heard is None:
         todo = "Nothing is tallied until it runs."
         what = "The job has not been heard of yet"
@@ -131,7 +131,7 @@ def _late(facts: Facts, scenarios: Iterable[Scenario], now: int, *, stale: bool)
         return []
     since = min((clocks[name] for name in late if name in clocks), default=None)
     what = f"The job is behind in {_named(late)}"
-    todo = "Its rows are as they were then; it catches up by itself unless a process is missing."
+    todo = "Its states are as they were then; it catches up by itself unless a process is missing."
     return [Trouble(kind="job", what=what, since=since, todo=todo, link=READY, stale=stale)]
 
 

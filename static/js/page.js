@@ -1,12 +1,11 @@
-// Every page: theme, the viewer's zone, user menu.
+// Every page: theme, the viewer's zone, menus.
 import { startZone } from "./clock.js";
 import { startTheme } from "./theme.js";
 
 startTheme(document.getElementById("theme"), document.getElementById("theme-name"));
 startZone();
 
-const menu = document.getElementById("user-menu");
-if (menu) {
+for (const menu of document.querySelectorAll("details.menu")) {
   document.addEventListener("click", (event) => {
     if (!menu.contains(event.target)) menu.open = false;
   });

@@ -1,0 +1,65 @@
+"""What the console's pages share: the way to them, their head, what their scripts rely on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.test import Client
+from webkit import make_user
+from world import World, made_world
+
+pytestmark = pytest.mark.django_db
+
+PAGES = ("/partitions/",)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with made_world() as world:
+        yield world
+
+
+def page(role: str, path: str) -> str:
+    client = Client()
+    client.force_login(make_user(role))
+    return client.get(path).content.decode()
+
+
+def places(body: str) -> list[tuple[str, bool]]:
+    """The links of the console's navigation, each with whether it is the page itself."""
+    (inside,) = re.findall(r'<nav class="places".*?>(.*?)</nav>', body, re.DOTALL)
+    found: list[Any] = re.findall(r'<a href="([^"]+)"( aria-current="page")?', inside)
+    return [(path, bool(current)) for path, current in found]
+
+
+@pytest.mark.parametrize("path", ["/", "/account/tokens/"])
+@pytest.mark.parametrize("role", ["manager", "operator", "admin"])
+def test_every_page_leads_to_the_console(world: World, role: str, path: str):
+    assert ("/partitions/", False) in places(page(role, path))
+
+
+def test_who_may_not_read_is_shown_no_way(world: World):
+    assert 'class="places"' not in page("none", "/account/password/change/")
+    assert 'class="places"' not in Client().get("/account/login/").content.decode()
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_of_the_console_says_where_one_is_and_leads_back(world: World, path: str):
+    body = page("manager", path)
+    assert (path, True) in places(body)
+    assert 'href="/?scenario=orders"' in body
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_script_is_given_the_part_that_renews_itself(world: World, path: str):
+    client = Client()
+    client.force_login(make_user("manager"))
+    whole = client.get(path).content.decode()
+    part = client.get(path, headers={"HX-Request": "true"}).content.decode()
+    assert f'data-refresh="{path}"' in whole
+    assert re.match(r'\s*<div id="[a-z-]+" data-refresh="', part)
+    assert "<html" not in part
+    assert re.search(r'data-now="\d{13}"', part)
