@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bus.base import TopicSpec
+from bus.base import Message, TopicSpec
 from bus.memory import MemoryBus
 from domain.fold import Bucket
 from domain.records import DeadLetter, Emission, Record, StateRecord
 from domain.scenario import Scenario
 from wire.job import Heartbeat, bucket_name, encode
 from wire.partitioner import partition_of
-from wire.sink import encode_headers, encode_state
+from wire.sink import DeadRecord, encode_dead_letter, encode_headers, encode_state
 from wire.source import (
     decode_placed,
     encode_command,
@@ -63,9 +63,21 @@ class PlayedJob:
             for m in reader.poll(0, 1_000_000):
                 count = self.scenarios[scenario].partitions
                 record = decode_placed(m.key, m.value, m.timestamp, partition, count)
-                self.emit(scenario, bucket.apply(record, m.offset, m.timestamp))
+                emissions = bucket.apply(record, m.offset, m.timestamp)
+                self.emit(scenario, emissions)
+                self._refuse(m, emissions)
             reader.close()
             self._beat(scenario, bucket)
+
+    def _refuse(self, m: Message, emissions: Iterable[Emission]) -> None:
+        """Append a dead letter where the record was refused."""
+        place = (m.topic, m.partition, m.offset, m.timestamp)
+        for emission in emissions:
+            if isinstance(emission, DeadLetter):
+                dead = DeadRecord(emission.reason, *place, m.key, m.value, m.headers)
+                key, value, headers = encode_dead_letter(dead)
+                topic = self.topics.dead_letters
+                self.producer.send_and_wait(topic, key, value, headers=headers)
 
     def emit(self, scenario: str, emissions: Iterable[Emission]) -> None:
         """Append emissions to the scenario's states topic."""

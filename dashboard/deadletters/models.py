@@ -33,9 +33,6 @@ class DeadLetter(models.Model):
     partition = models.IntegerField()
     offset = models.BigIntegerField()
     appended_at = models.BigIntegerField()
-    key = models.BinaryField(null=True)
-    value = models.BinaryField(null=True)
-    headers = models.TextField(default="[]")
     size = models.IntegerField()
     whole = models.BooleanField(default=True)
     asset = models.CharField(max_length=255, blank=True)
@@ -56,6 +53,11 @@ class DeadLetter(models.Model):
     new_partition = models.IntegerField(null=True)
     new_offset = models.BigIntegerField(null=True)
     sent_from = models.BigIntegerField(null=True)
+
+    # Last, because SQLite reads a row from its beginning: who counts rows reads no values.
+    headers = models.TextField(default="[]")
+    key = models.BinaryField(null=True)
+    value = models.BinaryField(null=True)
 
     class Meta:
         # The same telling names the same source record, so this holds for the dead letters'
