@@ -42,6 +42,12 @@ class World:
         self.job.put(scenario, Command(kind, asset, id_, user, "a drill", **more))
         return id_
 
+    def later(self, ms: int) -> None:
+        """The broker's clock jumps ahead, and time passes in every bucket."""
+        clock = self.bus._clock
+        self.bus._clock = lambda: clock() + ms
+        self.job.tick()
+
     def write(self) -> None:
         """Fold what there is, and materialise it."""
         self.job.run()

@@ -9,6 +9,9 @@ VERSION = 40
 PLACE = 33
 """Length of its part without the epoch."""
 
+CHANGE = "change"
+"""Kind of a transition that changed the state."""
+
 
 class AssetState(models.Model):
     """The newest state record of one asset.
@@ -74,14 +77,17 @@ class StateCount(models.Model):
 
 
 class Transition(models.Model):
-    """A change of an asset's state; an empty `state` is a purge.
+    """A change of an asset's state, or a record that changed none and is of its history.
 
-    place: offset and step of the version. A rebuild tells the same changes again in a new epoch:
-    they take the place of those told before.
+    kind: `change` (an empty `state` is a purge), or the cause of a record after which the state
+    stayed: `reminder`, `override-end`. Who asks for changes asks for that kind. place: offset and
+    step of the version. A rebuild tells the same again in a new epoch: it takes the place of what
+    was told before.
     """
 
     scenario = models.CharField(max_length=40)
     asset = models.CharField(max_length=255)
+    kind = models.CharField(max_length=20, default=CHANGE, db_default=CHANGE)
     version = models.CharField(max_length=VERSION)
     place = models.CharField(max_length=PLACE)
     at = models.BigIntegerField()

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from dashboard.board.heard import LogTime, log_time
-from dashboard.board.models import Transition
+from dashboard.board.models import CHANGE, Transition
 from dashboard.board.timeline import timeline
 from dashboard.board.why import Flip, Why, dissenters, explain, flip_text, span
 from dashboard.commands.forms import shown
@@ -90,9 +90,10 @@ def silent_agents(scenario: str, asset: str, live: set[str]) -> list[Silent]:
     The newest first. The history keeps what changed the state alone, so an agent that never did
     is not known here.
     """
-    steps = Transition.objects.filter(scenario=scenario, asset=asset).order_by("-place")
+    steps = Transition.objects.filter(scenario=scenario, asset=asset, kind=CHANGE)
+    told = steps.order_by("-place").values_list("at", "cause_type", "cause")
     found: dict[str, Silent] = {}
-    for at, kind, cause in steps.values_list("at", "cause_type", "cause")[:NAMED_IN]:
+    for at, kind, cause in told[:NAMED_IN]:
         agent = msgspec.json.decode(cause).get("agent")
         if agent and agent not in live:
             found.setdefault(agent, Silent(agent, at, expired=kind == "vote-expiry"))

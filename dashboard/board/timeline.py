@@ -1,7 +1,7 @@
-"""What has happened to one asset, version by version: changes of its state, and commands.
+"""What has happened to one asset, version by version: changes of its state, commands, reminders.
 
-Read from the database, newest first, a page at a time. Reports that changed nothing and reminders
-are in the log alone.
+Read from the database, newest first, a page at a time. Reports that changed nothing are in the log
+alone.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ _PLACE = re.compile(r"([0-9]{19})\.([0-9]{13})")
 class Entry:
     """One thing that happened. place: offset and step, empty while it has no place in the log.
 
-    kind: change (state is empty after a purge), command, or newest (the record shown, where it
-    changed no state); at: Unix ms; of_time: time caused it, after the record at this place.
+    kind: change (state is empty after a purge), reminder or override-end (the state stayed),
+    command, or newest (the record shown, where nothing else tells of it); at: Unix ms; of_time:
+    time caused it, after the record at this place.
     """
 
     place: str
@@ -69,7 +70,7 @@ def timeline(
 ) -> Timeline:
     """The newest entries, or those before a place. record: the newest state record known."""
     before = before if _PLACE.fullmatch(before) else ""
-    merged = _changes(scenario, asset, before)
+    merged = _records(scenario, asset, before)
     for entry in _commands(scenario, asset, before, now):
         merged[entry.place] = _one(merged.get(entry.place), entry)
     if record is not None and not before:
@@ -81,18 +82,19 @@ def timeline(
     return Timeline((*waiting, *shown), shown[-1].place if more else "", not before)
 
 
-def _changes(scenario: str, asset: str, before: str) -> dict[str, Entry]:
+def _records(scenario: str, asset: str, before: str) -> dict[str, Entry]:
+    """Changes of the state, and records after which it stayed that are kept too."""
     found = Transition.objects.filter(scenario=scenario, asset=asset)
     if before:
         found = found.filter(place__lt=before)
-    return {step.place: _change(scenario, step) for step in found.order_by("-place")[: PAGE + 1]}
+    return {step.place: _record(scenario, step) for step in found.order_by("-place")[: PAGE + 1]}
 
 
-def _change(scenario: str, step: Transition) -> Entry:
+def _record(scenario: str, step: Transition) -> Entry:
     cause = msgspec.json.decode(step.cause)
     return Entry(
         place=step.place,
-        kind="change",
+        kind=step.kind,
         at=step.at,
         version=str(Version.parse(step.version)),
         state=step.state,

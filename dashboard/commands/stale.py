@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from dashboard.board.models import Transition
+from dashboard.board.models import CHANGE, Transition
 from dashboard.board.moments import moment
 from dashboard.live.rows import cause_text
 from dashboard.materialiser.rows import place_of
@@ -197,4 +197,4 @@ def _pinned(scenario: Scenario, pin: Override, now: int) -> SafeString:
 
 
 def _transitions(scenario: str, asset: str) -> QuerySet[Transition]:
-    return Transition.objects.filter(scenario=scenario, asset=asset)
+    return Transition.objects.filter(scenario=scenario, asset=asset, kind=CHANGE)

@@ -20,7 +20,7 @@ from django.db.models import F
 from django.db.models.functions import Coalesce
 
 from dashboard.board import store
-from dashboard.board.models import Answer, AssetState
+from dashboard.board.models import CHANGE, Answer, AssetState
 from dashboard.commands.models import Command
 from dashboard.deadletters.intake import take_in
 from dashboard.job.models import JobProgress
@@ -46,6 +46,7 @@ TRANSITION = (
     "scenario",
     "asset",
     "place",
+    "kind",
     "version",
     "at",
     "previous",
@@ -53,6 +54,8 @@ TRANSITION = (
     "cause_type",
     "cause",
 )
+KEPT_UNCHANGED = frozenset(("reminder", "override-end"))
+"""Causes of records that are in the history although the state stayed as it was."""
 BEAT = (*Heartbeat.__struct_fields__, "received_at")
 COUNT = """\
 INSERT INTO board_statecount (scenario, state, n) VALUES (%s, %s, %s)
@@ -140,6 +143,8 @@ def compare(batch: Batch, scenarios: dict[str, Scenario], known: Known, now: int
             if seen.version > current.version:
                 if seen.state != current.state:
                     changes.transitions.append(_transition(place[0], seen, current.state))
+                elif seen.shape.cause.type in KEPT_UNCHANGED:
+                    changes.transitions.append(_unchanged(place[0], seen))
                 current, newest = Stored(seen.version, seen.state, seen.text), seen
             elif seen.version == current.version:
                 _repeat(changes, place[0], current, seen, now)
@@ -163,7 +168,15 @@ def _transition(scenario: str, seen: Seen, previous: str) -> tuple[Any, ...]:
         previous = shape.previous or ""
     cause = msgspec.json.encode(shape.cause).decode()
     at = shape.since if isinstance(shape, StateShape) else shape.cause.time
-    fields = (seen.version, at, previous, seen.state, shape.cause.type, cause)
+    fields = (CHANGE, seen.version, at, previous, seen.state, shape.cause.type, cause)
+    return (scenario, seen.asset, seen.place, *fields)
+
+
+def _unchanged(scenario: str, seen: Seen) -> tuple[Any, ...]:
+    """The row of a record after which the state is what it was before."""
+    cause = seen.shape.cause
+    text = msgspec.json.encode(cause).decode()
+    fields = (cause.type, seen.version, cause.time, seen.state, seen.state, cause.type, text)
     return (scenario, seen.asset, seen.place, *fields)
 
 

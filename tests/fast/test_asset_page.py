@@ -14,7 +14,7 @@ from webkit import make_user
 from world import World, made_world
 
 from bus.base import Message
-from dashboard.board import record_views, records
+from dashboard.board import panel, record_views, records
 from dashboard.board.heard import log_time
 from dashboard.board.models import AssetState, Transition
 from dashboard.board.panel import silent_agents
@@ -26,6 +26,7 @@ from dashboard.commands.sending import now_ms
 from dashboard.job.models import BucketStatus
 from dashboard.live.process import live_view
 from domain.records import Report
+from domain.version import Version
 from wire.source import encode_report, encode_scenario, encode_tick
 
 pytestmark = pytest.mark.django_db
@@ -149,6 +150,44 @@ def test_a_command_that_changed_nothing_is_in_it_with_its_outcome(client: Client
     ]
     world.write()
     assert re.search(r"Release [\d:]+ UTC by operator No change", text(client.get(PATH)))
+
+
+def test_reminders_stand_between_changes_and_commands(client: Client, world: World):
+    world.report(ASSET, "under-attack")
+    world.later(61_000)
+    world.command("set", ASSET, state="clear")
+    world.write()
+    data = {"id": "6f1d7a9e-0000-4000-8000-000000000001"}
+    client.post(f"/s/attack/command/release/{ASSET}/", data)
+    world.later(61_000)
+    world.write()
+    found = timeline("attack", ASSET, None, now_ms()).entries
+    kinds = [(entry.kind, entry.state, bool(entry.command)) for entry in found]
+    assert kinds == [
+        ("reminder", "under-attack", False),
+        ("change", "under-attack", True),
+        ("change", "clear", False),
+        ("reminder", "under-attack", False),
+        ("change", "under-attack", False),
+    ]
+    assert [entry.of_time for entry in found] == [True, False, False, True, False]
+    versions = [Version.parse(entry.version) for entry in found]
+    assert versions == sorted(versions, reverse=True)
+    assert found[3].at == found[4].at + 60_000
+    assert found[3].offset == (found[4].offset or 0) + 1  # after the second report
+    shown = text(client.get(PATH))
+    assert len(re.findall(r"Still Under attack [\d:]+ UTC reminder \d", shown)) == 2
+    assert "Newest record" not in shown
+
+
+def test_reminders_push_no_agent_out_of_the_history(world: World, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(panel, "NAMED_IN", 2)
+    world.report(ASSET, "under-attack", "waf-1", "waf-2")
+    for _ in range(4):
+        world.later(61_000)
+    world.write()
+    assert Transition.objects.filter(kind="reminder").count() == 4
+    assert [one.agent for one in silent_agents("attack", ASSET, set())] == ["waf-1"]
 
 
 def test_what_has_no_place_in_the_log_comes_first_for_a_while(world: World):

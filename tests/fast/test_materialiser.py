@@ -64,7 +64,7 @@ def content() -> list[tuple]:
             "scenario", "asset", "version", "state", "record", "purged"
         ),
         *Transition.objects.order_by("scenario", "asset", "version").values_list(
-            "scenario", "asset", "version", "previous", "state"
+            "scenario", "asset", "kind", "version", "previous", "state"
         ),
     ]
 
@@ -103,6 +103,53 @@ def test_each_change_is_in_the_history(job):
     catch_up(job)
     found = Transition.objects.order_by("version").values_list("previous", "state")
     assert list(found) == [("", "received"), ("received", "picking"), ("picking", "shipped")]
+
+
+def minutes_pass(job: PlayedJob, minutes: int) -> None:
+    """A tick in every bucket, ever and again: each record is a second after the one before."""
+    for _ in range(minutes * 60 // len(job.buckets)):
+        job.tick()
+
+
+def history(asset: str) -> list[tuple]:
+    found = Transition.objects.filter(asset=asset).order_by("version")
+    return list(found.values_list("kind", "previous", "state", "at", "cause_type"))
+
+
+def test_reminders_are_in_the_history_as_what_they_are(job):
+    job.put("connectivity", Report("net-1", "probe-a", "down"))
+    minutes_pass(job, 22)
+    catch_up(job)
+    (_, _, _, since, _), *told = history("net-1")
+    assert told == [
+        ("reminder", "down", "down", since + minutes * 60_000, "reminder") for minutes in (10, 20)
+    ]
+    before = content()
+    SinkOffset.objects.all().delete()
+    catch_up(job)
+    assert content() == before
+
+
+def test_the_end_of_an_override_is_in_the_history_where_it_changed_nothing_too(job):
+    report(job, "order-1", "shipped")
+    catch_up(job)
+    until = AssetState.objects.get().since + 60_000
+    job.put("orders", Command("set", "order-1", ID, "olga", "why", "shipped", until))
+    minutes_pass(job, 2)
+    catch_up(job)
+    assert history("order-1")[1:] == [("override-end", "shipped", "shipped", until, "override-end")]
+
+
+def test_a_reminder_that_is_the_first_to_tell_of_a_state_is_its_change(job):
+    job.put("connectivity", Report("net-1", "probe-a", "down"))
+    minutes_pass(job, 11)
+    job.run()
+    topic = job.topics.states("connectivity")
+    for (_, partition), (_, end) in job.bus.offsets([topic]).items():
+        job.bus.truncate(topic, partition, end - 1)
+    catch_up(job)
+    since = AssetState.objects.get(asset="net-1").since
+    assert history("net-1") == [("change", "", "down", since, "reminder")]
 
 
 def test_a_purge_hides_the_row_and_keeps_it(job):

@@ -121,4 +121,6 @@ def test_the_generated_logs_reach_what_matters():
     )
     assert (states, transitions > 30, answers > 20) == (15, True, True)
     assert any(value is None for log in logs for _, value, _ in log)
+    kinds = {row[3] for log in logs for row in content(range(len(log)), log, [])[1]}
+    assert kinds >= {"change", "reminder"}
     assert len(said_again(60, [(30, 20), (10, 40)])) == 60 + 20 + 20

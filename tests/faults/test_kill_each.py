@@ -66,7 +66,8 @@ def stack(tmp_path: Path, jars_dir: Path) -> Iterator[Stack]:
 def steps_shown(stack: Stack, asset: str) -> list[str]:
     """Every state that the history has of an asset, in the order of its versions."""
     query = (
-        "select state from board_transition where scenario='orders' and asset=? order by version"
+        "select state from board_transition where kind='change' and scenario='orders' and asset=? "
+        "order by version"
     )
     database = sqlite3.connect(stack.data_dir / "tallyboard.sqlite3", timeout=30)
     try:

@@ -330,6 +330,24 @@ def test_without_a_sight_the_history_tells(client: Client, world: World):
     assert "It was Clear, is Under attack since" in " ".join(told)
 
 
+def test_a_reminder_is_no_change(client: Client, world: World):
+    world.report(ASSET, "under-attack", "waf-1")
+    world.write()
+    seen, sight = seen_of(world, client)
+    world.later(61_000)
+    world.write()
+    assert record()["cause"]["type"] == "reminder"
+    assert not moved_on("attack", ASSET, seen, sight, record())
+    world.command("set", ASSET, state="clear")
+    world.command("release", ASSET)
+    world.later(61_000)
+    world.write()
+    assert moved_on("attack", ASSET, seen, sight, record())
+    told = " ".join(changes(scenarios()["attack"], ASSET, seen, sight, record(), now_ms()))
+    assert "It was Clear in between, is Under attack since" in told
+    assert "released by olga" in told
+
+
 def test_what_is_told_is_escaped(client: Client, world: World):
     world.report(ASSET, "clear")
     world.write()
