@@ -13,7 +13,7 @@ from config.logs import configure_logs
 from config.settings import load_settings
 from domain.scenario import ScenarioError, load_scenarios
 from streaming.driver import Driver, JvmLost, end_spark, run_all
-from streaming.engines import share_out, slots
+from streaming.engines import Sharing, share_out, slots
 from streaming.kernel import KernelProblem
 from streaming.session import VersionProblem, start_session
 
@@ -29,12 +29,16 @@ def main() -> None:
     _on_signals(stop)
     try:
         scenarios = load_scenarios(settings.scenarios, demo=settings.demo)
-        shares = share_out(settings.engine, scenarios, settings.data_dir / "checkpoint")
-        spark = start_session(settings, slots(shares, settings.trigger))
+        home = settings.data_dir / "checkpoint"
+        shares = share_out(settings.engine, scenarios, home)
+        room = slots(shares, settings.trigger)
+        spark = start_session(settings, room)
     except (ScenarioError, VersionProblem, KernelProblem) as problem:
         sys.exit(f"job: {problem}")
     bus = KafkaBus(settings.kafka_options())
-    drivers = [Driver(settings, s, bus, spark, stop, engine) for engine, s in shares.items()]
+    own = None if settings.spark_master else room  # another master may have room for more
+    sharing = Sharing(settings.engine, settings.trigger, home, shares, own)
+    drivers = [Driver(settings, sharing, bus, spark, stop, engine) for engine in shares]
     try:
         run_all(drivers, stop)
     except JvmLost as lost:

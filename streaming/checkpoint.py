@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from bus.base import TopicPartition
+from wire.job import Checkpoint
 
 
 class Epoch(NamedTuple):
@@ -72,6 +75,28 @@ def positions(checkpoint: Path) -> dict[TopicPartition, int]:
         for topic, offsets in json.loads(line).items()
         for partition, offset in offsets.items()
     }
+
+
+def measure(checkpoint: Path) -> Checkpoint | None:
+    """The last committed batch, when that was, and the size of it all; None before the first."""
+    commits = _batches(checkpoint / "commits")
+    if not commits:
+        return None
+    try:
+        at = (checkpoint / "commits" / str(max(commits))).stat().st_mtime_ns // 1_000_000
+    except OSError:  # Spark tidies up meanwhile
+        return None
+    return Checkpoint(max(commits), at, _size(checkpoint))
+
+
+def _size(folder: Path) -> int:
+    """Bytes of the files below a folder, as far as they are still there."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += (Path(place) / name).stat().st_size
+    return total
 
 
 def _batches(folder: Path) -> list[int]:

@@ -75,7 +75,7 @@ def train(settings: Settings, scenarios: Mapping[str, Scenario], bus: Bus, targe
     Raises NoClasses.
     """
     from streaming.driver import LONG_BACKLOG, Driver, end_spark, run_all
-    from streaming.engines import slots
+    from streaming.engines import Shares, Sharing, slots
     from streaming.session import start_session
 
     topics = Topics(settings.topic_prefix)
@@ -83,10 +83,12 @@ def train(settings: Settings, scenarios: Mapping[str, Scenario], bus: Bus, targe
     send(bus, topics, scenarios, LONG_BACKLOG + 1)
     draft, stop = target.with_suffix(".new"), threading.Event()
     draft.unlink(missing_ok=True)
-    spark = start_session(
-        settings, slots({"kernel": dict(scenarios)}, settings.trigger), write(draft)
-    )
-    job = Driver(settings, scenarios, bus, spark, stop, "kernel")
+    home = settings.data_dir / "checkpoint"
+    shares: Shares = {"kernel": dict(scenarios)}
+    room = slots(shares, settings.trigger)
+    sharing = Sharing("kernel", settings.trigger, home, shares, room)
+    spark = start_session(settings, room, write(draft))
+    job = Driver(settings, sharing, bus, spark, stop, "kernel")
     running = threading.Thread(target=run_all, args=([job], stop))
     running.start()
     try:

@@ -8,24 +8,27 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from bus.base import Bus, BusError, TopicPartition, TopicSpec
-from domain.scenario import Scenario
+from domain.scenario import Scenario, ScenarioError, load_scenarios
 from streaming import query as queries
+from streaming.buckets import BucketId
 from streaming.checkpoint import Epoch, LogProblem, current_epoch, drop_uncommitted, gaps, positions
-from streaming.engines import hand_over, trigger_of
+from streaming.control import Desk
+from streaming.engines import ProcessNeeded, Refused, Sharing, hand_over, trigger_of
 from streaming.errors import first_line, judge
 from streaming.processor import Plan
 from streaming.progress import Reporting
 from streaming.query import Engine, Trigger
 from streaming.rules import Rules
 from streaming.ticks import Ticker
-from wire.job import Status
+from wire.job import Control, Status
 from wire.topics import Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
     from config.settings import Settings
 
@@ -47,6 +50,15 @@ STOP_S, EXIT_S = 5.0, 2.0
 """How long Spark may take to stop before its JVM is killed, and a JVM without Spark to end."""
 
 
+LOOK_S = 0.2
+"""How often a driver that waits looks for what it is asked."""
+
+END_S = 30.0
+"""How long a query that is asked to stop may take to end, before its process is given up."""
+
+CONTROL = "control.json"
+
+
 class JvmLost(Exception):
     """Spark's JVM is gone, or another share of the work calls for one: start the process anew."""
 
@@ -57,17 +69,22 @@ class Driver:
     def __init__(
         self,
         settings: Settings,
-        scenarios: Mapping[str, Scenario],
+        sharing: Sharing,
         bus: Bus,
         spark: SparkSession,
         stop: threading.Event,
         engine: Engine,
     ) -> None:
-        self._settings, self._scenarios, self._bus, self._spark = settings, scenarios, bus, spark
+        self._settings, self._sharing, self._bus, self._spark = settings, sharing, bus, spark
         self._stop, self._engine = stop, engine
+        self._scenarios = sharing.shares[engine]
         self._topics = Topics(settings.topic_prefix)
         self._home = settings.data_dir / "checkpoint" / engine
         self._report = Reporting(bus, self._topics.progress, engine, _now)
+        path = self._home / CONTROL
+        self._desk = Desk(bus, self._topics.control, engine, path, _now, self._report.answer)
+        self._interrupted = False
+        self._leave = ""
         self._ticker: Ticker | None = None
         self._pause = FIRST_PAUSE_S
 
@@ -76,20 +93,32 @@ class Driver:
         self._report.status("starting")
         while not self._stop.is_set():
             begun = time.monotonic()
+            self._interrupted = False
             try:
-                self._run_once()
+                self._stand_still() if self._desk.stopped else self._run_once()
             except Exception as error:  # noqa: BLE001, nothing but a signal ends the driver
                 if self._stop.is_set():
                     break
                 self._after(error, time.monotonic() - begun)
+            if self._leave:
+                self._give_up(self._leave)
         self._close()
+
+    def _stand_still(self) -> None:
+        """Do nothing until somebody asks for a start: no query runs, and no time passes."""
+        self._stop_ticks()
+        assert self._desk.stopped is not None
+        self._report.stand_still(self._desk.stopped)
+        self._desk.settle("done", "states stand as they are until it is started")
+        while self._desk.stopped and not self._leave and not self._stop.wait(LOOK_S):
+            self._asked()
 
     def _run_once(self) -> None:
         plan, epoch, passed_over = self._prepare()
         trigger = trigger_of(self._engine, self._settings.trigger)
         if trigger == "real-time":
             self._catch_up(plan, epoch, passed_over)
-        if not self._stop.is_set():
+        if not self._due_to_end():
             self._run_query(plan, epoch, trigger, "running", passed_over)
 
     def _catch_up(self, plan: Plan, epoch: Epoch, passed_over: list[str]) -> None:
@@ -100,7 +129,7 @@ class Driver:
         while passed_over or self._backlog(plan, epoch) > LONG_BACKLOG:
             self._run_query(plan, epoch, "catch-up", "catching-up", passed_over)
             passed_over = []
-            if self._stop.is_set():
+            if self._due_to_end():
                 return
 
     def _run_query(
@@ -116,14 +145,106 @@ class Driver:
             trigger=trigger,
             loss_known=bool(passed_over),
         )
-        self._report.status(status, "; ".join(passed_over))
+        self._report.runs(status, trigger, "; ".join(passed_over), epoch.path)
+        self._desk.settle("done")
         try:
-            queries.watch(query, self._stop, self._report.batch)
+            queries.watch(query, self._due_to_end, self._report.batch)
         finally:
             if self._stop.is_set():
                 self._spark.sparkContext.setLogLevel("OFF")  # of every task that is broken off
             if query.isActive:
+                self._end(query)
+
+    def _end(self, query: StreamingQuery) -> None:
+        """Stop the query. One that was asked to stop is waited for: nothing runs beside its next.
+
+        A batch that is broken off is read again at the next start, and gives the same versions.
+        """
+        give_up = time.monotonic() + END_S
+        while True:
+            try:
                 query.stop()
+            except Exception as error:
+                if not self._interrupted:
+                    raise
+                if time.monotonic() > give_up:
+                    self._leave = f"the query was stopped, and does not end: {error}"
+                    raise
+                log.debug("the query does not end yet: %s", error)
+            if not self._interrupted or not query.isActive:
+                return
+
+    # ---- what the console asks --------------------------------------------------------------
+
+    def _due_to_end(self) -> bool:
+        """Whether a signal or an ask ends what runs now."""
+        if not self._stop.is_set() and not self._interrupted:
+            self._interrupted = self._asked()
+        return self._stop.is_set() or self._interrupted
+
+    def _wait(self, seconds: float) -> None:
+        """Wait so long, or until a signal or an ask."""
+        end = time.monotonic() + seconds
+        while not self._due_to_end() and (left := end - time.monotonic()) > 0:
+            self._stop.wait(min(left, LOOK_S))
+
+    def _asked(self) -> bool:
+        """Carry out what the console asks; whether what runs or waits now is to end for it."""
+        carry_out = {"stop": self._ask_stop, "start": self._ask_start, "reload": self._ask_reload}
+        ends = False
+        for ask in self._desk.asks():
+            ends |= carry_out[ask.action](ask)
+        return ends
+
+    def _ask_stop(self, ask: Control) -> bool:
+        if (stopped := self._desk.stopped) is not None:
+            self._desk.answer(ask, "done", f"{stopped.user} had stopped it already")
+            return False
+        self._desk.accept(ask)
+        return True
+
+    def _ask_start(self, ask: Control) -> bool:
+        if self._desk.stopped is None and self._report.running:
+            self._desk.answer(ask, "done", "it runs already")
+            return False
+        self._desk.accept(ask)
+        return True  # also out of the pause after an error
+
+    def _ask_reload(self, ask: Control) -> bool:
+        before = self._scenarios
+        try:
+            found = load_scenarios(self._settings.scenarios, demo=self._settings.demo)
+            mine = self._sharing.anew(self._engine, found)
+        except (ScenarioError, Refused) as refused:
+            self._desk.answer(ask, "refused", str(refused))
+            return False
+        except ProcessNeeded as needed:
+            self._desk.accept(ask)
+            self._leave = f"scenarios were read anew: {needed}"
+            return True
+        if mine == before:
+            self._desk.answer(ask, "done", "the scenarios are as they were")
+            return False
+        self._sharing.adopt(self._engine, mine)
+        self._scenarios = mine
+        return self._take_over(ask, set(mine) == set(before), _changes(before, mine))
+
+    def _take_over(self, ask: Control, same_topics: bool, changes: str) -> bool:
+        """Bring changed scenarios into force; whether the query is to be started anew for them."""
+        if self._desk.stopped is not None:
+            self._desk.answer(ask, "done", f"{changes}; in force once it is started")
+            return False
+        if same_topics and self._report.running:
+            try:
+                self._settle_rules()
+            except (BusError, OSError) as error:
+                log.warning("rules could not be appended: %s", error)
+            else:
+                self._desk.answer(ask, "done", changes)
+                return False
+        self._desk.accept(ask)
+        self._stop_ticks()
+        return True
 
     def _backlog(self, plan: Plan, epoch: Epoch) -> int:
         """Records between the checkpoint and the log's end."""
@@ -136,7 +257,7 @@ class Driver:
         self._bus.wait(10)
         specs = [TopicSpec(*spec) for spec in self._topics.specs(self._scenarios.values())]
         self._bus.ensure_topics(specs, replication=self._settings.replication)
-        rules = Rules(self._bus, self._topics, self._home / "rules.json").settle(self._scenarios)
+        rules = self._settle_rules()
         places = {(self._topics.reports(b.scenario), b.partition) for b in rules}
         if self._ticker is None:
             self._ticker = Ticker(self._bus, places, self._settings.tick_ms)
@@ -146,6 +267,10 @@ class Driver:
         partitions = {name: s.partitions for name, s in self._scenarios.items()}
         plan = Plan(self._settings.topic_prefix, epoch.number, partitions, rules)
         return plan, epoch, self._gaps(epoch, places)
+
+    def _settle_rules(self) -> dict[BucketId, str]:
+        """Append the rules that differ from those in the log. Raises BusError."""
+        return Rules(self._bus, self._topics, self._home / "rules.json").settle(self._scenarios)
 
     def _gaps(self, epoch: Epoch, read: set[TopicPartition]) -> list[str]:
         """What the query will pass over, in words. Raises LogProblem."""
@@ -161,12 +286,14 @@ class Driver:
         verdict = judge(text)
         self._report.restarts += 1
         if not verdict.passes:
-            self._report.status("waiting", f"{verdict.advice} ({first_line(text)})")
-            self._stop.wait(PAUSE_STAYING_S)
+            why = f"{verdict.advice} ({first_line(text)})"
+            self._report.status("waiting", why, text)
+            self._desk.settle("failed", why)
+            self._wait(PAUSE_STAYING_S)
             return
         self._pause = FIRST_PAUSE_S if ran_s > HEALTHY_S else self._pause
-        self._report.status("restarting", f"in {self._pause:g} s: {first_line(text)}")
-        self._stop.wait(self._pause)
+        self._report.status("restarting", f"in {self._pause:g} s: {first_line(text)}", text)
+        self._wait(self._pause)
         self._pause = min(2 * self._pause, LONGEST_PAUSE_S)
 
     def _check_rule(self, text: str) -> None:
@@ -174,25 +301,45 @@ class Driver:
         found = re.search(r"NeedsPython: ([a-z0-9-]+)", text)
         if found is not None:
             hand_over(self._home.parent, found[1])
-            self._report.status("failed", f"{found[1]}: its log holds a rule in Python")
-            self._close()
-            raise JvmLost(f"{found[1]} goes over to the Python engine at the next start")
+            self._give_up(
+                f"{found[1]}: its log holds a rule in Python: "
+                "it goes over to the Python engine at the next start"
+            )
 
     def _check_jvm(self, error: Exception) -> None:
         if isinstance(error, BusError | LogProblem):
             return
         process = jvm(self._spark)
         if process is not None and process.poll() is not None:
-            self._report.status("failed", f"Spark's JVM ended with {process.returncode}")
-            self._close()
-            raise JvmLost(f"Spark's JVM ended with {process.returncode}") from error
+            self._give_up(f"Spark's JVM ended with {process.returncode}", str(error))
 
-    def _close(self) -> None:
+    def _give_up(self, why: str, error: str = "") -> NoReturn:
+        """End the driver, for a new process to begin."""
+        self._report.status("failed", why, error)
+        self._close()
+        raise JvmLost(why)
+
+    def _stop_ticks(self) -> None:
         if self._ticker is not None:
             self._ticker.stop()
+            self._ticker = None
+
+    def _close(self) -> None:
+        self._stop_ticks()
+        self._desk.close()
         if self._stop.is_set():
             self._report.status("stopped")
         self._report.close()
+
+
+def _changes(before: Mapping[str, Scenario], after: Mapping[str, Scenario]) -> str:
+    """What differs between scenarios, in words."""
+    lists = {
+        "changed": [name for name in after if name in before and after[name] != before[name]],
+        "new": [name for name in after if name not in before],
+        "gone": [name for name in before if name not in after],
+    }
+    return "; ".join(f"{word}: {', '.join(names)}" for word, names in lists.items() if names)
 
 
 def run_all(drivers: Sequence[Driver], stop: threading.Event) -> None:

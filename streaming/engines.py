@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from domain.scenario import PythonRule, Scenario
@@ -29,14 +30,73 @@ def share_out(preferred: Engine, scenarios: Mapping[str, Scenario], home: Path) 
     carried, in_python = _read(home), _with_python_rules(home) | _handed_over(home)
     shares: Shares = {}
     for name, scenario in scenarios.items():
-        python = isinstance(scenario.rule, PythonRule) or name in in_python
-        engine: Engine = "python" if python else preferred
+        engine = _engine_of(scenario, preferred, in_python)
         shares.setdefault(engine, {})[name] = scenario
     for engine, carries in shares.items():
         if any(carried.get(name, engine) != engine for name in carries):
             raise_epoch(home / engine)
     _write(home, {name: engine for engine, carries in shares.items() for name in carries})
     return shares
+
+
+class Refused(Exception):
+    """Scenarios that the running job cannot take over; the message says why."""
+
+
+class ProcessNeeded(Exception):
+    """Scenarios that call for another share of the work, which only a new process can give."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """How the work of a running job is shared out. room: tasks that may run at once, None: any."""
+
+    preferred: Engine
+    trigger: Trigger
+    home: Path
+    shares: Shares
+    room: int | None
+
+    def anew(self, engine: Engine, scenarios: Mapping[str, Scenario]) -> dict[str, Scenario]:
+        """The share of one engine out of scenarios read anew.
+
+        Raises Refused, or ProcessNeeded where a scenario has another engine now, or too few tasks
+        could run at once.
+        """
+        in_python = _with_python_rules(self.home) | _handed_over(self.home)
+        carried = {name: one for one, carries in self.shares.items() for name in carries}
+        mine: dict[str, Scenario] = {}
+        for name, scenario in scenarios.items():
+            wanted = _engine_of(scenario, self.preferred, in_python)
+            if carried.get(name, wanted) != wanted or wanted not in self.shares:
+                raise ProcessNeeded(f"{name} goes to the {wanted} engine")
+            if wanted == engine:
+                mine[name] = scenario
+        self._check(engine, mine)
+        return mine
+
+    def _check(self, engine: Engine, mine: dict[str, Scenario]) -> None:
+        if not mine:
+            raise Refused(f"no scenario is left for the {engine} engine")
+        for name, before in self.shares[engine].items():
+            if name in mine and mine[name].partitions != before.partitions:
+                raise Refused(
+                    f"{name}: partitions: expected {before.partitions} as before, "
+                    f"got {mine[name].partitions}: a topic's partition count is fixed"
+                )
+        needed = slots({**self.shares, engine: mine}, self.trigger)
+        if self.room is not None and needed > self.room:
+            raise ProcessNeeded(f"{needed} tasks are to run at once, and {self.room} can")
+
+    def adopt(self, engine: Engine, mine: dict[str, Scenario]) -> None:
+        """From now on the engine carries these."""
+        self.shares[engine] = mine
+        _write(self.home, {name: one for one, carries in self.shares.items() for name in carries})
+
+
+def _engine_of(scenario: Scenario, preferred: Engine, in_python: set[str]) -> Engine:
+    python = isinstance(scenario.rule, PythonRule) or scenario.name in in_python
+    return "python" if python else preferred
 
 
 def trigger_of(engine: Engine, wanted: Trigger) -> Trigger:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from bus.base import Bus, BusError
-from wire.job import Progress, Status, encode
+from streaming.checkpoint import measure
+from wire.job import MAX_ERROR, Answer, Checkpoint, Progress, Status, Stopped, encode
 
 log = logging.getLogger("streaming.progress")
+
+KEPT_S = 300
+"""How long a broker may be away until what was to be told is given up."""
+
+MEASURE_EVERY_S = 10.0
 
 _FIGURES = (
     "batchId",
@@ -28,23 +36,63 @@ class Reporting:
 
     def __init__(self, bus: Bus, topic: str, query: str, clock: Callable[[], int]) -> None:
         self._topic, self._query, self._clock = topic, query, clock
-        self._producer = bus.producer(linger_ms=0, message_timeout_s=60)
+        self._producer = bus.producer(linger_ms=0, message_timeout_s=KEPT_S)
         self.epoch = 0
         self.restarts = 0
         self._status: Status = "starting"
+        self._since = 0
+        self._trigger = ""
+        self._stopped: Stopped | None = None
+        self._folder: Path | None = None
+        self._checkpoint: Checkpoint | None = None
+        self._measured = 0.0
 
-    def status(self, status: Status, message: str = "") -> None:
-        """Tell a change of status."""
+    @property
+    def running(self) -> bool:
+        """Whether the query runs, as told last."""
+        return self._status in ("running", "catching-up")
+
+    def status(self, status: Status, message: str = "", error: str = "") -> None:
+        """Tell a change of status. error: the whole text of what ended the query."""
+        self._since = self._clock() if status != self._status or not self._since else self._since
         self._status = status
         level = logging.WARNING if status in ("waiting", "restarting", "failed") else logging.INFO
         log.log(level, "%s: %s", status, message or "as it should be")
-        self._publish(message, None)
+        self._measure(force=True)
+        self._publish(message, error=error.replace("\0", "")[:MAX_ERROR])
+
+    def runs(self, status: Status, trigger: str, message: str, checkpoint: Path) -> None:
+        """Tell that the query has been started, on this checkpoint."""
+        self._trigger, self._stopped, self._folder = trigger, None, checkpoint
+        self.status(status, message)
+
+    def stand_still(self, stopped: Stopped) -> None:
+        """Tell that the query was asked to stop."""
+        self._stopped, self._since, self._status = stopped, stopped.since, "stopped"
+        self.status("stopped", f"by {stopped.user}: {stopped.reason}")
 
     def batch(self, figures: Mapping[str, Any]) -> None:
         """Tell Spark's own figures of a finished batch."""
+        self._measure()
         self._publish("", batch_figures(figures))
 
-    def _publish(self, message: str, batch: dict[str, Any] | None) -> None:
+    def answer(self, answer: Answer) -> None:
+        """Tell what became of an ask."""
+        self._publish("", answer=answer)
+
+    def _measure(self, *, force: bool = False) -> None:
+        """Look at the checkpoint, now and then: it is some hundred files."""
+        if self._folder is not None and (force or monotonic() - self._measured > MEASURE_EVERY_S):
+            self._measured = monotonic()
+            self._checkpoint = measure(self._folder)
+
+    def _publish(
+        self,
+        message: str,
+        batch: dict[str, Any] | None = None,
+        error: str = "",
+        answer: Answer | None = None,
+    ) -> None:
         record = Progress(
             query=self._query,
             at=self._clock(),
@@ -53,12 +101,18 @@ class Reporting:
             message=message,
             restarts=self.restarts,
             batch=batch,
+            since=self._since,
+            trigger=self._trigger,
+            error=error,
+            checkpoint=self._checkpoint,
+            stopped=self._stopped,
+            answer=answer,
         )
         try:
             self._producer.send(self._topic, self._query.encode(), encode(record))
             self._producer.poll(0)
-        except BusError as error:
-            log.debug("progress not sent: %s", error)
+        except BusError as failure:
+            log.debug("progress not sent: %s", failure)
 
     def close(self) -> None:
         """Send what is still to be sent, for a moment."""

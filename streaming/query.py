@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -112,16 +111,16 @@ def _trigger(trigger: Trigger, settings: Settings) -> dict[str, Any]:
 
 def watch(
     query: StreamingQuery,
-    stop: threading.Event,
+    due_to_end: Callable[[], bool],
     on_batch: Callable[[dict[str, Any]], None],
     every_s: float = 1.0,
 ) -> None:
-    """Return when `stop` is set or the query has ended; raises what ended it, if it was an error.
+    """Return when the query is due to end or has ended; raises what ended it, if it was an error.
 
     on_batch: called with Spark's progress, at most once in `every_s` seconds.
     """
     seen, due = -1, 0.0
-    while not stop.is_set() and not query.awaitTermination(0.2):  # type: ignore[arg-type]
+    while not due_to_end() and not query.awaitTermination(0.2):  # type: ignore[arg-type]
         if time.monotonic() < due:
             continue
         due = time.monotonic() + every_s

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
 T = TypeVar("T")
 
 Status = Literal["starting", "catching-up", "running", "restarting", "waiting", "stopped", "failed"]
+Action = Literal["stop", "start", "reload"]
+Outcome = Literal["accepted", "done", "refused", "failed", "expired"]
+"""failed: it was carried out, and the query does not run for it."""
+
+MAX_ID, MAX_USER, MAX_REASON, MAX_ERROR = 100, 150, 500, 20_000
+"""Longest texts, characters; a NUL is in none of them, as no database keeps it."""
+
+_NO_NUL = "^[^\\x00]*$"
+Id = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ID, pattern=_NO_NUL)]
+User = Annotated[str, msgspec.Meta(max_length=MAX_USER, pattern=_NO_NUL)]
+Reason = Annotated[str, msgspec.Meta(max_length=MAX_REASON, pattern=_NO_NUL)]
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
@@ -35,8 +46,47 @@ class Heartbeat(msgspec.Struct, frozen=True):
     at: int
 
 
+class Control(msgspec.Struct, frozen=True):
+    """What the console asks of a query; answered by its id in the progress topic."""
+
+    id: Id
+    query: Id
+    action: Action
+    user: User = ""
+    reason: Reason = ""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What became of an ask: first accepted, where it takes a moment, then how it ended."""
+
+    id: Id
+    action: Action
+    outcome: Outcome
+    why: Reason = ""
+
+
+class Stopped(msgspec.Struct, frozen=True):
+    """Who stopped a query, why and since when (ms)."""
+
+    user: User
+    reason: Reason
+    since: int
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """A query's checkpoint: its last committed batch, when that was (ms), and its size in bytes."""
+
+    batch: int
+    at: int
+    size: int
+
+
 class Progress(msgspec.Struct, frozen=True):
-    """How a query fares: its status, or (`batch`) Spark's own progress of one batch."""
+    """How a query fares: its status, or (`batch`) Spark's own progress of one batch.
+
+    since: when the status began (ms), 0 where it is not told; error: the whole text of what ended
+    the query; stopped: where it was asked to stop; answer: to an ask of the control topic.
+    """
 
     query: str
     at: int
@@ -45,14 +95,12 @@ class Progress(msgspec.Struct, frozen=True):
     message: str = ""
     restarts: int = 0
     batch: dict[str, Any] | None = None
-
-
-class Control(msgspec.Struct, frozen=True):
-    """What the console asks of the job; answered in the progress topic."""
-
-    id: str
-    query: str
-    action: Literal["stop", "start", "reload"]
+    since: int = 0
+    trigger: str = ""
+    error: str = ""
+    checkpoint: Checkpoint | None = None
+    stopped: Stopped | None = None
+    answer: Answer | None = None
 
 
 class UnreadableJobRecord(ValueError):

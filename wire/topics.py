@@ -11,7 +11,7 @@ WEEK_MS = 7 * 86_400_000
 REPORTS, STATES = ".reports", ".states"
 
 _BY_AGE = {"cleanup.policy": "delete", "retention.ms": str(WEEK_MS)}
-_SOURCE = {**_BY_AGE, "message.timestamp.type": "LogAppendTime"}
+_BY_AGE_STAMPED = {**_BY_AGE, "message.timestamp.type": "LogAppendTime"}
 _COMPACTED = {"cleanup.policy": "compact"}
 _STATES = {
     **_COMPACTED,
@@ -62,9 +62,9 @@ class Topics:
             Topic(self.dead_letters, 1, _BY_AGE),
             Topic(self.buckets, 1, _COMPACTED),
             Topic(self.progress, 1, _BY_AGE),
-            Topic(self.control, 1, _BY_AGE),
+            Topic(self.control, 1, _BY_AGE_STAMPED),
         ]
         for scenario in scenarios:
-            topics.append(Topic(self.reports(scenario.name), scenario.partitions, _SOURCE))
+            topics.append(Topic(self.reports(scenario.name), scenario.partitions, _BY_AGE_STAMPED))
             topics.append(Topic(self.states(scenario.name), scenario.partitions, _STATES))
         return topics

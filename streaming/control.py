@@ -1,0 +1,170 @@
+"""What the console asks of one query: read from `job.control`, judged, remembered, answered."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+
+import msgspec
+
+from bus.base import Bus, BusError, Message, Reader
+from wire.job import (
+    Answer,
+    Control,
+    Outcome,
+    Stopped,
+    UnreadableJobRecord,
+    decode_control,
+)
+
+log = logging.getLogger("streaming.control")
+
+EXPIRES_MS = 5 * 60_000
+"""An ask that the job reads so long after it was appended is answered, and not carried out."""
+
+REMEMBERED = 100
+"""The last answers that are kept: a repeated ask gets its first one again."""
+
+MOST_AT_ONCE = 100
+"""Asks read at once."""
+
+TRY_AGAIN_S = 5.0
+REACH_S = 2.0
+"""How long the topic may take to answer, and how long after that it is asked again."""
+
+Tell = Callable[[Answer], None]
+
+
+class Memory(msgspec.Struct):
+    """What outlives the driver. next_offset: of the control topic, None before the first start.
+
+    under_way: asks that were accepted, and whose end is still to be told.
+    """
+
+    next_offset: int | None = None
+    stopped: Stopped | None = None
+    under_way: list[Control] = msgspec.field(default_factory=list)
+    answers: dict[str, Answer] = msgspec.field(default_factory=dict)
+
+
+class Desk:
+    """Asks of one query, each carried out once.
+
+    Its memory is a file beside the query's checkpoints, so that a stopped query stays stopped
+    through every restart, for longer than the topic keeps its records. The topic is read on from
+    where the memory ends, at first from its beginning; what has waited for too long has expired.
+    """
+
+    def __init__(
+        self, bus: Bus, topic: str, query: str, path: Path, clock: Callable[[], int], tell: Tell
+    ) -> None:
+        """clock: Unix ms; tell: publishes an answer."""
+        self._bus, self._topic, self._query = bus, topic, query
+        self._path, self._clock, self._tell = path, clock, tell
+        self._memory = _load(path)
+        self._reader: Reader | None = None
+        self._next_try = 0.0
+
+    @property
+    def stopped(self) -> Stopped | None:
+        """Who stopped the query, None while it is to run."""
+        return self._memory.stopped
+
+    def asks(self) -> list[Control]:
+        """New asks that are to be carried out; all others are answered. A lost broker has none."""
+        reader = self._reader or self._open()
+        messages = reader.poll(0, MOST_AT_ONCE) if reader is not None else []
+        found = [ask for message in messages if (ask := self._judge(message)) is not None]
+        if messages:
+            self._memory.next_offset = messages[-1].offset + 1
+            self._save()
+        return found
+
+    def _open(self) -> Reader | None:
+        if monotonic() < self._next_try:
+            return None
+        self._next_try = monotonic() + TRY_AGAIN_S
+        try:
+            begin, _ = self._bus.offsets([self._topic], REACH_S)[self._topic, 0]
+        except (BusError, KeyError) as error:
+            log.debug("%s cannot be read yet: %r", self._topic, error)
+            return None
+        start = self._memory.next_offset
+        self._reader = self._bus.reader({(self._topic, 0): begin if start is None else start})
+        return self._reader
+
+    def _judge(self, message: Message) -> Control | None:
+        """The ask in a record, unless it is another query's, was answered, or has expired."""
+        try:
+            ask = decode_control(message.value)
+        except UnreadableJobRecord as error:
+            log.warning("%s at offset %d is passed over: %s", self._topic, message.offset, error)
+            return None
+        if ask.query != self._query or any(ask.id == one.id for one in self._memory.under_way):
+            return None
+        if ask.id in self._memory.answers:
+            self._tell(self._memory.answers[ask.id])
+            return None
+        age = self._clock() - message.timestamp
+        if age > EXPIRES_MS:
+            self.answer(ask, "expired", f"it was read {age // 1000} s after it was asked")
+            return None
+        return ask
+
+    def accept(self, ask: Control) -> None:
+        """Take an ask on whose end `settle` will tell. A stop or a start is remembered."""
+        if ask.action == "stop":
+            self._memory.stopped = Stopped(ask.user, ask.reason, self._clock())
+        elif ask.action == "start":
+            self._memory.stopped = None
+        self._memory.under_way.append(ask)
+        self._save()
+        self._tell(Answer(ask.id, ask.action, "accepted"))
+
+    def settle(self, outcome: Outcome, why: str = "") -> None:
+        """Answer all that is under way."""
+        asks, self._memory.under_way = self._memory.under_way, []
+        for ask in asks:
+            self.answer(ask, outcome, why)
+
+    def answer(self, ask: Control, outcome: Outcome, why: str = "") -> None:
+        """Answer one ask, for good."""
+        answer = Answer(ask.id, ask.action, outcome, _fitting(why))
+        log.info("%s by %s: %s %s", ask.action, ask.user or "somebody", outcome, why)
+        kept = [*self._memory.answers.items(), (ask.id, answer)]
+        self._memory.answers = dict(kept[-REMEMBERED:])
+        self._save()
+        self._tell(answer)
+
+    def _save(self) -> None:
+        draft = self._path.with_suffix(".new")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            draft.write_bytes(msgspec.json.encode(self._memory))
+            draft.replace(self._path)
+        except OSError as error:  # the query's own checkpoint will not fare better, and says so
+            log.warning("what was asked is not remembered: %s", error)
+
+    def close(self) -> None:
+        """Let go of the topic."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+
+def _load(path: Path) -> Memory:
+    """What was remembered. A file that cannot be read must not keep the job from running."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Memory)
+    except FileNotFoundError:
+        return Memory()
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        log.warning("%s cannot be read, the query runs: %s", path, error)
+        return Memory()
+
+
+def _fitting(why: str) -> str:
+    """A text as an answer may hold it."""
+    return " ".join(why.replace("\0", "").split())[:500]

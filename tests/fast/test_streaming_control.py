@@ -1,0 +1,432 @@
+"""What the console asks of the job: read once, remembered, carried out, answered."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bus.base import TopicSpec
+from bus.memory import MemoryBus
+from config.settings import Settings
+from domain.scenario import load_scenarios
+from stack import wait_until
+from streaming import driver as driving
+from streaming import query as queries
+from streaming.control import EXPIRES_MS, REMEMBERED, Desk
+from streaming.driver import Driver, JvmLost
+from streaming.engines import ProcessNeeded, Refused, Sharing, slots
+from wire.job import Answer, Control, Progress, decode_progress, encode
+from wire.topics import Topics
+
+START = 1_790_000_000_000
+TOPICS = Topics()
+SCENARIOS = """\
+[sites]
+partitions = 2
+states = [{ name = "bad" }, { name = "good" }]
+rule = { kind = "latest" }
+holds = { good = "5m" }
+"""
+MORE = """
+[orders]
+partitions = 1
+vocabulary = "open"
+states = [{ name = "received" }]
+rule = { kind = "latest" }
+"""
+
+
+class Clock:
+    """Unix ms, moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@dataclass
+class Trial:
+    """A bus with a control topic, and a desk that reads it."""
+
+    folder: Path
+    clock: Clock = field(default_factory=Clock)
+    told: list[Answer] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.bus = MemoryBus(self.clock)
+        self.bus.ensure_topics([TopicSpec(TOPICS.control, 1, {})])
+        self.desk = self.open()
+
+    def open(self) -> Desk:
+        """A desk as a new driver makes it."""
+        path = self.folder / "control.json"
+        return Desk(self.bus, TOPICS.control, "kernel", path, self.clock, self.told.append)
+
+    def ask(self, id_: str, action: Any = "stop", query: str = "kernel") -> Control:
+        record = Control(id_, query, action, "ada", "a drill")
+        self.put(encode(record))
+        return record
+
+    def put(self, value: bytes) -> None:
+        self.bus.producer().send_and_wait(TOPICS.control, b"kernel", value)
+
+    def outcomes(self) -> list[tuple[str, str]]:
+        return [(answer.id, answer.outcome) for answer in self.told]
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Trial:
+    """A desk that nothing was asked of yet."""
+    return Trial(tmp_path)
+
+
+def test_an_ask_is_given_out_once(trial: Trial) -> None:
+    ask = trial.ask("1")
+    assert trial.desk.asks() == [ask]
+    assert trial.desk.asks() == []
+    trial.desk.accept(ask)
+    trial.desk.settle("done", "so it is")
+    assert trial.told == [Answer("1", "stop", "accepted"), Answer("1", "stop", "done", "so it is")]
+
+
+def test_a_new_driver_goes_on_where_the_last_one_ended(trial: Trial) -> None:
+    trial.ask("1")
+    trial.desk.accept(*trial.desk.asks())
+    later = trial.ask("2", "reload")
+    again = trial.open()
+    assert again.stopped == trial.desk.stopped
+    assert again.asks() == [later]
+    again.settle("done")
+    assert trial.outcomes()[-1] == ("1", "done")
+
+
+def test_a_stop_is_remembered_until_a_start(trial: Trial) -> None:
+    trial.desk.accept(trial.ask("1"))
+    stopped = trial.open().stopped
+    assert stopped is not None
+    assert (stopped.user, stopped.reason, stopped.since) == ("ada", "a drill", START)
+    trial.desk.accept(trial.ask("2", "start"))
+    assert trial.open().stopped is None
+
+
+def test_a_repeated_ask_gets_its_first_answer(trial: Trial) -> None:
+    trial.ask("1", "reload")
+    (ask,) = trial.desk.asks()
+    trial.desk.answer(ask, "refused", "no")
+    trial.ask("1", "reload")
+    assert trial.desk.asks() == []
+    assert trial.told == [Answer("1", "reload", "refused", "no")] * 2
+    trial.ask("2")
+    trial.desk.accept(*trial.desk.asks())
+    trial.ask("2")
+    assert trial.desk.asks() == []
+    assert trial.outcomes()[2:] == [("2", "accepted")]
+
+
+def test_an_old_ask_has_expired(trial: Trial) -> None:
+    trial.ask("old")
+    trial.clock.now += EXPIRES_MS + 1
+    fresh = trial.ask("fresh")
+    assert trial.desk.asks() == [fresh]
+    assert trial.outcomes() == [("old", "expired")]
+    assert trial.told[0].why == "it was read 300 s after it was asked"
+
+
+def test_other_queries_and_nonsense_are_passed_over(trial: Trial) -> None:
+    trial.ask("1", query="python")
+    for value in (b"\xff", b"{}", encode(Control("2", "kernel", "dance"))):  # type: ignore[arg-type]
+        trial.put(value)
+    trial.put(encode(Control("3", "kernel", "stop", "ada\0")))
+    last = trial.ask("4")
+    assert trial.desk.asks() == [last]
+    assert trial.told == []
+
+
+def test_answers_that_are_kept_are_bounded(trial: Trial) -> None:
+    for number in range(REMEMBERED + 5):
+        trial.desk.answer(Control(str(number), "kernel", "start"), "done")
+    trial.ask("0", "start")
+    trial.ask("5", "start")
+    assert [ask.id for ask in trial.desk.asks()] == ["0"]
+
+
+def test_a_lost_broker_has_no_asks(trial: Trial) -> None:
+    trial.bus.stop()
+    assert trial.desk.asks() == []
+    trial.bus.start()
+    ask = trial.ask("1")
+    assert trial.open().asks() == [ask]
+    trial.bus.stop()
+    assert trial.desk.asks() == []
+
+
+def test_a_memory_that_cannot_be_read_lets_the_query_run(trial: Trial) -> None:
+    (trial.folder / "control.json").write_text("{")
+    assert trial.open().stopped is None
+
+
+def test_a_folder_that_cannot_be_written_ends_nothing(trial: Trial) -> None:
+    (trial.folder / "file").touch()
+    path = trial.folder / "file" / "control.json"
+    desk = Desk(trial.bus, TOPICS.control, "kernel", path, trial.clock, trial.told.append)
+    ask = trial.ask("1")
+    assert desk.asks() == [ask]
+    desk.accept(ask)
+    assert desk.stopped is not None
+
+
+# ---- what a reload may change ---------------------------------------------------------------
+
+
+@pytest.fixture
+def sharing(tmp_path: Path) -> Sharing:
+    """The work of a job with one scenario on the kernel, and no slot to spare."""
+    file = tmp_path / "scenarios.toml"
+    file.write_text(SCENARIOS)
+    shares: Any = {"kernel": load_scenarios(file)}
+    return Sharing("kernel", "real-time", tmp_path, shares, slots(shares, "real-time"))
+
+
+def changed(sharing: Sharing, text: str) -> dict[str, Any]:
+    file = sharing.home / "changed.toml"
+    file.write_text(text)
+    return sharing.anew("kernel", load_scenarios(file))
+
+
+def test_a_changed_rule_can_be_taken_over(sharing: Sharing) -> None:
+    found = changed(sharing, SCENARIOS.replace("5m", "1s"))
+    assert found["sites"].holds == {"good": 1000}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (SCENARIOS.replace('"latest"', '"python", function = "loudest"'), "sites goes to the py"),
+        (SCENARIOS + MORE, "5 tasks are to run at once, and 4 can"),
+    ],
+)
+def test_what_only_a_new_process_can_take_over(sharing: Sharing, text: str, why: str) -> None:
+    with pytest.raises(ProcessNeeded, match=why):
+        changed(sharing, text)
+
+
+def test_what_cannot_be_taken_over_at_all(sharing: Sharing) -> None:
+    with pytest.raises(Refused, match=r"sites: partitions: expected 2 as before, got 3"):
+        changed(sharing, SCENARIOS.replace("partitions = 2", "partitions = 3"))
+    with pytest.raises(Refused, match="no scenario is left for the kernel engine"):
+        sharing.anew("kernel", {})
+
+
+# ---- the driver -----------------------------------------------------------------------------
+
+
+class Query:
+    """Spark's query, played: it runs until it is stopped or told to fail."""
+
+    lastProgress = None  # noqa: N815, Spark's own name
+
+    def __init__(self) -> None:
+        self.isActive = True
+        self.error: Exception | None = None
+
+    def awaitTermination(self, timeout: float) -> bool:  # noqa: N802, Spark's own name
+        time.sleep(min(timeout, 0.01))
+        if self.error is not None:
+            self.isActive = False
+            raise self.error
+        return not self.isActive
+
+    def stop(self) -> None:
+        self.isActive = False
+
+
+class Stage:
+    """A driver in a thread, on a bus in memory, with Spark played."""
+
+    def __init__(self, folder: Path, bus: MemoryBus, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.bus = folder, bus
+        self.file = folder / "scenarios.toml"
+        self.queries: list[Query] = []
+        self.stop = threading.Event()
+        self.lost: list[JvmLost] = []
+        monkeypatch.setattr(driving, "jvm", lambda _spark: None)
+        monkeypatch.setattr(driving, "PAUSE_STAYING_S", 60)
+        monkeypatch.setattr(queries, "start", self._started)
+
+    def _started(self, *_args: Any, **_more: Any) -> Query:
+        assert not any(query.isActive for query in self.queries)
+        self.queries.append(Query())
+        return self.queries[-1]
+
+    def begin(self, room: int | None = None) -> None:
+        """Run a driver as a new process would."""
+        self.stop.clear()
+        settings = Settings(
+            data_dir=self.folder, scenarios=self.file, demo=False, tick_ms=60_000, _env_file=None
+        )  # type: ignore[call-arg]
+        shares: Any = {"kernel": load_scenarios(self.file)}
+        home = self.folder / "checkpoint"
+        sharing = Sharing("kernel", "real-time", home, shares, room)
+        spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(setLogLevel=lambda _: None))
+        driver = Driver(settings, sharing, self.bus, spark, self.stop, "kernel")
+        self.thread = threading.Thread(target=self._run, args=(driver,))
+        self.thread.start()
+
+    def _run(self, driver: Driver) -> None:
+        try:
+            driver.run()
+        except JvmLost as lost:
+            self.lost.append(lost)
+
+    def end(self) -> None:
+        self.stop.set()
+        self.thread.join(10)
+        assert not self.thread.is_alive()
+
+    def told(self) -> list[Progress]:
+        return [decode_progress(value) for value in values(self.bus, TOPICS.progress)]
+
+    def status(self) -> str:
+        told = self.told()
+        return told[-1].status if told else ""
+
+    def wait_for(self, status: str) -> None:
+        wait_until(lambda: self.status() == status, 20, f"not {status}")
+
+    def ask(self, id_: str, action: Any) -> Answer:
+        """Ask, and wait until it is answered for good."""
+        ask = Control(id_, "kernel", action, "ada", "a drill")
+        self.bus.producer().send_and_wait(TOPICS.control, b"kernel", encode(ask))
+        return self.answer(id_)
+
+    def answer(self, id_: str) -> Answer:
+        def last() -> Answer | None:
+            told = [p.answer for p in self.told() if p.answer and p.answer.id == id_]
+            return next((answer for answer in told if answer.outcome != "accepted"), None)
+
+        wait_until(lambda: last() is not None, 20, f"{id_} is not answered")
+        found = last()
+        assert found is not None
+        return found
+
+    def rules(self) -> int:
+        return sum(b'"scenario"' in value for value in values(self.bus, TOPICS.reports("sites")))
+
+
+def values(bus: MemoryBus, topic: str) -> list[bytes]:
+    edges = bus.offsets([topic])
+    reader = bus.reader({place: begin for place, (begin, _) in edges.items()})
+    return [message.value or b"" for message in reader.poll(0, 100_000)]
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """A driver that runs its query."""
+    made = Stage(tmp_path, MemoryBus(lambda: int(time.time() * 1000)), monkeypatch)
+    made.file.write_text(SCENARIOS)
+    made.begin()
+    made.wait_for("running")
+    yield made
+    made.end()
+
+
+def test_stop_and_start(stage: Stage) -> None:
+    assert stage.ask("1", "stop").outcome == "done"
+    assert stage.status() == "stopped"
+    assert not stage.queries[0].isActive
+    last = stage.told()[-1]
+    assert last.stopped is not None
+    assert last.stopped.user == "ada"
+    again = stage.ask("2", "stop")
+    assert (again.outcome, again.why) == ("done", "ada had stopped it already")
+    assert stage.ask("3", "start").outcome == "done"
+    assert len(stage.queries) == 2
+    assert stage.told()[-1].stopped is None
+    assert stage.ask("4", "start").why == "it runs already"
+    assert len(stage.queries) == 2
+
+
+def test_stopped_it_stays_through_a_new_process(stage: Stage) -> None:
+    stage.ask("1", "stop")
+    stage.end()
+    stage.begin()
+    wait_until(lambda: [p.stopped for p in stage.told()][-1], 20, "nothing is told")
+    assert stage.status() == "stopped"
+    assert len(stage.queries) == 1
+    assert stage.ask("2", "start").outcome == "done"
+    stage.wait_for("running")
+
+
+def test_a_changed_rule_is_appended_while_the_query_runs(stage: Stage) -> None:
+    assert stage.rules() == 2
+    stage.file.write_text(SCENARIOS.replace("5m", "1s"))
+    answer = stage.ask("1", "reload")
+    assert (answer.outcome, answer.why) == ("done", "changed: sites")
+    assert stage.rules() == 4
+    assert len(stage.queries) == 1
+    assert stage.ask("2", "reload").why == "the scenarios are as they were"
+
+
+def test_a_new_scenario_starts_the_query_anew(stage: Stage) -> None:
+    stage.file.write_text(SCENARIOS + MORE)
+    assert stage.ask("1", "reload").outcome == "done"
+    assert len(stage.queries) == 2
+    assert stage.bus.partitions(TOPICS.reports("orders")) == 1
+
+
+def test_a_file_with_a_mistake_is_refused_and_nothing_changes(stage: Stage) -> None:
+    stage.file.write_text(SCENARIOS.replace('"latest"', '"loudest"'))
+    answer = stage.ask("1", "reload")
+    assert answer.outcome == "refused"
+    assert "kind" in answer.why
+    assert stage.queries[0].isActive
+
+
+def test_a_reload_while_stopped_is_in_force_after_the_start(stage: Stage) -> None:
+    stage.ask("1", "stop")
+    stage.file.write_text(SCENARIOS.replace("5m", "1s"))
+    assert stage.ask("2", "reload").why == "changed: sites; in force once it is started"
+    assert stage.rules() == 2
+    stage.ask("3", "start")
+    assert stage.rules() == 4
+
+
+def test_a_reload_that_needs_a_process_is_done_by_the_next_one(stage: Stage) -> None:
+    stage.end()
+    stage.begin(room=4)
+    stage.wait_for("running")
+    stage.file.write_text(SCENARIOS + MORE)
+    ask = Control("1", "kernel", "reload", "ada", "more")
+    stage.bus.producer().send_and_wait(TOPICS.control, b"kernel", encode(ask))
+    wait_until(lambda: stage.lost, 20, "the driver does not end")
+    assert "5 tasks are to run at once" in str(stage.lost[0])
+    assert [p.answer.outcome for p in stage.told() if p.answer] == ["accepted"]
+    stage.begin(room=5)
+    assert stage.answer("1").outcome == "done"
+
+
+def test_a_start_ends_the_pause_after_an_error(stage: Stage) -> None:
+    stage.queries[0].error = RuntimeError("[STATE_STORE] broken\n  at x")
+    stage.wait_for("waiting")
+    assert stage.told()[-1].error == "RuntimeError: [STATE_STORE] broken\n  at x"
+    assert stage.ask("1", "start").outcome == "done"
+    assert stage.status() == "running"
+    assert stage.told()[-1].restarts == 1
+
+
+def test_a_lost_broker_ends_no_driver(stage: Stage) -> None:
+    stage.bus.stop()
+    stage.queries[0].error = RuntimeError("Connection refused")
+    wait_until(lambda: not stage.queries[0].isActive, 20, "it does not end")
+    stage.bus.start()
+    wait_until(lambda: len(stage.queries) > 1, 30, "it is not started again")
+    assert stage.ask("1", "stop").outcome == "done"
