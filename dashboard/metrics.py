@@ -5,27 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from prometheus_client import Counter, Gauge
-from prometheus_client.core import GaugeMetricFamily
-
-# ---- counted in the materialiser's process ----------------------------------------------------
-
-MATERIALISED = Counter(
-    "tallyboard_materialised_records_total", "Sink records written into the database", ["topic"]
-)
-DIVERGENCES = Counter(
-    "tallyboard_divergences_total", "State records of one version with two contents", ["scenario"]
-)
-GAPS = Counter("tallyboard_sink_gaps_total", "Starts that a sink topic no longer held", ["topic"])
-BATCH_SECONDS = Gauge("tallyboard_materialiser_batch_seconds", "Duration of the last batch, s")
-
-ELSEWHERE = (MATERIALISED, DIVERGENCES, GAPS, BATCH_SECONDS)
-"""What a web process never counts, and so does not show as if it were 0."""
+from prometheus_client import Counter
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 # ---- counted in the web process ---------------------------------------------------------------
 
 UNREADABLE = Counter(
-    "tallyboard_unreadable_sink_records_total", "Sink records that could not be read", ["topic"]
+    "tallyboard_unreadable_sink_records_total",
+    "Sink records that this web process could not read",
+    ["topic"],
 )
 API_REQUESTS = Counter(
     "tallyboard_api_requests_total",
@@ -56,15 +44,18 @@ LOGINS = Counter("tallyboard_logins_total", "Logins, by outcome: ok, failed, lim
 
 
 class Told(NamedTuple):
-    """A gauge that is read from the database or the broker at each scrape."""
+    """What is read from the database or the broker at each scrape; a counter by its `_total`."""
 
     name: str
     help: str
     labels: tuple[str, ...] = ()
 
-    def family(self, values: Iterable[tuple[tuple[str, ...], float]]) -> GaugeMetricFamily:
-        """The gauge with these values, by their labels."""
-        family = GaugeMetricFamily(self.name, self.help, labels=self.labels)
+    def family(
+        self, values: Iterable[tuple[tuple[str, ...], float]]
+    ) -> GaugeMetricFamily | CounterMetricFamily:
+        """The metric with these values, by their labels."""
+        kind = CounterMetricFamily if self.name.endswith("_total") else GaugeMetricFamily
+        family = kind(self.name, self.help, labels=self.labels)
         for labels, value in values:
             family.add_metric(labels, value)
         return family
@@ -95,6 +86,34 @@ SINK_LAG = Told(
     "tallyboard_materialiser_lag_records",
     "State records that the database has not seen yet",
     ("topic", "partition"),
+)
+MATERIALISED = Told(
+    "tallyboard_materialised_records_total", "Sink records that the database stands for", ("topic",)
+)
+PASSED_OVER = Told(
+    "tallyboard_materialiser_unreadable_records_total",
+    "Sink records that the materialiser passed over, as nothing can read or keep them",
+    ("topic",),
+)
+GAPS = Told("tallyboard_sink_gaps_total", "Starts that a sink topic no longer held", ("topic",))
+MATERIALISER_FAULTS = Told(
+    "tallyboard_materialiser_faults_total",
+    "Faults of broker or database after which the materialiser began again",
+)
+BATCHES = Told("tallyboard_materialiser_batches_total", "Transactions of the materialiser")
+BATCH_SECONDS = Told("tallyboard_materialiser_batch_seconds_total", "What they took together, s")
+TASK_TIME = Told(
+    "tallyboard_task_time_seconds",
+    "When a run of a worker's task last had this status, Unix s",
+    ("task", "status"),
+)
+TASK_SECONDS = Told(
+    "tallyboard_task_duration_seconds", "What a task's last successful run took, s", ("task",)
+)
+SNAPSHOT_TIME = Told(
+    "tallyboard_snapshot_time_seconds",
+    "When the newest snapshot of a bucket's fold was taken, Unix s",
+    _BUCKET,
 )
 DIVERGED = Told(
     "tallyboard_divergences_found", "Divergences in the database: anything above 0 is a fault"

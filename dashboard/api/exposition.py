@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
+from django.db.models import Max
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
+from django_celery_results.models import TaskResult
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Metric, generate_latest
 from prometheus_client.registry import Collector
 
@@ -20,8 +22,11 @@ from dashboard.board.store import sink_offsets
 from dashboard.commands.gateway import gateway
 from dashboard.commands.sending import now_ms
 from dashboard.job.partitions import Edges, edges, partitions
-from dashboard.materialiser.models import Divergence
+from dashboard.materialiser.models import Counted, Divergence, FoldSnapshot
 from dashboard.scenarios import scenarios
+
+RUNS = 1_000
+"""Of so many newest runs of the worker's tasks is told."""
 
 
 @login_not_required
@@ -43,13 +48,14 @@ class Whole(Collector):
         """This process's own counters, then what is told of the whole."""
         from dashboard.live.consumer import BoardConsumer  # loads sockets: no command needs it
 
-        elsewhere = {family.name for each in names.ELSEWHERE for family in each.describe()}
-        yield from (family for family in REGISTRY.collect() if family.name not in elsewhere)
+        yield from REGISTRY.collect()
         told, rows = partitions(now_ms())
         yield names.BROKER_UP.family([((), 0 if told.fault else 1)])
         yield from _buckets(rows)
         yield from _job()
         yield names.SINK_LAG.family(_sink_lag(told))
+        yield from _materialiser()
+        yield from _worker()
         yield names.DIVERGED.family([((), Divergence.objects.count())])
         yield names.SOCKETS.family([((), BoardConsumer.open_sockets)])
 
@@ -78,6 +84,45 @@ def _job() -> Iterator[Metric]:
     told = queries()
     yield names.JOB_STATUS.family(((query["query"], query["status"]), 1) for query in told)
     yield names.JOB_RESTARTS.family(((query["query"],), query["restarts"]) for query in told)
+
+
+_COUNTED = {
+    "records": (names.MATERIALISED, 1),
+    "unreadable": (names.PASSED_OVER, 1),
+    "gaps": (names.GAPS, 1),
+    "faults": (names.MATERIALISER_FAULTS, 1),
+    "batches": (names.BATCHES, 1),
+    "batch-us": (names.BATCH_SECONDS, 1_000_000),
+}
+"""What the materialiser keeps of itself, by its name in the database, and how many make one."""
+
+
+def _materialiser() -> Iterator[Metric]:
+    kept: dict[str, list[tuple[str, int]]] = {}
+    for name, topic, n in Counted.objects.values_list("name", "topic", "n"):
+        kept.setdefault(name, []).append((topic, n))
+    for name, (told, unit) in _COUNTED.items():
+        found = kept.get(name, [])
+        yield told.family(((topic,) if told.labels else (), n / unit) for topic, n in found)
+
+
+def _worker() -> Iterator[Metric]:
+    """From the results that Celery keeps for a day, and from what its tasks made."""
+    runs: dict[tuple[str, str], TaskResult] = {}
+    found = TaskResult.objects.filter(task_name__isnull=False).order_by("-date_done")
+    for run in found.only("task_name", "status", "date_started", "date_done")[:RUNS]:
+        runs.setdefault((run.task_name.rpartition(".")[2], run.status.lower()), run)
+    yield names.TASK_TIME.family((at, run.date_done.timestamp()) for at, run in runs.items())
+    took = {
+        task: (run.date_done - run.date_started).total_seconds()
+        for (task, status), run in runs.items()
+        if status == "success" and run.date_started
+    }
+    yield names.TASK_SECONDS.family(((task,), seconds) for task, seconds in took.items())
+    newest = FoldSnapshot.objects.values_list("scenario", "partition").annotate(Max("taken_at"))
+    yield names.SNAPSHOT_TIME.family(
+        ((scenario, str(partition)), at / 1000) for scenario, partition, at in newest.order_by()
+    )
 
 
 def _sink_lag(source: Edges) -> Iterable[tuple[tuple[str, str], float]]:

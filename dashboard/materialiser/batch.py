@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -32,7 +33,8 @@ class Batch:
     """Sink messages by what they are.
 
     answers: the states that answer a command, in the order of the log; letters: what the job
-    refused; offsets: the next one of each partition.
+    refused; counted: how often what has happened, by name and topic; offsets: the next one of each
+    partition.
     """
 
     states: dict[Place, list[Seen]] = field(default_factory=dict)
@@ -46,6 +48,7 @@ class Batch:
 def sort_out(messages: Iterable[Message], topics: Topics) -> Batch:
     """Read messages of the sink topics. What cannot be read is counted and passed over."""
     batch = Batch()
+    counted: Counter[tuple[str, str]] = field(default_factory=Counter)
     scenarios: dict[str, str | None] = {}
     for message in messages:
         topic = message.topic
@@ -60,14 +63,14 @@ def sort_out(messages: Iterable[Message], topics: Topics) -> Batch:
             else:
                 _take(batch, message, topics)
         except (UnreadableState, UnreadableJobRecord, UnreadableLetter) as error:
-            refuse(message, str(error))
+            refuse(batch, message, str(error))
         batch.offsets[topic, message.partition] = message.offset + 1
     return batch
 
 
-def refuse(message: Message, reason: str) -> None:
+def refuse(batch: Batch, message: Message, reason: str) -> None:
     """Count and name a record of a sink topic that is passed over."""
-    UNREADABLE.labels(message.topic).inc()
+    batch.counted["unreadable", message.topic] += 1
     log.warning(
         "sink record cannot be read",
         topic=message.topic,

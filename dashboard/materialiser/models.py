@@ -21,6 +21,26 @@ class SinkOffset(models.Model):
         return f"{self.topic}/{self.partition}: {self.next_offset}"
 
 
+class Counted(models.Model):
+    """How often something has happened in the materialiser, written with what it happened to.
+
+    Kept here, as that process serves no metrics: a web process tells them, and they go on through
+    restarts. topic: of which it tells, or empty.
+    """
+
+    name = models.CharField(max_length=40)
+    topic = models.CharField(max_length=249, blank=True)
+    n = models.BigIntegerField()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["name", "topic"], name="one_count_per_name_and_topic"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.topic}: {self.n}"
+
+
 class FoldSnapshot(models.Model):
     """The plain-Python fold of a bucket up to `next_offset`, its rule included, as a file."""
 

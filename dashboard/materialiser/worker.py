@@ -15,7 +15,6 @@ from dashboard.board.models import AssetState
 from dashboard.board.store import sink_offsets
 from dashboard.materialiser.batch import Batch, refuse, sort_out
 from dashboard.materialiser.writer import write
-from dashboard.metrics import BATCH_SECONDS, GAPS, MATERIALISED
 from domain.scenario import Scenario
 from wire.topics import Topics
 
@@ -54,6 +53,8 @@ class Materialiser:
         self._reader: Reader | None = None
         self._faults = 0
         self._ranked = False
+        self._noted: Counter[tuple[str, str]] = Counter()
+        """What is to be counted with the next batch, by name and topic."""
 
     def run(self, stop: Event) -> None:
         """Go on until `stop` is set, through whatever faults pass."""
@@ -76,26 +77,31 @@ class Materialiser:
         if messages:
             begun = time.perf_counter()
             self._write(messages)
-            BATCH_SECONDS.set(time.perf_counter() - begun)
+            self._noted["batches", ""] += 1
+            self._noted["batch-us", ""] += round((time.perf_counter() - begun) * 1_000_000)
         return len(messages)
 
     def _write(self, messages: list[Message]) -> None:
         """Write messages; one that the database cannot hold is refused, and stops nothing."""
         try:
-            write(sort_out(messages, self._topics), self._scenarios, self._clock())
+            self._keep(sort_out(messages, self._topics), messages)
         except UNWRITABLE as error:
             if len(messages) == 1:
                 message = messages[0]
-                refuse(message, repr(error))
-                place = (message.topic, message.partition)
-                write(Batch(offsets={place: message.offset + 1}), self._scenarios, 0)
+                batch = Batch(offsets={(message.topic, message.partition): message.offset + 1})
+                refuse(batch, message, repr(error))
+                self._keep(batch, messages)
                 return
             middle = len(messages) // 2
             self._write(messages[:middle])
             self._write(messages[middle:])
-        else:
-            for topic, number in Counter(message.topic for message in messages).items():
-                MATERIALISED.labels(topic).inc(number)
+
+    def _keep(self, batch: Batch, messages: list[Message]) -> None:
+        for topic, number in Counter(message.topic for message in messages).items():
+            batch.counted["records", topic] += number
+        batch.counted.update(self._noted)
+        write(batch, self._scenarios, self._clock())
+        self._noted.clear()
 
     def close(self) -> None:
         """Let go of the reader."""
@@ -122,7 +128,7 @@ class Materialiser:
 
     def _note_gaps(self, reader: Reader) -> None:
         for gap in reader.gaps:
-            GAPS.labels(gap.topic).inc()
+            self._noted["gaps", gap.topic] += 1
             log.error("the log no longer holds what was to be read next", **gap._asdict())
         reader.gaps.clear()
 
@@ -130,6 +136,7 @@ class Materialiser:
         """After a fault: start again from what the database has, after a pause."""
         pause = PAUSES_S[min(self._faults, len(PAUSES_S) - 1)]
         self._faults += 1
+        self._noted["faults", ""] += 1
         log.warning("fault, will try again", error=str(error), pause_s=pause)
         self.close()
         close_old_connections()

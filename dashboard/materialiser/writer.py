@@ -27,7 +27,6 @@ from dashboard.job.models import JobProgress
 from dashboard.materialiser.batch import Batch, Place
 from dashboard.materialiser.models import Divergence, SinkOffset
 from dashboard.materialiser.rows import COLUMNS, Seen, StateShape, row_of, same_content
-from dashboard.metrics import DIVERGENCES
 from domain.scenario import Scenario
 from wire.job import Heartbeat, Progress
 
@@ -57,6 +56,9 @@ TRANSITION = (
 KEPT_UNCHANGED = frozenset(("reminder", "override-end"))
 """Causes of records that are in the history although the state stayed as it was."""
 BEAT = (*Heartbeat.__struct_fields__, "received_at")
+COUNTED = """\
+INSERT INTO materialiser_counted (name, topic, n) VALUES (%s, %s, %s)
+ON CONFLICT (name, topic) DO UPDATE SET n = materialiser_counted.n + excluded.n"""
 COUNT = """\
 INSERT INTO board_statecount (scenario, state, n) VALUES (%s, %s, %s)
 ON CONFLICT (scenario, state) DO UPDATE SET n = board_statecount.n + excluded.n"""
@@ -101,6 +103,7 @@ def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
         _answer(batch.answers, now)
         _beat(batch.beats.values(), now)
         _progress(batch.progress)
+        _add(COUNTED, batch.counted)
         take_in(batch.letters)
         _advance(batch.offsets)
         count(changes.counts)  # last, as a scenario's other writers wait from here on
@@ -200,15 +203,19 @@ def _check_repeated(changes: Changes, now: int) -> None:
 
 
 def count(moves: Mapping[Place, int]) -> None:
-    """Count so many more assets of a scenario in a state, or fewer. In order: no deadlock."""
-    rows = [(*place, moved) for place, moved in sorted(moves.items()) if moved]
+    """Count so many more assets of a scenario in a state, or fewer."""
+    _add(COUNT, moves)
+
+
+def _add(sql: str, numbers: Mapping[tuple[str, str], int]) -> None:
+    """Add to kept numbers. In order: no deadlock."""
+    rows = [(*key, number) for key, number in sorted(numbers.items()) if number]
     if rows:
         with connection.cursor() as cursor:
-            cursor.executemany(COUNT, rows)
+            cursor.executemany(sql, rows)
 
 
 def _divergence(scenario: str, kept: str, seen: Seen, now: int) -> Divergence:
-    DIVERGENCES.labels(scenario).inc()
     log.error(
         "divergence: one version, two contents",
         scenario=scenario,

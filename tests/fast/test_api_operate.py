@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.core.cache import cache
 from django.test import Client
+from django_celery_results.models import TaskResult
 from prometheus_client import Counter
 from prometheus_client.parser import text_string_to_metric_families
 from webkit import bearer, make_user, memory_bus
@@ -15,8 +17,9 @@ from webkit import bearer, make_user, memory_bus
 from dashboard import metrics as names
 from dashboard.commands.sending import now_ms
 from dashboard.job.models import BucketStatus, JobProgress
-from dashboard.materialiser.models import Divergence, SinkOffset
-from dashboard.scenarios import scenarios
+from dashboard.materialiser.models import Divergence, FoldSnapshot, SinkOffset
+from dashboard.materialiser.worker import Materialiser
+from dashboard.scenarios import scenarios, topics
 
 pytestmark = pytest.mark.django_db
 
@@ -219,13 +222,42 @@ def test_metrics_count_requests_by_route_and_problems_by_reason(bus, headers):
         assert after[name] - before.get(name, 0) == number, name
 
 
-def test_what_another_process_counts_is_not_shown_as_nothing(bus, headers):
-    names.BATCH_SECONDS.set(3)
-    names.MATERIALISED.labels("attack.states").inc()
-    told = {name for name, _ in scrape(headers)}
-    assert "tallyboard_materialiser_batch_seconds" not in told
-    assert "tallyboard_materialised_records_total" not in told
-    assert "tallyboard_api_requests_total" in told
+def test_metrics_tell_what_the_materialiser_counts(bus, headers):
+    assert "tallyboard_materialised_records_total" not in {name for name, _ in scrape(headers)}
+    bus.producer().send_and_wait("attack.states", b"shop", b"no state record", partition=0)
+    worker = Materialiser(bus.bus, topics(), scenarios(), now_ms)
+    worker.step()
+    bus.producer().send_and_wait("attack.states", b"shop", b"nor is this", partition=0)
+    worker.step()
+    worker.close()
+    found = scrape(headers)
+    of = {"topic": "attack.states"}
+    assert found[key("tallyboard_materialised_records_total", **of)] == 2
+    assert found[key("tallyboard_materialiser_unreadable_records_total", **of)] == 2
+    assert found[key("tallyboard_materialiser_batches_total")] == 1
+    assert 0 < found[key("tallyboard_materialiser_batch_seconds_total")] < 60
+
+
+def test_metrics_tell_of_the_workers_runs_and_of_snapshots(bus, headers):
+    for n, (status, ended) in enumerate((("SUCCESS", 100), ("SUCCESS", 50), ("FAILURE", 70))):
+        run = TaskResult.objects.create(
+            task_id=str(n), task_name="dashboard.materialiser.tasks.forget_purged", status=status
+        )
+        at = datetime.fromtimestamp(ended, UTC)
+        TaskResult.objects.filter(pk=run.pk).update(
+            date_done=at, date_started=at - timedelta(seconds=1.5 * (n + 1))
+        )
+    for taken_at in (7_000, 5_000):
+        FoldSnapshot.objects.create(
+            scenario="attack", partition=1, next_offset=taken_at, clock=1, taken_at=taken_at,
+            file="f", assets=0, digest="d",
+        )  # fmt: skip
+    found = scrape(headers)
+    told = {"task": "forget_purged"}
+    assert found[key("tallyboard_task_time_seconds", status="success", **told)] == 100
+    assert found[key("tallyboard_task_time_seconds", status="failure", **told)] == 70
+    assert found[key("tallyboard_task_duration_seconds", **told)] == 1.5
+    assert found[key("tallyboard_snapshot_time_seconds", scenario="attack", partition="1")] == 7
 
 
 def test_nothing_is_told_that_no_document_names(bus, headers):

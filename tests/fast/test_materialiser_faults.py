@@ -16,9 +16,8 @@ from dashboard.board.store import sink_offsets
 from dashboard.commands.models import Command as Row
 from dashboard.job.models import BucketStatus, JobProgress
 from dashboard.materialiser import worker as module
-from dashboard.materialiser.models import SinkOffset
+from dashboard.materialiser.models import Counted, SinkOffset
 from dashboard.materialiser.worker import Materialiser
-from dashboard.metrics import UNREADABLE
 from domain.records import Command, Report
 from domain.scenario import load_scenarios
 from wire.job import Heartbeat, Progress, encode
@@ -67,6 +66,11 @@ def drain(worker: Materialiser) -> None:
         pass
 
 
+def counted(name: str, topic: str = "") -> int:
+    """What the database has of it."""
+    return sum(Counted.objects.filter(name=name, topic=topic).values_list("n", flat=True))
+
+
 def test_it_goes_on_after_a_lost_broker(job, worker):
     job.bus.stop()
     stop = Untiring(4)
@@ -77,6 +81,7 @@ def test_it_goes_on_after_a_lost_broker(job, worker):
     job.bus.start()
     worker.run(Untiring(1))
     assert AssetState.objects.get().asset == "order-1"
+    assert counted("faults") == 4
 
 
 def test_it_goes_on_after_a_locked_database(job, worker, monkeypatch):
@@ -92,6 +97,43 @@ def test_it_goes_on_after_a_locked_database(job, worker, monkeypatch):
     worker.run(stop)
     assert stop.asked[:3] == [module.PAUSES_S[0], module.PAUSES_S[1], module.PACE_S]
     assert AssetState.objects.get().asset == "order-1"
+    assert counted("faults") == 2
+
+
+def test_what_is_read_is_counted_with_it_and_by_another_process_on(job, worker, monkeypatch):
+    topic = job.topics.states("orders")
+    drain(worker)
+    assert counted("records", topic) == 1
+    job.put("orders", Report("order-1", "station-1", "shipped"))
+    job.run()
+    with monkeypatch.context() as patch:
+        patch.setattr("dashboard.materialiser.writer._advance", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            worker.step()
+    assert counted("records", topic) == 1
+    another = Materialiser(job.bus, job.topics, SCENARIOS, lambda: NOW)
+    drain(another)
+    assert counted("records", topic) == 2
+    assert counted("batches") == 0  # of which the one that is over is told with the next
+    job.put("orders", Report("order-1", "station-1", "received"))
+    job.run()
+    drain(another)
+    assert (counted("records", topic), counted("batches")) == (3, 1)
+    assert 0 < counted("batch-us") < 60_000_000
+
+
+def test_a_sink_that_no_longer_holds_what_comes_next_is_counted(job, worker):
+    drain(worker)
+    worker.close()
+    topic = job.topics.states("orders")
+    for state in ("picking", "packing"):
+        job.put("orders", Report("order-1", "station-1", state))
+    job.run()
+    for (_, partition), (_, end) in job.bus.offsets([topic]).items():
+        job.bus.truncate(topic, partition, end - 1)
+    drain(worker)
+    assert counted("gaps", topic) == 1
+    assert AssetState.objects.get().state == "packing"
 
 
 def test_it_stops_when_told(worker):
@@ -132,12 +174,12 @@ def test_what_no_column_takes_is_refused_and_stops_nothing(job, worker, key, cha
     drain(worker)
     before = AssetState.objects.values().get()
     topic = job.topics.states("orders")
-    refused = UNREADABLE.labels(topic)._value.get()
+    assert counted("unreadable", topic) == 0
     value = bent(before["record"], *changes)
     place = job.producer.send_and_wait(topic, key, value, partition=before["partition"])
     drain(worker)
     assert AssetState.objects.values().get() == before
-    assert UNREADABLE.labels(topic)._value.get() == refused + 1
+    assert counted("unreadable", topic) == 1
     assert sink_offsets()[topic, place.partition] == place.offset + 1
 
 
@@ -160,6 +202,8 @@ def test_what_the_database_alone_refuses_is_refused_alone(job, worker, monkeypat
 
     monkeypatch.setattr(module, "write", write)
     drain(worker)
+    assert counted("unreadable", job.topics.states("orders")) == 1
+    assert counted("records", job.topics.states("orders")) == 3
     assert set(AssetState.objects.values_list("asset", flat=True)) == {"order-1", "order-2"}
     ends = job.bus.offsets([job.topics.states("orders")])
     assert all(sink_offsets().get(place, 0) == end for place, (_, end) in ends.items())

@@ -140,3 +140,5 @@ def test_killed_again_and_again_it_loses_nothing(broker, environment, query):
     turns = [STATES[turn % 3] for turn in range(ROUNDS)]
     assert told == [(name, state) for name in sorted(last) for state in turns]
     assert query("select count(*) from materialiser_divergence") == [(0,)]
+    counted = "select n from materialiser_counted where name='records' and topic like '%.attack%'"
+    assert query(counted) == [(total,)]
