@@ -52,6 +52,12 @@ class Role(Generic[T]):
             self._process.start()
         outbox.close()
 
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        assert self._process.pid
+        return self._process.pid
+
     def wait_ready(self, timeout_s: float = 60) -> None:
         """Return once it is ready. Raises BenchProblem when it has failed or time is up."""
         deadline = time.monotonic() + timeout_s

@@ -8,17 +8,19 @@
   a hundred of the assets: report -> browser, and the web process's memory at the begin and the end.
 
 A database of SQLite, filled by the materialiser from the states topic. Producers, readers, boards
-and the browser run on the same machine.
+and the browser run on the same machine. Beside the page everything else is nice (10), because a
+browser that people look at has a machine of its own.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sqlite3
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -53,8 +55,9 @@ START = 1_790_000_000_000
 SPREAD_MS = 3_600_000
 """The assets' states are as old as this at the most."""
 COUNTS_TRIES = 20
-FILTER_TRIES = 5
+FILTER_TRIES = 10
 HEAP_EVERY_S = 2.0
+NICE = 10
 MEGABYTE = 2**20
 
 _GAPS = """() => {
@@ -75,7 +78,7 @@ def main() -> None:
     parser.add_argument("--sockets", type=int, default=500, help="open boards (500)")
     parser.add_argument("--rate", type=int, default=1_000, help="reports a second (1,000)")
     parser.add_argument("--seconds", type=int, default=60, help="of changes, of reports (60)")
-    parser.add_argument("--warm-up", type=int, default=30, help="seconds left out (30)")
+    parser.add_argument("--warm-up", type=int, default=120, help="seconds left out (120)")
     run("scale", parser, measure)
 
 
@@ -384,6 +387,8 @@ def watch_page(
     changing = partial(changes, options.assets)
     with Role("changes", send, copy.bootstrap, topic, changing, options.changes) as sender:
         sender.wait_ready()
+        for pid in (sender.pid, *map(copy.pid, ("broker", "web", "materialiser"))):
+            give_way(pid)
         page.evaluate(_GAPS)
         heap, begun = [], time.monotonic()
         while time.monotonic() - begun < options.seconds:
@@ -400,6 +405,14 @@ def watch_page(
     if not gaps:
         raise BenchProblem("the page drew no frame")
     return gaps, heap, sent
+
+
+def give_way(pid: int, proc: Path = Path("/proc")) -> None:
+    """Let every thread of a process and of those below it go after what is not as nice."""
+    for each in (pid, *descendants(pid, proc)):
+        for thread in (proc / str(each) / "task").iterdir():
+            with suppress(ProcessLookupError):
+                os.setpriority(os.PRIO_PROCESS, int(thread.name), NICE)
 
 
 def open_board(copy: Product, chromium: Browser) -> Page:

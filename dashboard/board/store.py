@@ -6,9 +6,9 @@ order, the counts are kept by the materialiser, a text is looked up in the index
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -80,16 +80,14 @@ def find(
         near = search.among(ids)
         later = (place for place in sorted(near) if after is None or place.order > after)
         return Found(_records(later, limit, skip), len(near))
-    # Too many to look at each, or no index: one finds them by walking the board, a page soon.
-    most = COUNTED + 1 if ids is None else limit
-    walk = search.walk(None, most)
-    first = list(islice(walk, most))
-    shown = chain(first, walk) if after is None else search.walk(after, limit)
-    records = _records(shown, limit, skip)
-    if len(first) < most:
-        return Found(records, len(first))
-    known = search.counted_among(ids) if ids else len(first)
-    return Found(records, min(max(known, len(first)), COUNTED), least=True)
+    # Too many to look at each, or no index: walking the board, a page of many is soon full.
+    walk = _Walk(search.walk(after, limit))
+    records = _records(walk, limit, skip)
+    if after is None and len(records) < limit:
+        return Found(records, walk.passed)
+    known = search.counted_among(ids) if ids else search.counted(COUNTED + 1)
+    known = max(known, walk.passed)
+    return Found(records, min(known, COUNTED), least=bool(ids) or known > COUNTED)
 
 
 def containing(rows: QuerySet[AssetState], text: str) -> QuerySet[AssetState]:
@@ -98,6 +96,19 @@ def containing(rows: QuerySet[AssetState], text: str) -> QuerySet[AssetState]:
     if ids is not None and len(ids) <= COUNTED:
         rows = rows.filter(pk__in=listed(ids))
     return rows.filter(asset__icontains=text)
+
+
+class _Walk:
+    """Places as they are passed, and how many were."""
+
+    def __init__(self, places: Iterator[Place]) -> None:
+        self._places = places
+        self.passed = 0
+
+    def __iter__(self) -> Iterator[Place]:
+        for place in self._places:
+            self.passed += 1
+            yield place
 
 
 class _Search(NamedTuple):
@@ -135,6 +146,14 @@ class _Search(NamedTuple):
             for name, purged, state, n in groups.order_by()
             if name == self.scenario and not purged and (not self.states or state in self.states)
         )
+
+    def counted(self, most: int) -> int:
+        """How many match, up to `most`: the database ends where it has found so many."""
+        found = self._matching()
+        severities = self._severities()
+        if severities is not None:
+            found = found.filter(severity__in=severities)
+        return found.order_by().values("pk")[:most].count()
 
     def of_states(self) -> int:
         """How many are in the states."""
@@ -186,7 +205,7 @@ def _ranges(severities: list[int] | None, after: Order | None) -> Iterator[Q]:
             yield Q(severity=each)
 
 
-def _records(places: Iterator[Place], limit: int, skip: Collection[str]) -> list[dict[str, Any]]:
+def _records(places: Iterable[Place], limit: int, skip: Collection[str]) -> list[dict[str, Any]]:
     """The records of the first `limit` places, without those of `skip`."""
     ids = list(islice((place.pk for place in places if place.asset not in skip), limit))
     texts = dict(AssetState.objects.filter(pk__in=listed(ids)).values_list("pk", "record"))

@@ -21,7 +21,14 @@ function element(tag, classes, ...children) {
   return made;
 }
 
+const icons = new Map(); // copies are made of them: a page of rows has thousands
+
 export function icon(name) {
+  if (!icons.has(name)) icons.set(name, drawn(name));
+  return icons.get(name).cloneNode(true);
+}
+
+function drawn(name) {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("class", "icon");
   svg.setAttribute("aria-hidden", "true");

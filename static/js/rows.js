@@ -1,7 +1,8 @@
 // The table's rows: what is known, and what is shown of it.
 //
 // Cells change in place at any time. Rows come, go and move while nobody is at the list, and at
-// most once a second; until then what waits is counted by kind.
+// most once a second; until then what waits is counted by kind. Many of them come in steps, one a
+// frame, from the top.
 import { Calm } from "./calm.js";
 import { ticking } from "./clock.js";
 import * as marks from "./marks.js";
@@ -10,12 +11,18 @@ import { byOrder, plan } from "./order.js";
 const PACE_MS = 1000;
 const MOST_FLASHED = 50; // more than these and the whole page would flash
 
+const STEP = 50; // rows made or moved in one frame: with more a page is felt to stick
+
+// Of each cell what it is made of, and how.
 const CELLS = {
-  "col-state": (row) => [marks.state(row.state), ...marks.badges(row)],
-  "col-since": (row) => [ticking("since", row.since)],
-  "col-votes": (row) => [marks.votes(row)],
-  "col-pending": (row) => marks.pending(row),
-  "col-cause": (row) => [marks.cause(row)],
+  "col-state": {
+    of: (row) => [row.state, row.override, row.unconfirmed],
+    make: (row) => [marks.state(row.state), ...marks.badges(row)],
+  },
+  "col-since": { of: (row) => row.since, make: (row) => [ticking("since", row.since)] },
+  "col-votes": { of: (row) => [row.votes, row.more_votes], make: (row) => [marks.votes(row)] },
+  "col-pending": { of: (row) => row.pending, make: (row) => marks.pending(row) },
+  "col-cause": { of: (row) => [row.cause, row.caused_at], make: (row) => [marks.cause(row)] },
 };
 
 export class Rows {
@@ -28,6 +35,7 @@ export class Rows {
     this.onWaiting = onWaiting;
     this.known = new Map();
     this.lines = new Map();
+    this.filled = new WeakMap(); // what each line's cells were made of, as text
     this.full = false;
     this.asked = false; // the next snapshot answers what the user asked for
     this.arrangedAt = -Infinity;
@@ -110,9 +118,13 @@ export class Rows {
       link.title = row.asset;
       link.setAttribute("href", row.url);
     }
-    for (const [name, make] of Object.entries(CELLS)) {
-      tr.querySelector(`.${name}`).replaceChildren(...make(row));
+    const before = this.filled.get(tr) ?? {};
+    const now = {};
+    for (const [name, { of, make }] of Object.entries(CELLS)) {
+      now[name] = JSON.stringify(of(row));
+      if (now[name] !== before[name]) tr.querySelector(`.${name}`).replaceChildren(...make(row));
     }
+    this.filled.set(tr, now);
   }
 
   flash(tr) {
@@ -136,7 +148,7 @@ export class Rows {
     const early = this.arrangedAt + PACE_MS - Date.now();
     if (this.calm.holds()) this.onWaiting(this.waiting());
     else if (early > 0) this.calm.askIn(early);
-    else this.arrange(true);
+    else this.arrange(true, false);
   }
 
   /** How many rows wait to come, go and move. */
@@ -145,30 +157,50 @@ export class Rows {
     return { come: come.length, go: go.length, move: move.length };
   }
 
-  /** Bring rows to their places now. The focus stays where it is, and so does what is in sight. */
-  arrange(visibly) {
+  /**
+   * Bring rows to their places now. The focus stays where it is, and so does what is in sight.
+   *
+   * asked: by the user, and so to be finished whoever is at the list.
+   */
+  arrange(visibly, asked = true) {
     const wanted = this.wanted();
     const { come, go, move } = this.plan(wanted);
     const out = new Set([...come, ...move]);
-    const restore = this.hold(new Set([...go, ...move]));
-    for (const asset of go) {
+    const most = document.hidden ? Infinity : STEP;
+    const cut = cutAfter(wanted, out, most);
+    const now = wanted.slice(0, cut);
+    const leave = go.slice(0, Math.max(most, go.length - wanted.length));
+    const restore = this.hold(new Set([...leave, ...move]));
+    for (const asset of leave) {
       this.lines.get(asset).remove();
       this.lines.delete(asset);
     }
-    for (const asset of come) this.add(this.known.get(asset));
-    let after = null; // from the end, so that what comes next is in place already
-    for (const { asset } of wanted.reverse()) {
-      const tr = this.lines.get(asset);
-      if (out.has(asset)) this.tbody.insertBefore(tr, after);
+    const follows = wanted.slice(cut).find(({ asset }) => !out.has(asset));
+    let after = follows ? this.lines.get(follows.asset) : null;
+    const flashed = visibly && come.length <= MOST_FLASHED;
+    for (const row of now.reverse()) {
+      // From the end, so that what comes next is in place already.
+      const known = this.lines.get(row.asset);
+      const tr = known ?? this.add(row);
+      if (out.has(row.asset)) this.tbody.insertBefore(tr, after);
+      if (!known && flashed) this.flash(tr);
       after = tr;
     }
     restore();
-    if (visibly && come.length <= MOST_FLASHED) {
-      for (const asset of come) this.flash(this.lines.get(asset));
-    }
     if (out.size || go.length) this.arrangedAt = Date.now();
     this.onWaiting({ come: 0, go: 0, move: 0 });
     this.onShown();
+    if (cut < wanted.length || leave.length < go.length) this.goOn(flashed, asked);
+  }
+
+  /** The next step of an arrangement, in the next frame. */
+  goOn(visibly, asked) {
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      if (!asked && this.calm.holds()) this.onWaiting(this.waiting());
+      else this.arrange(visibly, asked);
+    });
   }
 
   /** Remember focus and a row in sight that stays; returns what puts both back. */
@@ -210,6 +242,7 @@ export class Rows {
     this.fill(tr, row);
     this.lines.set(row.asset, tr);
     tr.classList.toggle("chosen", row.asset === this.chosen);
+    return tr;
   }
 
   /** Mark the row whose panel is open. */
@@ -218,6 +251,13 @@ export class Rows {
     this.chosen = asset;
     this.lines.get(asset)?.classList.add("chosen");
   }
+}
+
+/** How many of the wanted rows are in place once `most` of those `out` of it are. */
+function cutAfter(wanted, out, most) {
+  let left = most;
+  const beyond = wanted.findIndex(({ asset }) => out.has(asset) && left-- <= 0);
+  return beyond < 0 ? wanted.length : beyond;
 }
 
 /** The first row below the header that does not leave its place. */
