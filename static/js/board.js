@@ -41,7 +41,7 @@ function showTotals() {
   const found = `${number(total)}${least ? "+" : ""}`;
   $("shown").textContent = `${found} of ${number(all())} ${plural(all())}`;
   $("rows").hidden = shown === 0;
-  paging.show(shown, total);
+  paging.show(shown, total, [...rows.known.values()].filter(rows.matches));
   $("empty-board").hidden = all() > 0 || shown > 0;
   $("empty-filter").hidden = all() === 0 || shown > 0 || rows.known.size > 0;
   wall.fit();
@@ -165,7 +165,7 @@ function turn(by) {
   location.assign(url);
 }
 
-const follow = (link) => !link.hidden && location.assign(link.href);
+const follow = (...links) => links.find((link) => !link.hidden)?.click();
 const walk = walker(tbody);
 const KEYS = [
   {
@@ -204,7 +204,11 @@ const KEYS = [
   { keys: ["["], words: "previous scenario", act: () => turn(-1) },
   { keys: ["]"], words: "next scenario", act: () => turn(1) },
   { keys: [">"], words: `the next ${boot.limit}`, act: () => follow($("next-page")) },
-  { keys: ["<"], words: "back to the top", act: () => follow($("top-page")) },
+  {
+    keys: ["<"],
+    words: `the ${boot.limit} before, or the top`,
+    act: () => follow($("previous-page"), $("top-page")),
+  },
   {
     keys: ["s"],
     words: "list what keeps the board from being fresh",
@@ -236,7 +240,7 @@ const take = {
   snapshot(message) {
     clock.correct(message.now);
     ({ least = false } = message);
-    paging.next = message.next ?? "";
+    paging.follows = Boolean(message.next);
     beyond = message.total - message.rows.length;
     takeCounts(message.counts);
     rows.snapshot(message.rows);
