@@ -134,6 +134,7 @@ _TASKS = "dashboard.materialiser.tasks"
 CELERY_BEAT_SCHEDULE = {
     "snapshot": {"task": f"{_TASKS}.snapshot_daily", "schedule": 3600.0},
     "forget-purged": {"task": f"{_TASKS}.forget_purged", "schedule": 3600.0},
+    "thin-progress": {"task": f"{_TASKS}.thin_progress", "schedule": 3600.0},
     "prune-history": {"task": f"{_TASKS}.prune_history", "schedule": 3600.0},
     "thin-dead-letters": {"task": f"{_TASKS}.thin_dead_letters", "schedule": 3600.0},
 }

@@ -46,6 +46,9 @@ class Heartbeat(msgspec.Struct, frozen=True):
     at: int
 
 
+Number = Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)]
+
+
 class Control(msgspec.Struct, frozen=True):
     """What the console asks of a query; answered by its id in the progress topic."""
 
@@ -70,15 +73,15 @@ class Stopped(msgspec.Struct, frozen=True):
 
     user: User
     reason: Reason
-    since: int
+    since: Number
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
     """A query's checkpoint: its last committed batch, when that was (ms), and its size in bytes."""
 
-    batch: int
-    at: int
-    size: int
+    batch: Number
+    at: Number
+    size: Number
 
 
 class Progress(msgspec.Struct, frozen=True):

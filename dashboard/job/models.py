@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import models
+
+from wire.job import MAX_ID, MAX_REASON, MAX_USER
 
 
 class BucketStatus(models.Model):
@@ -30,7 +33,11 @@ class BucketStatus(models.Model):
 
 
 class JobProgress(models.Model):
-    """What the job said of a query, newest last; batch: Spark's own progress as JSON, or empty."""
+    """What the job said of a query, newest last; batch: Spark's own progress as JSON, or empty.
+
+    since: when the status began, 0 where it was not told; error: the whole text of what ended the
+    query; stopped_by, stopped_reason: where it was asked to stop.
+    """
 
     query = models.CharField(max_length=100)
     at = models.BigIntegerField()
@@ -39,9 +46,41 @@ class JobProgress(models.Model):
     message = models.TextField(blank=True)
     restarts = models.IntegerField(default=0)
     batch = models.TextField(blank=True)
+    since = models.BigIntegerField(default=0)
+    trigger = models.CharField(max_length=20, blank=True)
+    error = models.TextField(blank=True)
+    checkpoint_batch = models.BigIntegerField(null=True)
+    checkpoint_at = models.BigIntegerField(null=True)
+    checkpoint_size = models.BigIntegerField(null=True)
+    stopped_by = models.CharField(max_length=MAX_USER, blank=True)
+    stopped_reason = models.CharField(max_length=MAX_REASON, blank=True)
 
     class Meta:
         indexes = (models.Index(fields=["query", "-at"], name="progress_of_query"),)
 
     def __str__(self) -> str:
         return f"{self.query}: {self.status}"
+
+
+class JobAsk(models.Model):
+    """What somebody asked of a query, and what became of it.
+
+    status: sending, sent or unsent, then as the job answers: accepted, done, refused, failed or
+    expired; outcome: why.
+    """
+
+    id = models.UUIDField(primary_key=True)
+    query = models.CharField(max_length=MAX_ID)
+    action = models.CharField(max_length=10)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    username = models.CharField(max_length=MAX_USER)
+    reason = models.CharField(max_length=MAX_REASON)
+    asked_at = models.BigIntegerField(db_index=True)
+    status = models.CharField(max_length=10)
+    outcome = models.CharField(max_length=MAX_REASON, blank=True)
+    answered_at = models.BigIntegerField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.query}: {self.status}"

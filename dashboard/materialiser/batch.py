@@ -14,7 +14,14 @@ from dashboard.deadletters.intake import UnreadableLetter, read_letter
 from dashboard.deadletters.models import DeadLetter
 from dashboard.materialiser.rows import Seen, read
 from dashboard.metrics import UNREADABLE
-from wire.job import Heartbeat, Progress, UnreadableJobRecord, decode_heartbeat, decode_progress
+from wire.job import (
+    MAX_ERROR,
+    Heartbeat,
+    Progress,
+    UnreadableJobRecord,
+    decode_heartbeat,
+    decode_progress,
+)
 from wire.sink import UnreadableState
 from wire.topics import Topics
 
@@ -89,7 +96,7 @@ def _take(batch: Batch, message: Message, topics: Topics) -> None:
             batch.beats[beat.bucket] = beat
     elif message.topic == topics.progress:
         progress = decode_progress(message.value)
-        _check(progress, query=100, message=MAX_MESSAGE)
+        _check(progress, query=100, message=MAX_MESSAGE, error=MAX_ERROR, trigger=20)
         batch.progress.append(progress)
     elif message.topic == topics.dead_letters:
         batch.letters.append(read_letter(message, topics))

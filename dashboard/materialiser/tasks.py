@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from dashboard.board.models import Answer, AssetState, Transition
 from dashboard.commands.sending import now_ms
 from dashboard.deadletters.retention import thin
+from dashboard.job import retention as job_retention
 from dashboard.materialiser.models import FoldSnapshot
 
 HIDDEN_KEPT_MS = 7 * 86_400_000
@@ -63,6 +64,12 @@ def prune_history() -> int:
 def thin_dead_letters() -> int:
     """Delete dead letters that are older than 30 days, or over the bound. Returns how many."""
     return thin(now_ms())
+
+
+@shared_task
+def thin_progress() -> int:
+    """Thin out what the job told of itself: kept for 30 days, ever less of it. Returns how many."""
+    return job_retention.thin(now_ms())
 
 
 def _delete(rows: QuerySet[Any]) -> int:

@@ -23,20 +23,17 @@ from dashboard.board import store
 from dashboard.board.models import CHANGE, Answer, AssetState
 from dashboard.commands.models import Command
 from dashboard.deadletters.intake import take_in
-from dashboard.job.models import JobProgress
+from dashboard.job import intake as progress
 from dashboard.materialiser.batch import Batch, Place
 from dashboard.materialiser.models import Divergence, SinkOffset
 from dashboard.materialiser.rows import COLUMNS, Seen, StateShape, row_of, same_content
 from domain.scenario import Scenario
-from wire.job import Heartbeat, Progress
+from wire.job import Heartbeat
 
 log = structlog.get_logger(__name__)
 
 CHUNK = 900
 """Assets asked for in one query: SQLite takes a limited number of parameters."""
-
-PROGRESS_KEPT = 500
-"""How many records of the job's progress are kept per query."""
 
 MAX_OUTCOME = 200
 """Longest outcome kept, characters."""
@@ -102,7 +99,7 @@ def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
         Divergence.objects.bulk_create(changes.divergences, ignore_conflicts=True)
         _answer(batch.answers, now)
         _beat(batch.beats.values(), now)
-        _progress(batch.progress)
+        progress.take_in(batch.progress)
         _add(COUNTED, batch.counted)
         take_in(batch.letters)
         _advance(batch.offsets)
@@ -306,28 +303,6 @@ def _beat(beats: Iterable[Heartbeat], now: int) -> None:
     """Keep each bucket's heartbeat, unless what is kept is of a later moment."""
     rows = [(*msgspec.structs.astuple(beat), now) for beat in beats]
     _upsert("job_bucketstatus", BEAT, ("bucket",), rows, ("epoch", "offset", "at"))
-
-
-def _progress(records: Sequence[Progress]) -> None:
-    JobProgress.objects.bulk_create(_progress_row(record) for record in records)
-    for query in {record.query for record in records}:
-        kept = JobProgress.objects.filter(query=query).order_by("-id")
-        oldest = kept.values_list("id", flat=True)[PROGRESS_KEPT : PROGRESS_KEPT + 1]
-        for first in oldest:
-            JobProgress.objects.filter(query=query, id__lte=first).delete()
-
-
-def _progress_row(record: Progress) -> JobProgress:
-    batch = msgspec.json.encode(record.batch).decode() if record.batch else ""
-    return JobProgress(
-        query=record.query,
-        at=record.at,
-        status=record.status,
-        epoch=record.epoch,
-        message=record.message,
-        restarts=record.restarts,
-        batch=batch,
-    )
 
 
 def _advance(offsets: dict[tuple[str, int], int]) -> None:

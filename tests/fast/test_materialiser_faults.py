@@ -253,7 +253,7 @@ def test_a_heartbeat_that_no_column_takes_is_refused(job, worker, changes):
 
 
 def test_of_the_jobs_progress_the_newest_is_kept(job, worker, monkeypatch):
-    monkeypatch.setattr("dashboard.materialiser.writer.PROGRESS_KEPT", 5)
+    monkeypatch.setattr("dashboard.job.intake.PROGRESS_KEPT", 5)
     for n in range(20):
         progress = Progress("tally", n, "running", 1, f"batch {n}", 0, {"batchId": n})
         job.producer.send_and_wait(job.topics.progress, b"tally", encode(progress))

@@ -1,0 +1,68 @@
+"""What the job tells in `job.progress`, into the database; in the materialiser's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import msgspec
+
+from dashboard.job.models import JobAsk, JobProgress
+from wire.job import Answer, Progress
+
+PROGRESS_KEPT = 20_000
+"""Most records of a query: more than the worker leaves when it thins them out."""
+SETTLED = ("done", "refused", "failed", "expired")
+"""Statuses after which nothing more is told of an ask."""
+
+
+def take_in(records: Sequence[Progress]) -> None:
+    """Keep what was told, and note the answers."""
+    told = [record for record in records if record.answer is None]
+    JobProgress.objects.bulk_create(_row(record) for record in told)
+    for query in {record.query for record in told}:
+        _bound(query)
+    for record in records:
+        if record.answer is not None:
+            _note(record.answer, record.at)
+
+
+def _row(record: Progress) -> JobProgress:
+    checkpoint, stopped = record.checkpoint, record.stopped
+    return JobProgress(
+        query=record.query,
+        at=record.at,
+        status=record.status,
+        epoch=record.epoch,
+        message=record.message,
+        restarts=record.restarts,
+        batch=msgspec.json.encode(record.batch).decode() if record.batch else "",
+        since=record.since,
+        trigger=record.trigger,
+        error=record.error,
+        checkpoint_batch=checkpoint.batch if checkpoint else None,
+        checkpoint_at=checkpoint.at if checkpoint else None,
+        checkpoint_size=checkpoint.size if checkpoint else None,
+        stopped_by=stopped.user if stopped else "",
+        stopped_reason=stopped.reason if stopped else "",
+    )
+
+
+def _bound(query: str) -> None:
+    """Delete the oldest records over the bound."""
+    kept = JobProgress.objects.filter(query=query).order_by("-id")
+    for first in kept.values_list("id", flat=True)[PROGRESS_KEPT : PROGRESS_KEPT + 1]:
+        JobProgress.objects.filter(query=query, id__lte=first).delete()
+
+
+def _note(answer: Answer, at: int) -> None:
+    """Note an answer to an ask that was given here; the first one that settles it stands."""
+    try:
+        asked = JobAsk.objects.filter(pk=UUID(answer.id), action=answer.action)
+    except ValueError:
+        return  # another program's
+    asked.exclude(status__in=SETTLED).update(
+        status=answer.outcome,
+        outcome=answer.why,
+        answered_at=None if answer.outcome == "accepted" else at,
+    )

@@ -1,0 +1,49 @@
+"""How long what the job told is kept: all of it for an hour, then ever less of it. Times in ms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dashboard.job.models import JobAsk, JobProgress
+
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+KEPT_MS = 30 * DAY_MS
+ASKS_KEPT_MS = 90 * DAY_MS
+WORDS_KEPT = 2_000
+"""Most records without figures of a batch, for each query: one restart gives two."""
+STEPS = ((DAY_MS, HOUR_MS), (HOUR_MS, 60_000))
+"""Of batches older than the one, the last in each of the other is kept."""
+PORTION = 900
+"""Rows deleted in one statement."""
+
+
+def thin(now: int) -> int:
+    """Delete what is not kept any more. Returns how many rows."""
+    gone = JobProgress.objects.filter(at__lt=now - KEPT_MS).delete()[0]
+    gone += JobAsk.objects.filter(asked_at__lt=now - ASKS_KEPT_MS).delete()[0]
+    names = JobProgress.objects.order_by("query").values_list("query", flat=True).distinct()
+    return gone + sum(_thin(name, now) for name in names)
+
+
+def _thin(query: str, now: int) -> int:
+    told = JobProgress.objects.filter(query=query).order_by("-id")
+    batches = told.exclude(batch="").filter(at__lt=now - HOUR_MS)
+    ids = surplus(batches.values_list("id", "at").iterator(), now)
+    words = told.filter(batch="").values_list("id", flat=True)
+    ids += words[WORDS_KEPT : WORDS_KEPT + 100_000]
+    for at in range(0, len(ids), PORTION):
+        JobProgress.objects.filter(pk__in=ids[at : at + PORTION]).delete()
+    return len(ids)
+
+
+def surplus(told: Iterable[tuple[int, int]], now: int) -> list[int]:
+    """The ids of batches, newest first as (id, at), that are more than are kept."""
+    found: list[int] = []
+    last: tuple[int, int] | None = None
+    for id_, at in told:
+        width = next((width for age, width in STEPS if now - at > age), 0)
+        slot = (width, at // width) if width else None
+        if slot is not None and slot == last:
+            found.append(id_)
+        last = slot
+    return found

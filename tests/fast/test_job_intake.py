@@ -1,0 +1,124 @@
+"""What the job tells, in the database: kept, bounded, thinned out; asks with their answers."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from dashboard.job import intake
+from dashboard.job.models import JobAsk, JobProgress
+from dashboard.job.retention import DAY_MS, HOUR_MS, KEPT_MS, surplus, thin
+from wire.job import Answer, Checkpoint, Progress, Stopped
+
+NOW = 1_790_000_000_000
+ID = UUID("6f1d7a9e-0000-4000-8000-00000000000a")
+
+
+def asked(**changes: object) -> JobAsk:
+    fields = {
+        "id": ID,
+        "query": "kernel",
+        "action": "stop",
+        "username": "ada",
+        "reason": "a drill",
+        "asked_at": NOW,
+        "status": "sent",
+    }
+    return JobAsk.objects.create(**fields | changes)
+
+
+def answer(outcome: str, why: str = "", action: str = "stop", id_: str = str(ID)) -> Progress:
+    told = Answer(id_, action, outcome, why)  # type: ignore[arg-type]
+    return Progress("kernel", NOW + 5, "stopped", 1, answer=told)
+
+
+def stands(ask: JobAsk) -> tuple[str, str, int | None]:
+    ask.refresh_from_db()
+    return ask.status, ask.outcome, ask.answered_at
+
+
+@pytest.mark.django_db
+def test_all_that_is_told_is_kept():
+    intake.take_in(
+        [
+            Progress(
+                "kernel",
+                NOW,
+                "stopped",
+                3,
+                "by ada",
+                2,
+                {"batchId": 4},
+                NOW - 9,
+                "real-time",
+                "X\n at y",
+                Checkpoint(4, NOW - 7, 1000),
+                Stopped("ada", "a drill", NOW - 9),
+            )
+        ]
+    )
+    row = JobProgress.objects.get()
+    assert (row.status, row.since, row.trigger, row.error) == (
+        "stopped", NOW - 9, "real-time", "X\n at y",
+    )  # fmt: skip
+    assert (row.checkpoint_batch, row.checkpoint_at, row.checkpoint_size) == (4, NOW - 7, 1000)
+    assert (row.stopped_by, row.stopped_reason) == ("ada", "a drill")
+
+
+@pytest.mark.django_db
+def test_an_ask_is_accepted_then_done_and_stays_so():
+    ask = asked()
+    intake.take_in([answer("accepted")])
+    assert stands(ask) == ("accepted", "", None)
+    intake.take_in([answer("done", "so it is"), answer("refused", "late")])
+    assert stands(ask) == ("done", "so it is", NOW + 5)
+    assert not JobProgress.objects.exists()
+
+
+@pytest.mark.django_db
+def test_answers_to_others_change_nothing():
+    ask = asked()
+    intake.take_in([answer("done", id_="nobody"), answer("done", action="start")])
+    assert stands(ask) == ("sent", "", None)
+
+
+@pytest.mark.django_db
+def test_what_is_kept_of_a_query_is_bounded(monkeypatch):
+    monkeypatch.setattr(intake, "PROGRESS_KEPT", 5)
+    intake.take_in([Progress("python", NOW, "running", 1)])
+    for at in range(8):
+        intake.take_in([Progress("kernel", NOW + at, "running", 1)])
+    kept = JobProgress.objects.filter(query="kernel").order_by("id").values_list("at", flat=True)
+    assert list(kept) == [NOW + at for at in range(3, 8)]
+    assert JobProgress.objects.filter(query="python").exists()
+
+
+def told(step: int, age: int) -> list[tuple[int, int]]:
+    """One batch each `step` ms, newest first, for `age` ms: each with its time as its id."""
+    return [(at, at) for at in range(NOW, NOW - age, -step)]
+
+
+def test_of_older_batches_ever_fewer_are_kept():
+    rows = told(1000, 2 * DAY_MS)
+    gone = set(surplus(rows, NOW))
+    kept = [at for _, at in rows if at not in gone]
+    ages = [NOW - at for at in kept]
+    assert sum(age <= HOUR_MS for age in ages) == 3601
+    assert 23 * 60 <= sum(HOUR_MS < age <= DAY_MS for age in ages) <= 23 * 60 + 1
+    assert 24 <= sum(age > DAY_MS for age in ages) <= 25
+    assert surplus([(at, at) for at in kept], NOW) == []
+
+
+@pytest.mark.django_db
+def test_thinning_out_keeps_the_words():
+    intake.take_in([Progress("kernel", NOW - KEPT_MS - 1, "running", 1)])
+    old = NOW - DAY_MS - HOUR_MS
+    batches = [Progress("kernel", old + at, "running", 1, batch={"batchId": at}) for at in (1, 2)]
+    intake.take_in([Progress("kernel", old, "restarting", 1, "again"), *batches])
+    gone = asked(asked_at=NOW - 91 * DAY_MS)
+    assert thin(NOW) == 3
+    assert not JobAsk.objects.filter(pk=gone.pk).exists()
+    left = JobProgress.objects.order_by("id").values_list("message", "batch")
+    assert list(left) == [("again", ""), ("", '{"batchId":2}')]
+    assert thin(NOW) == 0
