@@ -24,7 +24,11 @@ FRESH_S = 2.5
 
 class _Look(NamedTuple):
     begun: float
-    finding: asyncio.Task[Standing]
+    finding: asyncio.Future[Standing]
+
+    def failed(self) -> bool:
+        """Whether there is no finding to come."""
+        return self.finding.done() and self.finding.exception() is not None
 
 
 class Admissions:
@@ -43,7 +47,7 @@ class Admissions:
         if not session_key:
             return "anonymous"
         known = self._known.get(session_key)
-        if anew or known is None or self._clock() - known.begun > FRESH_S:
+        if anew or known is None or known.failed() or self._clock() - known.begun > FRESH_S:
             known = self._begin(session_key)
         return await asyncio.shield(known.finding)
 
