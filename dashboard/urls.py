@@ -27,6 +27,7 @@ urlpatterns = [
     path("account/", include("allauth.account.urls")),
     path("", include("dashboard.accounts.urls")),
     path("", include("dashboard.job.urls")),
+    path("", include("dashboard.deadletters.urls")),
     path("", include("dashboard.commands.urls")),
     path("", include("dashboard.api.urls")),
     path("", include("dashboard.board.urls")),

@@ -130,7 +130,8 @@ def _check(dead: DeadRecord) -> None:
 
 def _headers(headers: Headers) -> tuple[str, bool]:
     """Headers as JSON, values in base64, as many as are kept; and whether these are all."""
-    kept, room = [], MAX_HEADERS
+    kept: list[tuple[str, bytes]] = []
+    room = MAX_HEADERS
     for name, value in headers:
         room -= len(name) + len(value or b"")
         if room < 0:

@@ -1,0 +1,120 @@
+"""Whether the job would take a record now, by its own rules and the current scenario."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dashboard.board.templatetags.board import duration
+from dashboard.commands.sending import Invalid, check
+from dashboard.deadletters.faults import Fault, Sample, fault_of
+from dashboard.live.reading import record_of
+from dashboard.scenarios import scenarios, topics
+from domain.records import (
+    MAX_VOTERS,
+    Command,
+    Record,
+    Refusal,
+    Report,
+    Unreadable,
+)
+from domain.scenario import Scenario
+from wire.partitioner import partition_of
+from wire.source import decode_placed
+
+NOT_OURS = "not-redriven"
+"""Why a record is not sent that the job would read: only the job writes such records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What would become of a record. reason: why it would be refused, or empty; fault: where, and
+    in words; note: what is to be known of one that would be taken."""
+
+    scenario: Scenario | None
+    partition: int = 0
+    reason: str = ""
+    fault: Fault | None = None
+    note: str = ""
+    record: Record | None = None
+
+    @property
+    def taken(self) -> bool:
+        """Whether the job would take it."""
+        return not self.reason
+
+
+def scenario_of(topic: str) -> Scenario | None:
+    """The scenario into whose source topic a record is redriven, if it is configured here."""
+    known = scenarios().get(topics().scenario_of(topic) or "")
+    return known if known is not None and topics().reports(known.name) == topic else None
+
+
+def judge(topic: str, key: bytes | None, value: bytes | None, now: int, user: str = "") -> Verdict:
+    """What the job would make of this record, appended at `now` (ms) where its key belongs.
+
+    user: who words a command anew, and must be the one whom it names; "" where nobody does.
+    """
+    scenario = scenario_of(topic)
+    if scenario is None:
+        text = f"no scenario is configured here that reads {topic}"
+        return Verdict(None, reason="no-scenario", fault=Fault(text))
+    partition = partition_of(key or b"", scenario.partitions)
+    record = decode_placed(key, value, now, partition, scenario.partitions)
+    sample = Sample(key, value, partition, now)
+    reason, fault = _refused(record, sample, scenario, now, user)
+    if reason:
+        return Verdict(scenario, partition, reason, fault, record=record)
+    note = _note(record, scenario, now)
+    return Verdict(scenario, partition, note=note, record=record)
+
+
+def _refused(
+    record: Record, sample: Sample, scenario: Scenario, now: int, user: str
+) -> tuple[str, Fault | None]:
+    match record:
+        case Unreadable():
+            return record.reason, fault_of(record.reason, sample, scenario)
+        case Report():
+            return _refused_report(record, sample, scenario)
+        case Command():
+            return _refused_command(record, scenario, now, user)
+        case Refusal():
+            return "refused-command", Fault(record.reason)
+        case _:
+            return NOT_OURS, Fault("ticks and scenario records are written by the job alone")
+
+
+def _refused_report(report: Report, sample: Sample, scenario: Scenario) -> tuple[str, Fault | None]:
+    if not scenario.knows(report.state):
+        return "unknown-state", fault_of("unknown-state", sample, scenario)
+    board = record_of(scenario.name, report.asset)
+    agents = {vote["agent"] for vote in board["votes"]} if board else set()
+    if report.agent not in agents and len(agents) >= MAX_VOTERS:
+        text = f"{len(agents)} other agents vote on {report.asset} just now"
+        return "too-many-agents", Fault(text)
+    return "", None
+
+
+def _refused_command(
+    command: Command, scenario: Scenario, now: int, user: str
+) -> tuple[str, Fault | None]:
+    if user and command.user != user:
+        return "bad-user", Fault(f"user: expected {user}, who words this command", field="user")
+    try:
+        check(scenario, command, now)
+    except Invalid as error:
+        return "refused-command", Fault(f"{error.field}: {error}", field=error.field)
+    return "", None
+
+
+def _note(record: Record, scenario: Scenario, now: int) -> str:
+    """What is to be known before it is sent."""
+    if not isinstance(record, Report) or record.reported_at is None:
+        return ""
+    age = now - record.reported_at
+    if scenario.max_report_age is not None and age > scenario.max_report_age:
+        return (
+            f"Its reported_at is {duration(age)} ago, more than max_report_age allows: the job "
+            "would count it as stale, and it would change nothing."
+        )
+    return "If its agent has reported on this asset since, it changes nothing."
