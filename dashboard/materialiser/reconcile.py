@@ -2,7 +2,8 @@
 
 The job goes on meanwhile. So the fold runs to the log's end as it is at the start; then the
 database must have come as far; then its rows are read; then the fold goes on to the end as it is
-then. Each row must be what was last emitted at the start, or something emitted since.
+then. Each row must be what was last emitted at the start, or something emitted since. Last, what
+the database keeps beside the rows is held against the rows.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from bus.base import Bus
 from dashboard.board.models import AssetState
 from dashboard.board.store import sink_offsets
 from dashboard.job.models import BucketStatus
+from dashboard.materialiser.beside import Miscounted, miscounted
 from dashboard.materialiser.reading import OnProgress, read_on
 from dashboard.materialiser.replay import Emitted, Replay
 from dashboard.materialiser.rows import COLUMNS, row_of, same_content, seen_of
@@ -55,12 +57,19 @@ class Difference:
 
 @dataclass
 class Result:
-    """records: replayed; compared: assets; unjudged: assets whose log's beginning is gone."""
+    """records: replayed; compared: assets; unjudged: assets whose log's beginning is gone;
+    miscounted: kept numbers that are not those of the rows."""
 
     records: int
     compared: int
     unjudged: int
     differences: list[Difference]
+    miscounted: list[Miscounted]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nothing was found."""
+        return not self.differences and not self.miscounted
 
 
 class Reconciler:
@@ -77,13 +86,16 @@ class Reconciler:
         progress: OnProgress = lambda _done, _total: None,
         patience_s: float = 60,
         grace_s: float = 5,
+        from_snapshot: bool = False,
     ) -> None:
         """patience_s: how long the database may take to come up to the log; grace_s: how long a
-        difference may take to resolve itself, as the job's sinks are not ordered among topics."""
+        difference may take to resolve itself, as the job's sinks are not ordered among topics;
+        from_snapshot: whether a bucket begins at its newest snapshot though its log is whole."""
         self._bus, self._topics, self._scenarios = bus, topics, scenarios
         self._snapshots, self._clock = snapshots, clock
         self._progress = progress
         self._patience_s, self._grace_s = patience_s, grace_s
+        self._from_snapshot = from_snapshot
         self._replays: dict[Place, Replay] = {}
         self._lost: set[Place] = set()
 
@@ -96,7 +108,7 @@ class Reconciler:
             replay.watch()
         compared, differing = self._compare_all()
         differences = self._settle(differing)
-        return Result(records, compared, self._unjudged(), differences)
+        return Result(records, compared, self._unjudged(), differences, miscounted())
 
     # ---- the log ----------------------------------------------------------------------------
 
@@ -118,6 +130,10 @@ class Reconciler:
 
     def _start(self, place: Place, begin: int) -> Replay | None:
         scenario = self._scenario(place[0])
+        if self._from_snapshot:
+            newest = self._snapshots.newest(scenario, place[1], begin)
+            if newest is not None:
+                return newest
         if begin == 0:
             return Replay(scenario.name, place[1], scenario.partitions)
         return self._snapshots.oldest(scenario, place[1], begin)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import itertools
 import random
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
+from django.db import connection, transaction
 from sinks import PlayedJob
 
 from bus.base import BusError, Unavailable
 from bus.memory import MemoryBus
-from dashboard.board.models import AssetState, Transition
+from dashboard.board.models import AssetState, StateCount, Transition
 from dashboard.job.models import BucketStatus
+from dashboard.materialiser.beside import Miscounted, miscounted
+from dashboard.materialiser.management.commands import reconcile as command
 from dashboard.materialiser.models import FoldSnapshot
 from dashboard.materialiser.reading import read_on
 from dashboard.materialiser.reconcile import Behind, Reconciler, Result
@@ -69,7 +75,7 @@ class World:
     def snapshot(self) -> None:
         take(self.job.bus, self.job.topics, SCENARIOS, self.snapshots, lambda _d, _t: None)
 
-    def reconcile(self, patience_s: float = 1) -> Result:
+    def reconcile(self, patience_s: float = 1, *, from_snapshot: bool = False) -> Result:
         return Reconciler(
             self.job.bus,
             self.job.topics,
@@ -78,6 +84,7 @@ class World:
             lambda: START,
             patience_s=patience_s,
             grace_s=0,
+            from_snapshot=from_snapshot,
         ).run()
 
 
@@ -152,6 +159,83 @@ def test_a_missing_and_an_extra_row_are_found(world):
     assert found == {(lost, "missing"), ("nobody", "extra")}
 
 
+def test_kept_counts_that_are_not_those_of_the_rows_are_named(world):
+    world.live(120)
+    assert world.reconcile().agrees
+    (kept,) = StateCount.objects.filter(scenario="attack", state="clear")
+    StateCount.objects.filter(pk=kept.pk).update(n=kept.n + 2)
+    StateCount.objects.create(scenario="orders", state="lost", n=-1)
+    result = world.reconcile()
+    assert result.differences == []
+    assert not result.agrees
+    assert result.miscounted == [
+        Miscounted("count", kept.n, kept.n + 2, "attack", "clear"),
+        Miscounted("count", 0, -1, "orders", "lost"),
+    ]
+    StateCount.objects.filter(state__in=["clear", "lost"]).delete()
+    assert world.reconcile().miscounted == [Miscounted("count", kept.n, 0, "attack", "clear")]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_each_wrong_number_is_printed(as_json):
+    wrong = [Miscounted("count", 7, 8, "attack", "clear"), Miscounted("names", 20, 0)]
+    out = StringIO()
+    command.Command(stdout=out)._print(Result(9, 7, 0, [], wrong), as_json=as_json)
+    if as_json:
+        assert msgspec.json.decode(out.getvalue())["miscounted"][1]["expected"] == 20
+    else:
+        assert out.getvalue().splitlines() == [
+            "kept count of attack/clear: expected 7, found 8",
+            "names in the index of their parts: expected 20, found 0",
+            "9 records replayed, 7 assets compared, 0 differences, 2 kept numbers wrong",
+        ]
+
+
+def test_a_count_of_no_asset_is_no_difference(world):
+    world.live(60)
+    StateCount.objects.create(scenario="orders", state="lost", n=0)
+    assert world.reconcile().agrees
+
+
+@pytest.mark.parametrize("name", ["a", "ünit/9 10.0.0.0%2F8", "x" * 200])
+def test_names_that_the_index_of_names_lacks_are_counted(world, name):
+    world.live(60)
+    names = AssetState.objects.count()
+    with transaction.atomic():
+        hidden = AssetState(asset=name, **_of_no_matter(purged=True))
+        hidden.save()
+    assert miscounted() == []
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("DROP TRIGGER board_nameparts_gone")
+        hidden.delete()
+    assert miscounted() == [Miscounted("names", names, names + 1)]
+
+
+def test_the_index_is_counted_beyond_what_one_byte_holds(world):
+    with transaction.atomic():
+        AssetState.objects.bulk_create(
+            AssetState(asset=f"asset-{n}", **_of_no_matter(purged=True)) for n in range(20_000)
+        )
+    assert miscounted() == []
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("INSERT INTO board_nameparts(board_nameparts) VALUES ('delete-all')")
+    assert miscounted() == [Miscounted("names", 20_000, 0)]
+
+
+def test_without_an_index_there_is_nothing_to_count(world):
+    world.live(20)
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TABLE board_nameparts")
+    assert miscounted() == []
+
+
+def _of_no_matter(**fields: Any) -> dict[str, Any]:
+    return {
+        "scenario": "orders", "partition": 0, "state": "", "severity": 0, "since": 0,
+        "version": "v", "changed_at": 0, "cause_type": "purge", "record": "{}",
+    } | fields  # fmt: skip
+
+
 def test_a_job_that_is_behind_is_said(world):
     world.live(20)
     BucketStatus.objects.update(offset=0)
@@ -185,6 +269,37 @@ def test_it_goes_on_from_a_snapshot_where_the_log_begins_later(world):
     assert result.unjudged == 0
     AssetState.objects.filter(purged=False).update(since=5)
     assert world.reconcile().differences != []
+
+
+def test_it_begins_at_the_newest_snapshot_where_it_is_told_to(world):
+    world.live(80)
+    world.snapshot()
+    world.live(60)
+    world.snapshot()
+    world.live(40)
+    whole, since = world.reconcile(), world.reconcile(from_snapshot=True)
+    assert whole.agrees
+    assert since.agrees
+    assert since.compared == whole.compared
+    ends = world.job.bus.offsets(list(map(world.job.topics.reports, SCENARIOS)))
+    reached = {
+        (s.scenario, s.partition): s.next_offset for s in FoldSnapshot.objects.order_by("id")
+    }
+    left = sum(
+        end - reached[world.job.topics.scenario_of(topic) or "", partition]
+        for (topic, partition), (_, end) in ends.items()
+    )
+    assert since.records == left < whole.records
+    untouched = AssetState.objects.filter(purged=False).order_by("version").first()
+    assert untouched
+    AssetState.objects.filter(pk=untouched.pk).update(since=5)
+    found = world.reconcile(from_snapshot=True)
+    assert [difference.asset for difference in found.differences] == [untouched.asset]
+
+
+def test_without_any_snapshot_it_begins_at_the_logs_beginning_all_the_same(world):
+    world.live(40)
+    assert world.reconcile(from_snapshot=True).records == world.reconcile().records > 40
 
 
 def test_without_a_snapshot_it_says_how_many_it_could_not_judge(world):

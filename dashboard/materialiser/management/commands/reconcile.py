@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from bus.base import BusError
 from bus.kafka import KafkaBus
 from dashboard.commands.sending import now_ms
+from dashboard.materialiser.beside import Miscounted
 from dashboard.materialiser.console import Bar
 from dashboard.materialiser.reconcile import Behind, Difference, Reconciler, Result
 from dashboard.materialiser.snapshots import Snapshots
@@ -25,13 +26,18 @@ class Command(BaseCommand):
     help = "Replays the topics through the fold and lists every difference with the database."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take --json and --patience."""
+        """Take --json, --patience and --from-snapshot."""
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
         parser.add_argument(
             "--patience",
             type=float,
             default=60,
             help="seconds that job and materialiser may take to reach the log's end (60)",
+        )
+        parser.add_argument(
+            "--from-snapshot",
+            action="store_true",
+            help="begin at each bucket's newest snapshot, trusting it, though the log is whole",
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
@@ -46,13 +52,14 @@ class Command(BaseCommand):
                 now_ms,
                 progress=bar,
                 patience_s=options["patience"],
+                from_snapshot=options["from_snapshot"],
             )
             try:
                 result = reconciler.run()
             except (Behind, BusError) as error:
                 raise CommandError(str(error), returncode=2) from None
         self._print(result, as_json=options["json"])
-        sys.exit(1 if result.differences else 0)
+        sys.exit(0 if result.agrees else 1)
 
     def _print(self, result: Result, *, as_json: bool) -> None:
         if as_json:
@@ -60,9 +67,12 @@ class Command(BaseCommand):
             return
         for difference in result.differences:
             self._describe(difference)
+        for number in result.miscounted:
+            self.stdout.write(f"{_named(number)}: expected {number.expected}, found {number.found}")
         self.stdout.write(
             f"{result.records:,} records replayed, {result.compared:,} assets compared, "
-            f"{len(result.differences):,} differences"
+            f"{len(result.differences):,} differences, "
+            f"{len(result.miscounted):,} kept numbers wrong"
         )
         if result.unjudged:
             self.stdout.write(
@@ -74,3 +84,9 @@ class Command(BaseCommand):
         self.stdout.write(f"{difference.scenario}/{difference.asset}: {difference.kind}")
         for name, (expected, found) in difference.fields.items():
             self.stdout.write(f"    {name}: expected {expected!r}, found {found!r}")
+
+
+def _named(number: Miscounted) -> str:
+    if number.kind == "names":
+        return "names in the index of their parts"
+    return f"kept count of {number.scenario}/{number.state}"
