@@ -1,0 +1,439 @@
+"""The pages of dead letters: looked at, mended, sent again once, discarded, exported."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.test import Client
+from webkit import make_user
+from world import World, made_world
+
+from bus.base import Message, Unavailable
+from dashboard.commands import gateway as gateways
+from dashboard.commands.sending import now_ms
+from dashboard.deadletters import fates, reading
+from dashboard.deadletters.exporting import safe_cell
+from dashboard.deadletters.models import DISCARDED, OPEN, REDRIVEN, SENDING, DeadLetter
+from wire.partitioner import partition_of
+
+pytestmark = pytest.mark.django_db
+LIST = "/dead-letters/"
+GOOD = b'{"type":"report","agent":"waf-1","state":"clear"}'
+UNKNOWN = b'{"type":"report","agent":"waf-1","state":"on-fire"}'
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with made_world() as made:
+        yield made
+
+
+@pytest.fixture
+def admin() -> Client:
+    client = Client()
+    client.force_login(make_user("admin"))
+    return client
+
+
+def put(world: World, key: bytes | None, value: bytes, headers: Any = ()) -> None:
+    """Append bytes to a source topic, as any producer may."""
+    topic = world.gateway.topics.reports("attack")
+    world.gateway.producer().send_and_wait(topic, key, value, headers=headers)
+
+
+def letter(world: World, key: bytes | None = b"shop", value: bytes = UNKNOWN) -> DeadLetter:
+    """A record that was refused."""
+    put(world, key, value)
+    world.write()
+    return DeadLetter.objects.latest("id")
+
+
+def log_of(world: World) -> list[Message]:
+    """Every record of the source topic that has a header."""
+    topic = world.gateway.topics.reports("attack")
+    edges = world.bus.offsets([topic])
+    reader = world.bus.reader({place: begin for place, (begin, _) in edges.items()})
+    return [message for message in reader.poll(0, 100_000) if message.headers]
+
+
+def url(one: DeadLetter, what: str = "") -> str:
+    return f"{LIST}{one.pk}/{what}"
+
+
+# ---- the list -----------------------------------------------------------------------------------
+
+
+def test_without_letters_the_page_says_so(world, admin):
+    page = admin.get(LIST).content.decode()
+    assert "The job has refused nothing" in page
+    assert "Redrive chosen" not in page
+
+
+def test_a_refused_record_is_listed_and_counted(world, admin):
+    one = letter(world)
+    cache.clear()
+    page = admin.get(LIST).content.decode()
+    assert f'href="{url(one)}"' in page
+    assert "unknown-state" in page
+    assert 'Dead letters <span class="place-count">1' in page
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", 3), ("reason=not-json", 1), ("reason=bad-agent", 0), ("q=SHOP", 2), ("q=waf-1", 2),
+        ("scenario=attack", 3), ("scenario=orders", 0), ("fate=discarded", 0), ("fate=any", 3),
+        ("start=2000-01-01T00:00", 3), ("end=2000-01-01T00:00", 0), ("sort=asset", 3),
+    ],
+)  # fmt: skip
+def test_filters(world, admin, query: str, found: int):
+    for key, value in ((b"shop", UNKNOWN), (b"shop", b"{"), (b"mail", UNKNOWN)):
+        put(world, key, value)
+    world.write()
+    response = admin.get(f"{LIST}?{query}")
+    assert response.status_code == 200
+    assert response.content.decode().count('name="id"') == found
+    assert f'id="match-count">{found}<' in response.content.decode()
+
+
+@pytest.mark.parametrize("query", ["reason=x", "fate=x", "start=now", "sort=x", "after=0", "q=%00"])
+def test_a_filter_that_is_none_is_named(world, admin, query: str):
+    letter(world)
+    response = admin.get(f"{LIST}?{query}")
+    assert response.status_code == 422
+    assert f"{query.partition('=')[0]}: " in response.content.decode()
+
+
+@pytest.mark.parametrize("sort", [way + name for name in reading.ORDERS for way in ("", "-")])
+def test_pages_follow_each_other_whatever_they_are_sorted_by(world, sort):
+    for n in range(7):
+        put(world, f"asset-{n % 3}".encode(), UNKNOWN if n % 2 else b"{" * (n + 1))
+    world.write()
+    wanted, seen = reading.Wanted(sort=sort), []
+    while True:
+        page = reading.page(wanted, 3)
+        seen += [(getattr(one, reading.ORDERS[sort.lstrip("-")]), one.pk) for one in page.letters]
+        if page.more_after is None:
+            break
+        wanted = reading.Wanted(sort=sort, after=page.more_after)
+    assert len(seen) == 7
+    assert seen == sorted(seen, reverse=sort.startswith("-"))
+
+
+def test_hours_are_counted(world, admin):
+    letter(world)
+    old = letter(world, value=b"{")
+    DeadLetter.objects.filter(pk=old.pk).update(appended_at=now_ms() - 3 * 86_400_000)
+    told = reading.figures(reading.Wanted(), now_ms())
+    assert [bar.n for bar in told.bars if bar.n] == [1]
+    assert (told.bars[-1].n or told.bars[-2].n, told.before, told.open) == (1, 1, 2)
+    assert told.reasons == [("not-json", 1), ("unknown-state", 1)]
+
+
+def test_the_figures_alone_are_renewed(world, admin):
+    letter(world)
+    part = admin.get(LIST, headers={"HX-Request": "true"}).content.decode()
+    assert part.startswith('<div id="letter-figures"')
+    assert '<table class="data' not in part
+
+
+# ---- one letter ---------------------------------------------------------------------------------
+
+
+def test_the_fault_is_named_and_marked_where_it_is(world, admin):
+    page = admin.get(url(letter(world))).content.decode()
+    assert '<mark class="fault">&quot;on-fire&quot;</mark>' in page
+    assert "unknown state &#x27;on-fire&#x27;; expected under-attack" in page
+    assert "add it to the scenario" in page
+    assert "/s/attack/record/" in page
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        (b"shop", b'{"type":\xff}', "no UTF-8: ff (value, byte 8)"),
+        (b"shop", b'{\n "type": @ope}', "invalid character (value, line 2, column 10, byte 11)"),
+        (b"shop", b'{"type":"vote"', "ends here"),
+        (b"shop", b'{"type":"gossip"}', "unknown type &#x27;gossip&#x27;"),
+        (b"shop", b'{"type":"set","id":"7"}', "expected a UUID, got &#x27;7&#x27;"),
+        (b"", GOOD, "the record has no key"),
+        (b"a\x07b", GOOD, "control character U+0007 (key, byte 1)"),
+        (b"shop", b'{"type":"report"}', "agent is missing"),
+        (b"shop", GOOD[:-1] + b',"reported_at":99999999999999}', "ahead of the broker"),
+    ],
+)
+def test_what_is_wrong_is_told(world, admin, key: bytes, value: bytes, told: str):
+    assert told in admin.get(url(letter(world, key, value))).content.decode()
+
+
+def test_the_right_partition_is_told(world, admin):
+    wrong = (partition_of(b"shop", 4) + 1) % 4
+    topic = world.gateway.topics.reports("attack")
+    world.gateway.producer().send_and_wait(topic, b"shop", GOOD, partition=wrong)
+    world.write()
+    page = admin.get(url(DeadLetter.objects.get())).content.decode()
+    assert f"its key belongs on partition {partition_of(b'shop', 4)}" in page
+    assert "the job would take it as it is" in page
+
+
+def test_no_letter_is_not_found(world, admin):
+    for number in ("1", "9" * 30):
+        for what in ("", "redrive/", "discard/", "find-out/"):
+            send = admin.post if what else admin.get
+            assert send(f"{LIST}{number}/{what}").status_code == 404
+
+
+# ---- redriven -----------------------------------------------------------------------------------
+
+
+def test_an_edited_record_is_sent_once_and_reaches_the_board(world, admin):
+    one = letter(world)
+    form = {"key": "shop", "value": GOOD.decode()}
+    response = admin.post(url(one, "redrive/"), form)
+    assert (response.status_code, response["Location"]) == (302, url(one))
+    one.refresh_from_db()
+    (sent,) = log_of(world)
+    assert (sent.key, sent.value) == (b"shop", GOOD)
+    assert sent.headers == (
+        (fates.REDRIVE_OF, f"{one.topic}/{one.partition}/{one.offset}".encode()),
+    )
+    assert (one.fate, one.edited, one.fate_by) == (REDRIVEN, True, "admin")
+    assert (one.new_partition, one.new_offset) == (sent.partition, sent.offset)
+    assert sent.partition == partition_of(b"shop", 4)
+    world.write()
+    assert "Clear" in admin.get("/s/attack/a/shop/").content.decode()
+    again = admin.post(url(one, "redrive/"), form)
+    assert (again.status_code, len(log_of(world))) == (409, 1)
+
+
+def test_what_would_be_refused_is_named_and_not_sent(world, admin):
+    one = letter(world)
+    form = {"key": "shop", "value": '{"type":"report","agent":"user:x","state":"clear"}'}
+    response = admin.post(url(one, "redrive/"), form)
+    page = response.content.decode()
+    assert response.status_code == 422
+    assert "Not sent: bad-agent" in page
+    assert '<mark class="fault">&quot;user:x&quot;</mark>' in page
+    assert "user:x" in page.partition("<textarea")[2]
+    assert log_of(world) == []
+    one.refresh_from_db()
+    assert one.fate == OPEN
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ('{"type":"tick"}', "not-redriven"),
+        ('{"type":"set","id":"x"}', "bad-command"),
+        (
+            '{"type":"purge","id":"0b8f7e0c-51a3-4f0e-9d3e-6a8a3a1f2c55","user":"olga"}',
+            "bad-user",
+        ),
+        (
+            '{"type":"set","id":"0b8f7e0c-51a3-4f0e-9d3e-6a8a3a1f2c55","user":"admin"}',
+            "refused-command",
+        ),
+        ("", "not-json"),
+    ],
+)
+def test_nobody_writes_what_is_not_theirs(world, admin, value: str, reason: str):
+    response = admin.post(url(letter(world), "redrive/"), {"key": "shop", "value": value})
+    assert response.status_code == 422
+    assert f"Not sent: {reason}" in response.content.decode()
+    assert log_of(world) == []
+
+
+def test_a_redrive_that_is_refused_again_is_linked_both_ways(world, admin):
+    first = letter(world, value=UNKNOWN)
+    sending = fates.Sending(first, b"shop", b"{", partition_of(b"shop", 4))
+    fates.redrive([sending], "admin", now_ms)
+    world.write()
+    second = DeadLetter.objects.latest("id")
+    assert (second.pk != first.pk, second.reason) == (True, "not-json")
+    assert f'href="{url(first)}"' in admin.get(url(second)).content.decode()
+    assert f'href="{url(second)}"' in admin.get(url(first)).content.decode()
+
+
+def test_without_kafka_nothing_is_claimed(world, admin, monkeypatch):
+    monkeypatch.setattr(fates, "REACH_S", 0.01)
+    one = letter(world)
+    world.bus.stop()
+    response = admin.post(url(one, "redrive/"), {"key": "shop", "value": GOOD.decode()})
+    world.bus.start()
+    assert response.status_code == 503
+    assert "Kafka does not answer" in response.content.decode()
+    one.refresh_from_db()
+    assert one.fate == OPEN
+
+
+@pytest.fixture
+def unconfirmed(world, admin, monkeypatch) -> DeadLetter:
+    """A letter whose new record Kafka has not confirmed."""
+    one = letter(world)
+    producer = world.gateway.producer()
+
+    def lose(*args: Any, on_delivery: Any, **more: Any) -> None:
+        on_delivery(Unavailable("timed out"))
+
+    monkeypatch.setattr(producer, "send", lose)
+    admin.post(url(one, "redrive/"), {"key": "shop", "value": GOOD.decode()})
+    monkeypatch.undo()
+    one.refresh_from_db()
+    assert one.fate == SENDING
+    return one
+
+
+def test_an_unconfirmed_record_is_found_in_the_log(world, admin, unconfirmed):
+    assert "Kafka has not confirmed" in admin.get(url(unconfirmed)).content.decode()
+    put(world, b"shop", GOOD, fates.redrive_headers(unconfirmed))
+    admin.post(url(unconfirmed, "find-out/"))
+    unconfirmed.refresh_from_db()
+    assert unconfirmed.fate == REDRIVEN
+    assert log_of(world)[0].offset == unconfirmed.new_offset
+
+
+def test_an_unconfirmed_record_that_never_came_is_open_again_after_a_while(
+    world, admin, unconfirmed
+):
+    put(world, b"shop", GOOD)
+    admin.post(url(unconfirmed, "find-out/"))
+    unconfirmed.refresh_from_db()
+    assert unconfirmed.fate == SENDING
+    DeadLetter.objects.update(fate_at=now_ms() - fates.SETTLED_MS - 1)
+    admin.post(url(unconfirmed, "find-out/"))
+    unconfirmed.refresh_from_db()
+    assert unconfirmed.fate == OPEN
+
+
+# ---- many ---------------------------------------------------------------------------------------
+
+
+def ids(page: str) -> str:
+    return page.partition('name="ids" value="')[2].partition('"')[0]
+
+
+def test_many_are_reviewed_and_redriven_each_once(world, admin):
+    for key in (b"shop", b"mail", b"desk"):
+        put(world, key, GOOD.replace(b"clear", b"calm"))
+    put(world, b"shop", b"{")
+    world.write()
+    DeadLetter.objects.filter(reason="unknown-state").update(
+        value=GOOD  # as if the scenario had got the state meanwhile
+    )
+    page = admin.post(f"{LIST}many/", {"do": "redrive-all", "filter": "fate=open"}).content.decode()
+    assert "Redrive 3 of 4?" in page
+    assert "1 not-json" in page
+    told = admin.post(f"{LIST}many/redrive/", {"ids": ids(page)}).content.decode()
+    assert "3 redriven" in told
+    assert len(log_of(world)) == 3
+    assert DeadLetter.objects.filter(fate=REDRIVEN, edited=False).count() == 3
+    again = admin.post(f"{LIST}many/redrive/", {"ids": ids(page)}).content.decode()
+    assert "0 redriven" in again
+    assert "3 dealt with by somebody before" in again
+    assert len(log_of(world)) == 3
+
+
+def test_two_who_claim_at_once_send_once(world):
+    one = letter(world, value=b"{")
+    sending = fates.Sending(one, b"shop", GOOD, partition_of(b"shop", 4))
+    outcomes = fates.redrive([sending, sending], "admin", now_ms)
+    assert sorted(outcome.became for outcome in outcomes) == ["redriven", "taken"]
+    assert len(log_of(world)) == 1
+
+
+def test_many_keep_the_order_of_their_log(world):
+    for n in range(5):
+        put(world, b"shop", f'{{"n":{n}'.encode())
+    world.write()
+    found = list(DeadLetter.objects.order_by("-id"))
+    sendings = [fates.Sending(one, b"shop", bytes(one.value), 0) for one in found]
+    fates.redrive(sendings, "admin", now_ms)
+    assert [message.value for message in log_of(world)] == [f'{{"n":{n}'.encode() for n in range(5)]
+
+
+def test_a_cut_record_is_not_sent_again(world, admin):
+    one = letter(world, value=b"x" * 70_000)
+    page = admin.post(f"{LIST}many/", {"do": "redrive", "id": one.pk}).content.decode()
+    assert "Redrive 0 of 1?" in page
+    assert "only its beginning was kept" in page
+
+
+def test_at_most_a_thousand_at_once(world, admin):
+    named = ",".join(map(str, range(1, 1_002)))
+    response = admin.post(f"{LIST}many/redrive/", {"ids": named})
+    assert (response.status_code, "1,000" in response.content.decode()) == (422, True)
+
+
+def test_many_are_discarded_for_a_reason(world, admin):
+    for _ in range(3):
+        put(world, b"shop", b"{")
+    world.write()
+    form = {"do": "discard", "id": [one.pk for one in DeadLetter.objects.all()]}
+    page = admin.post(f"{LIST}many/", form).content.decode()
+    without = admin.post(f"{LIST}many/discard/", {"ids": ids(page), "why": ""})
+    assert (without.status_code, "why: " in without.content.decode()) == (422, True)
+    told = admin.post(f"{LIST}many/discard/", {"ids": ids(page), "why": "a test"}).content.decode()
+    assert "3 discarded" in told
+    assert set(DeadLetter.objects.values_list("fate", "fate_by", "why")) == {
+        (DISCARDED, "admin", "a test")
+    }
+
+
+def test_one_is_discarded_once(world, admin):
+    one = letter(world)
+    assert admin.post(url(one, "discard/"), {"why": "noise"}).status_code == 302
+    assert admin.post(url(one, "discard/"), {"why": "again"}).status_code == 409
+    assert "noise" in admin.get(url(one)).content.decode()
+
+
+@pytest.mark.parametrize("form", [{}, {"do": "x"}, {"do": "redrive"}, {"do": "redrive", "id": "x"}])
+def test_a_choice_that_is_none_is_named(world, admin, form: Any):
+    assert admin.post(f"{LIST}many/", form).status_code == 422
+
+
+# ---- exported -----------------------------------------------------------------------------------
+
+
+def body(response: Any) -> bytes:
+    return b"".join(response.streaming_content)
+
+
+def test_every_letter_is_exported(world, admin, monkeypatch):
+    monkeypatch.setattr("dashboard.deadletters.exporting.PORTION", 2)
+    for n in range(5):
+        put(world, f"asset-{n}".encode(), b"\xff" if n else b"{")
+    world.write()
+    DeadLetter.objects.update(appended_at=1_000)  # all at one moment
+    lines = [json.loads(x) for x in body(admin.get(f"{LIST}export/ndjson/")).splitlines()]
+    assert sorted(one["key"] for one in lines) == [f"asset-{n}" for n in range(5)]
+    assert {one.get("value_base64", one.get("value")) for one in lines} == {"{", "/w=="}
+    text = body(admin.get(f"{LIST}export/csv/?reason=not-json")).decode()
+    (row,) = csv.DictReader(text.splitlines())
+    assert (row["asset"], row["reason"], row["value"]) == ("asset-0", "not-json", "{")
+
+
+def test_no_cell_is_a_formula(world, admin):
+    letter(world, b'=cmd|"/c calc"!A1', b"+1")
+    (row,) = csv.DictReader(body(admin.get(f"{LIST}export/csv/")).decode().splitlines())
+    assert row["key"] == row["asset"] == '\'=cmd|"/c calc"!A1'
+    assert row["value"] == "'+1"
+
+
+@pytest.mark.parametrize("text", ["=1", "+1", "-1", "@a", "\t=1", "\r=1", "\n=1", "  =1"])
+def test_a_guarded_cell_is_text(text: str):
+    assert safe_cell(text) == f"'{text}"
+
+
+def test_a_file_of_another_kind_is_not_found(world, admin):
+    assert admin.get(f"{LIST}export/xls/").status_code == 404
+    assert admin.get(f"{LIST}export/csv/?reason=x").status_code == 422
+
+
+def test_a_gateway_is_in_use(world):
+    """What these tests send goes to memory."""
+    assert gateways.gateway() is world.gateway
