@@ -382,7 +382,11 @@ class KafkaBus:
             isolation_level=ck.IsolationLevel.READ_COMMITTED,
             request_timeout=timeout_s,
         )
-        return {(p.topic, p.partition): _result(f, timeout_s).offset for p, f in asked.items()}
+        found = {(p.topic, p.partition): _result(f, timeout_s).offset for p, f in asked.items()}
+        for (topic, partition), offset in found.items():
+            if offset < 0:  # librdkafka's word for "not known", as after a broker's restart
+                raise Unavailable(f"no broker knows the offsets of {topic}/{partition} yet")
+        return found
 
     def ensure_topics(
         self, specs: Iterable[TopicSpec], *, replication: int = 1, timeout_s: float = 30

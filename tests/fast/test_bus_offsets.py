@@ -1,0 +1,45 @@
+"""Offsets that no broker knows yet are asked for again, and never taken for offsets."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import confluent_kafka as ck
+import pytest
+
+from bus.base import Unavailable
+from bus.kafka import KafkaBus
+
+INVALID = ck.OFFSET_INVALID
+
+
+class Admin:
+    """Plays librdkafka's admin client: gives one answer after the other, the last for ever."""
+
+    def __init__(self, *answers: int) -> None:
+        self.answers = list(answers)
+
+    def list_offsets(self, asked: dict[Any, Any], **_: object) -> dict[Any, Any]:
+        answer: Future[Any] = Future()
+        offset = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        answer.set_result(SimpleNamespace(offset=offset))
+        return dict.fromkeys(asked, answer)
+
+
+def bus(monkeypatch: pytest.MonkeyPatch, *answers: int) -> KafkaBus:
+    made, admin = KafkaBus({}), Admin(*answers)
+    monkeypatch.setattr(made, "_client", lambda: admin)
+    monkeypatch.setattr(made, "_counts", lambda _timeout_s: {"t": 1})
+    return made
+
+
+@pytest.mark.parametrize("answers", [(INVALID, 3, 7), (3, INVALID, 3, 7), (3, 7)])
+def test_what_is_not_known_is_asked_for_again(monkeypatch, answers):
+    assert bus(monkeypatch, *answers).offsets(["t"]) == {("t", 0): (3, 7)}
+
+
+def test_what_stays_unknown_is_said(monkeypatch):
+    with pytest.raises(Unavailable, match="no broker knows the offsets of t/0 yet"):
+        bus(monkeypatch, INVALID).offsets(["t"], timeout_s=0.1)
