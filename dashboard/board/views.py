@@ -87,12 +87,14 @@ def asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
     known = scenarios().get(scenario)
     if known is None or not name_ok(asset):
         raise Http404
-    record = record_of(scenario, asset)
-    context = facts_of(known, asset, record, now_ms(), request.GET.get("before", ""))
+    record, now = record_of(scenario, asset), now_ms()
+    context = facts_of(known, asset, record, now, request.GET.get("before", ""))
     if is_fragment(request):
         part = "_facts" if request.GET.get("part") == "facts" else "_asset"
         return render(request, f"board/{part}.html", context)
-    context |= {"boot": {"scenario": scenario, "watch": asset, "now": now_ms()}}
+    troubles = _standing(known, now)
+    boot = {"scenario": scenario, "watch": asset, "now": now, "standing": troubles}
+    context |= {"standing": troubles, "boot": boot}
     status = 200 if record or context["history"] else 404
     return render(request, "board/asset.html", context, status=status)
 

@@ -8,9 +8,12 @@ import { icon } from "./marks.js";
 
 const CUT_OFF = {
   late: ["The server has not spoken", "It is asked again by itself."],
-  reconnecting: ["Cut off from the server", "Rows are as they were then; it reconnects by itself."],
-  offline: ["This computer is offline", "Rows are as they were then; check its network."],
-  ended: ["The server has ended this page", "Rows are as they were then; load the page again."],
+  reconnecting: [
+    "Cut off from the server",
+    "States are as they were then; it reconnects by itself.",
+  ],
+  offline: ["This computer is offline", "States are as they were then; check its network."],
+  ended: ["The server has ended this page", "States are as they were then; load the page again."],
 };
 
 export class Standing {

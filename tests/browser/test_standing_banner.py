@@ -53,13 +53,19 @@ def test_browser_that_is_cut_off_shows_nothing_as_live(
 ) -> None:
     page = live(open_as("operator", "/s/attack/"))
     wall = live_wall(open_as)
+    asset = live(open_as("operator", "/s/attack/a/shop.example/"))
     supervisor.stop("web")
     banner(page, "cut-off", "Cut off from the server since")
     expect(page.locator("body.stale")).to_have_count(1)
     assert page.title().startswith("(cut off)")
     assert page.evaluate(STANDS_STILL)
     banner(wall, "cut-off", "Cut off from the server since")
+    banner(asset, "cut-off", "Cut off from the server since")
+    expect(asset.locator("body.stale")).to_have_count(1)
+    assert asset.evaluate(STANDS_STILL)
     supervisor.start("web")
+    live(asset)
+    expect(asset.locator("#standing[data-kind=cut-off]")).to_have_count(0)
     live(page)
     expect(page.locator("#standing[data-kind=cut-off]")).to_have_count(0)
     assert not page.title().startswith("(cut off)")
@@ -76,8 +82,10 @@ def live_wall(open_as: Open) -> Page:
 
 def test_database_that_is_behind_leaves_rows_live(open_as: Open, supervisor: Supervisor) -> None:
     page = live(open_as("operator", "/s/orders/"))
+    asset = live(open_as("operator", "/s/attack/a/shop.example/"))
     supervisor.stop("materialiser")
     banner(page, "database", "The database is behind the log since")
+    banner(asset, "database", "The database is behind the log since")
     expect(page.locator("#standing")).to_contain_text("see that the materialiser runs")
     expect(page.locator("body.stale")).to_have_count(0)
     supervisor.start("materialiser")
@@ -86,20 +94,27 @@ def test_database_that_is_behind_leaves_rows_live(open_as: Open, supervisor: Sup
 
 def test_stalled_job_is_told_and_goes_on(open_as: Open, supervisor: Supervisor) -> None:
     page = live(open_as("operator", "/s/orders/"))
+    asset = live(open_as("operator", "/s/attack/a/shop.example/"))
     supervisor.stop("job")
     banner(page, "job", "The job has not answered since")
+    banner(asset, "job", "The job has not answered since")
+    expect(asset.locator("#announce")).to_have_text("The job has not answered")
     expect(page.locator("#announce")).to_have_text("The job has not answered")
     expect(page.locator("body.stale")).to_have_count(1)
-    fresh = open_as("operator", "/s/orders/", java_script_enabled=False)
-    expect(fresh.locator(".standing-line")).to_contain_text("The job has not answered since")
+    for path in ("/s/orders/", "/s/attack/a/shop.example/"):
+        fresh = open_as("operator", path, java_script_enabled=False)
+        expect(fresh.locator(".standing-line")).to_contain_text("The job has not answered since")
     supervisor.start("job")
-    expect(page.locator("#standing[data-kind=job]")).to_have_count(0, timeout=90_000)
+    for followed in (page, asset):
+        expect(followed.locator("#standing[data-kind=job]")).to_have_count(0, timeout=90_000)
 
 
 def test_silent_agents_are_told_for_each_scenario(open_as: Open) -> None:
     page = live(open_as("operator", "/s/attack/"))
+    asset = live(open_as("operator", "/s/attack/a/shop.example/"))
     expect(page.locator("#standing")).to_have_attribute("data-kind", "agents", timeout=90_000)
     banner(page, "agents", "Attacks: no agent has reported since")
+    banner(asset, "agents", "Attacks: no agent has reported since")
     page.keyboard.press("s")
     listed = page.locator(".standing-list")
     expect(listed).to_be_visible()

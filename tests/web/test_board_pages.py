@@ -158,15 +158,16 @@ def test_a_token_that_is_none_is_the_first_page(client: Client, world: World, to
     assert re.search(r'id="continued" hidden', response.content.decode())
 
 
-def test_the_banner_is_on_the_page_before_any_script(client: Client, world: World):
-    body = client.get("/").content.decode()
+@pytest.mark.parametrize("path", ["/", "/s/attack/a/a.example/"])
+def test_the_banner_is_on_the_page_before_any_script(client: Client, world: World, path: str):
+    body = client.get(path).content.decode()
     assert 'data-kind="job"' in body
-    assert "The job has not been heard of yet" in text(client.get("/"))
+    assert "The job has not been heard of yet" in text(client.get(path))
     world.report("a.example", "clear")
     world.write()
     world.job.tick()
     world.tail()
-    page = client.get("/").content.decode()
+    page = client.get(path).content.decode()
     assert re.search(r'id="standing"[^>]* hidden', page)
 
 
