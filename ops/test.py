@@ -32,9 +32,15 @@ class Stage:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
+EACH_CORE = ("-n", "auto", "--dist", "worksteal")
+"""A worker for each core, which tests of the same file mostly share."""
+
+UNLOADED = ("-p", "no:schemathesis", "-p", "no:playwright")
+"""Plugins that take seconds to load, in every worker."""
+
 STAGES = (
-    Stage("fast", options=("-n", "4")),
-    Stage("web", options=("-n", "4")),
+    Stage("fast", options=(*EACH_CORE, *UNLOADED)),
+    Stage("web", options=EACH_CORE),
     Stage("kafka"),
     Stage("spark"),
     Stage("browser", environment={"DJANGO_ALLOW_ASYNC_UNSAFE": "1"}),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from domain.asset import next_due
@@ -104,6 +105,39 @@ def due_times(bucket: Bucket) -> dict[str, int]:
     """The next due time of every asset, computed from scratch."""
     found = ((name, next_due(asset, bucket.scenario)) for name, asset in bucket.assets.items())
     return {name: due.time for name, due in found if due is not None}
+
+
+# ---- testing with them ---------------------------------------------------------------------
+
+FOUND = settings(
+    max_examples=20,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+def every_history(
+    test: Callable[[History, random.Random], None], *, seeds: int = 100, found: settings = FOUND
+) -> Callable[[], None]:
+    """Run a test with generated histories.
+
+    found: how many hypothesis finds; seeds: how many come from plain seeds, longer and the same
+    ones in every run.
+    """
+
+    @found
+    @given(histories(), st.integers(0, 2**32))
+    def by_hypothesis(history: History, number: int) -> None:
+        test(history, random.Random(number))
+
+    def run() -> None:
+        for seed in range(seeds):
+            test(seeded(seed), random.Random(seed))
+        by_hypothesis()
+
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    return run
 
 
 # ---- making them ---------------------------------------------------------------------------

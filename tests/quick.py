@@ -10,3 +10,10 @@ from pytest_django import Settings
 def quick_passwords(settings: Settings) -> None:
     """Passwords are hashed to be slow to guess, which no test here is about."""
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture(autouse=True)
+def quick_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who reads a bus in memory to its end waits there no longer than it takes to see it."""
+    for module in ("dashboard.materialiser.worker", "dashboard.live.tailer"):
+        monkeypatch.setattr(f"{module}.WAIT_S", 0.01)

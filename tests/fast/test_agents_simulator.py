@@ -36,8 +36,9 @@ def ten_minutes() -> Seen:
 
 
 def test_same_seed_same_reports(ten_minutes: Seen) -> None:
-    assert minutes(2) == list(islice(ten_minutes, len(minutes(2))))
-    assert minutes(2, seed=2) != minutes(2)
+    two = minutes(2)
+    assert two == list(islice(ten_minutes, len(two)))
+    assert minutes(2, seed=2) != two
 
 
 def test_times_rise_and_reports_can_be_read(ten_minutes: Seen) -> None:

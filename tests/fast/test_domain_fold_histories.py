@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -13,14 +13,12 @@ from histories import (
     Entry,
     History,
     due_times,
-    histories,
+    every_history,
     play,
     restored_by_asset,
     restored_whole,
     seeded,
 )
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from domain.asset import ANSWERS_KEPT, ANSWERS_MEMORY, Asset
 from domain.dues import Dues
@@ -39,34 +37,6 @@ from domain.records import (
 from domain.scenario import Latest
 from domain.tally import tally
 from wire.asset import dump_bucket, load_bucket
-
-SEEDS = range(100)
-"""Besides what hypothesis finds: long histories, the same ones in every run."""
-
-each_history = settings(
-    max_examples=20,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-NUMBERS = st.integers(0, 2**32)
-
-
-def every_history(test: Callable[[History, random.Random], None]) -> Callable[[], None]:
-    """Run a test with generated histories: hypothesis' own and the seeded ones."""
-
-    @each_history
-    @given(histories(), NUMBERS)
-    def by_hypothesis(history: History, number: int) -> None:
-        test(history, random.Random(number))
-
-    def run() -> None:
-        for seed in SEEDS:
-            test(seeded(seed), random.Random(seed))
-        by_hypothesis()
-
-    run.__name__, run.__doc__ = test.__name__, test.__doc__
-    return run
 
 
 def updates(emissions: Iterable[Emission]) -> dict[str, list[StateRecord | Tombstone]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
+from functools import partial
 from typing import Any
 
 import pytest
-from histories import History, histories, play, restored_whole
+from histories import FOUND, History, every_history, play, restored_whole
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -282,9 +284,14 @@ def explained(history: History) -> Any:
             yield bucket, name, found, explain(bucket.scenario, found)
 
 
-@settings(max_examples=400, deadline=None)
-@given(histories())
-def test_what_is_said_to_flip_it_flips_it_and_less_does_not(history: History):
+most_histories = partial(
+    every_history, seeds=400, found=settings(FOUND, max_examples=60, derandomize=False)
+)
+"""Many plain seeds, and some that are new in every run."""
+
+
+@most_histories
+def test_what_is_said_to_flip_it_flips_it_and_less_does_not(history: History, rng: random.Random):
     for bucket, name, _, why in explained(history):
         for flip in why.flips:
             if flip.more is not None:
@@ -297,9 +304,8 @@ def test_what_is_said_to_flip_it_flips_it_and_less_does_not(history: History):
                 assert aims_at(after_saying(bucket, name, flip.together, flip.state)) == flip.state
 
 
-@settings(max_examples=300, deadline=None)
-@given(histories())
-def test_a_record_of_this_rule_is_never_doubted(history: History):
+@most_histories
+def test_a_record_of_this_rule_is_never_doubted(history: History, rng: random.Random):
     for bucket, name, found, why in explained(history):
         assert why.doubt == "", (name, bucket.scenario.rule)
         waits = found.pending.state if found.pending else current_of(found)
@@ -308,9 +314,8 @@ def test_a_record_of_this_rule_is_never_doubted(history: History):
             assert decides == [waits]
 
 
-@settings(max_examples=300, deadline=None)
-@given(histories())
-def test_the_expiry_that_is_foretold_comes(history: History):
+@most_histories
+def test_the_expiry_that_is_foretold_comes(history: History, rng: random.Random):
     for bucket, name, _, why in explained(history):
         if why.lapse is None or bucket.scenario.purge_after:
             continue

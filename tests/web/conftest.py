@@ -1,3 +1,3 @@
 """What keeps these tests fast."""
 
-from quick import quick_passwords  # noqa: F401 - a fixture
+from quick import quick_passwords, quick_readers  # noqa: F401 - fixtures
