@@ -7,6 +7,7 @@ from typing import Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
+from dashboard.job.pace import Sign, Trend
 from domain.names import MAX_STATE
 from wire.job import Status
 from wire.source import MAX_REASON, MAX_TIME
@@ -126,8 +127,10 @@ class PartitionOut(Schema):
 
     `begin`, `end`: first and next offset, null where the broker does not answer; `offset`,
     `log_time`: the last offset applied, and the bucket's clock; `lag` in records, `lag_s` in
-    seconds. `records`, `dead_letters`, `stale`: counted since the heartbeat before. What the job
-    has not told yet is null.
+    seconds. `records`, `dead_letters`, `stale`: counted since the heartbeat before; `records_s`:
+    applied a second of late; `skew`: share of the scenario's load of the last minute as a multiple
+    of the even one; `trend`: of the lag; `catch_up_s`: seconds until nothing is left, 0 where that
+    is so; `signs`: what stands out, the most important first. What is not known is null.
     """
 
     scenario: str
@@ -149,6 +152,11 @@ class PartitionOut(Schema):
     dead_letters: int | None
     stale: int | None
     heard_at: int | None
+    records_s: float | None
+    skew: float | None
+    trend: Trend | None
+    catch_up_s: float | None
+    signs: list[Sign]
 
 
 class PartitionsOut(Schema):

@@ -1,6 +1,8 @@
-"""The console's page of partitions."""
+"""The console's page of partitions, with the look-up of an asset's name."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -8,17 +10,62 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.accounts.access import is_fragment, role_required
+from dashboard.commands.gateway import gateway
 from dashboard.commands.sending import now_ms
-from dashboard.job.partitions import partitions as figures
+from dashboard.job.lookup import KeyForm, look_up
+from dashboard.job.partitions import SHARED_MS, Edges, Partition, logs, rows, sinks
+from dashboard.job.recall import recall
+from dashboard.job.standing import Trouble, standing
+from dashboard.job.totals import totals
+from dashboard.live.process import live_view
+from dashboard.scenarios import scenarios
 
 
 @require_safe
 @never_cache
 @role_required("read")
 def partitions(request: HttpRequest) -> HttpResponse:
-    """Every source partition; to a script, the part of the page that renews itself."""
+    """Every partition; to a script, the part of the page that renews itself."""
+    told = logs(gateway()).edges(SHARED_MS)
     now = now_ms()
-    told, rows = figures(now)
-    context = {"fault": told.fault, "rows": rows, "now": now, "address": request.get_full_path()}
+    found = rows(told, now)
+    key = _key(request, found)
+    context = key | {
+        "now": now,
+        "troubles": _troubles(told, now),
+        "logs": told,
+        "rows": found,
+        "sinks": sinks(told),
+        "totals": totals(scenarios().values(), found),
+    }
     name = "_partitions" if is_fragment(request) else "partitions"
-    return render(request, f"job/{name}.html", context)
+    status = 422 if key["form"].errors else 200
+    return render(request, f"job/{name}.html", context, status=status)
+
+
+def _key(request: HttpRequest, among: list[Partition]) -> dict[str, Any]:
+    """What the address asks for, and where it is; what is no name is not asked for again."""
+    form = KeyForm(request.GET if "asset" in request.GET else None)
+    told = {"form": form, "chosen": request.GET.get("scenario", "")}
+    if not form.is_valid():
+        return told | {"way": None, "address": request.path}
+    wanted = form.cleaned_data
+    way = look_up(scenarios()[wanted["scenario"]], wanted["asset"], among)
+    return told | {"way": way, "address": request.get_full_path()}
+
+
+def _troubles(told: Edges, now: int) -> list[Trouble]:
+    """What keeps these figures from being those of now, Kafka first."""
+    signs = live_view().signs
+    if signs.facts().reached is None:
+        recall(signs)
+    found = standing(signs.facts(), list(scenarios().values()), "", now)
+    return [_away(told), *found] if told.fault else found
+
+
+def _away(told: Edges) -> Trouble:
+    todo = "Ends of logs and lags in records are as they were then: see that the broker runs."
+    if told.at is None:
+        todo = "What the logs hold is not known until it does: see that the broker runs."
+    what = "Kafka does not answer"
+    return Trouble(kind="kafka", what=what, since=told.at, todo=todo, link=None, stale=True)

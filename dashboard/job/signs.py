@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from threading import Lock
 
+from dashboard.job.pace import Paces
 from dashboard.job.standing import Beat, Facts, Talk
 from wire.job import UnreadableJobRecord, decode_heartbeat
 
@@ -56,6 +58,13 @@ class Signs:
         self._marks: deque[tuple[Place, int, int]] = deque()
         self._stored: Mapping[Place, int] = {}
         self._reached: int | None = None
+        self._paces = Paces()
+
+    @contextmanager
+    def paces(self) -> Iterator[Paces]:
+        """How fast the buckets go, while nobody else may look or tell."""
+        with self._lock:
+            yield self._paces
 
     def heard(self, value: bytes | None, place: Place, offset: int, at: int) -> None:
         """A record of `job.buckets` was appended at `at`.
@@ -69,6 +78,7 @@ class Signs:
         with self._lock:
             self._mark(place, offset, at)
             self._keep(beat.bucket, at, beat.log_time)
+            self._paces.heard(beat, at)
             if beat.records > beat.dead_letters:
                 self._reports.setdefault(beat.scenario, Reports()).heard(at)
 

@@ -30,7 +30,7 @@ EXPECTED_MS = 24 * 3_600_000
 NAMED = 3
 """Most partitions that are named."""
 
-Kind = Literal["web", "job", "database", "agents"]
+Kind = Literal["kafka", "web", "job", "database", "agents"]
 
 
 class Trouble(TypedDict):

@@ -127,7 +127,7 @@ function renewAttributes(old, fresh) {
   }
 }
 
-const OURS = new Set(["open", "data-local", "title"]); // set in the browser
+const OURS = new Set(["open", "title"]); // set in the browser
 
 function renewKeyed(old, fresh) {
   const there = new Map([...old.children].map((child) => [child.dataset.key, child]));
