@@ -17,8 +17,9 @@ class AssetState(models.Model):
     """The newest state record of one asset.
 
     record: the record's JSON as it stands in the topic (of a purged asset, the last one);
-    changed_at: the time of its cause; purged rows stay hidden for a week, so that a replay cannot
-    bring an asset back. Its names are indexed by their parts too, see `dashboard.board.parts`.
+    changed_at: the time of its cause; override_*: of an override, empty without one; purged rows
+    stay hidden for a week, so that a replay cannot bring an asset back. Its names are indexed by
+    their parts too, see `dashboard.board.parts`.
     """
 
     scenario = models.CharField(max_length=40)
@@ -33,6 +34,9 @@ class AssetState(models.Model):
     changed_at = models.BigIntegerField()
     cause_type = models.CharField(max_length=20)
     overridden = models.BooleanField(default=False)
+    override_since = models.BigIntegerField(null=True)
+    override_until = models.BigIntegerField(null=True)
+    override_user = models.CharField(max_length=255, null=True)  # noqa: DJ001 - as the others
     pending_due = models.BigIntegerField(null=True)
     record = models.TextField()
     purged = models.BooleanField(default=False)
@@ -51,6 +55,11 @@ class AssetState(models.Model):
                 name="board_order",
             ),
             models.Index(fields=["purged_at"], condition=models.Q(purged=True), name="purged_rows"),
+            models.Index(
+                fields=["scenario", "override_until", "override_since"],
+                condition=models.Q(overridden=True),
+                name="overrides",
+            ),
         )
 
     def __str__(self) -> str:

@@ -32,6 +32,9 @@ COLUMNS = (
     "changed_at",
     "cause_type",
     "overridden",
+    "override_since",
+    "override_until",
+    "override_user",
     "pending_due",
     "record",
     "purged",
@@ -89,11 +92,11 @@ class OverrideShape(msgspec.Struct, frozen=True, gc=False):
     """An override as it stands in the topic."""
 
     state: str
-    until: int | None
-    user: str
+    until: Whole | None
+    user: Annotated[str, msgspec.Meta(max_length=255)]
     reason: str
     command: str
-    since: int
+    since: Whole
     underlying: str | None
 
 
@@ -229,12 +232,12 @@ def row_of(scenario: Scenario, seen: Seen) -> tuple[Any, ...]:
     shape, cause = seen.shape, seen.shape.cause
     if isinstance(shape, TombstoneShape):
         shown: tuple[Any, ...] = ("", 0, "", 0, False)
-        marks: tuple[Any, ...] = (False, None)
+        marks: tuple[Any, ...] = (*_NO_OVERRIDE, None)
         purged: tuple[Any, ...] = (True, cause.time)
     else:
         severity = scenario.severity(shape.state)
         shown = (shape.state, severity, shape.previous or "", shape.since, shape.unconfirmed)
-        marks = (shape.override is not None, shape.pending.due if shape.pending else None)
+        marks = (*_override(shape.override), shape.pending.due if shape.pending else None)
         purged = (False, None)
     return (
         scenario.name,
@@ -248,6 +251,15 @@ def row_of(scenario: Scenario, seen: Seen) -> tuple[Any, ...]:
         seen.text,
         *purged,
     )
+
+
+_NO_OVERRIDE = (False, None, None, None)
+
+
+def _override(override: OverrideShape | None) -> tuple[Any, ...]:
+    if override is None:
+        return _NO_OVERRIDE
+    return (True, override.since, override.until, override.user)
 
 
 def same_content(one: str, other: str) -> bool:

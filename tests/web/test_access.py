@@ -65,6 +65,7 @@ PAGES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("post", "/s/attack/command/release/shop/", FORM, SEND),
     ("post", "/s/attack/command/purge/shop/", FORM, SEND),
     ("get", "/s/attack/command/set/shop/", None, NEVER),
+    ("get", "/overrides/", None, READ),
     ("get", "/partitions/", None, READ),
     ("get", "/account/tokens/", None, READ),
     ("post", "/account/tokens/", TOKEN, READ),
