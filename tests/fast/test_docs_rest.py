@@ -117,6 +117,13 @@ def test_the_metrics_are_listed_with_their_labels_and_no_others():
     assert all(name.startswith("tallyboard_") for name in known)
 
 
+def test_alarms_are_on_metrics_that_there_are():
+    alarms = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\btallyboard_\w+", alarms))
+    assert len(named) >= 8
+    assert named <= {code(row[0]) for row in table("Metrics")}
+
+
 def test_every_metric_of_ours_is_named_in_one_module():
     known = {
         family.name

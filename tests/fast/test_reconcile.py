@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -220,6 +221,22 @@ def test_the_index_is_counted_beyond_what_one_byte_holds(world):
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("INSERT INTO board_nameparts(board_nameparts) VALUES ('delete-all')")
     assert miscounted() == [Miscounted("names", 20_000, 0)]
+
+
+def test_the_document_says_how_wrong_numbers_are_made_anew(world):
+    world.live(60)
+    StateCount.objects.update(n=77)
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("INSERT INTO board_nameparts(board_nameparts) VALUES ('delete-all')")
+    assert {number.kind for number in miscounted()} == {"count", "names"}
+    document = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    (sql,) = re.findall(r"```sql\n(.*?)```", document, re.DOTALL)
+    statements = re.findall(r"^(?:DELETE|INSERT) .*?;", sql, re.DOTALL | re.MULTILINE)
+    assert len(statements) == 3
+    with transaction.atomic(), connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+    assert miscounted() == []
 
 
 def test_without_an_index_there_is_nothing_to_count(world):
