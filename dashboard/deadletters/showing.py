@@ -17,7 +17,7 @@ from dashboard.live.rows import asset_path
 from domain.names import name_ok
 
 MAX_SHOWN = 300
-"""How much of a decoded field is shown, characters."""
+"""How much of a decoded field is shown, bytes."""
 MAX_FIELDS = 50
 
 
@@ -25,7 +25,7 @@ class Line(NamedTuple):
     """A decoded field."""
 
     name: str
-    value: str
+    value: list[Run]
     at_fault: bool
 
 
@@ -94,12 +94,17 @@ def _lines(sample: Sample, fault: Fault) -> list[Line]:
     """The fields that could be read, and the one that is missing."""
     found = fields_of(sample.value)
     lines = [
-        Line(name[:MAX_SHOWN], repr(field.value)[:MAX_SHOWN], fault.field == name)
+        Line(name[:MAX_SHOWN], runs(_part(sample, field.span)), fault.field == name)
         for name, field in list(found.items())[:MAX_FIELDS]
     ]
     if fault.field and fault.field not in found:
-        lines.append(Line(fault.field, "(missing)", at_fault=True))
+        lines.append(Line(fault.field, [Run("missing", "", at_fault=True)], at_fault=True))
     return lines
+
+
+def _part(sample: Sample, span: Span) -> bytes:
+    """A field's value as it stands, or its beginning."""
+    return (sample.value or b"")[span[0] : min(span[1], span[0] + MAX_SHOWN)]
 
 
 def _form(sample: Sample) -> RecordForm:

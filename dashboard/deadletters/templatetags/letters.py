@@ -66,7 +66,7 @@ def bars(found: list[Bar]) -> SafeString:
     """The histogram's bars, for who sees them; the table beside tells the same."""
     return format_html_join(
         "",
-        '<rect class="bar" x="{}" y="{}" width="{}" height="{}"></rect>',
+        '<rect class="hour" x="{}" y="{}" width="{}" height="{}"></rect>',
         (
             (at * BAR_WIDTH, CHART_HEIGHT - _height(bar), BAR_WIDTH - 2, _height(bar))
             for at, bar in enumerate(found)
