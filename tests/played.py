@@ -113,7 +113,8 @@ def _differences(job: Any) -> int:
     reconciler = Reconciler(
         job.bus, job.topics, job.scenarios, kept, lambda: START, patience_s=5, grace_s=0
     )
-    return len(reconciler.run().differences)
+    result = reconciler.run()
+    return len(result.differences) + len(result.miscounted)
 
 
 if __name__ == "__main__":
