@@ -13,7 +13,6 @@ from bus.base import Message
 from dashboard.deadletters.intake import UnreadableLetter, read_letter
 from dashboard.deadletters.models import DeadLetter
 from dashboard.materialiser.rows import Seen, read
-from dashboard.metrics import UNREADABLE
 from wire.job import (
     MAX_ERROR,
     Heartbeat,
@@ -49,13 +48,13 @@ class Batch:
     beats: dict[str, Heartbeat] = field(default_factory=dict)
     progress: list[Progress] = field(default_factory=list)
     letters: list[DeadLetter] = field(default_factory=list)
+    counted: Counter[tuple[str, str]] = field(default_factory=Counter)
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
 def sort_out(messages: Iterable[Message], topics: Topics) -> Batch:
     """Read messages of the sink topics. What cannot be read is counted and passed over."""
     batch = Batch()
-    counted: Counter[tuple[str, str]] = field(default_factory=Counter)
     scenarios: dict[str, str | None] = {}
     for message in messages:
         topic = message.topic

@@ -53,12 +53,12 @@ TRANSITION = (
 KEPT_UNCHANGED = frozenset(("reminder", "override-end"))
 """Causes of records that are in the history although the state stayed as it was."""
 BEAT = (*Heartbeat.__struct_fields__, "received_at")
-COUNTED = """\
-INSERT INTO materialiser_counted (name, topic, n) VALUES (%s, %s, %s)
-ON CONFLICT (name, topic) DO UPDATE SET n = materialiser_counted.n + excluded.n"""
 COUNT = """\
 INSERT INTO board_statecount (scenario, state, n) VALUES (%s, %s, %s)
 ON CONFLICT (scenario, state) DO UPDATE SET n = board_statecount.n + excluded.n"""
+COUNTED = """\
+INSERT INTO materialiser_counted (name, topic, n) VALUES (%s, %s, %s)
+ON CONFLICT (name, topic) DO UPDATE SET n = materialiser_counted.n + excluded.n"""
 
 
 class Stored(NamedTuple):
@@ -100,10 +100,10 @@ def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
         _answer(batch.answers, now)
         _beat(batch.beats.values(), now)
         progress.take_in(batch.progress)
-        _add(COUNTED, batch.counted)
         take_in(batch.letters)
         _advance(batch.offsets)
         count(changes.counts)  # last, as a scenario's other writers wait from here on
+        _add(COUNTED, batch.counted)
 
 
 # ---- states -------------------------------------------------------------------------------
