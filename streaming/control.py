@@ -11,6 +11,7 @@ import msgspec
 
 from bus.base import Bus, BusError, Message, Reader
 from wire.job import (
+    EXPIRES_MS,
     Answer,
     Control,
     Outcome,
@@ -20,9 +21,6 @@ from wire.job import (
 )
 
 log = logging.getLogger("streaming.control")
-
-EXPIRES_MS = 5 * 60_000
-"""An ask that the job reads so long after it was appended is answered, and not carried out."""
 
 REMEMBERED = 100
 """The last answers that are kept: a repeated ask gets its first one again."""

@@ -28,7 +28,30 @@ _FIGURES = (
     "processedRowsPerSecond",
     "durationMs",
 )
-_STATE = ("numRowsTotal", "numRowsUpdated", "memoryUsedBytes", "commitTimeMs")
+_STATE = (
+    "numRowsTotal",
+    "numRowsUpdated",
+    "memoryUsedBytes",
+    "commitTimeMs",
+    "numShufflePartitions",
+)
+_ROCKSDB = (
+    "SstFileSize",
+    "PinnedBlocksMemoryUsage",
+    "TotalBytesWritten",
+    "TotalBytesRead",
+    "BytesCopied",
+    "GetCount",
+    "PutCount",
+    "LoadLatencyMs",
+    "CommitFlushLatency",
+    "CommitCheckpointLatency",
+    "CommitFileSyncLatencyMs",
+    "TotalCompactionLatencyMs",
+    "ReadBlockCacheHitCount",
+    "ReadBlockCacheMissCount",
+)
+"""Spark's custom metrics of the state, as they are named after `rocksdb`."""
 
 
 class Reporting:
@@ -124,4 +147,8 @@ def batch_figures(progress: Mapping[str, Any]) -> dict[str, Any]:
     figures = {name: progress[name] for name in _FIGURES if name in progress}
     operators = progress.get("stateOperators") or [{}]
     figures["state"] = {name: operators[0][name] for name in _STATE if name in operators[0]}
+    custom = operators[0].get("customMetrics") or {}
+    found = {name: custom[f"rocksdb{name}"] for name in _ROCKSDB if f"rocksdb{name}" in custom}
+    if found:
+        figures["rocksdb"] = {name[0].lower() + name[1:]: n for name, n in found.items()}
     return figures

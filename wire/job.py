@@ -13,6 +13,9 @@ Action = Literal["stop", "start", "reload"]
 Outcome = Literal["accepted", "done", "refused", "failed", "expired"]
 """failed: it was carried out, and the query does not run for it."""
 
+EXPIRES_MS = 5 * 60_000
+"""An ask that the job reads so long after it was appended is answered, and not carried out."""
+
 MAX_ID, MAX_USER, MAX_REASON, MAX_ERROR = 100, 150, 500, 20_000
 """Longest texts, characters; a NUL is in none of them, as no database keeps it."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from django.db.models import Max
+
 from dashboard.job.models import JobAsk, JobProgress
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
@@ -18,8 +20,10 @@ PORTION = 900
 
 
 def thin(now: int) -> int:
-    """Delete what is not kept any more. Returns how many rows."""
-    gone = JobProgress.objects.filter(at__lt=now - KEPT_MS).delete()[0]
+    """Delete what is not kept any more, but for the last word on each query. Returns how many."""
+    newest = JobProgress.objects.values("query").annotate(last=Max("id"))
+    old = JobProgress.objects.filter(at__lt=now - KEPT_MS)
+    gone = old.exclude(pk__in=list(newest.values_list("last", flat=True))).delete()[0]
     gone += JobAsk.objects.filter(asked_at__lt=now - ASKS_KEPT_MS).delete()[0]
     names = JobProgress.objects.order_by("query").values_list("query", flat=True).distinct()
     return gone + sum(_thin(name, now) for name in names)

@@ -2,10 +2,13 @@
 
 from django.urls import path
 
-from dashboard.job import partition_views
+from dashboard.job import job_views, partition_views
 
 app_name = "job"
 
 urlpatterns = [
+    path("job/", job_views.job, name="job"),
+    path("job/<slug:query>/ask/", job_views.ask, name="ask"),
+    path("job/<slug:query>/figures.json", job_views.figures, name="figures"),
     path("partitions/", partition_views.partitions, name="partitions"),
 ]

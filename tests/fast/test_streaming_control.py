@@ -19,10 +19,10 @@ from domain.scenario import load_scenarios
 from stack import wait_until
 from streaming import driver as driving
 from streaming import query as queries
-from streaming.control import EXPIRES_MS, REMEMBERED, Desk
+from streaming.control import REMEMBERED, Desk
 from streaming.driver import Driver, JvmLost
 from streaming.engines import ProcessNeeded, Refused, Sharing, slots
-from wire.job import Answer, Control, Progress, decode_progress, encode
+from wire.job import EXPIRES_MS, Answer, Control, Progress, decode_progress, encode
 from wire.topics import Topics
 
 START = 1_790_000_000_000

@@ -144,6 +144,12 @@ def test_a_connector_of_another_version_is_one_clear_message(tmp_path: Path) -> 
 
 
 def test_progress_carries_the_promised_figures_alone() -> None:
-    spark = {"batchId": 3, "runId": "x", "stateOperators": [{"numRowsTotal": 5, "custom": 1}]}
-    assert batch_figures(spark) == {"batchId": 3, "state": {"numRowsTotal": 5}}
+    custom = {"rocksdbGetCount": 7, "rocksdbFilesReused": 1, "numMapStateVars": 2}
+    operator = {"numRowsTotal": 5, "custom": 1, "customMetrics": custom}
+    spark = {"batchId": 3, "runId": "x", "stateOperators": [operator]}
+    assert batch_figures(spark) == {
+        "batchId": 3,
+        "state": {"numRowsTotal": 5},
+        "rocksdb": {"getCount": 7},
+    }
     assert batch_figures({"batchId": 0}) == {"batchId": 0, "state": {}}

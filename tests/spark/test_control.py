@@ -16,7 +16,7 @@ from wire.job import Answer, Control, Progress, decode_progress, encode
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
 
 CHANGED = SCENARIOS.replace('clear = "700ms"', 'clear = "100ms"').replace(
-    "voters = 2", "voters = 9"
+    '"open"', '"open"\nmin_voters = 9'
 )
 
 
@@ -81,11 +81,11 @@ def test_stop_start_and_reload(job: Job) -> None:
 
     job.scenarios_file.write_text(CHANGED)
     answer = ask(job, "reload", "reload")
-    assert (answer.outcome, answer.why) == ("done", "changed: sites")
+    assert (answer.outcome, answer.why) == ("done", "changed: sites, orders")
     load.send(200)
     load.finish()
     process.terminate()
     assert process.wait(10) == 0
     judged = assert_equal_to_fold(job)
-    assert judged.rules == 4 + 2
+    assert judged.rules == 4 + 4
     assert "scenario" in judged.causes

@@ -29,6 +29,7 @@ from dashboard.api.api import api
 from dashboard.asgi import application
 from dashboard.commands.models import Command as Row
 from dashboard.commands.sending import now_ms
+from dashboard.job.models import JobProgress
 from dashboard.live import consumer
 from dashboard.live.routing import websocket_urlpatterns
 from dashboard.scenarios import scenarios
@@ -37,6 +38,7 @@ pytestmark = pytest.mark.django_db
 
 COMMAND = uuid.UUID("6f1d7a9e-0000-4000-8000-000000000001")
 FORM = {"id": str(COMMAND), "state": "clear", "reason": "a drill", "confirm": "yes"}
+ASK = {"id": str(COMMAND), "action": "stop", "reason": "a drill", "confirm": "on"}
 TOKEN = {"label": "cron", "scopes": ["read"], "days": "30"}
 LOGIN = 302
 """Of the anonymous: to the login page, and back afterwards."""
@@ -66,6 +68,9 @@ PAGES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("post", "/s/attack/command/purge/shop/", FORM, SEND),
     ("get", "/s/attack/command/set/shop/", None, NEVER),
     ("get", "/overrides/", None, READ),
+    ("get", "/job/", None, READ),
+    ("post", "/job/kernel/ask/", ASK, (LOGIN, 403, 403, 403, 302)),
+    ("get", "/job/kernel/figures.json", None, READ),
     ("get", "/partitions/", None, READ),
     ("get", "/account/tokens/", None, READ),
     ("post", "/account/tokens/", TOKEN, READ),
@@ -159,6 +164,7 @@ SOCKETS: list[tuple[str, dict[str, Any], tuple[int | None, ...]]] = [
 def bus():
     cache.clear()
     show("attack", "shop", "clear")
+    JobProgress.objects.create(query="kernel", at=now_ms(), status="running", epoch=1)
     with memory_bus(scenarios()) as gateway:
         yield gateway
 

@@ -13,7 +13,7 @@ from world import World, made_world
 
 pytestmark = pytest.mark.django_db
 
-PAGES = ("/partitions/",)
+PAGES = ("/job/", "/partitions/")
 
 
 @pytest.fixture

@@ -1,0 +1,182 @@
+"""What is asked of the job: checked, written down, sent to `job.control`, followed. Times in ms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+from uuid import UUID, uuid4
+
+from django import forms
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+
+from bus.base import BusError, Unavailable
+from dashboard.commands.gateway import REACH_S, SEND_TIMEOUT_S, gateway
+from dashboard.commands.limits import Limit
+from dashboard.job.intake import SETTLED
+from dashboard.job.models import JobAsk
+from wire.job import EXPIRES_MS, MAX_REASON, Action, Control, encode
+
+ASKS = Limit("asks", 20)
+LISTED = 20
+"""How many asks the page lists."""
+SLOW_MS = 15_000
+"""After so long an ask that is still being sent was cut short."""
+
+Tone = Literal["good", "bad", "waiting", "plain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """How an action is offered: its words, and what the box says that is to be ticked."""
+
+    action: Action
+    title: str
+    hint: str
+    confirm: str
+
+
+OFFERS = {
+    "stop": Offer(
+        "stop",
+        "Stop",
+        "Ends the query in order. States stand as they are, reports wait in the log, and it stays "
+        "stopped, through restarts of the job too, until it is started.",
+        "Yes, let states stand still",
+    ),
+    "start": Offer(
+        "start",
+        "Start",
+        "Goes on from the checkpoint: all that has waited in the log is applied.",
+        "Yes, start it",
+    ),
+    "reload": Offer(
+        "reload",
+        "Reload scenarios",
+        "Reads scenarios.toml anew. Changed rules go into the log and hold from there on; what is "
+        "new is started. New labels and scenarios show here once web and materialiser have been "
+        "restarted.",
+        "Yes, take the file as it is now",
+    ),
+}
+
+
+class AskForm(forms.Form):
+    """One action on one query: why, and that it is meant. `id`: made with the form."""
+
+    id = forms.UUIDField(widget=forms.HiddenInput)
+    action = forms.ChoiceField(choices=[(name, name) for name in get_args(Action)])
+    reason = forms.CharField(max_length=MAX_REASON, label="Reason")
+    confirm = forms.BooleanField(error_messages={"required": "Tick this to go on."})
+
+    def __init__(self, query: str, action: str, data: Any = None) -> None:
+        initial = {"id": uuid4(), "action": action}
+        auto_id = f"ask-{query}-{action}-%s"
+        super().__init__(data, auto_id=auto_id, initial=initial, label_suffix="")
+        self.offer = OFFERS[action]
+        self.fields["confirm"].label = self.offer.confirm
+        self.fields["action"].widget = forms.HiddenInput()
+        self.fields["reason"].widget.attrs["autocomplete"] = "off"
+
+
+def send(query: str, action: Action, reason: str, id_: UUID, user: User, now: int) -> JobAsk:
+    """Write an ask down and send it; the same one again is returned as it stands.
+
+    Raises limits.TooMany. A Kafka that does not answer is no exception: the row tells.
+    """
+    found = JobAsk.objects.filter(pk=id_).first()
+    if found is not None:
+        return found
+    ASKS.take(user.pk, now)
+    try:
+        with transaction.atomic():
+            row = JobAsk.objects.create(
+                id=id_,
+                query=query,
+                action=action,
+                user=user,
+                username=user.get_username(),
+                reason=reason,
+                asked_at=now,
+                status="sending",
+            )
+    except IntegrityError:  # the same form, sent twice at once
+        return JobAsk.objects.get(pk=id_)
+    _produce(row, Control(str(id_), query, action, row.username, reason))
+    row.refresh_from_db()
+    return row
+
+
+def _produce(row: JobAsk, ask: Control) -> None:
+    to = gateway()
+    topic, key = to.topics.control, row.query.encode()
+    try:
+        to.bus.wait(REACH_S)
+    except BusError as error:  # nothing has been sent, so that much is known
+        _note(row, "unsent", f"Kafka does not answer: {error}")
+        return
+    try:
+        to.producer().send_and_wait(topic, key, encode(ask), timeout_s=SEND_TIMEOUT_S + 1)
+    except Unavailable as error:
+        _note(row, "sending", f"No confirmation came in time: it may still arrive. ({error})")
+    except BusError as error:
+        _note(row, "unsent", str(error))
+    else:
+        _note(row, "sent", "")
+
+
+def _note(row: JobAsk, status: str, outcome: str) -> None:
+    """Note how sending went, unless the answer was faster."""
+    waiting = JobAsk.objects.filter(pk=row.pk, status="sending")
+    waiting.update(status=status, outcome=outcome[:MAX_REASON])
+
+
+# ---- how it is followed ---------------------------------------------------------------------
+
+_WORDS: dict[str, tuple[str, Tone]] = {
+    "sending": ("sending", "waiting"),
+    "sent": ("sent, waiting for the job", "waiting"),
+    "accepted": ("accepted, being carried out", "waiting"),
+    "done": ("done", "good"),
+    "refused": ("refused", "bad"),
+    "failed": ("failed", "bad"),
+    "expired": ("expired", "bad"),
+    "unsent": ("not sent", "bad"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An ask as the page lists it: how far it has come, in words."""
+
+    row: JobAsk
+    word: str
+    tone: Tone
+    text: str
+
+    @property
+    def title(self) -> str:
+        """What was asked for."""
+        return OFFERS[self.row.action].title if self.row.action in OFFERS else self.row.action
+
+    @property
+    def took(self) -> int | None:
+        """From the ask to its end, ms."""
+        return None if self.row.answered_at is None else self.row.answered_at - self.row.asked_at
+
+
+def asked(now: int) -> list[Asked]:
+    """The newest asks."""
+    return [_asked(row, now) for row in JobAsk.objects.order_by("-asked_at")[:LISTED]]
+
+
+def _asked(row: JobAsk, now: int) -> Asked:
+    age = now - row.asked_at
+    if row.status not in (*SETTLED, "accepted", "unsent"):
+        if age > EXPIRES_MS:
+            text = "no answer in five minutes: it is not carried out any more"
+            return Asked(row, "unanswered", "bad", text)
+        if row.status == "sending" and age > SLOW_MS:
+            return Asked(row, "not confirmed", "waiting", row.outcome)
+    word, tone = _WORDS.get(row.status, (row.status, "plain"))
+    return Asked(row, word, tone, row.outcome)

@@ -1,0 +1,87 @@
+"""The console's page of the job: how its queries fare, and what is asked of them."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts.roles import Role, role_of
+from dashboard.commands.limits import TooMany
+from dashboard.commands.sending import now_ms
+from dashboard.job import queries
+from dashboard.job.asks import OFFERS, AskForm, asked, send
+from wire.job import Action
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def job(request: HttpRequest) -> HttpResponse:
+    """Every query, and what was asked of it; to a script, the part that renews itself."""
+    return _page(request)
+
+
+@require_POST
+@role_required("read", among=(Role.ADMIN,))
+def ask(request: HttpRequest, query: str) -> HttpResponse:
+    """Ask something of a query; what becomes of it is told in the page's list."""
+    action = request.POST.get("action")
+    if action not in OFFERS or query not in queries.names():
+        raise Http404
+    form = AskForm(query, action, request.POST)
+    if not form.is_valid():
+        return _page(request, (query, form), 422)
+    assert isinstance(request.user, User)
+    data = form.cleaned_data
+    try:
+        send(query, form.offer.action, data["reason"], data["id"], request.user, now_ms())
+    except TooMany as error:
+        form.add_error(None, str(error))
+        return _page(request, (query, form), 429)
+    return redirect("job:job")
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def figures(request: HttpRequest, query: str) -> HttpResponse:
+    """A query's figures over time as JSON, for the charts."""
+    span = request.GET.get("span", "hour")
+    if span not in queries.SPANS:
+        raise Http404
+    return JsonResponse(queries.history(query, span, now_ms()))
+
+
+def _page(
+    request: HttpRequest, bound: tuple[str, AskForm] | None = None, status: int = 200
+) -> HttpResponse:
+    now, admin = now_ms(), role_of(request.user) is Role.ADMIN
+    found = queries.queries(now)
+    context = {
+        "now": now,
+        "address": "/job/",
+        "queries": [(query, _forms(query, bound) if admin else []) for query in found],
+        "asked": asked(now),
+        "admin": admin,
+        "spans": queries.SPANS,
+        "spark": queries.spark_page(request.get_host().rsplit(":", 1)[0]),
+    }
+    name = "_job" if is_fragment(request) else "job"
+    return render(request, f"job/{name}.html", context, status=status)
+
+
+def _forms(query: queries.Query, bound: tuple[str, AskForm] | None) -> list[Any]:
+    """What may be asked of a query as it is, and whether its form is open."""
+    offered: list[Action] = ["start" if query.state == "stopped" else "stop", "reload"]
+    if query.state in ("waiting", "restarting"):
+        offered.insert(0, "start")
+    forms = {action: AskForm(query.name, action) for action in offered}
+    if bound is not None and bound[0] == query.name:
+        forms[bound[1].offer.action] = bound[1]
+    return [(forms[name], forms[name].is_bound) for name in get_args(Action) if name in forms]

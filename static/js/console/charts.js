@@ -1,0 +1,174 @@
+// Figures over time, drawn by uPlot (static/vendor/uplot).
+//
+// `<div data-charts="<url>" hidden>`: asks the address for `span=hour`, `day` or `month`, whichever
+// button `data-span` is pressed, and draws what it is told; then again every few seconds for as
+// long as the tab is seen. Without this script the page's table has the newest figures.
+import { timeOfDay, local } from "../clock.js";
+
+const EVERY_MS = { hour: 5_000, day: 60_000, month: 600_000 };
+const HEIGHT = 180;
+
+const count = (n) => (n >= 1e6 ? `${+(n / 1e6).toFixed(1)} M` : n >= 1e4 ? `${+(n / 1e3).toFixed(1)} k` : `${n}`);
+const bytes = (n) => (n >= 1e9 ? `${+(n / 1e9).toFixed(2)} GB` : n >= 1e6 ? `${+(n / 1e6).toFixed(1)} MB` : `${+(n / 1e3).toFixed(1)} kB`);
+const ms = (n) => (n >= 10_000 ? `${+(n / 1000).toFixed(1)} s` : `${n} ms`);
+
+// Colours are names of the page's style; dashes tell lines apart where colours do not.
+const CHARTS = [
+  { title: "Phases of a batch", unit: ms, lines: [
+    ["addBatch", "Processing", "accent", []],
+    ["walCommit", "Write-ahead log", "amber", [6, 3]],
+    ["commitOffsets", "Commit", "green", [2, 3]],
+    ["latestOffset", "Asking Kafka", "pin", [10, 3, 2, 3]],
+    ["queryPlanning", "Planning", "grey", [3, 6]],
+  ] },
+  { title: "Rows a second", unit: count, lines: [
+    ["came", "Came in", "accent", []],
+    ["done", "Applied", "green", [6, 3]],
+  ] },
+  { title: "How long a batch took", unit: ms, lines: [["duration", "Batch", "accent", []]] },
+  { title: "State", unit: count, lines: [["rows", "Entries", "accent", []]] },
+  { title: "Memory of the state", unit: bytes, lines: [["memory", "Memory", "pin", []]] },
+];
+
+/** Let one set of charts draw itself. */
+export function startCharts(element) {
+  if (globalThis.uPlot) new Charts(element).start();
+}
+
+class Charts {
+  constructor(element) {
+    this.element = element;
+    this.grid = element.querySelector(".chart-grid");
+    this.note = element.querySelector(".charts-note");
+    this.buttons = [...element.querySelectorAll("[data-span]")];
+    this.span = this.buttons[0].dataset.span;
+    this.drawn = [];
+    this.timer = 0;
+    this.asked = 0;
+  }
+
+  start() {
+    this.element.hidden = false;
+    for (const button of this.buttons) button.addEventListener("click", () => this.choose(button));
+    document.addEventListener("visibilitychange", () => document.hidden || this.ask());
+    new ResizeObserver(() => this.fit()).observe(this.grid);
+    const redraw = () => this.draw(this.told);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+    new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+    this.ask();
+  }
+
+  choose(button) {
+    this.span = button.dataset.span;
+    for (const each of this.buttons) each.ariaPressed = String(each === button);
+    this.ask();
+  }
+
+  async ask() {
+    clearTimeout(this.timer);
+    const turn = ++this.asked;
+    if (!document.hidden) await this.fetch(turn);
+    if (turn === this.asked) this.timer = setTimeout(() => this.ask(), EVERY_MS[this.span]);
+  }
+
+  async fetch(turn) {
+    try {
+      const address = `${this.element.dataset.charts}?span=${this.span}`;
+      const response = await fetch(address, { signal: AbortSignal.timeout(10_000) });
+      if (!response.ok) throw new Error(`status ${response.status}`);
+      const told = await response.json();
+      if (turn === this.asked) this.take(told);
+    } catch {
+      this.note.textContent = "The figures could not be fetched; they are asked for again by themselves.";
+    }
+  }
+
+  take(told) {
+    const few = told.at.length < 2;
+    this.note.textContent = few ? "Too few batches in this time to draw a line." : "";
+    if (this.told && this.drawn.length) this.update(told);
+    else this.draw(told);
+  }
+
+  update(told) {
+    this.told = told;
+    CHARTS.forEach((chart, at) => this.drawn[at].setData(columns(chart, told)));
+  }
+
+  draw(told) {
+    if (!told) return;
+    this.told = told;
+    for (const chart of this.drawn) chart.destroy();
+    this.grid.replaceChildren();
+    this.drawn = CHARTS.map((chart) => this.plot(chart, told));
+  }
+
+  plot(chart, told) {
+    const figure = document.createElement("figure");
+    const caption = document.createElement("figcaption");
+    figure.className = "chart";
+    caption.textContent = chart.title;
+    figure.append(caption);
+    this.grid.append(figure);
+    const drawn = new globalThis.uPlot(options(chart, width(figure)), columns(chart, told), figure);
+    drawn.root.querySelector("canvas").ariaHidden = "true"; // the table says it in words
+    return drawn;
+  }
+
+  fit() {
+    for (const chart of this.drawn) {
+      chart.setSize({ width: width(chart.root.parentElement), height: HEIGHT });
+    }
+  }
+}
+
+const columns = (chart, told) => [told.at, ...chart.lines.map(([name]) => told[name])];
+
+/** The room inside a figure, px. */
+function width(figure) {
+  const style = getComputedStyle(figure);
+  return Math.max(160, figure.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight));
+}
+
+function options(chart, wide) {
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`);
+  const resolved = (name) => resolve(colour(name));
+  const axis = { stroke: resolved("muted"), grid: { stroke: resolved("line"), width: 1 }, ticks: { show: false } };
+  return {
+    width: wide,
+    height: HEIGHT,
+    cursor: { y: false },
+    series: [
+      { label: "Time", value: (_, at) => (at === null ? "–" : local(at * 1000)) },
+      ...chart.lines.map(([, label, name, dash]) => ({
+        label,
+        stroke: resolved(name),
+        width: 1.5,
+        points: { size: 4, fill: resolved(name) },
+        dash,
+        value: (_, n) => (n === null || n === undefined ? "–" : chart.unit(n)),
+      })),
+    ],
+    axes: [
+      { ...axis, values: (_, ticks) => ticks.map((at) => moment(at * 1000, ticks)) },
+      { ...axis, size: 64, values: (_, ticks) => ticks.map(chart.unit) },
+    ],
+    scales: { y: { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] } },
+  };
+}
+
+/** Ticks more than half a day apart are days, others times of day. */
+function moment(at, ticks) {
+  const days = ticks.length > 1 && ticks[1] - ticks[0] > 43_000;
+  return days ? local(at).slice(5, 10) : timeOfDay(at).slice(0, 5);
+}
+
+/** A colour of the style as a canvas takes it: `light-dark()` is looked up by an element. */
+function resolve(value) {
+  const probe = document.createElement("i");
+  probe.style.color = value;
+  document.body.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+}

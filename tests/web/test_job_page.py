@@ -1,0 +1,286 @@
+"""The job's page: each state in words, what is asked of a query and what became of it, charts."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.test import Client
+from hostile import calm, text
+from webkit import make_user, memory_bus
+
+from bus.memory import MemoryBus
+from dashboard.commands.gateway import Gateway
+from dashboard.commands.sending import now_ms
+from dashboard.job.asks import ASKS
+from dashboard.job.intake import take_in
+from dashboard.job.models import BucketStatus, JobAsk, JobProgress
+from dashboard.live.process import live_view
+from dashboard.scenarios import scenarios
+from wire.job import (
+    EXPIRES_MS,
+    Answer,
+    Checkpoint,
+    Control,
+    Heartbeat,
+    Progress,
+    Stopped,
+    decode_control,
+)
+
+pytestmark = pytest.mark.django_db
+
+BATCH = {
+    "batchId": 41,
+    "batchDuration": 1_250,
+    "numInputRows": 12_345,
+    "inputRowsPerSecond": 99.5,
+    "processedRowsPerSecond": 9876.0,
+    "durationMs": {"addBatch": 900, "walCommit": 70},
+    "state": {"numRowsTotal": 4711, "memoryUsedBytes": 2_500_000, "numShufflePartitions": 2},
+    "rocksdb": {"sstFileSize": 25_899, "getCount": 7167, "commitFlushLatency": 407},
+}
+
+
+@pytest.fixture(autouse=True)
+def gateway() -> Iterator[Gateway]:
+    """A bus in memory to ask through; nothing is known of the job yet."""
+    cache.clear()
+    live_view.cache_clear()
+    with memory_bus(scenarios()) as made:
+        yield made
+    live_view.cache_clear()
+
+
+def tell(status: Any = "running", since: int = 1_000_000, **more: Any) -> None:
+    """The job tells of its kernel; since: ms ago."""
+    now = now_ms()
+    take_in([Progress("kernel", now, status, 3, since=now - since, trigger="real-time", **more)])
+
+
+def beat(age: int = 0, **changes: Any) -> None:
+    """A bucket of the kernel was heard of so long ago."""
+    at = now_ms() - age
+    told = Heartbeat(
+        "attack/0", "attack", 0, 3, "driver", "h", at, 7, 11, 5, 40, 0, 0, "kernel", at
+    )
+    row = {name: getattr(told, name) for name in Heartbeat.__struct_fields__} | changes
+    BucketStatus.objects.create(**row, received_at=at)
+
+
+def client_of(role: str) -> Client:
+    client = Client()
+    client.force_login(make_user(role))
+    return client
+
+
+def body(client: Client) -> str:
+    return client.get("/job/").content.decode()
+
+
+def test_before_anything_is_told_it_says_what_to_do():
+    page = body(client_of("manager"))
+    assert "The job has not been heard of yet" in page
+    assert "make status" in page
+    assert "Nothing yet." in page
+
+
+def test_figures_of_a_query_that_runs():
+    beat()
+    tell(checkpoint=Checkpoint(41, now_ms() - 5_000, 1_500_000))
+    tell(checkpoint=Checkpoint(41, now_ms() - 5_000, 1_500_000), batch=BATCH)
+    page = body(client_of("manager"))
+    for figure in ("running", "real-time", "1.5 MB", "12,345", "9,876", "4,711", "2.5 MB",
+                   "Processing 900 ms", "25.9 kB", "7,167", "407 ms", "state 1",
+                   "attack.reports", "attack.states", "dead-letters",
+                   "TALLYBOARD_SPARK_UI_PORT"):  # fmt: skip
+        assert figure in page, figure
+    assert page.count("attack.reports") == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "more", "heard", "word", "why"),
+    [
+        ("running", {}, 0, "running", "As it should be."),
+        ("running", {}, 6_000, "stalled", "no heartbeat since then"),
+        ("running", {"since": 10_000}, 60_000, "running", "As it should be."),
+        ("catching-up", {"message": "x/0: lost"}, 0, "catching-up", "x/0: lost"),
+        ("waiting", {"message": "raise N"}, 60_000, "waiting", "raise N"),
+        ("restarting", {"message": "in 1 s: gone"}, 60_000, "restarting", "in 1 s: gone"),
+        ("starting", {}, 60_000, "restarting", "process has started"),
+        ("stopped", {}, 60_000, "stopped", "process was ended"),
+        ("stopped", {"stopped": Stopped("ada", "why", 5)}, 60_000, "stopped", "by ada: why"),
+    ],
+)  # fmt: skip
+def test_each_state_in_words(status: Any, more: Any, heard: int, word: str, why: str):
+    beat(heard)
+    tell(status, **more)
+    page = body(client_of("manager"))
+    assert f'<span class="word">{word}</span>' in page
+    assert why in page
+
+
+def test_restarts_open_to_the_whole_error():
+    tell("restarting", message="in 2 s: Caused by: gone", error="Gone\n  at <x>\n" + "y" * 9_000)
+    tell("running")
+    page = body(client_of("manager"))
+    assert "in 2 s: Caused by: gone" in page
+    assert "at &lt;x&gt;" in page
+    assert "y" * 9_000 in page
+
+
+def test_a_broken_batch_is_left_out():
+    tell(batch=BATCH)
+    JobProgress.objects.update(batch="{")
+    assert "No batch has ended yet" in body(client_of("manager"))
+
+
+# ---- asking ---------------------------------------------------------------------------------
+
+
+def form(action: str = "stop", **changes: Any) -> dict[str, Any]:
+    made = {"id": str(uuid.uuid4()), "action": action, "reason": "a drill", "confirm": "on"}
+    return {name: value for name, value in (made | changes).items() if value is not None}
+
+
+def asks_in(gateway: Gateway) -> list[Control]:
+    assert isinstance(gateway.bus, MemoryBus)
+    topic = gateway.topics.control
+    reader = gateway.bus.reader({(topic, 0): 0})
+    return [decode_control(message.value) for message in reader.poll(0)]
+
+
+def answer(ask: JobAsk, outcome: Any, why: str = "") -> None:
+    told = Answer(str(ask.pk), ask.action, outcome, why)  # type: ignore[arg-type]
+    take_in([Progress("kernel", now_ms(), "stopped", 3, answer=told)])
+
+
+def test_an_admin_stops_a_query_and_is_told_what_became_of_it(gateway: Gateway):
+    tell()
+    admin = client_of("admin")
+    assert admin.post("/job/kernel/ask/", form()).status_code == 302
+    ask = JobAsk.objects.get()
+    assert asks_in(gateway) == [Control(str(ask.pk), "kernel", "stop", "admin", "a drill")]
+    assert "sent, waiting for the job" in body(admin)
+    answer(ask, "accepted")
+    assert "accepted, being carried out" in body(admin)
+    answer(ask, "done", "states stand as they are")
+    page = body(admin)
+    assert '<span class="word">done</span>' in page
+    assert "states stand as they are" in page
+    assert "<bdi>a drill</bdi>" in page
+
+
+def test_the_same_form_twice_is_one_ask(gateway: Gateway):
+    tell()
+    admin, sent = client_of("admin"), form()
+    for _ in range(2):
+        assert admin.post("/job/kernel/ask/", sent).status_code == 302
+    assert len(asks_in(gateway)) == JobAsk.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"reason": ""}, "This field is required."),
+        ({"reason": "x" * 501}, "at most 500 characters"),
+        ({"confirm": None}, "Tick this to go on."),
+        ({"id": "7"}, "Enter a valid UUID."),
+    ],
+)
+def test_a_form_that_is_not_complete_is_shown_again_open(
+    gateway: Gateway, changes: dict[str, Any], why: str
+):
+    tell()
+    response = client_of("admin").post("/job/kernel/ask/", form(**changes))
+    assert response.status_code == 422
+    page = response.content.decode()
+    assert why in page
+    assert 'data-key="stop" open' in page
+    assert asks_in(gateway) == []
+
+
+@pytest.mark.parametrize(("path", "action"), [("kernel", "dance"), ("other", "stop")])
+def test_what_is_not_there_cannot_be_asked(gateway: Gateway, path: str, action: str):
+    tell()
+    response = client_of("admin").post(f"/job/{path}/ask/", form(action))
+    assert response.status_code == 404
+    assert asks_in(gateway) == []
+
+
+def test_a_kafka_that_does_not_answer_is_told(gateway: Gateway, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("dashboard.job.asks.REACH_S", 0.1)
+    assert isinstance(gateway.bus, MemoryBus)
+    tell()
+    gateway.bus.stop()
+    admin = client_of("admin")
+    assert admin.post("/job/kernel/ask/", form()).status_code == 302
+    assert JobAsk.objects.get().status == "unsent"
+    assert "not sent" in body(admin)
+
+
+def test_asks_are_limited(gateway: Gateway):
+    tell()
+    admin = client_of("admin")
+    statuses = [admin.post("/job/kernel/ask/", form()).status_code for _ in range(ASKS.count + 1)]
+    assert statuses.count(429) == 1
+    assert len(asks_in(gateway)) == ASKS.count
+
+
+def test_an_ask_that_nobody_answers_is_told_to_be_over():
+    tell()
+    admin = client_of("admin")
+    admin.post("/job/kernel/ask/", form())
+    JobAsk.objects.update(asked_at=now_ms() - EXPIRES_MS - 1)
+    assert "unanswered" in body(admin)
+
+
+@pytest.mark.parametrize(
+    ("status", "offered"),
+    [("running", {"stop", "reload"}), ("stopped", {"start", "reload"}),
+     ("waiting", {"start", "stop", "reload"})],
+)  # fmt: skip
+def test_what_is_offered_fits_the_state(status: Any, offered: set[str]):
+    beat()
+    tell(status)
+    page = body(client_of("admin"))
+    assert {a for a in ("stop", "start", "reload") if f'class="ask" data-key="{a}"' in page} == (
+        offered
+    )
+    assert 'class="ask"' not in body(client_of("manager"))
+
+
+@text
+def test_hostile_reasons(text: str):
+    tell()
+    admin = client_of("admin")
+    value = text.encode(errors="replace").decode()
+    calm(admin.post("/job/kernel/ask/", form(reason=value)), text)
+    calm(admin.get("/job/"), text)
+
+
+# ---- over time ------------------------------------------------------------------------------
+
+
+def test_charts_have_one_list_for_each_line():
+    now = now_ms()
+    told = [
+        Progress("kernel", now - age, "running", 3, batch={**BATCH, "batchId": -age})
+        for age in range(7_200_000, 0, -60_000)
+    ]
+    take_in(told)
+    client = client_of("manager")
+    for span, batches in (("hour", 60), ("day", 120), ("month", 3)):
+        found = client.get(f"/job/kernel/figures.json?span={span}").json()
+        assert {len(line) for line in found.values()} == {len(found["at"])}
+        assert abs(len(found["at"]) - batches) <= 1, span
+        assert found["at"] == sorted(found["at"])
+    assert found["addBatch"][0] == 900
+    assert found["memory"][0] == 2_500_000
+    assert client.get("/job/kernel/figures.json?span=year").status_code == 404
+    empty = client.get("/job/other/figures.json").json()
+    assert json.dumps(empty["at"]) == "[]"
