@@ -148,13 +148,15 @@ class Paces:
 
 
 def skews(loads: Mapping[K, float | None]) -> dict[K, float | None]:
-    """What each has of the load, as a multiple of the even share; None where there is none."""
-    whole = sum(load or 0.0 for load in loads.values())
-    if not whole:
+    """What each has of the load, as a multiple of the even share.
+
+    None for all where there is no load, or where one is not known: the rest would look hot.
+    """
+    known = {name: load for name, load in loads.items() if load is not None}
+    whole = sum(known.values())
+    if not whole or len(known) < len(loads):
         return dict.fromkeys(loads)
-    return {
-        name: None if load is None else load * len(loads) / whole for name, load in loads.items()
-    }
+    return {name: load * len(known) / whole for name, load in known.items()}
 
 
 class Judged(NamedTuple):

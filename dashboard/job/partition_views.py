@@ -16,7 +16,7 @@ from dashboard.job.lookup import KeyForm, look_up
 from dashboard.job.partitions import SHARED_MS, Edges, Partition, logs, rows, sinks
 from dashboard.job.recall import recall
 from dashboard.job.standing import Trouble, standing
-from dashboard.job.totals import totals
+from dashboard.job.totals import counted, totals
 from dashboard.live.process import live_view
 from dashboard.scenarios import scenarios
 
@@ -33,10 +33,10 @@ def partitions(request: HttpRequest) -> HttpResponse:
     context = key | {
         "now": now,
         "troubles": _troubles(told, now),
-        "logs": told,
         "rows": found,
         "sinks": sinks(told),
         "totals": totals(scenarios().values(), found),
+        "signs": counted(found),
     }
     name = "_partitions" if is_fragment(request) else "partitions"
     status = 422 if key["form"].errors else 200

@@ -138,6 +138,11 @@ class Partition:
     skew: float | None
     signs: list[Sign]
 
+    @property
+    def never(self) -> bool:
+        """Whether it does not catch up if it goes on as it does."""
+        return self.speed.catch_up_ms is None and self.speed.trend in ("rising", "steady")
+
 
 def rows(told: Edges, now: int) -> list[Partition]:
     """Every partition of every scenario's source topic at `now`, with these ends of their logs."""

@@ -47,7 +47,6 @@ def totals(scenarios: Iterable[Scenario], rows: Iterable[Partition]) -> list[Tot
 def _total(scenario: Scenario, rows: Sequence[Partition]) -> Total:
     beats = [row.beat for row in rows if row.beat is not None]
     held = [row.end - row.begin for row in rows if row.end is not None and row.begin is not None]
-    every = [sign for row in rows for sign in row.signs]
     return Total(
         scenario=scenario,
         partitions=len(rows),
@@ -58,8 +57,14 @@ def _total(scenario: Scenario, rows: Sequence[Partition]) -> Total:
         rate=_sum(row.speed.rate for row in rows),
         assets=_sum(beat.assets for beat in beats),
         dues=_sum(beat.dues for beat in beats),
-        signs={sign: every.count(sign) for sign in ORDER if sign in every},
+        signs=counted(rows),
     )
+
+
+def counted(rows: Iterable[Partition]) -> dict[Sign, int]:
+    """How many partitions have each sign that something stands out, the most important first."""
+    every = [sign for row in rows for sign in row.signs]
+    return {sign: every.count(sign) for sign in ORDER if sign in every}
 
 
 def _sum(values: Iterable[N | None]) -> N | None:

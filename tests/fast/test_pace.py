@@ -143,8 +143,8 @@ def test_without_load_there_are_no_shares():
     assert skews({}) == {}
 
 
-def test_a_bucket_that_is_not_known_has_no_share():
-    assert skews({"a": 5.0, "b": None}) == {"a": 2.0, "b": None}
+def test_while_one_is_silent_the_others_do_not_look_hot():
+    assert skews({"a": 5.0, "b": None}) == {"a": None, "b": None}
 
 
 # ---- what stands out ------------------------------------------------------------------------
