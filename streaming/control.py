@@ -114,7 +114,7 @@ class Desk:
     def accept(self, ask: Control) -> None:
         """Take an ask on whose end `settle` will tell. A stop or a start is remembered."""
         if ask.action == "stop":
-            self._memory.stopped = Stopped(ask.user, ask.reason, self._clock())
+            self._memory.stopped = Stopped(ask.user or "somebody", ask.reason, self._clock())
         elif ask.action == "start":
             self._memory.stopped = None
         self._memory.under_way.append(ask)

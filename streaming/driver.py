@@ -90,7 +90,8 @@ class Driver:
 
     def run(self) -> None:
         """Run until `stop` is set. Raises JvmLost, and nothing else."""
-        self._report.status("starting")
+        if self._desk.stopped is None:
+            self._report.status("starting")
         while not self._stop.is_set():
             begun = time.monotonic()
             self._interrupted = False

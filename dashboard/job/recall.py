@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from dashboard.job.models import BucketStatus
+from django.db.models import Max
+
+from dashboard.job.models import BucketStatus, JobProgress
 from dashboard.job.signs import Signs
+from dashboard.job.standing import Pause
 
 
 def recall(signs: Signs) -> None:
-    """Tell of the heartbeats that the database holds: the job may be silent since."""
+    """Tell of the heartbeats that the database holds, and of stops: the job may be silent since."""
     for row in BucketStatus.objects.all():
-        signs.remember(row.bucket, row.at, row.log_time)
+        signs.remember(row.bucket, row.at, row.log_time, row.engine)
+    newest = JobProgress.objects.values("query").annotate(last=Max("id"))
+    for told in JobProgress.objects.filter(pk__in=newest.values("last")):
+        by, since = told.stopped_by, told.since
+        signs.pause(told.query, Pause(by, since, told.stopped_reason) if by else None)

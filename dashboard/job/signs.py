@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from threading import Lock
 
 from dashboard.job.pace import Paces
-from dashboard.job.standing import Beat, Facts, Talk
-from wire.job import UnreadableJobRecord, decode_heartbeat
+from dashboard.job.standing import Beat, Facts, Pause, Talk
+from wire.job import UnreadableJobRecord, decode_heartbeat, decode_progress
 
 Place = tuple[str, int]
 """A topic and one of its partitions."""
@@ -58,6 +58,7 @@ class Signs:
         self._marks: deque[tuple[Place, int, int]] = deque()
         self._stored: Mapping[Place, int] = {}
         self._reached: int | None = None
+        self._pauses: dict[str, Pause] = {}
         self._paces = Paces()
 
     @contextmanager
@@ -77,20 +78,38 @@ class Signs:
             return
         with self._lock:
             self._mark(place, offset, at)
-            self._keep(beat.bucket, at, beat.log_time)
+            self._keep(beat.bucket, Beat(at, beat.log_time, beat.engine))
             self._paces.heard(beat, at)
             if beat.records > beat.dead_letters:
                 self._reports.setdefault(beat.scenario, Reports()).heard(at)
 
-    def remember(self, bucket: str, at: int, log_time: int) -> None:
+    def remember(self, bucket: str, at: int, log_time: int, engine: str = "") -> None:
         """The database has a heartbeat of a bucket, sent at `at`."""
         with self._lock:
-            self._keep(bucket, at, log_time)
+            self._keep(bucket, Beat(at, log_time, engine))
 
-    def _keep(self, bucket: str, at: int, log_time: int) -> None:
+    def _keep(self, bucket: str, beat: Beat) -> None:
         known = self._beats.get(bucket)
-        if known is None or at >= known.heard:
-            self._beats[bucket] = Beat(at, log_time)
+        if known is None or beat.heard >= known.heard:
+            self._beats[bucket] = beat
+
+    def told(self, value: bytes | None) -> None:
+        """A record of `job.progress`: whether its query was stopped on purpose."""
+        try:
+            record = decode_progress(value)
+        except UnreadableJobRecord:
+            return
+        stopped = record.stopped
+        pause = Pause(stopped.user, stopped.since, stopped.reason) if stopped else None
+        self.pause(record.query, pause)
+
+    def pause(self, query: str, pause: Pause | None) -> None:
+        """A query was stopped on purpose, or (None) was not."""
+        with self._lock:
+            if pause is None:
+                self._pauses.pop(query, None)
+            else:
+                self._pauses[query] = pause
 
     def _mark(self, place: Place, offset: int, at: int) -> None:
         """Watch for this heartbeat in the database, unless it is there or enough are watched."""
@@ -118,4 +137,5 @@ class Signs:
                 self._marks[0][2] if self._marks else None,
                 dict(self._beats),
                 {name: reports.talk() for name, reports in self._reports.items()},
+                dict(self._pauses),
             )

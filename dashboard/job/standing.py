@@ -7,7 +7,7 @@ knows. Times in Unix ms.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypedDict
 
 from domain.scenario import Scenario
@@ -49,10 +49,23 @@ class Trouble(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The newest heartbeat of a bucket: when it was appended, and the bucket's clock in it."""
+    """The newest heartbeat of a bucket: when it was appended, and the bucket's clock in it.
+
+    engine: whose it is; a query is one engine's.
+    """
 
     heard: int
     log_time: int
+    engine: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A query that was stopped on purpose: by whom, since when and why."""
+
+    user: str
+    since: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +82,18 @@ class Facts:
 
     reached: when it last was at the end of the log, None before the first time; unwritten: when
     the oldest heartbeat was appended that the database lacks, None if it lacks none; beats: by
-    bucket; talks: by scenario.
+    bucket; talks: by scenario; pauses: by query, those that were stopped on purpose.
     """
 
     reached: int | None = None
     unwritten: int | None = None
     beats: Mapping[str, Beat] = field(default_factory=dict)
     talks: Mapping[str, Talk] = field(default_factory=dict)
+    pauses: Mapping[str, Pause] = field(default_factory=dict)
 
 
 READY = ("/readyz", "What is missing")
+JOB = ("/job/", "The job's page")
 
 
 def standing(facts: Facts, scenarios: Sequence[Scenario], current: str, now: int) -> list[Trouble]:
@@ -88,8 +103,41 @@ def standing(facts: Facts, scenarios: Sequence[Scenario], current: str, now: int
     """
     if web := _web(facts, now):
         return web
+    if facts.pauses:
+        return _paused(facts, scenarios, current, now)
     if job := _silent_job(facts, now):
         return job + _database(facts, now)
+    return _fresh(facts, scenarios, current, now)
+
+
+def _paused(facts: Facts, scenarios: Sequence[Scenario], current: str, now: int) -> list[Trouble]:
+    """A query that was stopped on purpose is no fault; what the others carry is judged as ever."""
+    by = {name.partition("/")[0]: beat.engine for name, beat in facts.beats.items()}
+    found = [
+        _pause(pause, stale=by.get(current, query) == query)
+        for query, pause in facts.pauses.items()
+    ]
+    going = [s for s in scenarios if by.get(s.name, "") not in ("", *facts.pauses)]
+    if going:
+        beats = {n: beat for n, beat in facts.beats.items() if beat.engine not in facts.pauses}
+        rest = replace(facts, beats=beats, pauses={})
+        found += _silent_job(rest, now) or _fresh(rest, going, current, now)
+    return sorted(found, key=lambda trouble: not trouble["stale"])
+
+
+def _pause(pause: Pause, *, stale: bool) -> Trouble:
+    return Trouble(
+        kind="job",
+        what=f"The job was stopped by {pause.user}",
+        since=pause.since,
+        todo=f"{pause.reason.rstrip('.')}. States stand as they are until an admin starts it.",
+        link=JOB,
+        stale=stale,
+    )
+
+
+def _fresh(facts: Facts, scenarios: Sequence[Scenario], current: str, now: int) -> list[Trouble]:
+    """What there is to say while the job is heard of."""
     here = [scenario for scenario in scenarios if scenario.name == current]
     others = [scenario for scenario in scenarios if scenario.name != current]
     return [

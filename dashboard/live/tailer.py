@@ -136,7 +136,7 @@ class Tailer:
         self._bus.ensure_topics(specs, replication=self._replication)
         known = sink_offsets()
         sinks = [self._topics.states(name) for name in self._scenarios]
-        places = self._bus.offsets([*sinks, self._topics.buckets])
+        places = self._bus.offsets([*sinks, self._topics.buckets, self._topics.progress])
         starts = {place: self._start(place, known, begin) for place, (begin, _) in places.items()}
         log.info("following the sink topics", partitions=len(starts))
         self._view.invalidate()  # sockets may have missed what the database has by now
@@ -155,6 +155,8 @@ class Tailer:
                 self._view.hear(message.timestamp)
                 place = (message.topic, message.partition)
                 self._view.signs.heard(message.value, place, message.offset, message.timestamp)
+            elif message.topic == self._topics.progress:
+                self._view.signs.told(message.value)
             elif (name := self._topics.scenario_of(message.topic)) in self._scenarios:
                 assert name is not None
                 entry = entry_of(self._scenarios[name], message)

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from dashboard.job.intake import take_in
+from dashboard.job.recall import recall
 from dashboard.job.signs import Signs
-from dashboard.job.standing import Beat, Facts, Talk, Trouble, standing
+from dashboard.job.standing import Beat, Facts, Pause, Talk, Trouble, standing
 from dashboard.scenarios import scenarios
 from domain.scenario import Scenario
-from wire.job import Heartbeat, bucket_name, encode
+from wire.job import Heartbeat, Progress, Stopped, bucket_name, encode
 
 NOW = 1_790_000_000_000
 PLACE = ("job.buckets", 0)
@@ -147,6 +149,54 @@ def test_each_says_what_to_do():
             assert trouble["todo"].endswith(".")
 
 
+def stopped(*queries: str) -> dict[str, Pause]:
+    return {query: Pause("ada", NOW - 60_000, "a drill") for query in queries}
+
+
+def carried(age: int = 500) -> dict[str, Beat]:
+    """Heartbeats so old; the Python engine carries orders, the kernel all else."""
+    return {
+        name: Beat(NOW - age, NOW - age, "python" if name.startswith("orders") else "kernel")
+        for name in well().beats
+    }
+
+
+def test_a_job_that_was_stopped_on_purpose_is_no_fault():
+    talks = {scenario.name: Talk(NOW - 600_000, 1_000) for scenario in known()}
+    facts = well(beats=carried(60_000), pauses=stopped("kernel", "python"), talks=talks)
+    here, other = told(facts)
+    assert here["what"] == "The job was stopped by ada"
+    assert here["since"] == NOW - 60_000
+    assert here["todo"].startswith("a drill. States stand")
+    assert here["link"] == ("/job/", "The job's page")
+    assert (here["stale"], other["stale"]) == (True, False)
+
+
+def test_of_a_stopped_query_the_others_are_judged_as_ever():
+    beats = carried(60_000)
+    beats |= {name: beat for name, beat in carried().items() if beat.engine == "python"}
+    facts = well(beats=beats, pauses=stopped("kernel"))
+    (trouble,) = told(facts)
+    assert trouble["stale"]
+    (trouble,) = told(facts, "orders")
+    assert not trouble["stale"]
+    late = replace(facts, beats=beats | {"orders/0": Beat(NOW, NOW - 20_000, "python")})
+    first, second = told(late, "orders")
+    assert first["what"] == "The job is behind in orders/0"
+    assert second["what"] == "The job was stopped by ada"
+    silent = told(replace(facts, beats=carried(60_000)), "orders")
+    assert {trouble["what"] for trouble in silent} == {
+        "The job was stopped by ada",
+        "The job has not answered",
+    }
+
+
+def test_a_stop_that_nothing_else_is_known_of_is_told():
+    (trouble,) = told(Facts(pauses=stopped("kernel")))
+    assert trouble["what"] == "The job was stopped by ada"
+    assert trouble["stale"]
+
+
 # ---- what a process hears -------------------------------------------------------------------
 
 
@@ -222,3 +272,25 @@ def test_a_heartbeat_is_watched_for_until_the_database_has_it():
     assert signs.facts().unwritten == NOW + 7_000
     signs.stored({PLACE: 9})
     assert signs.facts().unwritten is None
+
+
+def test_a_stop_is_heard_of_until_the_start():
+    signs = Signs()
+    signs.told(encode(Progress("kernel", NOW, "stopped", 1, stopped=Stopped("ada", "why", NOW))))
+    signs.told(b"{")
+    assert signs.facts().pauses == {"kernel": Pause("ada", NOW, "why")}
+    signs.told(encode(Progress("python", NOW, "running", 1)))
+    assert signs.facts().pauses
+    signs.told(encode(Progress("kernel", NOW, "running", 1)))
+    assert not signs.facts().pauses
+
+
+@pytest.mark.django_db
+def test_a_stop_is_recalled_from_the_database():
+    signs = Signs()
+    take_in([Progress("kernel", NOW, "stopped", 1, since=5, stopped=Stopped("ada", "why", 5))])
+    recall(signs)
+    assert signs.facts().pauses == {"kernel": Pause("ada", 5, "why")}
+    take_in([Progress("kernel", NOW, "running", 1)])
+    recall(signs)
+    assert not signs.facts().pauses
