@@ -11,7 +11,7 @@ import { byOrder, plan } from "./order.js";
 const PACE_MS = 1000;
 const MOST_FLASHED = 50; // more than these and the whole page would flash
 
-const STEP = 50; // rows made or moved in one frame: with more a page is felt to stick
+const STEP = 30; // rows made or moved in one frame: with more a page is felt to stick
 
 // Of each cell what it is made of, and how.
 const CELLS = {
