@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from domain.records import (
     StateRecord,
     Tick,
 )
+from wire.job import decode_control, decode_progress, encode
 from wire.sink import decode_state, encode_state
 from wire.source import decode_source
 
@@ -26,7 +28,16 @@ NOW = 1790000000123
 
 
 def test_there_is_an_example_of_every_record():
-    assert {name for name, _ in EXAMPLES} == {*SOURCE, "state"}
+    assert {name for name, _ in EXAMPLES} == {*SOURCE, "state", "progress", "control"}
+
+
+def test_the_jobs_examples_are_read_and_written():
+    texts = dict(EXAMPLES)
+    progress = json.loads(texts["progress"])
+    assert json.loads(encode(decode_progress(texts["progress"].encode()))) == progress
+    assert json.loads(encode(decode_control(texts["control"].encode()))) == (
+        json.loads(texts["control"])
+    )
 
 
 @pytest.mark.parametrize(("name", "text"), [e for e in EXAMPLES if e[0] in SOURCE])
