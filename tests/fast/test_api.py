@@ -10,9 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from django.core.cache import cache
 from django.test import Client
-from webkit import answer, bearer, commands_sent, make_user, memory_bus, sent, show
+from webkit import answer, bearer, commands_sent, make_user, sent, show
 
 from dashboard.api import operations
 from dashboard.commands import gateway as gateway_module
@@ -26,13 +25,6 @@ pytestmark = pytest.mark.django_db
 ASSETS = "/api/v1/scenarios/attack/assets"
 SHOP = f"{ASSETS}/shop.example"
 REPORTS = "/api/v1/scenarios/attack/reports"
-
-
-@pytest.fixture
-def bus():
-    cache.clear()
-    with memory_bus(scenarios()) as gateway:
-        yield gateway
 
 
 @pytest.fixture

@@ -8,15 +8,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from django.core.cache import cache
 from django.test import Client
 from prometheus_client import REGISTRY
-from webkit import bearer, make_user, memory_bus, sent
+from webkit import bearer, make_user, sent
 
 from dashboard.api import alertmanager, operations
 from dashboard.api.alertmanager import EXAMPLE
 from dashboard.commands import limits
-from dashboard.scenarios import scenarios
 from domain.records import Report
 
 pytestmark = pytest.mark.django_db
@@ -25,13 +23,6 @@ STARTS = "2026-11-21T10:00:00.125Z"
 STARTS_MS = 1_795_255_200_125
 ENDS = "2026-11-21T13:00:01+02:00"
 ENDS_MS = 1_795_258_801_000
-
-
-@pytest.fixture
-def bus():
-    cache.clear()
-    with memory_bus(scenarios()) as gateway:
-        yield gateway
 
 
 @pytest.fixture

@@ -7,12 +7,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 from django.test import Client
 from django_celery_results.models import TaskResult
 from prometheus_client import Counter
 from prometheus_client.parser import text_string_to_metric_families
-from webkit import bearer, make_user, memory_bus
+from webkit import bearer, make_user
 
 from dashboard import metrics as names
 from dashboard.commands.sending import now_ms
@@ -22,13 +21,6 @@ from dashboard.materialiser.worker import Materialiser
 from dashboard.scenarios import scenarios, topics
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def bus():
-    cache.clear()
-    with memory_bus(scenarios()) as gateway:
-        yield gateway
 
 
 @pytest.fixture

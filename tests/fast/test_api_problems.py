@@ -6,14 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 from django.test import Client
 from prometheus_client import REGISTRY
-from webkit import bearer, make_user, memory_bus, sent, show
+from webkit import bearer, make_user, sent, show
 
 from dashboard.api import auth, operations, problems
+from dashboard.commands.gateway import Gateway
 from dashboard.commands.limits import Limit
-from dashboard.scenarios import scenarios
 
 pytestmark = pytest.mark.django_db
 
@@ -24,11 +23,9 @@ SET = json.dumps({"state": "clear", "reason": "a drill"})
 
 
 @pytest.fixture
-def bus():
-    cache.clear()
+def bus(bus: Gateway) -> Gateway:
     show("attack", "shop", "clear")
-    with memory_bus(scenarios()) as gateway:
-        yield gateway
+    return bus
 
 
 @pytest.fixture

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.core.cache import cache
 from django.test import Client
 from webkit import make_user
-from world import World, made_world
+from world import World
 
 from bus.base import Message
 from dashboard.board import panel, record_views, records
@@ -34,12 +33,6 @@ pytestmark = pytest.mark.django_db
 HX = {"HX-Request": "true"}
 ASSET = "shop.example"
 PATH = f"/s/attack/a/{ASSET}/"
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    with made_world() as world:
-        yield world
 
 
 @pytest.fixture

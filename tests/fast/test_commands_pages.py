@@ -9,25 +9,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 from django.test import Client
-from webkit import answer, commands_sent, make_user, memory_bus, show
+from webkit import answer, commands_sent, make_user, show
 
 from bus.base import Unavailable
 from dashboard.commands import limits, sending
 from dashboard.commands.models import Command as Row
-from dashboard.scenarios import scenarios
 
 pytestmark = pytest.mark.django_db
 
 HX = {"HX-Request": "true"}
-
-
-@pytest.fixture
-def bus():
-    cache.clear()
-    with memory_bus(scenarios()) as gateway:
-        yield gateway
 
 
 @pytest.fixture

@@ -5,13 +5,12 @@ from __future__ import annotations
 import html
 import re
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.test import Client
 from webkit import commands_sent, make_user
-from world import World, made_world
+from world import World
 
 from dashboard.board.models import AssetState
 from dashboard.commands.models import Command as Row
@@ -27,12 +26,6 @@ pytestmark = pytest.mark.django_db
 HX = {"HX-Request": "true"}
 ASSET = "shop.example"
 PAGE = f"/s/attack/a/{ASSET}/"
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    with made_world() as world:
-        yield world
 
 
 @pytest.fixture

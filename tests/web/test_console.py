@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.test import Client
 from webkit import make_user
-from world import World, made_world
+from world import World
 
 pytestmark = pytest.mark.django_db
 
 PAGES = ("/job/", "/partitions/")
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    with made_world() as world:
-        yield world
 
 
 def page(role: str, path: str) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.test import Client
 from webkit import make_user
-from world import World, made_world
+from world import World
 
 from dashboard.board import overrides as listing
 from dashboard.board.models import AssetState
@@ -19,12 +18,6 @@ from dashboard.commands.sending import now_ms
 pytestmark = pytest.mark.django_db
 
 DAY_MS = 24 * 3_600_000
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    with made_world() as world:
-        yield world
 
 
 @pytest.fixture

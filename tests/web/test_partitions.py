@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from django.test import Client
 from webkit import bearer, make_user
-from world import World, made_world
+from world import World
 
 from bus.base import Message
 from dashboard.commands.sending import now_ms
@@ -24,12 +23,6 @@ from wire.partitioner import murmur2, partition_of
 pytestmark = pytest.mark.django_db
 
 ASSETS = ("shop.example", "10.0.0.0/8", "Zürich · 東京", "a b+c", "'\"<>\\", "\u202eevil")
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    with made_world() as world:
-        yield world
 
 
 @pytest.fixture
