@@ -7,6 +7,7 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
 from django.db.models import Max
+from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -21,6 +22,7 @@ from dashboard.api.problems import Problem
 from dashboard.board.store import sink_offsets
 from dashboard.commands.gateway import gateway
 from dashboard.commands.sending import now_ms
+from dashboard.deadletters.models import DeadLetter
 from dashboard.job.partitions import Edges, edges, partitions
 from dashboard.materialiser.models import Counted, Divergence, FoldSnapshot
 from dashboard.scenarios import scenarios
@@ -57,7 +59,13 @@ class Whole(Collector):
         yield from _materialiser()
         yield from _worker()
         yield names.DIVERGED.family([((), Divergence.objects.count())])
+        yield names.DEAD_LETTERS.family(_letters())
         yield names.SOCKETS.family([((), BoardConsumer.open_sockets)])
+
+
+def _letters() -> Iterable[tuple[tuple[str, ...], float]]:
+    counts = DeadLetter.objects.values_list("fate", "reason").annotate(n=Count("id"))
+    return [((fate, reason), n) for fate, reason, n in counts.order_by("fate", "reason")]
 
 
 _OF_A_BUCKET = {
