@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from django.conf import settings
 
 from dashboard.board.templatetags.board import duration
 from dashboard.commands.sending import Invalid, check
@@ -17,7 +22,7 @@ from domain.records import (
     Report,
     Unreadable,
 )
-from domain.scenario import Scenario
+from domain.scenario import Scenario, ScenarioError, load_scenarios
 from wire.partitioner import partition_of
 from wire.source import decode_placed
 
@@ -43,9 +48,23 @@ class Verdict:
         return not self.reason
 
 
+def current_scenarios() -> Mapping[str, Scenario]:
+    """The scenarios as their file has them now: the job can be told to read it anew."""
+    path = settings.TALLYBOARD.scenarios
+    try:
+        return _scenarios_at(path, settings.TALLYBOARD.demo, path.stat().st_mtime_ns)
+    except (OSError, ScenarioError):  # being written, or with a mistake: what held before holds
+        return scenarios()
+
+
+@lru_cache(maxsize=1)
+def _scenarios_at(path: Path, demo: bool, _changed: int) -> Mapping[str, Scenario]:
+    return load_scenarios(path, demo=demo)
+
+
 def scenario_of(topic: str) -> Scenario | None:
     """The scenario into whose source topic a record is redriven, if it is configured here."""
-    known = scenarios().get(topics().scenario_of(topic) or "")
+    known = current_scenarios().get(topics().scenario_of(topic) or "")
     return known if known is not None and topics().reports(known.name) == topic else None
 
 

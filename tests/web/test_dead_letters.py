@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -336,6 +337,22 @@ def test_many_are_reviewed_and_redriven_each_once(world, admin):
     assert "0 redriven" in again
     assert "3 dealt with by somebody before" in again
     assert len(log_of(world)) == 3
+
+
+def test_a_state_that_the_scenario_has_got_meanwhile_lets_letters_pass(
+    world, admin, settings, tmp_path
+):
+    one = letter(world)
+    ask = {"do": "redrive", "id": one.pk}
+    assert "Redrive 0 of 1?" in admin.post(f"{LIST}many/", ask).content.decode()
+    file = tmp_path / "scenarios.toml"
+    settings.TALLYBOARD = settings.TALLYBOARD.model_copy(update={"scenarios": file})
+    text = (Path(__file__).parents[2] / "scenarios.toml").read_text()
+    state = 'states = [\n  { name = "on-fire", label = "On fire", colour = "red", icon = "flag" },'
+    file.write_text(text.replace("states = [", state, 1))
+    assert "Redrive 1 of 1?" in admin.post(f"{LIST}many/", ask).content.decode()
+    file.write_text("[")
+    assert "Redrive 0 of 1?" in admin.post(f"{LIST}many/", ask).content.decode()
 
 
 def test_two_who_claim_at_once_send_once(world):
