@@ -118,7 +118,5 @@ SNAPSHOT_TIME = Told(
 DIVERGED = Told(
     "tallyboard_divergences_found", "Divergences in the database: anything above 0 is a fault"
 )
-DEAD_LETTERS = Told(
-    "tallyboard_dead_letters", "Dead letters in the database", ("fate", "reason")
-)
+DEAD_LETTERS = Told("tallyboard_dead_letters", "Dead letters in the database", ("fate", "reason"))
 SOCKETS = Told("tallyboard_sockets_open", "Open sockets of this web process")
