@@ -30,7 +30,8 @@ API_REPORTS = Counter(
 )
 LIMITED = Counter(
     "tallyboard_limited_total",
-    "Requests refused by a limit: requests, commands, reports, fetches, logins, account, tokens",
+    "Requests refused by a limit: requests, commands, reports, fetches, logins, account, "
+    "tokens, forms",
     ["limit"],
 )
 LOG_RECORDS = Counter(

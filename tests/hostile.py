@@ -1,0 +1,33 @@
+"""Hostile texts, and what every answer to them must hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+TEXTS = {
+    "nul": "a\0b",
+    "long": "x" * 1_000_000,
+    "control": "a\x1bb\x7f",
+    "newline": "a\r\nX-Injected: yes",
+    "bidi": "\u202eevil\u2066",
+    "surrogate": "\ud800",
+    "astral": "\U0010ffff",
+    "markup": "<script>alert(1)</script>",
+    "quote": "'; DROP TABLE board_assetstate; --",
+    "template": "{{ settings.SECRET_KEY }}{% debug %}",
+    "empty": "",
+    "spaces": "   ",
+    "path": "../../etc/passwd",
+}
+text = pytest.mark.parametrize("text", TEXTS.values(), ids=list(TEXTS))
+"""A test of every text."""
+
+
+def calm(response: Any, text: str) -> None:
+    """A page without a fault, in bounds, on which markup is text."""
+    assert response.status_code < 500, response.content[:500]
+    assert len(response.content) < 300_000 + 3 * len(text)  # a form shows what was typed
+    assert "X-Injected" not in response
+    assert b"<script>alert(1)" not in response.content
