@@ -3,112 +3,37 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
+from served import Web, until
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import ClientConnection, connect
-from websockets.typing import Origin
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
-from config.settings import PREFIX
 from domain.records import Cause, StateRecord
 from domain.scenario import load_scenarios
 from domain.version import Version
-from stack import ROOT, EmbeddedBroker, free_port, wait_until
+from stack import ROOT, EmbeddedBroker
 from wire.sink import encode_headers, encode_state
 from wire.topics import Topics
-
-LOGIN = """
-import django
-django.setup()
-from django.core.management import call_command
-call_command("migrate", verbosity=0)
-from django.conf import settings
-from django.test import Client
-from webkit import make_user, show
-for number in range(400):
-    show("connectivity", f"{number:03d}-" + "long-" * 40, "up")
-browser = Client()
-browser.force_login(make_user("manager"))
-print(settings.SESSION_COOKIE_NAME + "=" + browser.cookies[settings.SESSION_COOKIE_NAME].value)
-"""
 
 PREFIXED = "serve."
 FRAME = 65_536
 """Largest frame that the server reads, bytes."""
 
 
-class Web:
-    """The served board of a data directory of its own."""
-
-    def __init__(self, data_dir: Path, bootstrap: str) -> None:
-        self.port, self.log = free_port(), data_dir / "web.log"
-        self.environment = {
-            **{name: text for name, text in os.environ.items() if not name.startswith(PREFIX)},
-            f"{PREFIX}DATA_DIR": str(data_dir),
-            f"{PREFIX}HTTP_PORT": str(self.port),
-            f"{PREFIX}KAFKA_BOOTSTRAP": bootstrap,
-            f"{PREFIX}TOPIC_PREFIX": PREFIXED,
-            "DJANGO_SETTINGS_MODULE": "dashboard.settings",
-            "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}",
-        }
-        made = subprocess.run(
-            [sys.executable, "-c", LOGIN], env=self.environment, cwd=ROOT,
-            capture_output=True, text=True, timeout=90, check=False,
-        )  # fmt: skip
-        assert made.returncode == 0, made.stderr
-        self.cookie = made.stdout.split()[-1]
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                self.command, env=self.environment, cwd=ROOT, stdout=log, stderr=log
-            )
-        wait_until(self.answers, 60, f"no answer, see {self.log}")
-
-    @property
-    def command(self) -> list[str]:
-        return [sys.executable, "manage.py", "serve"]
-
-    def answers(self) -> bool:
-        assert self.process.poll() is None, self.log.read_text()
-        try:
-            return httpx.get(f"http://127.0.0.1:{self.port}/healthz", timeout=5).status_code == 200
-        except httpx.TransportError:
-            return False
-
-    def socket(self, scenario: str = "attack") -> ClientConnection:
-        return connect(
-            f"ws://127.0.0.1:{self.port}/ws/board/{scenario}/",
-            origin=Origin(f"http://127.0.0.1:{self.port}"),
-            additional_headers={"Cookie": self.cookie},
-        )
-
-
 @pytest.fixture(scope="module")
 def web(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     """A board that is served, and stopped at the end."""
-    web = Web(tmp_path_factory.mktemp("web"), broker.bootstrap)
+    web = Web(tmp_path_factory.mktemp("web"), broker.bootstrap, PREFIXED)
     yield web
     web.process.kill()
     web.process.wait()
-
-
-def until(socket: ClientConnection, kind: str) -> dict:
-    """The next message of a kind, what has a number acknowledged."""
-    while True:
-        message: dict = json.loads(socket.recv(timeout=30))
-        if "seq" in message:
-            socket.send(json.dumps({"type": "ack", "seq": message["seq"]}))
-        if message["type"] == kind:
-            return message
 
 
 def test_record_reaches_the_socket(web: Web, broker: EmbeddedBroker):
