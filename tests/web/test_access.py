@@ -53,7 +53,11 @@ ALL = (200, 200, 200, 200, 200)
 NOBODY = (LOGIN, 404, 404, 404, 404)
 NOT_YET = (LOGIN, 404, 404, 404, 404)
 """Where no second factor is set up."""
-TO_LOGIN = (READ, SEND, OWN, STEP, NOBODY, NOT_YET)
+TO_LOGIN = (READ, SEND, OWN, STEP, NOBODY, NOT_YET, ADMIN, ABSENT, UNCLEAR)
+ADMIN = (LOGIN, 403, 403, 403, 200)
+ABSENT = (LOGIN, 403, 403, 403, 404)
+"""An admin's, of something that is not there."""
+UNCLEAR = (LOGIN, 403, 403, 403, 422)
 NEVER = (405, 405, 405, 405, 405)
 
 PAGES: list[tuple[str, str, Any, tuple[int, ...]]] = [
@@ -72,6 +76,15 @@ PAGES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("post", "/job/kernel/ask/", ASK, (LOGIN, 403, 403, 403, 302)),
     ("get", "/job/kernel/figures.json", None, READ),
     ("get", "/partitions/", None, READ),
+    ("get", "/dead-letters/", None, ADMIN),
+    ("get", "/dead-letters/export/csv/", None, ADMIN),
+    ("post", "/dead-letters/many/", {}, UNCLEAR),
+    ("post", "/dead-letters/many/redrive/", {}, UNCLEAR),
+    ("post", "/dead-letters/many/discard/", {}, UNCLEAR),
+    ("get", "/dead-letters/1/", None, ABSENT),
+    ("post", "/dead-letters/1/redrive/", {}, ABSENT),
+    ("post", "/dead-letters/1/discard/", {}, ABSENT),
+    ("post", "/dead-letters/1/find-out/", {}, ABSENT),
     ("get", "/account/tokens/", None, READ),
     ("post", "/account/tokens/", TOKEN, READ),
     ("get", "/healthz", None, ALL),
