@@ -53,11 +53,11 @@ ALL = (200, 200, 200, 200, 200)
 NOBODY = (LOGIN, 404, 404, 404, 404)
 NOT_YET = (LOGIN, 404, 404, 404, 404)
 """Where no second factor is set up."""
-TO_LOGIN = (READ, SEND, OWN, STEP, NOBODY, NOT_YET, ADMIN, ABSENT, UNCLEAR)
 ADMIN = (LOGIN, 403, 403, 403, 200)
 ABSENT = (LOGIN, 403, 403, 403, 404)
 """An admin's, of something that is not there."""
 UNCLEAR = (LOGIN, 403, 403, 403, 422)
+TO_LOGIN = (READ, SEND, OWN, STEP, NOBODY, NOT_YET, ADMIN, ABSENT, UNCLEAR)
 NEVER = (405, 405, 405, 405, 405)
 
 PAGES: list[tuple[str, str, Any, tuple[int, ...]]] = [
