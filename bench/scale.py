@@ -183,10 +183,18 @@ def ask(folder: Path, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
 
 @dataclass(frozen=True)
 class Texts:
-    """Text filters, and how many assets they are to match: `narrow` few, `broad` very many."""
+    """Text filters, and how many assets they are to match: `narrow` few, `broad` very many.
+
+    none: too short for the index of names, and in no name.
+    """
 
     narrow: tuple[str, ...]
     broad: tuple[str, ...]
+    none: tuple[str, ...] = ("zq",)
+
+    def every(self) -> tuple[str, ...]:
+        """All of them."""
+        return self.narrow + self.broad + self.none
 
 
 def texts(assets: int) -> Texts:
@@ -206,8 +214,8 @@ def measure_board(copy: Product, options: argparse.Namespace) -> Measured:
     with board_socket(copy, cookie) as board:
         wanted = texts(options.assets)
         filters = {
-            q: [board.filter_ms(q) for _ in range(FILTER_TRIES)]
-            for q in wanted.narrow + wanted.broad
+            q: [board.filter_ms(q, q not in wanted.none) for _ in range(FILTER_TRIES)]
+            for q in wanted.every()
         }
         lag = counts_ms(copy, board)
     command = command_of("board", options, "assets", "requests")
@@ -234,12 +242,14 @@ def board_rows(
 
     narrow = [ms for q in wanted.narrow for ms in filters[q]]
     broad = [ms for q in wanted.broad for ms in filters[q]]
+    none = [ms for q in wanted.none for ms in filters[q]]
     return [
         row("the board's first page at the server, p50", part(pages["first"], 50), None),
         row("the board's first page at the server, p95", part(pages["first"], 95), 300),
         row("a page from the middle of the board, p95", part(pages["middle"], 95), 300),
         row("a text that few assets match, answered, p95", part(narrow, 95), 100),
         row("a text that very many match, answered, p95", part(broad, 95), 100),
+        row("a text of two letters that none matches, answered, p95", part(none, 95), 100),
         row("a change is in the counts of an open board, most", max(counts), 1_000),
     ]
 
@@ -294,16 +304,19 @@ class BoardSocket:
             if message["type"] == kind:
                 return message
 
-    def filter_ms(self, q: str) -> float:
-        """How long a filter takes to be answered, on a board that shows something else."""
+    def filter_ms(self, q: str, matches: bool = True) -> float:
+        """How long a filter takes to be answered, on a board that shows something else.
+
+        matches: whether anything is to match. Raises BenchProblem where it is not so.
+        """
         self.say(type="filter", rows=False)
         self.next("snapshot")
         self._rest()
         begun = time.perf_counter()
         self.say(type="filter", q=q)
         found = self.next("snapshot")
-        if not found["rows"]:
-            raise BenchProblem(f"nothing matches {q!r}")
+        if bool(found["rows"]) != matches:
+            raise BenchProblem(f"{len(found['rows'])} rows match {q!r}")
         return (time.perf_counter() - begun) * 1000
 
     def _rest(self) -> None:
