@@ -96,7 +96,8 @@ class Pace:
         if not beats or beats[-1].at - beats[0].at < TREND_LEAST_MS:
             return None
         before, after = (beat.at - beat.log_time for beat in (beats[0], beats[-1]))
-        if abs(after - before) <= max(STEADY_MS, STEADY_PART * before):
+        caught_up = after <= CAUGHT_UP_MS
+        if caught_up or abs(after - before) <= max(STEADY_MS, STEADY_PART * before):
             return "steady"
         return "rising" if after > before else "falling"
 

@@ -67,6 +67,7 @@ def test_a_silent_bucket_has_no_rate_and_falls_behind():
         (500, 0, "steady"),
         (500, 50, "steady"),
         (500, 500, "rising"),
+        (20_000, -1_000, "steady"),  # it has caught up
         (60_000, -900, "falling"),
         (600_000, -900, "steady"),  # 17 s of ten minutes
         (600_000, -9_000, "falling"),
