@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.core.cache import cache
-from django.test import Client
+from django.test import AsyncClient, Client
 from webkit import make_user
 from world import World, made_world
 
@@ -19,6 +20,7 @@ from dashboard.commands import gateway as gateways
 from dashboard.commands.sending import now_ms
 from dashboard.deadletters import fates, reading
 from dashboard.deadletters.exporting import safe_cell
+from dashboard.deadletters.intake import take_in
 from dashboard.deadletters.models import DISCARDED, OPEN, REDRIVEN, SENDING, DeadLetter
 from wire.partitioner import partition_of
 
@@ -82,6 +84,13 @@ def test_a_refused_record_is_listed_and_counted(world, admin):
     assert f'href="{url(one)}"' in page
     assert "unknown-state" in page
     assert 'Dead letters <span class="place-count">1' in page
+
+
+def test_only_an_admin_is_shown_the_way_there(world):
+    for role, there in (("operator", False), ("admin", True)):
+        client = Client()
+        client.force_login(make_user(role))
+        assert (f'href="{LIST}"' in client.get("/").content.decode()) == there
 
 
 @pytest.mark.parametrize(
@@ -432,6 +441,23 @@ def test_every_letter_is_exported(world, admin, monkeypatch):
     text = body(admin.get(f"{LIST}export/csv/?reason=not-json")).decode()
     (row,) = csv.DictReader(text.splitlines())
     assert (row["asset"], row["reason"], row["value"]) == ("asset-0", "not-json", "{")
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_server_sends_a_file_in_portions(monkeypatch):
+    monkeypatch.setattr("dashboard.deadletters.exporting.PORTION", 2)
+    client = AsyncClient()
+    await client.aforce_login(await sync_to_async(make_user)("admin"))
+    await sync_to_async(take_in)(
+        DeadLetter(
+            reason="not-json", topic="attack.reports", partition=0, offset=n, appended_at=1_000,
+            noted_at=1_000, size=0, dead_partition=0, dead_offset=n, told_offset=n,
+        )
+        for n in range(5)
+    )  # fmt: skip
+    response = await client.get(f"{LIST}export/ndjson/")
+    parts = [part async for part in response.streaming_content]
+    assert [part.count(b"\n") for part in parts] == [2, 2, 1]
 
 
 def test_no_cell_is_a_formula(world, admin):
