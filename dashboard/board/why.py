@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from dashboard.bidi import isolated
 from domain.names import USER_PREFIX
 from domain.records import MAX_VOTERS, Override, StateRecord, Vote
 from domain.scenario import KEEP, Latest, PythonRule, Quorum, Rung, Scenario
@@ -201,20 +202,21 @@ def rest_text(scenario: Scenario) -> str:
         return f"The function {rule.function} decides, in Python."
     if rule.default == KEEP:
         return "Read from the top; where none is met it stays as it is."
-    return f"Read from the top; where none is met it is {scenario.spec(rule.default).label}."
+    return f"Read from the top; where none is met it is {_label(scenario, rule.default)}."
 
 
 # ---- in words -----------------------------------------------------------------------------
 
 
 def _reason(scenario: Scenario, record: StateRecord, steps: Sequence[Step]) -> str:
-    label = scenario.spec(record.state).label
+    label = _label(scenario, record.state)
     if record.override is not None:
-        return f"{label}: pinned by {record.override.user}; {_beneath(scenario, record.override)}"
+        user = isolated(record.override.user)
+        return f"{label}: pinned by {user}; {_beneath(scenario, record.override)}"
     if record.unconfirmed:
         return f"{label}: {_too_few(scenario, record)}"
     if record.pending is not None:
-        waits = scenario.spec(record.pending.state).label
+        waits = _label(scenario, record.pending.state)
         return f"{label}, and {waits} waits with {_share(record.votes, record.pending.state)}"
     return f"{label}: {_grounds(scenario, record, steps)}"
 
@@ -222,7 +224,7 @@ def _reason(scenario: Scenario, record: StateRecord, steps: Sequence[Step]) -> s
 def _beneath(scenario: Scenario, override: Override) -> str:
     if override.underlying is None:
         return "beneath it no vote has counted yet"
-    return f"beneath it the votes make {scenario.spec(override.underlying).label}"
+    return f"beneath it the votes make {_label(scenario, override.underlying)}"
 
 
 def _too_few(scenario: Scenario, record: StateRecord) -> str:
@@ -271,7 +273,7 @@ def _tail(scenario: Scenario, record: StateRecord, flips: Sequence[Flip], confir
     easiest = min(flips, key=lambda flip: flip.effort, default=None)
     if easiest is None:
         return ""
-    label, verb = scenario.spec(easiest.state).label, _verb(easiest, record.override is not None)
+    label, verb = _label(scenario, easiest.state), _verb(easiest, record.override is not None)
     plural = "" if easiest.effort > 1 and easiest.more == easiest.effort else "s"
     return f"; {_least(easiest, label)} {verb[0]}{plural} {verb[1]}"
 
@@ -322,7 +324,11 @@ def span(ms: int) -> str:
 
 
 def _name(agent: str) -> str:
-    return agent.removeprefix(USER_PREFIX)
+    return isolated(agent.removeprefix(USER_PREFIX))
+
+
+def _label(scenario: Scenario, state: str) -> str:
+    return isolated(scenario.spec(state).label)
 
 
 def _count(n: int | None, noun: str) -> str:

@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from dashboard.bidi import isolated
 from dashboard.board.models import CHANGE, Transition
 from dashboard.board.moments import moment
 from dashboard.live.rows import cause_text
@@ -136,12 +137,12 @@ def _state(
     is_now = _is_now(scenario, record, last, now)
     if state != sight.state:
         at = format_html(" at {}", moment(sight.at, now)) if sight.at else ""
-        was = f"was {scenario.spec(sight.state).label}" if sight.state else "was not on the board"
+        was = f"was {_label(scenario, sight.state)}" if sight.state else "was not on the board"
         yield format_html("It {}{}, {}.", was, at, is_now)
     elif state is None:
         yield format_html("It {}.", is_now)
     elif last and seen and last.place > place_of(seen.sortable()):
-        between = scenario.spec(last.previous).label if last.previous else "off the board"
+        between = _label(scenario, last.previous) if last.previous else "off the board"
         yield format_html("It was {} in between, {}.", between, is_now)
 
 
@@ -169,11 +170,11 @@ def _pending(
     scenario: Scenario, was: Pending | None, is_now: Pending | None, state: str, now: int
 ) -> Iterator[SafeString]:
     if is_now is not None and is_now != was:
-        label = scenario.spec(is_now.state).label
+        label = _label(scenario, is_now.state)
         at = moment(is_now.due, now)
         yield format_html("{} waits now: it becomes that at {} if the votes stay.", label, at)
     elif was is not None and is_now is None and was.state != state:
-        yield format_html("{} no longer waits.", scenario.spec(was.state).label)
+        yield format_html("{} no longer waits.", _label(scenario, was.state))
 
 
 def _override(
@@ -181,19 +182,23 @@ def _override(
 ) -> Iterator[SafeString]:
     if is_now is None:
         if was is not None:
-            yield format_html("It is no longer pinned by {}.", was.user)
+            yield format_html("It is no longer pinned by {}.", isolated(was.user))
     elif was is None or was.command != is_now.command:
         yield _pinned(scenario, is_now, now)
     elif was.underlying != is_now.underlying:
-        label = scenario.spec(is_now.underlying).label if is_now.underlying else "nothing"
+        label = _label(scenario, is_now.underlying) if is_now.underlying else "nothing"
         yield format_html("Beneath the pin the votes now make {}.", label)
 
 
 def _pinned(scenario: Scenario, pin: Override, now: int) -> SafeString:
     end = format_html("until {}", moment(pin.until, now)) if pin.until else "without end"
-    why = f": “{pin.reason}”" if pin.reason else ""
-    label = scenario.spec(pin.state).label
-    return format_html("{} pinned it to {} {}{}.", pin.user, label, end, why)
+    why = f": “{isolated(pin.reason)}”" if pin.reason else ""
+    label = _label(scenario, pin.state)
+    return format_html("{} pinned it to {} {}{}.", isolated(pin.user), label, end, why)
+
+
+def _label(scenario: Scenario, state: str) -> str:
+    return isolated(scenario.spec(state).label)
 
 
 def _transitions(scenario: str, asset: str) -> QuerySet[Transition]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
+from dashboard.bidi import isolated
 from domain.scenario import Scenario
 from domain.version import Version
 
@@ -60,8 +61,8 @@ def cause_text(cause: dict[str, Any]) -> str:
     text = CAUSES.get(cause["type"], "{type}")
     return text.format(
         type=cause["type"],
-        agent=cause.get("agent") or "an agent",
-        user=cause.get("user") or "a user",
+        agent=isolated(cause.get("agent") or "an agent"),
+        user=isolated(cause.get("user") or "a user"),
     )
 
 

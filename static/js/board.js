@@ -121,7 +121,7 @@ function chip(name, n) {
   made.dataset.state = name;
   const box = Object.assign(document.createElement("input"), { type: "checkbox", name: "state" });
   box.value = name;
-  const word = Object.assign(document.createElement("span"), { className: "chip-word" });
+  const word = Object.assign(document.createElement("bdi"), { className: "chip-word" });
   word.textContent = label;
   const count = Object.assign(document.createElement("span"), { className: "n" });
   count.textContent = number(n);

@@ -14,6 +14,16 @@ export function knowStates(states) {
 export const spec = (name) =>
   words.get(name) ?? { name, label: name, colour: "grey", icon: "ring" };
 
+const CONTROLS = "\\u061c\\u200e\\u200f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069";
+const LEFTWARDS =
+  "\\u0590-\\u08ff\\ufb1d-\\ufdff\\ufe70-\\ufefc\\u{10800}-\\u{10fff}\\u{1e800}-\\u{1efff}";
+const STEERS = new RegExp(`[${CONTROLS}]`, "gu");
+const TURNS = new RegExp(`[${CONTROLS}${LEFTWARDS}]`, "u");
+
+/** A name for a text without markup, whatever its direction; as dashboard/bidi.py has it. */
+export const isolated = (name) =>
+  TURNS.test(name) ? `\u2068${name.replace(STEERS, "\ufffd")}\u2069` : name;
+
 function element(tag, classes, ...children) {
   const made = document.createElement(tag);
   if (classes) made.className = classes;
@@ -40,13 +50,13 @@ function drawn(name) {
 
 export function state(name) {
   const { colour, icon: shape, label } = spec(name);
-  return element("span", `state c-${colour}`, icon(shape), element("span", "word", label));
+  return element("span", `state c-${colour}`, icon(shape), element("bdi", "word", label));
 }
 
 function votesText(row) {
   const tally = new Map();
   for (const [, name] of row.votes) {
-    const { label } = spec(name);
+    const label = isolated(spec(name).label);
     tally.set(label, (tally.get(label) ?? 0) + 1);
   }
   const whole = row.votes.length + row.more_votes;
@@ -60,7 +70,7 @@ export function votes(row) {
   const marks = row.votes.map(([agent, name]) => {
     const { colour, icon: shape, label } = spec(name);
     const mark = element("span", `vote c-${colour}`, icon(shape));
-    mark.title = `${agent}: ${label}`;
+    mark.title = `${isolated(agent)}: ${isolated(label)}`;
     return mark;
   });
   if (row.more_votes) marks.push(element("span", "more", `+${row.more_votes}`));
@@ -82,7 +92,7 @@ export function badges(row) {
   if (row.override) {
     const [user, until] = row.override;
     const rest = until && ticking("until", until);
-    found.push(badge("override", "pin", `pinned by ${user}`, "pinned", rest));
+    found.push(badge("override", "pin", `pinned by ${isolated(user)}`, "pinned", rest));
   }
   if (row.unconfirmed) {
     const title = "too few live votes: the last state is kept";

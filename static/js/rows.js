@@ -115,7 +115,7 @@ export class Rows {
     const link = tr.querySelector(".asset");
     if (link.textContent !== row.asset) {
       link.textContent = row.asset;
-      link.title = row.asset;
+      link.title = marks.isolated(row.asset);
       link.setAttribute("href", row.url);
     }
     const before = this.filled.get(tr) ?? {};

@@ -43,7 +43,8 @@ def client() -> Client:
 
 
 def text(response: Any) -> str:
-    body = re.sub(r"<(script|form).*?</\1>", " ", response.content.decode(), flags=re.DOTALL)
+    inline = re.sub(r"</?bdi[^>]*>", "", response.content.decode())
+    body = re.sub(r"<(script|form).*?</\1>", " ", inline, flags=re.DOTALL)
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
 
 

@@ -39,7 +39,8 @@ def fields(**more: Any) -> dict[str, Any]:
 
 
 def text(response: Any) -> str:
-    plain = re.sub(r"<[^>]+>", " ", response.content.decode())
+    inline = re.sub(r"</?bdi[^>]*>", "", response.content.decode())
+    plain = re.sub(r"<[^>]+>", " ", inline)
     return " ".join(html.unescape(plain).split())
 
 

@@ -80,9 +80,8 @@ def client() -> Client:
 
 
 def text(response: Any) -> str:
-    body = re.sub(
-        r"<(script|template|dialog).*?</\1>", " ", response.content.decode(), flags=re.DOTALL
-    )
+    inline = re.sub(r"</?bdi[^>]*>", "", response.content.decode())
+    body = re.sub(r"<(script|template|dialog).*?</\1>", " ", inline, flags=re.DOTALL)
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
 
 

@@ -40,7 +40,8 @@ def url(kind: str) -> str:
 
 
 def text(response: Any) -> str:
-    plain = re.sub(r"<[^>]+>", " ", response.content.decode())
+    inline = re.sub(r"</?bdi[^>]*>", "", response.content.decode())
+    plain = re.sub(r"<[^>]+>", " ", inline)
     return " ".join(html.unescape(plain).split())
 
 

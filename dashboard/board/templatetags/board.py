@@ -11,10 +11,12 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.accounts.roles import role_of
+from dashboard.bidi import isolated
 from dashboard.live.rows import Row
 from domain.scenario import Scenario
 
 register = template.Library()
+register.filter(isolated)
 
 
 @register.simple_tag
@@ -28,7 +30,7 @@ def state(scenario: Scenario, name: str) -> SafeString:
     """A state as icon, colour and word."""
     spec = scenario.spec(name)
     return format_html(
-        '<span class="state c-{}">{}<span class="word">{}</span></span>',
+        '<span class="state c-{}">{}<bdi class="word">{}</bdi></span>',
         spec.colour,
         icon(spec.icon),
         spec.label,
@@ -44,7 +46,7 @@ def votes(scenario: Scenario, row: Row) -> SafeString:
         "",
         '<span class="vote c-{}" title="{}: {}">{}</span>',
         (
-            (spec.colour, agent, spec.label, icon(spec.icon))
+            (spec.colour, isolated(agent), isolated(spec.label), icon(spec.icon))
             for agent, spec in ((agent, scenario.spec(name)) for agent, name in row["votes"])
         ),
     )
@@ -64,7 +66,7 @@ def marks(row: Row, now: int) -> SafeString:
     if row["override"]:
         user, end = row["override"]
         left = format_html(" {}", until(end, now)) if end else ""
-        found.append(_badge("override", "pin", f"pinned by {user}", "pinned", left))
+        found.append(_badge("override", "pin", f"pinned by {isolated(user)}", "pinned", left))
     if row["unconfirmed"]:
         title = "too few live votes: the last state is kept"
         found.append(_badge("unconfirmed", "question", title, "unconfirmed", ""))
@@ -97,7 +99,7 @@ def votes_text(scenario: Scenario, row: Row) -> str:
     """The votes in words: `3 votes: 2 Under attack, 1 Clear`."""
     tally: dict[str, int] = {}
     for _, name in row["votes"]:
-        label = scenario.spec(name).label
+        label = isolated(scenario.spec(name).label)
         tally[label] = tally.get(label, 0) + 1
     whole = len(row["votes"]) + row["more_votes"]
     parts = ", ".join(f"{n} {label}" for label, n in tally.items())
