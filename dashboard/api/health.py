@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError, connection
+from django.db.models import Max
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -16,7 +17,7 @@ from bus.base import BusError, TopicPartition
 from dashboard.board.store import sink_offsets
 from dashboard.commands.gateway import Gateway, gateway
 from dashboard.commands.sending import now_ms
-from dashboard.job.models import BucketStatus
+from dashboard.job.models import BucketStatus, JobProgress
 from dashboard.scenarios import scenarios
 from domain.scenario import Scenario
 from wire.job import bucket_name
@@ -55,10 +56,19 @@ def _missing() -> list[str]:
     try:
         connection.ensure_connection()
         wanted = list(scenarios().values())
-        return missing_buckets(wanted, now_ms()) or missing_changes(wanted, gateway())
+        buckets = missing_buckets(wanted, now_ms())
+        return stopped() + buckets if buckets else missing_changes(wanted, gateway())
     except DatabaseError:
         log.exception("readiness: the database does not answer")
         return ["database: does not answer"]
+
+
+def stopped() -> list[str]:
+    """Queries that were stopped on purpose. Who did it and why is for those who log in."""
+    newest = JobProgress.objects.values("query").annotate(last=Max("id"))
+    told = JobProgress.objects.filter(pk__in=newest.values("last")).exclude(stopped_by="")
+    names = told.order_by("query").values_list("query", flat=True)
+    return [f"query {name}: was stopped, see the job's page" for name in names]
 
 
 def missing_buckets(wanted: Iterable[Scenario], now: int) -> list[str]:

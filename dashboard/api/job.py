@@ -27,7 +27,7 @@ def _query(name: str) -> dict[str, Any]:
         "engine": name,
         "status": last.status,
         "epoch": last.epoch,
-        "since": _since(told, last),
+        "since": last.since or _since(told, last),
         "told_at": last.at,
         "heard_at": heard.received_at if heard else None,
         "restarts": last.restarts,

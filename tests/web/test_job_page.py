@@ -284,3 +284,12 @@ def test_charts_have_one_list_for_each_line():
     assert client.get("/job/kernel/figures.json?span=year").status_code == 404
     empty = client.get("/job/other/figures.json").json()
     assert json.dumps(empty["at"]) == "[]"
+
+
+def test_that_it_was_stopped_keeps_the_board_from_being_ready_and_names_nobody():
+    tell("stopped", stopped=Stopped("ada", "a drill", 5))
+    told = Client().get("/readyz").json()
+    assert told["missing"][0] == "query kernel: was stopped, see the job's page"
+    assert "ada" not in str(told)
+    tell("running")
+    assert "stopped" not in str(Client().get("/readyz").json())
