@@ -71,6 +71,8 @@ PAGES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("post", "/s/attack/command/release/shop/", FORM, SEND),
     ("post", "/s/attack/command/purge/shop/", FORM, SEND),
     ("get", "/s/attack/command/set/shop/", None, NEVER),
+    ("get", "/events/", None, READ),
+    ("get", "/events/events.csv", None, READ),
     ("get", "/overrides/", None, READ),
     ("get", "/job/", None, READ),
     ("post", "/job/kernel/ask/", ASK, (LOGIN, 403, 403, 403, 302)),

@@ -4,8 +4,8 @@
 // address is asked for this element once more, and what has changed is changed in place, so that
 // focus, selection, scroll and order stay. Where children come and go, all of them have a
 // `data-key`. What has `data-keep` is left alone, and so is whether a `<details>` is open. Nothing
-// is asked for while the tab is hidden. That the server cannot be reached is said in the header and
-// at the bottom of the page.
+// is asked for while the tab is hidden, or the element has `data-paused`. That the server cannot be
+// reached is said in the header and at the bottom of the page.
 import { correct, freeze, localise, now, timeAt } from "../clock.js";
 import { showStatus } from "../status.js";
 
@@ -43,6 +43,10 @@ class Region {
 
   async ask() {
     if (document.hidden || this.asking) return; // asked again once it is seen
+    if ("paused" in this.element.dataset) {
+      this.askLater();
+      return;
+    }
     this.asking = true;
     try {
       const signal = AbortSignal.timeout(PATIENCE_MS);
@@ -127,7 +131,7 @@ function renewAttributes(old, fresh) {
   }
 }
 
-const OURS = new Set(["open", "title"]); // set in the browser
+const OURS = new Set(["open", "title", "data-paused"]); // set in the browser
 
 function renewKeyed(old, fresh) {
   const there = new Map([...old.children].map((child) => [child.dataset.key, child]));

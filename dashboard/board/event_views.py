@@ -1,0 +1,111 @@
+"""The page of what happens on all boards, and the same as a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from django import forms
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.utils.http import urlencode
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from dashboard.accounts.access import is_fragment, role_required
+from dashboard.board.events import FIELDS, MOST_EXPORTED, Wanted, page, plain, portions
+from dashboard.commands.sending import now_ms
+from dashboard.exporting import CONTENT_TYPES, attachment, csv_line
+from dashboard.scenarios import scenarios
+from domain.names import CONTROL, MAX_NAME, MAX_STATE
+
+MAX_ID = 2**63 - 1
+
+
+class EventFilter(forms.Form):
+    """What the address asks for."""
+
+    scenario = forms.ChoiceField(required=False)
+    state = forms.CharField(required=False, max_length=MAX_STATE, label="To state")
+    q = forms.CharField(required=False, max_length=MAX_NAME, label="Part of a name")
+    all = forms.BooleanField(required=False, label="Reminders and ends too")
+    before = forms.IntegerField(
+        required=False, min_value=0, max_value=MAX_ID, widget=forms.HiddenInput
+    )
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        known = ((each.name, each.title) for each in scenarios().values())
+        choice = self.fields["scenario"]
+        assert isinstance(choice, forms.ChoiceField)
+        choice.choices = [("", "All scenarios"), *known]
+        self.fields["state"].widget.attrs = {"list": "states-known", "autocomplete": "off"}
+
+    def clean_q(self) -> str:
+        """A text that a name may hold."""
+        text: str = self.cleaned_data["q"]
+        if CONTROL.search(text):
+            raise forms.ValidationError("no name holds such a character")
+        return text
+
+    def wanted(self) -> Wanted:
+        """Of a form that is valid."""
+        given = self.cleaned_data
+        return Wanted(given["scenario"], given["state"], given["q"], given["all"])
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def event_list(request: HttpRequest) -> HttpResponse:
+    """Events, newest first; to a script, the part of the page that renews itself."""
+    form = EventFilter(request.GET)
+    valid = form.is_valid()
+    wanted = form.wanted() if valid else Wanted()
+    before = (form.cleaned_data["before"] or 0) if valid else 0
+    context = {
+        "now": now_ms(),
+        "form": form,
+        "found": page(wanted, before) if valid else None,
+        "first": not before,
+        "narrowed": wanted != Wanted(),
+        "address": request.get_full_path(),
+        "query": query_of(wanted),
+        "most": MOST_EXPORTED,
+        "states": {spec.name: spec.label for s in scenarios().values() for spec in s.states},
+    }
+    name = "_events" if is_fragment(request) else "events"
+    return render(request, f"board/{name}.html", context, status=200 if valid else 422)
+
+
+def query_of(wanted: Wanted) -> str:
+    """The filter as an address has it."""
+    given = {**wanted._asdict(), "all": "on" if wanted.all else ""}
+    return urlencode({name: text for name, text in given.items() if text})
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def event_file(request: HttpRequest, form: str) -> HttpResponseBase:
+    """The newest events that pass the filter as CSV or NDJSON."""
+    asked = EventFilter(request.GET)
+    if form not in CONTENT_TYPES:
+        raise Http404
+    if not asked.is_valid():
+        faults = "; ".join(f"{name}: {told[0]}" for name, told in asked.errors.items())
+        return HttpResponse(faults, status=422, content_type="text/plain; charset=utf-8")
+    lines = _as_csv if form == "csv" else _as_ndjson
+    return attachment(request, lines(asked.wanted()), "events", form)
+
+
+def _as_csv(wanted: Wanted) -> Iterator[bytes]:
+    yield csv_line(FIELDS)
+    for events in portions(wanted):
+        yield b"".join(csv_line(plain(event).values()) for event in events)
+
+
+def _as_ndjson(wanted: Wanted) -> Iterator[bytes]:
+    for events in portions(wanted):
+        yield b"".join(msgspec.json.encode(plain(event)) + b"\n" for event in events)

@@ -1,0 +1,162 @@
+"""What happens on all boards: newest first, filtered, page by page, as a file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from django.test import Client
+from webkit import make_user
+from world import World, made_world
+
+from dashboard.board import events
+from dashboard.board.models import Transition
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with made_world() as world:
+        yield world
+
+
+@pytest.fixture
+def client() -> Client:
+    client = Client()
+    client.force_login(make_user("manager"))
+    return client
+
+
+def shown(client: Client, query: str = "") -> list[str]:
+    """The assets of the events on a page, from the top."""
+    page = client.get(f"/events/{query}").content.decode()
+    return re.findall(r'class="asset-name" href="[^"]*" title="([^"]*)"', page)
+
+
+def file(client: Client, form: str, query: str = "") -> bytes:
+    """The whole of a file."""
+    return b"".join(client.get(f"/events/events.{form}{query}").streaming_content)  # type: ignore[attr-defined]
+
+
+def happen(world: World, *names: str) -> None:
+    """Each becomes attacked, one after the other."""
+    for name in names:
+        world.report(name, "under-attack")
+        world.write()
+
+
+def test_the_newest_are_on_top_with_what_changed_and_why(world: World, client: Client) -> None:
+    happen(world, "a", "b")
+    world.command("purge", "a")
+    world.write()
+    assert shown(client) == ["a", "b", "a"]
+    page = client.get("/events/").content.decode()
+    assert "purged by olga" in page
+    assert "reported by waf-1" in page
+    assert page.count('class="word">Under attack') == 3
+
+
+def test_the_filter_narrows_and_keeps_what_was_typed(world: World, client: Client) -> None:
+    happen(world, "shop-1", "shop-2", "news")
+    world.report("shop-9", "picking", "desk", scenario="orders")
+    world.write()
+    assert shown(client, "?q=SHOP") == ["shop-9", "shop-2", "shop-1"]
+    assert shown(client, "?q=shop&scenario=attack") == ["shop-2", "shop-1"]
+    assert shown(client, "?state=picking") == ["shop-9"]
+    assert 'value="nope"' in client.get("/events/?q=nope").content.decode()
+    assert "Nothing matches" in client.get("/events/?q=nope").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("?scenario=nope", "scenario: Select a valid choice"),
+        ("?q=a%00b", "q: "),
+        ("?before=-1", "before: "),
+        ("?before=99999999999999999999", "before: "),
+        ("?before=x", "before: "),
+        ("?state=" + "x" * 100, "state: "),
+    ],
+)
+def test_what_is_no_filter_is_refused_by_its_field(client: Client, query: str, told: str) -> None:
+    response = client.get(f"/events/{query}")
+    assert response.status_code == 422
+    assert told in response.content.decode()
+    assert client.get(f"/events/events.csv{query}").status_code == 422
+
+
+def test_pages_meet_every_event_once(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "PAGE", 2)
+    happen(world, *"abcde")
+    met, query = [], ""
+    while True:
+        met += shown(client, query)
+        older = re.search(
+            r'href="\?[^"]*before=(\d+)"', client.get(f"/events/{query}").content.decode()
+        )
+        if older is None:
+            break
+        query = f"?before={older[1]}"
+    assert met == ["e", "d", "c", "b", "a"]
+
+
+def test_only_so_many_rows_are_looked_at_for_a_page(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happen(world, "wanted", "x", "y", "z")
+    monkeypatch.setattr(events, "LOOKED_AT", 2)
+    assert shown(client, "?q=wanted") == []
+    page = client.get("/events/?q=wanted").content.decode()
+    assert "Older ones may" in page
+    older = re.search(r"before=(\d+)", page)
+    assert older
+    assert shown(client, f"?q=wanted&before={older[1]}") == ["wanted"]
+
+
+def test_reminders_are_shown_when_asked_for(world: World, client: Client) -> None:
+    happen(world, "a")
+    row = Transition.objects.get()
+    row.pk, row.kind, row.place = None, "reminder", row.place[:-1] + "1"
+    row.save()
+    assert shown(client) == ["a"]
+    assert shown(client, "?all=on") == ["a", "a"]
+
+
+def test_files_hold_what_the_filter_finds(world: World, client: Client) -> None:
+    happen(world, "=cmd()", "b")
+    lines = list(csv.DictReader(io.StringIO(file(client, "csv").decode())))
+    assert [line["asset"] for line in lines] == ["b", "'=cmd()"]
+    assert lines[0]["scenario"] == "attack"
+    objects = [msgspec.json.decode(line) for line in file(client, "ndjson", "?q=cmd").splitlines()]
+    assert [(one["asset"], one["state"]) for one in objects] == [("=cmd()", "under-attack")]
+    assert client.get("/events/events.xml").status_code == 404
+
+
+def test_a_file_comes_in_portions_up_to_its_most(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "PORTION", 2)
+    monkeypatch.setattr(events, "MOST_EXPORTED", 3)
+    happen(world, *"abcde")
+    assert [msgspec.json.decode(line)["asset"] for line in file(client, "ndjson").splitlines()] == [
+        "e", "d", "c",
+    ]  # fmt: skip
+
+
+def test_a_script_gets_the_part_that_renews_itself(world: World, client: Client) -> None:
+    happen(world, "a")
+    part = client.get("/events/", headers={"HX-Request": "true"}).content.decode()
+    assert part.startswith('<div id="events" data-refresh="/events/"')
+    older = client.get("/events/?before=1", headers={"HX-Request": "true"}).content.decode()
+    assert "data-refresh" not in older
+
+
+def test_an_empty_list_says_so(client: Client) -> None:
+    assert "Nothing has happened yet" in client.get("/events/").content.decode()
