@@ -35,16 +35,20 @@ class Stage:
 EACH_CORE = ("-n", "auto", "--dist", "worksteal")
 """A worker for each core, which tests of the same file mostly share."""
 
+TWO = ("-n", "2", "--dist", "worksteal")
+"""Two workers, each with processes of its own: while one waits for a start or an end, the other
+works."""
+
 UNLOADED = ("-p", "no:schemathesis", "-p", "no:playwright")
 """Plugins that take seconds to load, in every worker."""
 
 STAGES = (
     Stage("fast", options=(*EACH_CORE, *UNLOADED)),
     Stage("web", options=EACH_CORE),
-    Stage("kafka"),
-    Stage("spark"),
+    Stage("kafka", options=TWO),
+    Stage("spark", options=TWO),
     Stage("browser", environment={"DJANGO_ALLOW_ASYNC_UNSAFE": "1"}),
-    Stage("faults"),
+    Stage("faults", options=TWO),
 )
 
 
