@@ -215,6 +215,17 @@ def test_a_field_of_the_board(bus, operator, path: str, text: str):
 
 
 @text
+@pytest.mark.parametrize("script", [True, False])
+@pytest.mark.parametrize("query", ["scenario=attack&asset=", "asset=shop&scenario="])
+def test_a_field_of_the_look_up(bus, operator, query: str, script: bool, text: str):
+    headers = {"HX-Request": "true"} if script else {}
+    value = quote(text[:MAX_LINE].encode(errors="surrogatepass"))
+    response = operator.get(f"/partitions/?{query}{value}", headers=headers)
+    calm(response, text)
+    assert response.status_code in (200, 422)
+
+
+@text
 @pytest.mark.parametrize("path", ["/s/{}/", "/s/attack/a/{}/", "/commands/{}/"])
 def test_a_part_of_a_page(bus, operator, path: str, text: str):
     name = quote(text[:MAX_LINE].encode(errors="surrogatepass"), safe="")
