@@ -2,9 +2,23 @@
 
 /** The board's order: severity, the newest first, then by name. */
 export function byOrder(a, b) {
-  return (
-    a.severity - b.severity || b.since - a.since || (a.asset < b.asset ? -1 : a.asset > b.asset)
-  );
+  return a.severity - b.severity || b.since - a.since || byName(a.asset, b.asset);
+}
+
+/** Names in the server's order, by code points: where pages end must be the same on both sides. */
+function byName(a, b) {
+  const most = Math.min(a.length, b.length);
+  for (let at = 0; at < most; at++) {
+    const [one, other] = [a.charCodeAt(at), b.charCodeAt(at)];
+    if (one !== other) return place(one) - place(other);
+  }
+  return a.length - b.length;
+}
+
+/** Halves of pairs stand for what comes after all that one unit can say. */
+function place(unit) {
+  if (unit >= 0xe000) return unit - 0x800;
+  return unit >= 0xd800 ? unit + 0x2000 : unit;
 }
 
 /**

@@ -36,6 +36,31 @@ def turn(page: Page, key: str, number: int) -> list[str]:
     return order(page)
 
 
+def test_names_are_in_the_servers_order(open_as: Open) -> None:
+    page = live(open_as("operator", "/s/orders/"))
+    names = [
+        "a",
+        "B",
+        "b1",
+        "b",
+        "é",
+        "\ud7ff",
+        "\ue000",
+        "\uffee",
+        "😀",
+        "😁",
+        "\U0010ffff",
+        "a\uffee",
+        "a😀",
+    ]
+    in_order = """async (names) => {
+      const { byOrder } = await import("/static/js/order.js");
+      const rows = names.map((asset) => ({ severity: 0, since: 0, asset }));
+      return rows.sort(byOrder).map((row) => row.asset);
+    }"""
+    assert page.evaluate(in_order, names) == sorted(names)
+
+
 def test_every_asset_is_met_once_page_by_page_and_back(
     open_as: Open, product: Stack, prefix: str, tmp_path: Path
 ) -> None:
