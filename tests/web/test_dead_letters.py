@@ -22,6 +22,7 @@ from dashboard.deadletters import fates, reading
 from dashboard.deadletters.exporting import safe_cell
 from dashboard.deadletters.intake import take_in
 from dashboard.deadletters.models import DISCARDED, OPEN, REDRIVEN, SENDING, DeadLetter
+from dashboard.deadletters.stored import value_of
 from wire.partitioner import partition_of
 
 pytestmark = pytest.mark.django_db
@@ -377,7 +378,7 @@ def test_many_keep_the_order_of_their_log(world):
         put(world, b"shop", f'{{"n":{n}'.encode())
     world.write()
     found = list(DeadLetter.objects.order_by("-id"))
-    sendings = [fates.Sending(one, b"shop", bytes(one.value), 0) for one in found]
+    sendings = [fates.Sending(one, b"shop", value_of(one), 0) for one in found]
     fates.redrive(sendings, "admin", now_ms)
     assert [message.value for message in log_of(world)] == [f'{{"n":{n}'.encode() for n in range(5)]
 
@@ -455,7 +456,7 @@ async def test_a_server_sends_a_file_in_portions(monkeypatch):
         )
         for n in range(5)
     )  # fmt: skip
-    response = await client.get(f"{LIST}export/ndjson/")
+    response: Any = await client.get(f"{LIST}export/ndjson/")
     parts = [part async for part in response.streaming_content]
     assert [part.count(b"\n") for part in parts] == [2, 2, 1]
 
