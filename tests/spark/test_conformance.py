@@ -161,18 +161,20 @@ def check_coverage(judged: Judged, histories: int) -> None:
     assert len({key[:2] for key in judged.emissions}) > 0.9 * histories
 
 
-@pytest.mark.parametrize("trigger", ["real-time", "micro-batch"])
-def test_the_kernel_is_the_fold(trial: Callable[..., Trial], trigger: str) -> None:
-    seed = {"real-time": 11, "micro-batch": 12}[trigger]
-    judged = trial(seed, HISTORIES, ROUNDS, engine="kernel").run([trigger] * 3)
+REAL_TIME, MICRO_BATCH = "real-time", "micro-batch"
+
+
+@pytest.mark.parametrize(
+    ("seed", "lives"),
+    [
+        pytest.param(11, [REAL_TIME, REAL_TIME, MICRO_BATCH, REAL_TIME], id="mostly-real-time"),
+        pytest.param(12, [MICRO_BATCH] * 3, id="micro-batch"),
+    ],
+)
+def test_the_kernel_is_the_fold(trial: Callable[..., Trial], seed: int, lives: list[str]) -> None:
+    """Through each change from one trigger to the other, too."""
+    judged = trial(seed, HISTORIES, ROUNDS, engine="kernel").run(lives)
     check_coverage(judged, HISTORIES)
-
-
-def test_the_kernel_is_the_fold_through_changes_of_its_trigger(trial: Callable[..., Trial]) -> None:
-    judged = trial(13, HISTORIES // 4, ROUNDS // 2, engine="kernel").run(
-        ["real-time", "micro-batch", "real-time"]
-    )
-    check_coverage(judged, HISTORIES // 4)
 
 
 def test_the_python_engine_is_the_fold(trial: Callable[..., Trial]) -> None:
