@@ -219,7 +219,7 @@ def test_a_page_without_role_says_whom_to_ask(bus):
     client.force_login(make_user("none"))
     page = client.get("/account/tokens/").content.decode()
     assert "nobody has given you a role" in page
-    assert "<strong>admin</strong>" in page
+    assert "<strong><bdi>admin</bdi></strong>" in page
 
 
 def test_a_manager_is_told_which_role_it_takes(bus):
