@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
 import msgspec
-from asgiref.sync import sync_to_async
-from django.core.handlers.asgi import ASGIRequest
-from django.http import Http404, HttpRequest, HttpResponseBase, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -22,6 +18,7 @@ from dashboard.deadletters.forms import FilterForm
 from dashboard.deadletters.models import DeadLetter
 from dashboard.deadletters.reading import Wanted
 from dashboard.deadletters.stored import headers_of, key_of, value_of
+from dashboard.exporting import attachment, csv_line
 
 PORTION = 200
 """Letters read and sent at a time: no file is held in memory."""
@@ -31,8 +28,6 @@ FIELDS = (
     "new_topic", "new_partition", "new_offset",
 )  # fmt: skip
 BYTES = ("key", "value")
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""What a spreadsheet takes for the beginning of a formula."""
 
 
 @require_safe
@@ -46,12 +41,7 @@ def export(request: HttpRequest, form: str) -> HttpResponseBase:
     if not asked.is_valid():
         context = {"fault": "The filter cannot be read: use the list's own."}
         return render(request, "deadletters/refused.html", context, status=422)
-    lines, content_type = FORMS[form]
-    found = lines(asked.wanted())
-    streamed = _off_the_loop(found) if isinstance(request, ASGIRequest) else found
-    response = StreamingHttpResponse(streamed, content_type=content_type)
-    response["Content-Disposition"] = f'attachment; filename="dead-letters.{form}"'
-    return response
+    return attachment(request, FORMS[form](asked.wanted()), "dead-letters", form)
 
 
 def as_ndjson(wanted: Wanted) -> Iterator[bytes]:
@@ -62,22 +52,12 @@ def as_ndjson(wanted: Wanted) -> Iterator[bytes]:
 
 def as_csv(wanted: Wanted) -> Iterator[bytes]:
     """A line for each letter, a head before. No cell begins as a formula does."""
-    yield _csv_line((*FIELDS, *BYTES))
+    yield csv_line((*FIELDS, *BYTES))
     for letters in _portions(wanted):
-        yield b"".join(_csv_line(_cells(letter)) for letter in letters)
+        yield b"".join(csv_line(_cells(letter)) for letter in letters)
 
 
-FORMS: dict[str, tuple[Callable[[Wanted], Iterator[bytes]], str]] = {
-    "ndjson": (as_ndjson, "application/x-ndjson"),
-    "csv": (as_csv, "text/csv; charset=utf-8"),
-}
-
-
-def safe_cell(value: Any) -> str:
-    """A value as a cell's text. One that begins as a formula does gets an apostrophe before it."""
-    text = "" if value is None else str(value)
-    guarded = isinstance(value, str) and text.lstrip(" ").startswith(FORMULA)
-    return f"'{text}" if guarded or text.startswith(("\t", "\r", "\n")) else text
+FORMS = {"ndjson": as_ndjson, "csv": as_csv}
 
 
 def _portions(wanted: Wanted) -> Iterator[list[DeadLetter]]:
@@ -112,20 +92,3 @@ def _text_or_base64(name: str, value: bytes | None) -> dict[str, Any]:
 def _cells(letter: DeadLetter) -> list[Any]:
     texts = [(data or b"").decode(errors="replace") for data in (key_of(letter), value_of(letter))]
     return [*(getattr(letter, name) for name in FIELDS), *texts]
-
-
-def _csv_line(cells: Any) -> bytes:
-    line = io.StringIO()
-    csv.writer(line).writerow([safe_cell(cell) for cell in cells])
-    return line.getvalue().encode(errors="replace")
-
-
-def next_part(parts: Iterator[bytes]) -> bytes:
-    """The next part, nothing at the end."""
-    return next(parts, b"")
-
-
-async def _off_the_loop(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """The parts, each made in a thread, so that the server's loop waits for no database."""
-    while (part := await sync_to_async(next_part)(parts)) != b"":
-        yield part

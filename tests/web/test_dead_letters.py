@@ -19,10 +19,10 @@ from bus.base import Message, Unavailable
 from dashboard.commands import gateway as gateways
 from dashboard.commands.sending import now_ms
 from dashboard.deadletters import fates, reading
-from dashboard.deadletters.exporting import safe_cell
 from dashboard.deadletters.intake import take_in
 from dashboard.deadletters.models import DISCARDED, OPEN, REDRIVEN, SENDING, DeadLetter
 from dashboard.deadletters.stored import value_of
+from dashboard.exporting import safe_cell
 from wire.partitioner import partition_of
 
 pytestmark = pytest.mark.django_db
