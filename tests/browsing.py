@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Error, Locator, Page, expect
 
 from stack import Stack
@@ -13,6 +14,11 @@ Send = Callable[[str, str, str, str], None]
 """`send(scenario, asset, agent, state)`: report, and wait until Kafka has it."""
 Open = Callable[..., Page]
 """`open_as(user, path, width=1440, **options of the context)`."""
+
+WIDTHS = (3840, 1440, 1024, 390)
+"""Of windows, px: a wall's, a desk's, a small laptop's and a phone's."""
+COLOURS = ("color-contrast", "link-in-text-block")
+"""The rules of axe that look at colours; what its others say holds in every theme."""
 
 _ROWS = """rows => rows.map(row => [
   row.dataset.asset, row.dataset.version, row.querySelector(".col-state .word").textContent])"""
@@ -53,3 +59,44 @@ def lines(page: Page) -> list[tuple[str, str, str]]:
 def order(page: Page) -> list[str]:
     """The assets of the table, from the top."""
     return [asset for asset, _, _ in lines(page)]
+
+
+def resize(page: Page, width: int) -> None:
+    """Make the window so wide, px."""
+    page.set_viewport_size({"width": width, "height": 900})
+
+
+def too_wide_in(page: Page) -> list[int]:
+    """The windows, px, that are narrower than what the page shows in them."""
+    found = []
+    for width in WIDTHS:
+        resize(page, width)
+        if page.evaluate("document.documentElement.scrollWidth") > width:
+            found.append(width)
+    return found
+
+
+def serious(page: Page, *rules: str) -> list[str]:
+    """What axe holds to be serious or worse, with the first element of each.
+
+    rules: of these rules alone; without any, of all.
+    """
+    options: dict[str, Any] = {"resultTypes": ["violations"]}
+    if rules:
+        options["runOnly"] = {"type": "rule", "values": list(rules)}
+    return [
+        f"{one['id']}: {one['nodes'][0]['html'][:200]} {one['nodes'][0]['failureSummary']}"
+        for one in Axe().run(page, options=options).response["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+def serious_in_both(page: Page) -> list[str]:
+    """What is serious in the light theme, then what is of the dark one's colours.
+
+    Nothing moves meanwhile: what began in one theme would end in the other.
+    """
+    page.emulate_media(color_scheme="light", reduced_motion="reduce")
+    found = serious(page)
+    page.emulate_media(color_scheme="dark")
+    return found + serious(page, *COLOURS)

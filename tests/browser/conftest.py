@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import Open, Send, log_in
+from browsing import Open, Send, log_in, resize
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from agents.reporter import Reporter
@@ -79,27 +79,49 @@ def sessions(browser: Browser, product: Stack) -> Callable[[str], Any]:
     return session
 
 
+@pytest.fixture(scope="session")
+def windows(browser: Browser, sessions: Callable[[str], Any]) -> Iterator[Callable[..., Any]]:
+    """A context for each user and set of options, as if it had just been made.
+
+    It keeps the files that its pages have fetched: without them each page takes seconds to open.
+    """
+    kept: dict[str, BrowserContext] = {}
+
+    def window(user: str, **options: Any) -> BrowserContext:
+        name = f"{user} {sorted(options.items())}"
+        if name not in kept:
+            kept[name] = browser.new_context(**options)
+        if not kept[name].pages:  # else two tabs of one test
+            kept[name].set_storage_state(sessions(user))
+        return kept[name]
+
+    yield window
+    for context in kept.values():
+        context.close()
+
+
 @pytest.fixture
 def open_as(
-    browser: Browser, product: Stack, sessions: Callable[[str], Any], faults: list[str]
+    browser: Browser, product: Stack, windows: Callable[..., BrowserContext], faults: list[str]
 ) -> Iterator[Open]:
-    """Open a path as a demo user ("": nobody), in a window of its own; see `browsing.Open`."""
-    contexts: list[BrowserContext] = []
+    """Open a path as a demo user, in a tab of its own, or as nobody (""); see `browsing.Open`."""
+    opened: list[BrowserContext | Page] = []
 
     def open_page(user: str, path: str = "/", width: int = 1440, **options: Any) -> Page:
         if user:
-            options["storage_state"] = sessions(user)
-        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
-        contexts.append(context)
-        page = context.new_page()
+            context = windows(user, **options)
+        else:  # may log in, which is nobody else's business
+            opened.append(context := browser.new_context(**options))
+        opened.append(page := context.new_page())
+        resize(page, width)
         page.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.goto(f"{product.url}{path}")
         return page
 
     yield open_page
-    for context in contexts:
-        context.close()
+    for each in reversed(opened):
+        each.close()
 
 
 @pytest.fixture
