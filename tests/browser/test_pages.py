@@ -24,6 +24,8 @@ PAGES = {
     "orders": ("operator", "/s/orders/"),
     "asset": ("operator", "/s/attack/a/shop.example/"),
     "asset-manager": ("manager", "/s/attack/a/shop.example/"),
+    "events": ("operator", "/events/?all=on"),
+    "overrides": ("operator", "/overrides/"),
     "tokens": ("operator", "/account/tokens/"),
     "password": ("operator", "/account/password/change/"),
     "second-factor": ("operator", "/account/2fa/"),

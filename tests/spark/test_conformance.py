@@ -28,7 +28,7 @@ from domain.records import CAUSE_TYPES, DEAD_LETTER_REASONS
 from ops.leftovers import descendants
 from stack import EmbeddedBroker, wait_until
 
-pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 
 HISTORIES, ROUNDS = 2400, 300
 """Of the kernel's logs: more than 50,000 records of up to 40 each."""
@@ -42,7 +42,7 @@ PORTIONS = 4
 KILLED_AFTER = (0.1, 1.5)
 """Records that the job writes before it is killed, for each that it was sent: all would be two."""
 
-WRITTEN_S = 180
+WRITTEN_S = 240
 """How long a job may take, on a busy machine, from its start until it writes something."""
 
 BATCH_S = 5
