@@ -38,6 +38,13 @@ def _guarded(look: Callable[[], T]) -> T:
         raise
 
 
+def close() -> None:
+    """Wait for what is being read, and let the threads and their connections go."""
+    pool = _pool()
+    _pool.cache_clear()
+    pool.shutdown(wait=True, cancel_futures=True)
+
+
 def per_loop(make: Callable[[], T]) -> Callable[[], T]:
     """A function that returns one `make()` for each event loop: that of the running one."""
     known: WeakKeyDictionary[asyncio.AbstractEventLoop, T] = WeakKeyDictionary()

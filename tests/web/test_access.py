@@ -30,7 +30,7 @@ from dashboard.asgi import application
 from dashboard.commands.models import Command as Row
 from dashboard.commands.sending import now_ms
 from dashboard.job.models import JobProgress
-from dashboard.live import consumer
+from dashboard.live import consumer, readers
 from dashboard.live.routing import websocket_urlpatterns
 from dashboard.scenarios import scenarios
 
@@ -374,6 +374,7 @@ async def socket_of(role: str, path: str) -> Any:
         yield socket
     finally:
         await socket.disconnect()
+        await sync_to_async(readers.close)()  # nothing is read while the database is emptied
 
 
 def session_of(role: str) -> str:

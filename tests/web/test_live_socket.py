@@ -26,7 +26,7 @@ from bus.memory import MemoryBus
 from dashboard.accounts.roles import Role
 from dashboard.asgi import application
 from dashboard.commands.sending import now_ms
-from dashboard.live import consumer, sharing
+from dashboard.live import consumer, readers, sharing
 from dashboard.live.process import live_view
 from dashboard.live.reading import read
 from dashboard.live.tailer import Tailer
@@ -150,6 +150,7 @@ async def talk(session: str = "", scenario: str = "attack", origin: bytes = b"ht
         yield Talk(socket) if connected else None
     finally:
         await socket.disconnect()
+        await sync_to_async(readers.close)()  # nothing is read while the database is emptied
 
 
 # ---- what it is told ------------------------------------------------------------------------
