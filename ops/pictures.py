@@ -10,10 +10,13 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from bus.kafka import KafkaBus
 from config.settings import Settings, load_settings
 from ops.readiness import base_url
 from ops.test import find_browser
+from wire.topics import Topics
 
+LOOKED_UP = "scenario=attack&asset=shop.example"
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 
 
@@ -21,7 +24,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 class Picture:
     """A page as it is to be seen. size: of the window; theme: chosen on the page, or the system's.
 
-    prepare: what is done on the page first.
+    prepare: what is done on the page first; user: who looks.
     """
 
     name: str
@@ -30,6 +33,7 @@ class Picture:
     size: tuple[int, int] = (1280, 800)
     scheme: str = "light"
     theme: str = ""
+    user: str = "operator"
 
 
 def main() -> str | None:
@@ -44,22 +48,47 @@ def main() -> str | None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        _take_all(chromium, settings, json.loads(logins.read_text())["operator"])
+        refuse_some(settings)
+        _take_all(chromium, settings, json.loads(logins.read_text()))
         chromium.close()
     return None
 
 
-def _take_all(browser: Browser, settings: Settings, password: str) -> None:
-    context = browser.new_context(base_url=base_url(settings))
+def refuse_some(settings: Settings) -> None:
+    """Send reports that the job refuses, for the list of dead letters. Raises BusError."""
+    producer = KafkaBus(settings.kafka_options()).producer()
+    for asset, value in REFUSED:
+        topic = Topics(settings.topic_prefix).reports("attack")
+        producer.send_and_wait(topic, asset.encode(), value)
+    producer.close()
+
+
+REFUSED = (
+    ("shop.example", b'{"type":"report","agent":"waf-1","state":"on-fire"}'),
+    ("10.1.0.0/16", b'{"type":"report","agent":"waf-2","state":"under-attack","reported_at":-5}'),
+    ("news.example", b'{"type":"report","agent":"waf-3","state":'),
+    ("mail.example", b'{"type":"report","agent":"waf-\xff","state":"clear"}'),
+)
+
+
+def _take_all(browser: Browser, settings: Settings, passwords: dict[str, str]) -> None:
+    contexts: dict[str, BrowserContext] = {}
+    for picture in PICTURES:
+        if picture.user not in contexts:
+            context = browser.new_context(base_url=base_url(settings))
+            _log_in(context, picture.user, passwords[picture.user])
+            contexts[picture.user] = context
+        _take(contexts[picture.user], picture)
+
+
+def _log_in(context: BrowserContext, user: str, password: str) -> None:
     page = context.new_page()
     page.goto("/account/login/")
-    page.get_by_label("Name").fill("operator")
+    page.get_by_label("Name").fill(user)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Log in").click()
     page.locator("#user-menu").wait_for()
     page.close()
-    for picture in PICTURES:
-        _take(context, picture)
 
 
 def _take(context: BrowserContext, picture: Picture) -> None:
@@ -134,6 +163,40 @@ def _on_the_wall(page: Page) -> None:
     page.locator("#wall-counts li").first.wait_for()
 
 
+def _pinned(page: Page) -> None:
+    """Pin an asset for an hour, as long as none is pinned."""
+    page.locator("#overrides").wait_for()
+    if not page.locator("#overrides tbody tr").count():
+        page.goto("/s/attack/")
+        _setting(page)
+        form = page.locator("#panel .command-set form")
+        form.locator("[name=state]").select_option("clear")
+        form.locator("[name=reason]").fill("a load test of the customer's own")
+        form.locator("[name=end]").select_option("1h")
+        form.get_by_role("button").click()
+        page.locator("#panel .command-following .phase-applied").wait_for()
+        page.goto("/overrides/")
+    page.locator("#overrides tbody tr").first.wait_for()
+
+
+def _looked_up(page: Page) -> None:
+    page.locator("#way").wait_for()
+
+
+def _charted(page: Page) -> None:
+    page.locator(".chart canvas").first.wait_for()
+
+
+def _refused(page: Page) -> None:
+    page.locator(".letter-table tbody tr").first.wait_for()
+
+
+def _letter(page: Page) -> None:
+    _refused(page)
+    page.locator(".letter-table tbody a", has_text="unknown-state").first.click()
+    page.locator("pre.bytes mark.fault").wait_for()
+
+
 PICTURES = (
     Picture("board", "/s/attack/", _live),
     Picture("panel-dark", "/s/attack/", _chosen, scheme="dark"),
@@ -146,6 +209,11 @@ PICTURES = (
     Picture("wall", "/s/attack/?wall=1", _on_the_wall, size=(1920, 1080), scheme="dark"),
     Picture("tablet", "/s/orders/", _live, size=(1024, 768)),
     Picture("phone", "/s/connectivity/", _live, size=(390, 800)),
+    Picture("overrides", "/overrides/", _pinned, size=(1280, 560)),
+    Picture("partitions", f"/partitions/?{LOOKED_UP}", _looked_up, size=(1440, 900)),
+    Picture("job", "/job/", _charted, size=(1440, 900), scheme="dark", user="admin"),
+    Picture("dead-letters", "/dead-letters/", _refused, size=(1440, 900), user="admin"),
+    Picture("letter", "/dead-letters/", _letter, size=(1280, 900), user="admin"),
     Picture("tokens", "/account/tokens/", _nothing),
     Picture("second-factor", "/account/2fa/", _nothing),
 )
