@@ -135,6 +135,9 @@ class Reader(Protocol):
     def positions(self) -> dict[TopicPartition, int]:
         """The next offset to read, per assigned partition."""
 
+    def at_end(self) -> bool:
+        """Whether all has been returned that the logs held when the broker last answered."""
+
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets, and no others."""
 

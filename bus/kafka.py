@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -243,6 +244,17 @@ class KafkaReader:
             found = self._take(max(0.0, end - time.monotonic()), max_records)
             if found or time.monotonic() >= end:
                 return found
+
+    def at_end(self) -> bool:
+        """Whether all has been returned that the logs held when the broker last answered."""
+        return not self._lost and all(
+            position >= self._known_end(place) for place, position in self._positions.items()
+        )
+
+    def _known_end(self, place: TopicPartition) -> float:
+        """The next offset as librdkafka was last told; no end before it was."""
+        known = self._inner.get_watermark_offsets(ck.TopicPartition(*place), cached=True)
+        return known[1] if known and known[1] >= 0 else math.inf
 
     def _take(self, timeout_s: float, max_records: int) -> list[Message]:
         """One round; may come back empty and early, after an event that was no record."""

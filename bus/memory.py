@@ -324,6 +324,11 @@ class MemoryReader:
         """The next offset to read, per assigned partition."""
         return dict(self._positions)
 
+    def at_end(self) -> bool:
+        """Whether all has been returned that the logs hold."""
+        ends = self._bus.offsets({topic for topic, _ in self._positions})
+        return all(position >= ends[place][1] for place, position in self._positions.items())
+
     def close(self) -> None:
         """Nothing to let go of."""
         self._positions = {}

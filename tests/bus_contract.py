@@ -163,6 +163,23 @@ def test_positions_follow_what_was_read(bus: Bus, prefix: str) -> None:
     assert reader.gaps == []
 
 
+def test_the_end_is_where_everything_has_been_returned(bus: Bus, prefix: str) -> None:
+    topic, producer = made(bus, f"{prefix}.end", 2), bus.producer()
+    for number in range(10):
+        producer.send_and_wait(topic, None, str(number).encode(), partition=0)
+    reader = bus.reader({(topic, 0): 4, (topic, 1): 0})
+
+    assert len(reader.poll(20, 2)) == 2
+    assert not reader.at_end()
+
+    read(reader, 4)
+    assert reader.poll(1) == []
+    assert reader.at_end()
+    producer.send_and_wait(topic, None, b"late", partition=1)
+    read(reader, 1)
+    assert reader.at_end()
+
+
 def test_reassign_reads_those_and_no_others(bus: Bus, prefix: str) -> None:
     topic, producer = made(bus, f"{prefix}.assign", 2), bus.producer()
     for number in range(6):

@@ -99,7 +99,7 @@ class Tailer:
             return False
         messages = self._reader.poll(WAIT_S, BATCH)
         self._pass_on(messages)
-        if len(messages) < BATCH:
+        if len(messages) < BATCH and self._reader.at_end():
             self._view.signs.reached(time.time_ns() // 1_000_000)
         for gap in self._reader.gaps:
             log.warning("the log no longer holds what was to be read next", **gap._asdict())
