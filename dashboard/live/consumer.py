@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 FLUSH_S = 0.125
 """At most one message with changes in this time, of each socket."""
-MOST_FLUSHES = 1_500
+MOST_FLUSHES = 2_000
 """At most so many messages with changes a second, of all sockets: more open ones wait longer."""
 SNAPSHOT_S = 1.0
 """At most one snapshot in this time, unless the browser asked for something else."""

@@ -34,7 +34,7 @@ SHARE = 10
 """Counting may take one part in this many of the thread's time."""
 PACE_S = 0.02
 """From one portion to the next, s: each is looked up in the database, and wakes sockets."""
-PACE_EACH_S = 0.0002
+PACE_EACH_S = 0.0001
 """So much longer for each open socket, as what a portion costs grows with them, s."""
 MOST_PACE_S = 0.2
 GATHER_S = 0.02

@@ -324,7 +324,7 @@ async def test_sockets_that_show_the_same_are_told_of_one_reading(
     assert len(readings) <= sharing.READERS + 1
 
 
-@pytest.mark.parametrize(("sockets", "seconds"), [(1, 0.125), (100, 0.125), (600, 0.4)])
+@pytest.mark.parametrize(("sockets", "seconds"), [(1, 0.125), (100, 0.125), (600, 0.3)])
 def test_more_sockets_are_told_less_often(
     sockets: int, seconds: float, monkeypatch: pytest.MonkeyPatch
 ):
