@@ -167,6 +167,7 @@ ACCOUNT_SESSION_REMEMBER = False
 ACCOUNT_RATE_LIMITS = {"login": "30/m/ip", "login_failed": "10/m/ip,5/5m/key"}
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_TOTP_ISSUER = "Tallyboard"
+MFA_TOTP_TOLERANCE = 1  # codes of the half minute before and after, as RFC 6238, 5.2 advises
 EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
 
 # ---- what the browser is told ---------------------------------------------------------------

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from allauth.mfa.totp.internal import auth
 from django.contrib.auth.models import AnonymousUser, Group, User
 from django.core.management import CommandError, call_command
 
@@ -176,3 +177,13 @@ def test_the_token_command_names_what_is_wrong():
 def test_what_needs_mail_is_not_offered(client, path):
     client.force_login(User.objects.create_user("olga"))
     assert client.get(path).status_code == 404
+
+
+@pytest.mark.parametrize(("steps", "taken"), [(-2, False), (-1, True), (0, True), (1, True)])
+def test_a_code_may_be_of_the_half_minute_before_or_after(
+    monkeypatch: pytest.MonkeyPatch, steps: int, taken: bool
+):
+    monkeypatch.setattr(auth.time, "time", lambda: 1_790_000_010.0)
+    secret = auth.generate_totp_secret()
+    code = auth.format_hotp_value(auth.hotp_value(secret, 1_790_000_010 // 30 + steps))
+    assert auth.validate_totp_code(secret, code) is taken
