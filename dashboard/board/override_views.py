@@ -11,7 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.accounts.access import is_fragment, role_required
-from dashboard.board.overrides import MOST, overrides
+from dashboard.board.overrides import MOST, Override, overrides
 from dashboard.commands.sending import now_ms
 from dashboard.scenarios import scenarios
 
@@ -40,7 +40,7 @@ def override_list(request: HttpRequest) -> HttpResponse:
     return render(request, f"board/{name}.html", context)
 
 
-def _row(override: Any, now: int) -> dict[str, Any]:
+def _row(override: Override, now: int) -> dict[str, Any]:
     return {
         "is": override,
         "soon": override.ends_soon(now),

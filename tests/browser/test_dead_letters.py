@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from axe_playwright_python.sync_playwright import Axe
-from browsing import Open, live, row
+from browsing import Open, live, row, serious
 from playwright.sync_api import Locator, Page, expect
 
 from bus.kafka import KafkaBus
@@ -11,15 +10,6 @@ from stack import Stack
 from wire.topics import Topics
 
 BAD = '{"type":"report","agent":"waf-1","state":"on-fire"}'
-
-
-def serious(page: Page) -> list[str]:
-    """What axe holds to be serious or worse."""
-    return [
-        f"{one['id']}: {one['nodes'][0]['html'][:200]}"
-        for one in Axe().run(page).response["violations"]
-        if one["impact"] in ("serious", "critical")
-    ]
 
 
 def fits(page: Page, width: int) -> bool:

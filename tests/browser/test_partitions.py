@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from browsing import Open, Send
+from browsing import Open, Send, serious
 from playwright.sync_api import Locator, Page, expect
 
 from bus.kafka import KafkaBus
@@ -14,15 +13,6 @@ from stack import Stack
 from wire.topics import Topics
 
 PATH = "/partitions/"
-
-
-def serious(page: Page) -> list[str]:
-    """What axe holds to be serious or worse."""
-    return [
-        f"{one['id']}: {one['nodes'][0]['html'][:200]} {one['nodes'][0]['failureSummary']}"
-        for one in Axe().run(page).response["violations"]
-        if one["impact"] in ("serious", "critical")
-    ]
 
 
 def live(page: Page) -> Page:

@@ -32,8 +32,8 @@ class Command(BaseCommand):
         bus = KafkaBus(tallyboard.kafka_options())
         tailer = Tailer(bus, topics(), scenarios(), live_view(), replication=tallyboard.replication)
         host, port = tallyboard.http_host, tallyboard.http_port
-        # What is there from the start is never garbage: a collection that walks all of it holds up
-        # every socket for 50 ms.
+        # What is there from the start is never garbage: a collection that walks all of it takes
+        # 50 ms of processor time, whoever waits for an answer.
         gc.collect()
         gc.freeze()
         failure = serve(application, host, port, tailer.start)
