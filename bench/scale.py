@@ -206,13 +206,14 @@ def texts(assets: int) -> Texts:
 def measure_board(copy: Product, options: argparse.Namespace) -> Measured:
     """Pages, filters and counts of a board at rest. Raises BenchProblem."""
     cookie, count = log_in(copy.url, copy.folder), options.requests
+    wanted = texts(options.assets)
     pages = {
         "first": page_ms(copy, cookie, count),
         "middle": page_ms(copy, cookie, count, after=middle(copy.folder, options.assets)),
+        "palette": palette_ms(copy, cookie, wanted),
     }
     say(f"  page p50 {statistics.median(pages['first']):.0f} ms")
     with board_socket(copy, cookie) as board:
-        wanted = texts(options.assets)
         filters = {
             q: [board.filter_ms(q, q not in wanted.none) for _ in range(FILTER_TRIES)]
             for q in wanted.every()
@@ -250,6 +251,7 @@ def board_rows(
         row("a text that few assets match, answered, p95", part(narrow, 95), 100),
         row("a text that very many match, answered, p95", part(broad, 95), 100),
         row("a text of two letters that none matches, answered, p95", part(none, 95), 100),
+        row("the command palette's assets, answered, p95", part(pages["palette"], 95), 100),
         row("a change is in the counts of an open board, most", max(counts), 1_000),
     ]
 
@@ -266,6 +268,20 @@ def page_ms(copy: Product, cookie: str, count: int, after: str = "") -> list[flo
                 raise BenchProblem(f"a page was answered with {answer.status_code} and no rows")
             if number >= 3:
                 found.append((time.perf_counter() - begun) * 1000)
+    return found
+
+
+def palette_ms(copy: Product, cookie: str, wanted: Texts) -> list[float]:
+    """How long the command palette waits for the assets of each text. Raises BenchProblem."""
+    found = []
+    with httpx.Client(base_url=copy.url, headers={"Cookie": cookie}, timeout=60) as client:
+        for text in wanted.every() * FILTER_TRIES:
+            begun = time.perf_counter()
+            answer = client.get("/palette/", params={"q": text})
+            found.append((time.perf_counter() - begun) * 1000)
+            offers = text in wanted.narrow
+            if answer.status_code != 200 or (b'role="option"' in answer.content) < offers:
+                raise BenchProblem(f"the palette answered {text!r} with {answer.status_code}")
     return found
 
 

@@ -47,6 +47,7 @@ class Settings(BaseSettings):
     target_port: Port | None = None
     allowed_hosts: str = "localhost,127.0.0.1,[::1]"
     https: bool = False
+    trusted_proxies: int = Field(default=0, ge=0, le=9)
     secret_key: SecretStr | None = None
 
     kafka_port: Port = 19092
@@ -64,6 +65,8 @@ class Settings(BaseSettings):
 
     spark_master: str | None = None
     spark_memory: str = "3g"
+    errand_memory: str = "768m"
+    errand_s: int = Field(default=900, ge=10)
     spark_ui_port: int = Field(default=0, ge=0, le=65535)
     engine: Literal["kernel", "python"] = "kernel"
     trigger: Literal["real-time", "micro-batch"] = "real-time"
@@ -80,7 +83,7 @@ class Settings(BaseSettings):
             raise ValueError("expected at most 100 of letters, digits, '.', '_' and '-'")
         return value
 
-    @field_validator("spark_memory")
+    @field_validator("spark_memory", "errand_memory")
     @classmethod
     def _spark_memory(cls, value: str) -> str:
         if not re.fullmatch(r"[1-9][0-9]*[mg]", value):

@@ -8,4 +8,14 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
 
 app = Celery("tallyboard")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks(["dashboard.materialiser"])
+app.autodiscover_tasks(
+    [
+        "dashboard.annotations",
+        "dashboard.audit",
+        "dashboard.materialiser",
+        "dashboard.bulk",
+        "dashboard.replay",
+    ]
+)
+app.autodiscover_tasks(["dashboard.statestore", "dashboard.whatif"])
+app.autodiscover_tasks(["dashboard.agentry"])

@@ -31,12 +31,17 @@ API_REPORTS = Counter(
 LIMITED = Counter(
     "tallyboard_limited_total",
     "Requests refused by a limit: requests, commands, reports, fetches, logins, account, "
-    "tokens, forms",
+    "tokens, forms, acknowledgements, notes, handovers",
     ["limit"],
 )
 LOG_RECORDS = Counter(
     "tallyboard_log_records_total",
     "Records of the log fetched for a page, by outcome: shown, or why not",
+    ["outcome"],
+)
+AUDITED = Counter(
+    "tallyboard_audit_entries_total",
+    "Entries of the audit, by outcome: written, or lost (then logged whole)",
     ["outcome"],
 )
 LOGINS = Counter("tallyboard_logins_total", "Logins, by outcome: ok, failed, limited", ["outcome"])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
 
 from django.conf import settings
 
-from domain.scenario import Scenario, load_scenarios
+from domain.scenario import Scenario, ScenarioError, load_scenarios
 from wire.topics import Topics
 
 
@@ -15,6 +18,30 @@ def scenarios() -> dict[str, Scenario]:
     """The scenarios by name, in the file's order. Raises ScenarioError."""
     tallyboard = settings.TALLYBOARD
     return load_scenarios(tallyboard.scenarios, demo=tallyboard.demo)
+
+
+class FileNow(NamedTuple):
+    """The scenarios as their file has them now; error: why they are those of the start instead."""
+
+    scenarios: Mapping[str, Scenario]
+    error: str = ""
+
+
+def file_now() -> FileNow:
+    """Read the file anew, where it has changed. Changed rules do not wait for a restart."""
+    path = settings.TALLYBOARD.scenarios
+    try:
+        return _file_at(path, settings.TALLYBOARD.demo, path.stat().st_mtime_ns)
+    except OSError as error:
+        return FileNow(scenarios(), f"{path}: cannot be read: {error.strerror}")
+
+
+@lru_cache(maxsize=1)
+def _file_at(path: Path, demo: bool, _changed: int) -> FileNow:
+    try:
+        return FileNow(load_scenarios(path, demo=demo))
+    except ScenarioError as error:
+        return FileNow(scenarios(), str(error))
 
 
 def topics() -> Topics:

@@ -34,16 +34,28 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.mfa",
+    "allauth.usersessions",
     "csp",
     "django_htmx",
     "django_celery_beat",
     "django_celery_results",
     "dashboard.accounts",
+    "dashboard.audit",
     "dashboard.board",
     "dashboard.commands",
     "dashboard.job",
     "dashboard.deadletters",
+    "dashboard.rulebook",
+    "dashboard.errands",
+    "dashboard.statestore",
+    "dashboard.whatif",
     "dashboard.materialiser",
+    "dashboard.filters",
+    "dashboard.labels",
+    "dashboard.annotations",
+    "dashboard.bulk",
+    "dashboard.replay",
+    "dashboard.agentry",
     "dashboard.live",
     "dashboard.api",
 ]
@@ -62,6 +74,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "dashboard.accounts.middleware.AccountFormsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
+    "dashboard.accounts.middleware.SessionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
 ]
 
@@ -137,10 +150,35 @@ CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 CELERY_TIMEZONE = "UTC"
 _TASKS = "dashboard.materialiser.tasks"
 CELERY_BEAT_SCHEDULE = {
+    "bulk": {
+        "task": "dashboard.bulk.tasks.carry_on",
+        "schedule": 5.0,
+        "options": {"expires": 5.0},  # of those that a busy worker did not get to, one is enough
+    },
+    "judge-replays": {
+        "task": "dashboard.replay.tasks.judge_ended",
+        "schedule": 10.0,
+        "options": {"expires": 10.0},
+    },
+    "thin-replays": {"task": "dashboard.replay.tasks.thin_replays", "schedule": 3600.0},
+    "thin-bulk": {"task": "dashboard.bulk.tasks.thin_runs", "schedule": 3600.0},
+    "count-votes": {
+        "task": "dashboard.agentry.tasks.count_votes",
+        "schedule": 60.0,
+        "options": {"expires": 55.0},
+    },
+    "forget-agents": {"task": "dashboard.agentry.tasks.forget_agents", "schedule": 3600.0},
     "snapshot": {"task": f"{_TASKS}.snapshot_daily", "schedule": 3600.0},
     "forget-purged": {"task": f"{_TASKS}.forget_purged", "schedule": 3600.0},
     "thin-progress": {"task": f"{_TASKS}.thin_progress", "schedule": 3600.0},
     "prune-history": {"task": f"{_TASKS}.prune_history", "schedule": 3600.0},
+    "prune-audit": {"task": "dashboard.audit.tasks.prune_audit", "schedule": 3600.0},
+    "thin-readings": {"task": "dashboard.statestore.tasks.thin_readings", "schedule": 3600.0},
+    "thin-trials": {"task": "dashboard.whatif.tasks.thin_trials", "schedule": 3600.0},
+    "thin-annotations": {
+        "task": "dashboard.annotations.tasks.thin_annotations",
+        "schedule": 3600.0,
+    },
     "thin-dead-letters": {"task": f"{_TASKS}.thin_dead_letters", "schedule": 3600.0},
 }
 
@@ -164,6 +202,7 @@ ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_ON_GET = False
 ACCOUNT_SESSION_REMEMBER = False
+ALLAUTH_TRUSTED_PROXY_COUNT = TALLYBOARD.trusted_proxies
 ACCOUNT_RATE_LIMITS = {"login": "30/m/ip", "login_failed": "10/m/ip,5/5m/key"}
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_TOTP_ISSUER = "Tallyboard"

@@ -71,7 +71,7 @@ class Due(NamedTuple):
     type: str
 
 
-OVERRIDE_END, VOTE_EXPIRY, HOLD, REMINDER, PURGE_AFTER, FORGET = range(6)
+OVERRIDE_END, VOTE_EXPIRY, MUTE_END, HOLD, REMINDER, PURGE_AFTER, FORGET = range(7)
 """The order of what is due at one time."""
 
 
@@ -81,7 +81,7 @@ def next_due(asset: Asset, scenario: Scenario) -> Due | None:
 
 
 def all_dues(asset: Asset, scenario: Scenario) -> list[Due]:
-    """Everything due for this asset, of each kind the first."""
+    """Everything due for this asset, of each kind the first; of mutes every end."""
     if asset.shown is None:
         return [] if asset.forget_at is None else [Due(asset.forget_at, FORGET, "", "forget")]
     dues = []
@@ -89,6 +89,11 @@ def all_dues(asset: Asset, scenario: Scenario) -> list[Due]:
         dues.append(Due(asset.override.until, OVERRIDE_END, "", "override-end"))
     if scenario.vote_lifetime is not None and asset.votes:
         dues.append(_first_expiry(asset))
+    dues += [
+        Due(vote.muted.until, MUTE_END, vote.agent, "mute-end")
+        for vote in asset.votes.values()
+        if vote.muted is not None and vote.muted.until is not None
+    ]
     if asset.pending is not None:
         dues.append(Due(asset.pending.due, HOLD, "", "hold"))
     if (every := scenario.reminder(asset.shown)) is not None:

@@ -6,7 +6,7 @@ reads a clock; time is the broker's append time of the records.
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Collection, Iterable, MutableMapping
 from dataclasses import dataclass, replace
 
 from domain import asset as due_kinds
@@ -15,6 +15,7 @@ from domain.dues import DueIndex, Dues
 from domain.names import USER_PREFIX
 from domain.records import (
     APPLIED,
+    MAX_MUTED,
     MAX_VOTERS,
     NO_CHANGE,
     REFUSED,
@@ -23,6 +24,8 @@ from domain.records import (
     Command,
     DeadLetter,
     Emission,
+    Mute,
+    Muted,
     Override,
     Pending,
     Record,
@@ -32,6 +35,7 @@ from domain.records import (
     StateRecord,
     Tick,
     Tombstone,
+    Unmute,
     Unreadable,
     Vote,
 )
@@ -79,8 +83,8 @@ class Bucket:
     """All assets of one source partition, and the fold over its log.
 
     `assets` and `dues` may be given, so that a state store can stand behind them; `live` is then
-    the number of assets in it that exist. The same records at the same offsets and times give the
-    same emissions, however they are cut into batches.
+    the number of assets in it that exist; `mutes` are those in force. The same records at the same
+    offsets and times give the same emissions, however they are cut into batches.
     """
 
     def __init__(
@@ -94,6 +98,7 @@ class Bucket:
         clock: int = 0,
         offset: int = -1,
         live: int = 0,
+        mutes: Iterable[Mute] = (),
     ) -> None:
         self.scenario = scenario
         self.partition = partition
@@ -103,6 +108,7 @@ class Bucket:
         self.clock = clock
         self.offset = offset
         self.live = live
+        self.mutes = {mute.agent: mute for mute in mutes}
         self.stale_reports = 0
         self.late_reports = 0
         self._out: list[Emission] = []
@@ -116,6 +122,8 @@ class Bucket:
         self.clock = max(self.clock, time)
         self.offset = offset
         self._pass_time()
+        if self.mutes:
+            self._drop_ended()
         self._dispatch(record)
         return self._out
 
@@ -129,6 +137,10 @@ class Bucket:
                 self._command(record)
             case ScenarioChange():
                 self._switch(record.scenario)
+            case Mute():
+                self._mute(record)
+            case Unmute():
+                self._unmute(record)
             case Refusal():
                 self._refuse(record)
             case Unreadable():
@@ -143,6 +155,8 @@ class Bucket:
         reported_at = self.clock if report.reported_at is None else report.reported_at
         asset = self.assets.get(report.asset)
         if self._too_old(reported_at) or self._too_late(asset, report.agent, reported_at):
+            return
+        if report.agent in self.mutes and (asset is None or asset.shown is None):
             return
         asset = asset or Asset()
         if not _has_room(asset, report.agent):
@@ -176,8 +190,9 @@ class Bucket:
             time=self.clock,
             offset=self.offset,
             expires=None if lifetime is None else self.clock + lifetime,
-            weight=self.scenario.weight(agent),
+            weight=self._weight(agent),
             detail=detail,
+            muted=self._mark(agent),
         )
         self._settle(asset, self.clock)
 
@@ -277,13 +292,18 @@ class Bucket:
 
     # ---- the tally ------------------------------------------------------------------------
 
+    def _counted(self, asset: Asset) -> Collection[Vote]:
+        """The live votes whose agents are not muted."""
+        votes = asset.votes.values()
+        return [vote for vote in votes if vote.muted is None] if self.mutes else votes
+
     def _is_unconfirmed(self, asset: Asset) -> bool:
-        return len(asset.votes) < self.scenario.min_voters
+        return len(self._counted(asset)) < self.scenario.min_voters
 
     def _settle(self, asset: Asset, at: int) -> None:
         """Tally the live votes at `at` ms, and let holds decide whether that is the state."""
-        asset.unconfirmed = self._is_unconfirmed(asset)
-        votes = asset.votes.values()
+        votes = self._counted(asset)
+        asset.unconfirmed = len(votes) < self.scenario.min_voters
         if asset.state is None and votes:
             asset.state = tally(self.scenario, votes, None)
         elif asset.unconfirmed or asset.state is None:
@@ -325,6 +345,9 @@ class Bucket:
             case due_kinds.VOTE_EXPIRY:
                 del asset.votes[due.agent]
                 self._settle(asset, at)
+            case due_kinds.MUTE_END:
+                self._put_mark(asset, due.agent, None)
+                self._settle(asset, at)
             case due_kinds.HOLD if asset.pending is not None:
                 asset.state, asset.pending = asset.pending.state, None
             case due_kinds.REMINDER:
@@ -348,13 +371,15 @@ class Bucket:
 
     def _cause_of_time(self, asset: Asset, due: Due, at: int) -> Cause:
         pinned = asset.override if due.order == due_kinds.OVERRIDE_END else None
+        muted = asset.votes[due.agent].muted if due.order == due_kinds.MUTE_END else None
+        ended = pinned or muted
         return Cause(
             type=due.type,
             partition=self.partition,
             offset=asset.offset,
             time=at,
             agent=due.agent or None,
-            user=pinned.user if pinned else None,
+            user=ended.user if ended else None,
             command=pinned.command if pinned else None,
         )
 
@@ -383,7 +408,7 @@ class Bucket:
         asset.votes = {
             agent: replace(
                 vote,
-                weight=rule.weight(agent),
+                weight=self._weight(agent),
                 expires=None if lifetime is None else vote.time + lifetime,
             )
             for agent, vote in asset.votes.items()
@@ -404,6 +429,54 @@ class Bucket:
             if due is None or due.time > self.clock:
                 return
             self._fire(name, asset, due, self.clock)
+
+    # ---- mutes ----------------------------------------------------------------------------
+
+    def _mute(self, mute: Mute) -> None:
+        if mute.until is not None and mute.until <= self.clock:
+            self._out.append(DeadLetter("bad-time"))
+            return
+        if mute.agent not in self.mutes and len(self.mutes) >= MAX_MUTED:
+            self._out.append(DeadLetter("too-many-mutes"))
+            return
+        self.mutes[mute.agent] = mute
+        self._mark_anew(mute.agent, self._cause_of_mute("mute", mute))
+
+    def _unmute(self, unmute: Unmute) -> None:
+        if self.mutes.pop(unmute.agent, None) is not None:
+            self._mark_anew(unmute.agent, self._cause_of_mute("unmute", unmute))
+
+    def _cause_of_mute(self, type_: str, record: Mute | Unmute) -> Cause:
+        return self._cause(type_, agent=record.agent, user=record.user, command=record.id)
+
+    def _mark_anew(self, agent: str, cause: Cause) -> None:
+        """Tally every asset on which this agent votes, where the vote counts otherwise now."""
+        mark = self._mark(agent)
+        for name in sorted(self.assets):
+            asset = self.assets[name]
+            vote = asset.votes.get(agent)
+            if vote is not None and vote.muted != mark:
+                before = self._begin(asset)
+                self._put_mark(asset, agent, mark)
+                self._settle(asset, self.clock)
+                self._finish(name, asset, before, cause, self.clock)
+
+    def _put_mark(self, asset: Asset, agent: str, mark: Muted | None) -> None:
+        weight = self.scenario.weight(agent) if mark is None else 0
+        asset.votes[agent] = replace(asset.votes[agent], weight=weight, muted=mark)
+
+    def _mark(self, agent: str) -> Muted | None:
+        mute = self.mutes.get(agent)
+        return None if mute is None else Muted(mute.until, mute.user)
+
+    def _weight(self, agent: str) -> int:
+        return 0 if agent in self.mutes else self.scenario.weight(agent)
+
+    def _drop_ended(self) -> None:
+        """Forget mutes that are over: the dues have unmarked their votes."""
+        for mute in list(self.mutes.values()):
+            if mute.until is not None and mute.until <= self.clock:
+                del self.mutes[mute.agent]
 
     # ---- before and after an event --------------------------------------------------------
 

@@ -35,6 +35,14 @@ def duration(value: object, path: str, zero: bool = False) -> int:
     return found
 
 
+def duration_text(ms: int) -> str:
+    """A duration in ms as the text that `duration` reads back, in the largest unit that fits."""
+    for unit in ("d", "h", "m", "s"):
+        if ms and ms % _UNITS[unit] == 0:
+            return f"{ms // _UNITS[unit]}{unit}"
+    return f"{ms}ms" if ms else "0s"
+
+
 def whole(low: int, high: int) -> Callable[[object, str], int]:
     """A reader of an integer between `low` and `high`."""
 

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 MAX_VOTERS = 200
 """Most agents with a live vote on one asset, so that a state record stays within a message."""
 
+MAX_MUTED = 100
+"""Most agents that are muted at one time in a scenario, so that a heartbeat can name them all."""
+
 Kind = Literal["set", "vote", "release", "purge"]
 COMMAND_KINDS: tuple[Kind, ...] = ("set", "vote", "release", "purge")
 
@@ -20,8 +23,11 @@ CAUSE_TYPES = (
     *COMMAND_KINDS,
     "refused",
     "scenario",
+    "mute",
+    "unmute",
     "override-end",
     "vote-expiry",
+    "mute-end",
     "hold",
     "reminder",
     "purge-after",
@@ -42,6 +48,7 @@ DEAD_LETTER_REASONS = (
     "unknown-state",
     "wrong-partition",
     "too-many-agents",
+    "too-many-mutes",
 )
 """Every reason for which a record is refused; the list is closed."""
 
@@ -95,6 +102,27 @@ class ScenarioChange:
 
 
 @dataclass(frozen=True, slots=True)
+class Mute:
+    """From here on this agent's votes count nothing in the bucket. `until`: Unix ms, or None."""
+
+    agent: str
+    until: int | None
+    user: str
+    reason: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unmute:
+    """From here on this agent's votes count again."""
+
+    agent: str
+    user: str
+    reason: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """A command that cannot be carried out, but whose id and asset could be read."""
 
@@ -111,10 +139,18 @@ class Unreadable:
     reason: str
 
 
-Record = Report | Command | Tick | ScenarioChange | Refusal | Unreadable
+Record = Report | Command | Tick | ScenarioChange | Mute | Unmute | Refusal | Unreadable
 
 
 # ---- outputs ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Muted:
+    """Who muted a vote's agent, and until when (ms, or None: until taken back)."""
+
+    until: int | None
+    user: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +158,7 @@ class Vote:
     """An agent's latest report on an asset.
 
     reported_at: the agent's own time, ms; time: the bucket's clock when it was applied, ms;
-    expires: ms, or None for never; detail: the report's own.
+    expires: ms, or None for never; weight: 0 while its agent is muted; detail: the report's own.
     """
 
     agent: str
@@ -133,10 +169,11 @@ class Vote:
     expires: int | None
     weight: int
     detail: str | None = None
+    muted: Muted | None = None
 
-    def shown(self) -> tuple[str, str, int]:
+    def shown(self) -> tuple[str, str, int, Muted | None]:
         """The part whose change is a visible change."""
-        return (self.agent, self.state, self.weight)
+        return (self.agent, self.state, self.weight, self.muted)
 
 
 @dataclass(frozen=True, slots=True)

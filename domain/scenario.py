@@ -235,12 +235,13 @@ def _parse_file(data: dict[str, Any], demo: bool) -> dict[str, Scenario]:
     for name, content in data.items():
         plain = Table(content, name).mapping_itself()
         overlay = Table(plain.pop("demo", {}), f"{name}.demo").mapping_itself()
-        usual, shown = _parse_whole(name, plain), _parse_whole(name, {**plain, **overlay})
+        usual, shown = parse_whole(name, plain), parse_whole(name, {**plain, **overlay})
         scenarios[name] = shown if demo else usual
     return scenarios
 
 
-def _parse_whole(name: str, content: dict[str, Any]) -> Scenario:
+def parse_whole(name: str, content: dict[str, Any]) -> Scenario:
+    """Read one scenario that holds known keys alone. Raises PlainError with the key."""
     table = Table(content, name)
     scenario = parse_scenario(name, table)
     table.no_more()

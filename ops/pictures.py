@@ -4,40 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 from bus.kafka import KafkaBus
 from config.settings import Settings, load_settings
 from ops.readiness import base_url
+from ops.scenes import PICTURES, Picture
 from ops.test import find_browser
 from wire.topics import Topics
 
-LOOKED_UP = "scenario=attack&asset=shop.example"
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A page as it is to be seen. size: of the window; theme: chosen on the page, or the system's.
-
-    prepare: what is done on the page first; user: who looks.
-    """
-
-    name: str
-    path: str
-    prepare: Callable[[Page], None]
-    size: tuple[int, int] = (1280, 800)
-    scheme: str = "light"
-    theme: str = ""
-    user: str = "operator"
-
-
-def main() -> str | None:
-    """Take every picture; returns a message when there is nothing to take them of."""
+def main(names: Sequence[str]) -> str | None:
+    """Take the pictures of these names, or every one; returns a message where there is nothing to
+    take them of."""
     settings = load_settings()
     logins = settings.data_dir / "demo-logins.json"
     browser = find_browser()
@@ -49,7 +33,7 @@ def main() -> str | None:
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
         refuse_some(settings)
-        _take_all(chromium, settings, json.loads(logins.read_text()))
+        _take_all(chromium, settings, json.loads(logins.read_text()), names)
         chromium.close()
     return None
 
@@ -71,9 +55,13 @@ REFUSED = (
 )
 
 
-def _take_all(browser: Browser, settings: Settings, passwords: dict[str, str]) -> None:
+def _take_all(
+    browser: Browser, settings: Settings, passwords: dict[str, str], names: Sequence[str]
+) -> None:
     contexts: dict[str, BrowserContext] = {}
     for picture in PICTURES:
+        if names and picture.name not in names:
+            continue
         if picture.user not in contexts:
             context = browser.new_context(base_url=base_url(settings))
             _log_in(context, picture.user, passwords[picture.user])
@@ -109,116 +97,5 @@ def _take(context: BrowserContext, picture: Picture) -> None:
     context.set_offline(False)
 
 
-# ---- what is done on a page before its picture is taken -----------------------------------
-
-
-def _nothing(_page: Page) -> None:
-    """The page as it comes."""
-
-
-def _live(page: Page) -> None:
-    page.locator('#live[data-state="live"]').wait_for()
-    page.locator("#tbody tr").first.wait_for()
-
-
-def _chosen(page: Page) -> None:
-    _live(page)
-    page.locator("#tbody tr .asset").first.click()
-    page.locator("#panel-title").wait_for()
-
-
-def _setting(page: Page) -> None:
-    _chosen(page)
-    page.locator("#panel .command-set > summary").click()
-    page.locator("#panel .command-set button").scroll_into_view_if_needed()
-
-
-def _asset_page(page: Page) -> None:
-    _live(page)
-    address = page.locator("#tbody tr .asset").first.get_attribute("href")
-    page.goto(str(address))
-    page.locator("#why").wait_for()
-
-
-def _record(page: Page) -> None:
-    _asset_page(page)
-    page.locator(".record-link").first.click()
-    page.locator("#record-dialog[open] #record > *").first.wait_for()
-
-
-def _help(page: Page) -> None:
-    _live(page)
-    page.keyboard.press("?")
-    page.locator("#help[open]").wait_for()
-
-
-def _cut_off(page: Page) -> None:
-    _live(page)
-    page.context.set_offline(True)
-    page.locator('#standing[data-kind="cut-off"]:not([hidden])').wait_for()
-
-
-def _on_the_wall(page: Page) -> None:
-    page.locator("#tbody tr").first.wait_for()
-    page.locator("#wall-counts li").first.wait_for()
-
-
-def _pinned(page: Page) -> None:
-    """Pin an asset for an hour, as long as none is pinned."""
-    page.locator("#overrides").wait_for()
-    if not page.locator("#overrides tbody tr").count():
-        page.goto("/s/attack/")
-        _setting(page)
-        form = page.locator("#panel .command-set form")
-        form.locator("[name=state]").select_option("clear")
-        form.locator("[name=reason]").fill("a load test of the customer's own")
-        form.locator("[name=end]").select_option("1h")
-        form.get_by_role("button").click()
-        page.locator("#panel .command-following .phase-applied").wait_for()
-        page.goto("/overrides/")
-    page.locator("#overrides tbody tr").first.wait_for()
-
-
-def _looked_up(page: Page) -> None:
-    page.locator("#way").wait_for()
-
-
-def _charted(page: Page) -> None:
-    page.locator(".chart canvas").first.wait_for()
-
-
-def _refused(page: Page) -> None:
-    page.locator(".letter-table tbody tr").first.wait_for()
-
-
-def _letter(page: Page) -> None:
-    _refused(page)
-    page.locator(".letter-table tbody a", has_text="unknown-state").first.click()
-    page.locator("pre.bytes mark.fault").wait_for()
-
-
-PICTURES = (
-    Picture("board", "/s/attack/", _live),
-    Picture("panel-dark", "/s/attack/", _chosen, scheme="dark"),
-    Picture("setting", "/s/attack/", _setting),
-    Picture("asset", "/s/attack/", _asset_page),
-    Picture("record", "/s/attack/", _record),
-    Picture("help", "/s/attack/", _help),
-    Picture("cut-off", "/s/attack/", _cut_off),
-    Picture("contrast", "/s/attack/", _live, theme="contrast"),
-    Picture("wall", "/s/attack/?wall=1", _on_the_wall, size=(1920, 1080), scheme="dark"),
-    Picture("tablet", "/s/orders/", _live, size=(1024, 768)),
-    Picture("phone", "/s/connectivity/", _live, size=(390, 800)),
-    Picture("overrides", "/overrides/", _pinned, size=(1280, 560)),
-    Picture("partitions", f"/partitions/?{LOOKED_UP}", _looked_up, size=(1440, 900)),
-    Picture("job", "/job/", _charted, size=(1440, 900), scheme="dark", user="admin"),
-    Picture("dead-letters", "/dead-letters/", _refused, size=(1440, 900), user="admin"),
-    Picture("letter", "/dead-letters/", _letter, size=(1280, 900), user="admin"),
-    Picture("tokens", "/account/tokens/", _nothing),
-    Picture("second-factor", "/account/2fa/", _nothing),
-)
-"""Every picture, in the order of docs/tour.md."""
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -11,10 +11,11 @@ from types import FrameType
 from bus.kafka import KafkaBus
 from config.logs import configure_logs
 from config.settings import load_settings
-from domain.scenario import ScenarioError, load_scenarios
+from domain.scenario import ScenarioError
 from streaming.driver import Driver, JvmLost, end_spark, run_all
 from streaming.engines import Sharing, share_out, slots
 from streaming.kernel import KernelProblem
+from streaming.overlays import read_book
 from streaming.session import VersionProblem, start_session
 
 PATIENCE_S = 7.0
@@ -28,9 +29,9 @@ def main() -> None:
     stop = threading.Event()
     _on_signals(stop)
     try:
-        scenarios = load_scenarios(settings.scenarios, demo=settings.demo)
+        book = read_book(settings)
         home = settings.data_dir / "checkpoint"
-        shares = share_out(settings.engine, scenarios, home)
+        shares = share_out(settings.engine, book.rules, home)
         room = slots(shares, settings.trigger)
         spark = start_session(settings, room)
     except (ScenarioError, VersionProblem, KernelProblem) as problem:
@@ -38,7 +39,7 @@ def main() -> None:
     bus = KafkaBus(settings.kafka_options())
     own = None if settings.spark_master else room  # another master may have room for more
     sharing = Sharing(settings.engine, settings.trigger, home, shares, own)
-    drivers = [Driver(settings, sharing, bus, spark, stop, engine) for engine in shares]
+    drivers = [Driver(settings, sharing, bus, spark, stop, engine, book) for engine in shares]
     try:
         run_all(drivers, stop)
     except JvmLost as lost:

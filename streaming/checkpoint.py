@@ -36,10 +36,30 @@ def raise_epoch(home: Path) -> Epoch:
 
     The query's next start reads its topics from their beginning.
     """
+    epoch = next_epoch(home)
+    epoch.path.mkdir(parents=True)
+    return epoch
+
+
+def next_epoch(home: Path) -> Epoch:
+    """The epoch to come: above those of all queries beside `home`; nothing of it is there yet."""
     number = _highest(home.parent) + 1
-    path = home / f"epoch-{number}"
-    path.mkdir(parents=True)
-    return Epoch(number, path)
+    epoch = Epoch(number, home / f"epoch-{number}")
+    shutil.rmtree(start_folder(epoch), ignore_errors=True)  # of one that did not come about
+    return epoch
+
+
+def start_folder(epoch: Epoch) -> Path:
+    """Where it is kept how an epoch begins: see streaming/starts.py."""
+    return epoch.path.with_name(f"start-{epoch.number}")
+
+
+def drop_old(home: Path) -> None:
+    """Delete all epochs of a query but the current one and the one before it."""
+    for number in sorted(_epochs(home))[:-2]:
+        old = Epoch(number, home / f"epoch-{number}")
+        shutil.rmtree(start_folder(old), ignore_errors=True)
+        shutil.rmtree(old.path, ignore_errors=True)
 
 
 def _highest(homes: Path) -> int:

@@ -12,9 +12,11 @@ import msgspec
 from bus.base import Bus, BusError, Message, Reader
 from wire.job import (
     EXPIRES_MS,
+    Action,
     Answer,
     Control,
     Outcome,
+    Step,
     Stopped,
     UnreadableJobRecord,
     decode_control,
@@ -38,12 +40,16 @@ Tell = Callable[[Answer], None]
 class Memory(msgspec.Struct):
     """What outlives the driver. next_offset: of the control topic, None before the first start.
 
-    under_way: asks that were accepted, and whose end is still to be told.
+    under_way: asks that were accepted, and whose end is still to be told; errands: those of them
+    that go on beside the query; rebuild: the one that the query has not caught up with.
     """
 
     next_offset: int | None = None
     stopped: Stopped | None = None
     under_way: list[Control] = msgspec.field(default_factory=list)
+    errands: list[Control] = msgspec.field(default_factory=list)
+    rebuild: Control | None = None
+    rebuild_since: int = 0
     answers: dict[str, Answer] = msgspec.field(default_factory=dict)
 
 
@@ -100,7 +106,7 @@ class Desk:
         except UnreadableJobRecord as error:
             log.warning("%s at offset %d is passed over: %s", self._topic, message.offset, error)
             return None
-        if ask.query != self._query or any(ask.id == one.id for one in self._memory.under_way):
+        if ask.query != self._query or any(ask.id == one.id for one in self._open_asks()):
             return None
         if ask.id in self._memory.answers:
             self._tell(self._memory.answers[ask.id])
@@ -111,15 +117,26 @@ class Desk:
             return None
         return ask
 
+    def _open_asks(self) -> list[Control]:
+        """All that were taken on, and whose end is still to be told."""
+        memory = self._memory
+        return [*memory.under_way, *memory.errands, *([memory.rebuild] if memory.rebuild else [])]
+
     def accept(self, ask: Control) -> None:
         """Take an ask on whose end `settle` will tell. A stop or a start is remembered."""
         if ask.action == "stop":
             self._memory.stopped = Stopped(ask.user or "somebody", ask.reason, self._clock())
         elif ask.action == "start":
             self._memory.stopped = None
+        if any(ask.id == one.id for one in self._memory.under_way):
+            return
         self._memory.under_way.append(ask)
         self._save()
         self._tell(Answer(ask.id, ask.action, "accepted"))
+
+    def left_over(self, action: Action) -> list[Control]:
+        """Asks that an earlier driver accepted, and whose end it has not told."""
+        return [ask for ask in self._memory.under_way if ask.action == action]
 
     def settle(self, outcome: Outcome, why: str = "") -> None:
         """Answer all that is under way."""
@@ -127,10 +144,50 @@ class Desk:
         for ask in asks:
             self.answer(ask, outcome, why)
 
+    def begin_errand(self, ask: Control) -> None:
+        """Take an ask on that goes on beside the query, however that fares."""
+        self._memory.errands.append(ask)
+        self._save()
+        self._tell(Answer(ask.id, ask.action, "accepted"))
+
+    @property
+    def rebuild(self) -> Control | None:
+        """The reset or rebuild that the query is to do, or does."""
+        return self._memory.rebuild
+
+    @property
+    def rebuilding(self) -> Stopped | None:
+        """Who had it read its log again, None where that is over."""
+        ask = self._memory.rebuild
+        if ask is None:
+            return None
+        return Stopped(ask.user or "somebody", ask.reason, self._memory.rebuild_since)
+
+    def begin_rebuild(self, ask: Control) -> None:
+        """Take a reset or rebuild on, in place of one that is under way."""
+        if (before := self._memory.rebuild) is not None:
+            self.answer(before, "failed", f"another one, by {ask.user or 'somebody'}, replaces it")
+        self._memory.rebuild, self._memory.rebuild_since = ask, self._clock()
+        self._save()
+        self._tell(Answer(ask.id, ask.action, "accepted"))
+
+    def step(self, ask: Control, step: Step) -> None:
+        """Tell how far an ask has come."""
+        self._tell(Answer(ask.id, ask.action, "accepted", step=step))
+
+    def give_up_errands(self) -> None:
+        """Answer the errands of a driver that is gone."""
+        for ask in list(self._memory.errands):
+            self.answer(ask, "failed", "the job ended meanwhile: ask again")
+
     def answer(self, ask: Control, outcome: Outcome, why: str = "") -> None:
         """Answer one ask, for good."""
         answer = Answer(ask.id, ask.action, outcome, _fitting(why))
         log.info("%s by %s: %s %s", ask.action, ask.user or "somebody", outcome, why)
+        self._memory.under_way = [one for one in self._memory.under_way if one.id != ask.id]
+        self._memory.errands = [one for one in self._memory.errands if one.id != ask.id]
+        if self._memory.rebuild is not None and self._memory.rebuild.id == ask.id:
+            self._memory.rebuild = None
         kept = [*self._memory.answers.items(), (ask.id, answer)]
         self._memory.answers = dict(kept[-REMEMBERED:])
         self._save()

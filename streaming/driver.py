@@ -8,22 +8,28 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from bus.base import Bus, BusError, TopicPartition, TopicSpec
-from domain.scenario import Scenario, ScenarioError, load_scenarios
+from domain.scenario import Scenario, ScenarioError
 from streaming import query as queries
+from streaming import rulechange
 from streaming.buckets import BucketId
 from streaming.checkpoint import Epoch, LogProblem, current_epoch, drop_uncommitted, gaps, positions
 from streaming.control import Desk
 from streaming.engines import ProcessNeeded, Refused, Sharing, hand_over, trigger_of
+from streaming.errands.runner import Errands
 from streaming.errors import first_line, judge
+from streaming.overlays import Book, keep, read_book
 from streaming.processor import Plan
 from streaming.progress import Reporting
 from streaming.query import Engine, Trigger
+from streaming.rebuilds import Rebuilds
 from streaming.rules import Rules
+from streaming.starts import Start, start_of
 from streaming.ticks import Ticker
-from wire.job import Control, Status
+from wire.job import MAX_REASON, Control, Status
 from wire.topics import Topics
 
 if TYPE_CHECKING:
@@ -74,15 +80,24 @@ class Driver:
         spark: SparkSession,
         stop: threading.Event,
         engine: Engine,
+        book: Book | None = None,
     ) -> None:
+        """book: what `sharing` was made from; None: what the settings lead to."""
         self._settings, self._sharing, self._bus, self._spark = settings, sharing, bus, spark
         self._stop, self._engine = stop, engine
         self._scenarios = sharing.shares[engine]
+        self._book = book or read_book(settings)
         self._topics = Topics(settings.topic_prefix)
         self._home = settings.data_dir / "checkpoint" / engine
         self._report = Reporting(bus, self._topics.progress, engine, _now)
         path = self._home / CONTROL
         self._desk = Desk(bus, self._topics.control, engine, path, _now, self._report.answer)
+        self._report.rebuild = lambda: self._desk.rebuilding
+        self._errands = Errands(settings, self._desk)
+        snapshots = settings.data_dir / "snapshots"
+        self._rebuilds = Rebuilds(
+            self._desk, bus, self._topics, self._home, snapshots, engine, _now
+        )
         self._interrupted = False
         self._leave = ""
         self._ticker: Ticker | None = None
@@ -92,10 +107,13 @@ class Driver:
         """Run until `stop` is set. Raises JvmLost, and nothing else."""
         if self._desk.stopped is None:
             self._report.status("starting")
+        self._desk.give_up_errands()
         while not self._stop.is_set():
             begun = time.monotonic()
             self._interrupted = False
             try:
+                for ask in self._desk.left_over("rule"):
+                    self._ask_rule(ask)
                 self._stand_still() if self._desk.stopped else self._run_once()
             except Exception as error:  # noqa: BLE001, nothing but a signal ends the driver
                 if self._stop.is_set():
@@ -110,6 +128,7 @@ class Driver:
         self._stop_ticks()
         assert self._desk.stopped is not None
         self._report.stand_still(self._desk.stopped)
+        self._tell_scenarios({})
         self._desk.settle("done", "states stand as they are until it is started")
         while self._desk.stopped and not self._leave and not self._stop.wait(LOOK_S):
             self._asked()
@@ -117,7 +136,7 @@ class Driver:
     def _run_once(self) -> None:
         plan, epoch, passed_over = self._prepare()
         trigger = trigger_of(self._engine, self._settings.trigger)
-        if trigger == "real-time":
+        if trigger == "real-time" or self._rebuilds.under_way(epoch):
             self._catch_up(plan, epoch, passed_over)
         if not self._due_to_end():
             self._run_query(plan, epoch, trigger, "running", passed_over)
@@ -125,9 +144,15 @@ class Driver:
     def _catch_up(self, plan: Plan, epoch: Epoch, passed_over: list[str]) -> None:
         """Drain a long backlog in micro-batches, which are faster; and get over lost records.
 
+        So is what was asked to be read again, however little it is.
+
         A log that begins past the checkpoint ends Real-time Mode, whatever the query is told.
         """
-        while passed_over or self._backlog(plan, epoch) > LONG_BACKLOG:
+        while (
+            passed_over
+            or self._rebuilds.under_way(epoch)
+            or self._backlog(plan, epoch) > LONG_BACKLOG
+        ):
             self._run_query(plan, epoch, "catch-up", "catching-up", passed_over)
             passed_over = []
             if self._due_to_end():
@@ -146,15 +171,21 @@ class Driver:
             trigger=trigger,
             loss_known=bool(passed_over),
         )
-        self._report.runs(status, trigger, "; ".join(passed_over), epoch.path)
+        message = "; ".join([*passed_over, *self._overlay_problems()])
+        self._report.runs(status, trigger, message, epoch.path)
         self._desk.settle("done")
         try:
-            queries.watch(query, self._due_to_end, self._report.batch)
+            queries.watch(query, self._due_to_end, partial(self._batch, epoch))
+            self._rebuilds.look(epoch)
         finally:
             if self._stop.is_set():
                 self._spark.sparkContext.setLogLevel("OFF")  # of every task that is broken off
             if query.isActive:
                 self._end(query)
+
+    def _batch(self, epoch: Epoch, figures: Mapping[str, Any]) -> None:
+        self._report.batch(figures)
+        self._rebuilds.look(epoch)
 
     def _end(self, query: StreamingQuery) -> None:
         """Stop the query. One that was asked to stop is waited for: nothing runs beside its next.
@@ -191,11 +222,34 @@ class Driver:
 
     def _asked(self) -> bool:
         """Carry out what the console asks; whether what runs or waits now is to end for it."""
-        carry_out = {"stop": self._ask_stop, "start": self._ask_start, "reload": self._ask_reload}
+        carry_out = {
+            "stop": self._ask_stop,
+            "start": self._ask_start,
+            "reload": self._ask_reload,
+            "rule": self._ask_rule,
+            "reset": self._ask_rebuild,
+            "rebuild": self._ask_rebuild,
+            "read-state": self._ask_errand,
+            "what-if": self._ask_errand,
+            "cancel": self._ask_cancel,
+        }
         ends = False
+        self._errands.look()
         for ask in self._desk.asks():
-            ends |= carry_out[ask.action](ask)
+            ends |= carry_out.get(ask.action, self._ask_unknown)(ask)
         return ends
+
+    def _ask_errand(self, ask: Control) -> bool:
+        self._errands.begin(ask, self._engine, self._scenarios, current_epoch(self._home))
+        return False
+
+    def _ask_cancel(self, ask: Control) -> bool:
+        self._errands.cancel(ask)
+        return False
+
+    def _ask_unknown(self, ask: Control) -> bool:
+        self._desk.answer(ask, "refused", f"{ask.action} is not known to this job")
+        return False
 
     def _ask_stop(self, ask: Control) -> bool:
         if (stopped := self._desk.stopped) is not None:
@@ -214,8 +268,8 @@ class Driver:
     def _ask_reload(self, ask: Control) -> bool:
         before = self._scenarios
         try:
-            found = load_scenarios(self._settings.scenarios, demo=self._settings.demo)
-            mine = self._sharing.anew(self._engine, found)
+            book = read_book(self._settings)
+            mine = self._sharing.anew(self._engine, book.rules)
         except (ScenarioError, Refused) as refused:
             self._desk.answer(ask, "refused", str(refused))
             return False
@@ -223,17 +277,64 @@ class Driver:
             self._desk.accept(ask)
             self._leave = f"scenarios were read anew: {needed}"
             return True
-        if mine == before:
-            self._desk.answer(ask, "done", "the scenarios are as they were")
-            return False
         self._sharing.adopt(self._engine, mine)
-        self._scenarios = mine
-        return self._take_over(ask, set(mine) == set(before), _changes(before, mine))
+        self._book, self._scenarios = book, mine
+        if mine == before:
+            words = ["the scenarios are as they were", *self._overlay_problems()]
+            self._desk.answer(ask, "done", "; ".join(words))
+            self._tell_scenarios({})
+            return False
+        words = [_changes(before, mine), *self._overlay_problems()]
+        return self._take_over(ask, set(mine) == set(before), "; ".join(words))
+
+    def _ask_rule(self, ask: Control) -> bool:
+        try:
+            name, book = rulechange.changed(self._book, self._scenarios, ask, _now())
+            mine = rulechange.share(self._sharing, self._engine, book)
+        except Refused as refused:
+            self._desk.answer(ask, "refused", str(refused))
+            return False
+        self._desk.accept(ask)  # from here on it is carried out, by the next driver if need be
+        try:
+            keep(self._settings.data_dir, name, book.overlay(name))
+        except OSError as error:
+            self._desk.answer(ask, "refused", f"the overlay cannot be written: {error}")
+            return False
+        words = rulechange.told(self._scenarios[name], mine[name])
+        self._sharing.adopt(self._engine, mine)
+        self._book, self._scenarios = book, mine
+        return self._take_over(ask, True, f"{name}: {words}")
+
+    def _ask_rebuild(self, ask: Control) -> bool:
+        try:
+            self._rebuilds.judge(ask, self._scenarios)
+        except (Refused, BusError) as refused:
+            self._desk.answer(ask, "refused", str(refused))
+            return False
+        self._desk.begin_rebuild(ask)
+        try:
+            self._rebuilds.prepare(ask)  # the query goes on meanwhile
+        except (Refused, OSError) as refused:
+            self._desk.answer(ask, "refused", str(refused))
+            return False
+        return True
+
+    def _overlay_problems(self) -> list[str]:
+        """Why what the console changed does not count, where it does not."""
+        others = self._book.configured.keys() - self._scenarios.keys()
+        problems = self._book.problems.items()
+        return [why[:MAX_REASON] for name, why in problems if name not in others]
+
+    def _tell_scenarios(self, newest: Mapping[BucketId, int]) -> None:
+        """Tell what is carried. newest: the offsets of the records in which the log has it."""
+        for carried in self._book.carried(self._scenarios, newest):
+            self._report.carries(carried)
 
     def _take_over(self, ask: Control, same_topics: bool, changes: str) -> bool:
         """Bring changed scenarios into force; whether the query is to be started anew for them."""
         if self._desk.stopped is not None:
             self._desk.answer(ask, "done", f"{changes}; in force once it is started")
+            self._tell_scenarios({})
             return False
         if same_topics and self._report.running:
             try:
@@ -249,7 +350,7 @@ class Driver:
 
     def _backlog(self, plan: Plan, epoch: Epoch) -> int:
         """Records between the checkpoint and the log's end."""
-        reached = positions(epoch.path)
+        reached = self._reached(epoch, plan.start)
         edges = self._bus.offsets(self._topics.reports(name) for name in plan.partitions)
         return sum(end - max(begin, reached.get(at, 0)) for at, (begin, end) in edges.items())
 
@@ -263,19 +364,30 @@ class Driver:
         if self._ticker is None:
             self._ticker = Ticker(self._bus, places, self._settings.tick_ms)
             self._ticker.start()
+        self._rebuilds.carry_out(self._scenarios)
         epoch = current_epoch(self._home)
         self._report.epoch = epoch.number
         partitions = {name: s.partitions for name, s in self._scenarios.items()}
-        plan = Plan(self._settings.topic_prefix, epoch.number, partitions, rules)
-        return plan, epoch, self._gaps(epoch, places)
+        start = start_of(epoch)
+        first = {bucket: start.rules.get(str(bucket), rule) for bucket, rule in rules.items()}
+        plan = Plan(self._settings.topic_prefix, epoch.number, partitions, first, start)
+        return plan, epoch, self._gaps(self._reached(epoch, start), places)
+
+    def _reached(self, epoch: Epoch, start: Start) -> dict[TopicPartition, int]:
+        """The next offset that the query reads, as far as the log's beginning is not meant."""
+        begun = {BucketId.parse(name): at for name, at in start.offsets.items() if at >= 0}
+        places = {(self._topics.reports(b.scenario), b.partition): at for b, at in begun.items()}
+        return positions(epoch.path) or places
 
     def _settle_rules(self) -> dict[BucketId, str]:
         """Append the rules that differ from those in the log. Raises BusError."""
-        return Rules(self._bus, self._topics, self._home / "rules.json").settle(self._scenarios)
+        rules = Rules(self._bus, self._topics, self._home / "rules.json")
+        first = rules.settle(self._scenarios)
+        self._tell_scenarios(rules.newest)
+        return first
 
-    def _gaps(self, epoch: Epoch, read: set[TopicPartition]) -> list[str]:
+    def _gaps(self, reached: Mapping[TopicPartition, int], read: set[TopicPartition]) -> list[str]:
         """What the query will pass over, in words. Raises LogProblem."""
-        reached = positions(epoch.path)
         return gaps(reached, self._bus.offsets({topic for topic, _ in reached}), read)
 
     def _after(self, error: Exception, ran_s: float) -> None:
@@ -327,6 +439,7 @@ class Driver:
 
     def _close(self) -> None:
         self._stop_ticks()
+        self._errands.close()
         self._desk.close()
         if self._stop.is_set():
             self._report.status("stopped")

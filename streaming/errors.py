@@ -33,7 +33,7 @@ _STAYS = (
         r"the log ends at|some data may have been missed|KAFKA_DATA_LOSS",
         (
             "the log does not hold what the checkpoint goes on from: was a topic deleted? "
-            "Begin a new epoch"
+            "Have it read the log again (Replay)"
         ),
     ),
     (
@@ -42,7 +42,11 @@ _STAYS = (
     ),
     (
         r"STATE_STORE|STATE_SCHEMA|STATEFUL_OPERATOR|CANNOT_LOAD_STATE|UnreadableAsset",
-        "the checkpoint's state cannot be read: begin a new epoch",
+        "the checkpoint's state cannot be read: have it read the log again (Replay)",
+    ),
+    (
+        r"UnreadableSeed|UnreadableStart",
+        "what the epoch begins with cannot be read: ask for another reset",
     ),
     (
         r"No space left on device|Permission denied|Read-only file system",

@@ -18,10 +18,12 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from domain.fold import Bucket
 from domain.functions import rule_functions
-from domain.records import DeadLetter, Emission, StateRecord, Tick
+from domain.records import DeadLetter, Emission, Mute, StateRecord, Tick
 from domain.scenario import Scenario
 from streaming.buckets import BucketId
+from streaming.planting import HeldBack, plant
 from streaming.rules import dump_rule, load_rule
+from streaming.starts import Start
 from streaming.state import AssetStore, DueStore
 from wire.job import Heartbeat, encode
 from wire.sink import DeadRecord, encode_dead_letter, encode_headers, encode_state
@@ -80,13 +82,15 @@ class Plan:
     """What the processor is told of the buckets.
 
     epoch: of the checkpoint; partitions: of each scenario's source topic; rules: the first rule of
-    each bucket, as JSON, which also covers what came before it in the log.
+    each bucket, as JSON, which also covers what came before it in the log; start: how the epoch
+    begins.
     """
 
     prefix: str
     epoch: int
     partitions: Mapping[str, int]
     rules: Mapping[BucketId, str] = field(default_factory=dict)
+    start: Start = field(default_factory=Start)
 
     def json(self, *, real_time: bool) -> str:
         """The plan as the kernel reads it."""
@@ -97,6 +101,8 @@ class Plan:
             "partitions": dict(self.partitions),
             "rules": {str(bucket): rule for bucket, rule in self.rules.items()},
             "functions": rule_functions(),
+            "seeds": self.start.seeds,
+            "quiet": self.start.quiet,
         }
         return json.dumps(fields)
 
@@ -118,11 +124,13 @@ class TallyProcessor(StatefulProcessor):
         self._topics = Topics(plan.prefix)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the state: the bucket's meta, an entry per asset, an entry per second of dues."""
+        """Declare the state: the bucket's meta, its mutes as JSON, assets, and seconds of dues."""
         self._meta = handle.getValueState("meta", _META)
+        self._mutes = handle.getValueState("mutes", _struct(mutes=StringType))
         asset = _struct(asset=BinaryType, slot=LongType)
         self._assets = handle.getMapState("assets", _struct(name=StringType), asset)
         self._dues = handle.getMapState("dues", _struct(slot=LongType), _struct(names=StringType))
+        self._last = handle.getMapState("last", _struct(name=StringType), _struct(last=BinaryType))
 
     def handleInputRows(  # noqa: N802, the name is Spark's
         self,
@@ -142,7 +150,10 @@ class TallyProcessor(StatefulProcessor):
     def run(self, bucket_id: BucketId, rows: Iterable[SourceRow]) -> list[SinkRow]:
         """Apply rows, in order of offset, to the state of the current grouping key."""
         stored = self._meta.get()
-        meta = Meta(*stored) if stored else Meta(self._plan.rules[bucket_id])
+        if stored is None:
+            stored = self._begin(bucket_id)
+        meta = Meta(*stored)
+        held = self._mutes.get()
         assets = AssetStore(self._assets)
         dues = DueStore(self._dues, assets, meta.slot, meta.waiting)
         bucket = Bucket(
@@ -154,24 +165,50 @@ class TallyProcessor(StatefulProcessor):
             clock=meta.clock,
             offset=meta.offset,
             live=meta.live,
+            mutes=_load_mutes(held),
         )
         dues.scenario = lambda: bucket.scenario
-        run = _Run(self._plan, self._topics, bucket_id, bucket, meta)
+        held_back = HeldBack(self._last, self._plan.start.quiet.get(str(bucket_id), -1))
+        run = _Run(self._plan, self._topics, bucket_id, bucket, meta, held_back)
         for row in rows:
             run.apply(row)
+        held_back.flush()
         slot, waiting = dues.flush(bucket.clock)
         assets.flush()
         self._meta.update(tuple(run.meta(slot, waiting)))
+        if held or bucket.mutes:
+            self._mutes.update((_dump_mutes(bucket.mutes),))
         return run.out
+
+    def _begin(self, bucket_id: BucketId) -> Meta:
+        """What a bucket without state begins with: nothing, or its seed."""
+        meta = Meta(self._plan.rules[bucket_id])
+        path = self._plan.start.seeds.get(str(bucket_id))
+        if path is None:
+            return meta
+        rule = scenario_of(meta.scenario)
+        head, slot, waiting = plant(path, self._assets, self._dues, self._last, rule)
+        if head.mutes:
+            self._mutes.update((_dump_mutes({mute.agent: mute for mute in head.mutes}),))
+        return meta._replace(
+            clock=head.clock, offset=head.offset, live=head.live, slot=slot, waiting=waiting
+        )
 
 
 class _Run:
     """One batch of one bucket."""
 
     def __init__(
-        self, plan: Plan, topics: Topics, bucket_id: BucketId, bucket: Bucket, meta: Meta
+        self,
+        plan: Plan,
+        topics: Topics,
+        bucket_id: BucketId,
+        bucket: Bucket,
+        meta: Meta,
+        held_back: HeldBack,
     ) -> None:
         self.out: list[SinkRow] = []
+        self._held_back = held_back
         self._plan, self._topics = plan, topics
         self._id, self._bucket, self._start = bucket_id, bucket, meta
         self._partitions = plan.partitions[bucket_id.scenario]
@@ -187,21 +224,33 @@ class _Run:
         bucket = self._bucket
         if row.offset <= bucket.offset:
             return
+        self._let_go(row.offset)
         record = decode_placed(row.key, row.value, row.time, self._id.partition, self._partitions)
         for emission in bucket.apply(record, row.offset, row.time):
-            self.out.append(self._sink_row(emission, row))
+            self._emit(emission, row)
         if isinstance(record, Tick):
             self._tick()
         else:
             self._records += 1
 
-    def _sink_row(self, emission: Emission, row: SourceRow) -> SinkRow:
+    def _let_go(self, offset: int) -> None:
+        """Emit what was held back, before the record at this offset."""
+        for name, (value, headers) in self._held_back.before(offset, self._bucket.offset):
+            self.out.append(SinkRow(name.encode(), value, _dump_headers(headers), self._states))
+
+    def _emit(self, emission: Emission, row: SourceRow) -> None:
+        quiet = self._held_back.covers(row.offset)
         if isinstance(emission, DeadLetter):
             self._dead += 1
-            return self._dead_letter(emission.reason, row)
+            if not quiet:
+                self.out.append(self._dead_letter(emission.reason, row))
+            return
         value = encode_state(emission) if isinstance(emission, StateRecord) else None
+        if quiet:
+            self._held_back.put(emission.asset, value, encode_headers(emission))
+            return
         headers = _dump_headers(encode_headers(emission))
-        return SinkRow(emission.asset.encode(), value, headers, self._states)
+        self.out.append(SinkRow(emission.asset.encode(), value, headers, self._states))
 
     def _dead_letter(self, reason: str, row: SourceRow) -> SinkRow:
         dead = DeadRecord(
@@ -244,6 +293,7 @@ class _Run:
             stale=self._stale + bucket.stale_reports,
             engine=ENGINE,
             at=int(wall.time() * 1000),
+            mutes=tuple(bucket.mutes[agent] for agent in sorted(bucket.mutes)),
         )
 
     def meta(self, slot: int, waiting: int) -> Meta:
@@ -268,6 +318,14 @@ class _Run:
 def scenario_of(text: str) -> Scenario:
     """The scenario that `dump_rule` wrote; the same object for the same text."""
     return load_rule(text)
+
+
+def _load_mutes(held: Any) -> list[Mute]:
+    return msgspec.json.decode(held[0], type=list[Mute]) if held else []
+
+
+def _dump_mutes(mutes: Mapping[str, Mute]) -> str:
+    return msgspec.json.encode(list(mutes.values())).decode()
 
 
 def _in_order(frames: Iterator[pd.DataFrame]) -> list[SourceRow]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from bus.base import Bus, BusError
 from streaming.checkpoint import measure
-from wire.job import MAX_ERROR, Answer, Checkpoint, Progress, Status, Stopped, encode
+from wire.job import MAX_ERROR, Answer, Carried, Checkpoint, Progress, Status, Stopped, encode
 
 log = logging.getLogger("streaming.progress")
 
@@ -66,6 +66,7 @@ class Reporting:
         self._since = 0
         self._trigger = ""
         self._stopped: Stopped | None = None
+        self.rebuild: Callable[[], Stopped | None] = lambda: None
         self._folder: Path | None = None
         self._checkpoint: Checkpoint | None = None
         self._measured = 0.0
@@ -99,6 +100,10 @@ class Reporting:
         self._measure()
         self._publish("", batch_figures(figures))
 
+    def carries(self, carried: Carried) -> None:
+        """Tell a scenario as it is now."""
+        self._publish("", carried=carried)
+
     def answer(self, answer: Answer) -> None:
         """Tell what became of an ask."""
         self._publish("", answer=answer)
@@ -115,6 +120,7 @@ class Reporting:
         batch: dict[str, Any] | None = None,
         error: str = "",
         answer: Answer | None = None,
+        carried: Carried | None = None,
     ) -> None:
         record = Progress(
             query=self._query,
@@ -129,7 +135,9 @@ class Reporting:
             error=error,
             checkpoint=self._checkpoint,
             stopped=self._stopped,
+            rebuild=self.rebuild(),
             answer=answer,
+            carried=carried,
         )
         try:
             self._producer.send(self._topic, self._query.encode(), encode(record))

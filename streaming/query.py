@@ -12,6 +12,7 @@ from streaming.buckets import bucket_keys
 from streaming.pipeline import rows, through_kernel, through_python
 from streaming.processor import Plan, TallyProcessor
 from streaming.session import STATE_PARTITIONS
+from streaming.starts import EARLIEST
 from wire.topics import Topics
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ MAX_PER_BATCH: Mapping[Engine, int] = {"kernel": 500_000, "python": 100_000}
 READERS = 2
 """Tasks that read the source partitions: one for each would cost more than the reading."""
 
-_SOURCE = {
+SOURCE = {
     "startingOffsets": "earliest",
     "includeHeaders": "true",
     "kafkaConsumer.pollTimeoutMs": "15000",
@@ -69,6 +70,8 @@ def start(
     """
     keys = _places(plan)
     options = {"failOnDataLoss": str(not loss_known).lower()}
+    if plan.start.offsets:
+        options["startingOffsets"] = _starting(plan)
     if trigger != "real-time":
         options["maxOffsetsPerTrigger"] = str(MAX_PER_BATCH[engine])
     stream = rows(_source(spark, settings, sorted({topic for topic, _ in keys}), options), keys)
@@ -91,12 +94,21 @@ def _places(plan: Plan) -> dict[tuple[str, int], str]:
     return {(topics.reports(b.scenario), b.partition): key for b, key in keys.items()}
 
 
+def _starting(plan: Plan) -> str:
+    """Where a new checkpoint's reading begins, as Spark's source is told: every partition."""
+    topics, found = Topics(plan.prefix), dict[str, dict[str, int]]()
+    for bucket in plan.rules:
+        offset = plan.start.offsets.get(str(bucket), EARLIEST)
+        found.setdefault(topics.reports(bucket.scenario), {})[str(bucket.partition)] = offset
+    return json.dumps(found)
+
+
 def _source(
     spark: SparkSession, settings: Settings, topics: list[str], options: Mapping[str, str]
 ) -> DataFrame:
     """A stream of the records of a fixed list of topics."""
     reader = spark.readStream.format("kafka").option("subscribe", ",".join(topics))
-    return reader.options(**{**settings.spark_kafka_options(), **_SOURCE, **options}).load()
+    return reader.options(**{**settings.spark_kafka_options(), **SOURCE, **options}).load()
 
 
 def _trigger(trigger: Trigger, settings: Settings) -> dict[str, Any]:
@@ -117,11 +129,13 @@ def watch(
 ) -> None:
     """Return when the query is due to end or has ended; raises what ended it, if it was an error.
 
-    on_batch: called with Spark's progress, at most once in `every_s` seconds.
+    on_batch: called with Spark's progress, at most once in `every_s` seconds, and at the end of a
+    query that ended by itself.
     """
-    seen, due = -1, 0.0
-    while not due_to_end() and not query.awaitTermination(0.2):  # type: ignore[arg-type]
-        if time.monotonic() < due:
+    seen, due, ended = -1, 0.0, False
+    while not ended and not due_to_end():
+        ended = bool(query.awaitTermination(0.2))  # type: ignore[arg-type]
+        if not ended and time.monotonic() < due:
             continue
         due = time.monotonic() + every_s
         latest = query.lastProgress

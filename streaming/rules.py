@@ -29,11 +29,13 @@ class Rules:
 
     def __init__(self, bus: Bus, topics: Topics, path: Path) -> None:
         self._bus, self._topics, self._path = bus, topics, path
+        self.newest: dict[BucketId, int] = {}
 
     def settle(self, scenarios: Mapping[str, Scenario]) -> dict[BucketId, str]:
         """Append the rule of each partition whose last one differs from the configured one.
 
-        Returns the first rule that each partition's log holds, as JSON. Raises BusError.
+        From then on `newest` has the offset of each partition's last rule. Returns the first rule
+        that each partition's log holds, as JSON. Raises BusError.
         """
         edges = self._bus.offsets(self._topics.reports(name) for name in scenarios)
         known = self._known(edges)
@@ -43,6 +45,7 @@ class Rules:
         records = {**known, **found}
         self._append(records, scenarios)
         self._save(records)
+        self.newest = {self._bucket(place): held[-1][0] for place, held in records.items()}
         return {self._bucket(place): held[0][1] for place, held in records.items()}
 
     def _known(
@@ -89,6 +92,16 @@ class Rules:
 
     def _bucket(self, place: TopicPartition) -> BucketId:
         return BucketId(self._topics.scenario_of(place[0]) or "", place[1])
+
+
+def rule_before(path: Path, place: TopicPartition, offset: int) -> str | None:
+    """The rule in force at an offset, by the file that Rules keeps; None: the log's first."""
+    try:
+        stored = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    held = stored.get(f"{place[0]}/{place[1]}", [])
+    return next((text for at, text in reversed(held) if at < offset), None)
 
 
 def scan(

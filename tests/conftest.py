@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from pytest_django import DjangoDbBlocker
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
@@ -33,6 +34,17 @@ isolate()
 gc.set_threshold(50_000, 20, 50)  # modules and tests stay: to look at them less saves a fifth
 
 from stack import EmbeddedBroker  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
+    """The tests' database, whose audit may be emptied after a test with transactions of its own."""
+    from django.db import connection
+
+    from dashboard.audit import triggers
+
+    with django_db_blocker.unblock():
+        triggers.remove(connection)
 
 
 @pytest.fixture(scope="session")

@@ -21,14 +21,17 @@ from domain.dues import Dues
 from domain.fold import Bucket
 from domain.records import (
     DEAD_LETTER_REASONS,
+    MAX_MUTED,
     MAX_VOTERS,
     Command,
     Emission,
+    Mute,
     Record,
     Refusal,
     Report,
     ScenarioChange,
     Tick,
+    Unmute,
     Unreadable,
 )
 from domain.scenario import Scenario
@@ -98,6 +101,7 @@ def restored_by_asset(bucket: Bucket) -> Bucket:
         clock=bucket.clock,
         offset=bucket.offset,
         live=bucket.live,
+        mutes=list(bucket.mutes.values()),
     )
 
 
@@ -180,11 +184,14 @@ class _Maker:
         self._time = START
         self._offset = -SPACING
         self._ids: list[str] = []
+        self._made = 0
+        self._muted = AGENTS[0]
         self._makers: tuple[tuple[int, Callable[[], Record]], ...] = (
             (20, self._report),
             (4, self._tick),
             (8, self._command),
             (2, self._change),
+            (4, self._mute),
             (1, self._refusal),
             (1, self._unreadable),
         )
@@ -201,6 +208,8 @@ class _Maker:
     def entries(self, length: int) -> Iterator[Entry]:
         if self.chance(100):
             yield from self._crowd()
+        if self.chance(100):
+            yield from self._silenced()
         for _ in range(length):
             self._pass_time()
             yield self._entry(self._record())
@@ -226,6 +235,12 @@ class _Maker:
         for number in range(MAX_VOTERS):
             yield self._entry(Report("a", f"crowd-{number}", self.pick(STATES)))
 
+    def _silenced(self) -> Iterator[Entry]:
+        """As many muted agents as a bucket takes, and one more."""
+        until = self._time + 5 * SECOND
+        for number in range(MAX_MUTED + 1):
+            yield self._entry(Mute(f"crowd-{number}", until, "olga", "", self._new_id()))
+
     # ---- records ----
 
     def _report(self) -> Report:
@@ -243,6 +258,14 @@ class _Maker:
 
     def _change(self) -> ScenarioChange:
         return ScenarioChange(self.scenario())
+
+    def _mute(self) -> Mute | Unmute:
+        agent, user = self.pick((*AGENTS, *AGENTS, self._muted)), self.pick(USERS)
+        if self.chance(2):
+            agent = self.pick((self._muted, self._muted, agent))
+            return Unmute(agent, user, self.pick(("", "seen")), self._new_id())
+        self._muted = agent
+        return Mute(agent, self._until(), user, self.pick(("", "wild")), self._new_id())
 
     def _unreadable(self) -> Unreadable:
         return Unreadable(self.pick(DEAD_LETTER_REASONS))
@@ -285,8 +308,12 @@ class _Maker:
     def _id(self) -> str:
         if self._ids and self.chance(5):
             return self.pick(self._ids)
-        self._ids.append(f"00000000-0000-4000-8000-{len(self._ids):012d}")
+        self._ids.append(self._new_id())
         return self._ids[-1]
+
+    def _new_id(self) -> str:
+        self._made += 1
+        return f"00000000-0000-4000-8000-{self._made - 1:012d}"
 
     # ---- rules ----
 

@@ -24,7 +24,7 @@ import msgspec
 from histories import SECOND, STATES, _Maker
 
 from bus.base import Message
-from domain.records import MAX_VOTERS, Command, Record, Report
+from domain.records import MAX_MUTED, MAX_VOTERS, Command, Mute, Record, Report, Unmute
 from domain.scenario import Scenario
 from wire.partitioner import partition_of
 from wire.source import (
@@ -34,6 +34,7 @@ from wire.source import (
     MAX_RECORD,
     MAX_TIME,
     encode_command,
+    encode_mute,
     encode_report,
     encode_scenario,
     encode_tick,
@@ -249,6 +250,7 @@ class _PartitionLog:
         self._spoiler = Spoiler(chooser)
         self._rule = self._draw_rule()
         self._lines: list[Line] = []
+        self._unheard = ["w1"]
 
     def make(self, names: Iterable[str], rounds: int) -> list[Line]:
         """The lines of histories of these assets."""
@@ -256,9 +258,12 @@ class _PartitionLog:
         crowds = set(self._random.sample(range(FIRST_RULE + 1, rounds), 1 + rounds // 200))
         for number in range(rounds):
             self._pass_time()
+            if number >= FIRST_RULE and self._one_in(4):
+                self._mute()
             self._round(number, [a for a in assets if a.first <= number and a.left])
             if number in crowds:
                 self._crowd(number)
+                self._silenced()
         return self._lines
 
     def _asset(self, name: str, rounds: int) -> _Asset:
@@ -341,6 +346,35 @@ class _PartitionLog:
             plain["weights"] = {"～*": 3, "😀*": 2, "s2\U0001f4a9": 7, "w1é": 0, "*": 2}
         return Scenario.from_plain({**plain, "name": self._scenario})
 
+    # ---- mutes ----
+
+    def _mute(self) -> None:
+        """Some agent is muted, or heard again; at times the record is spoilt."""
+        self._maker._time = self._time
+        record = self._maker._mute()
+        if isinstance(record, Mute) and record.until is None and not self._one_in(4):
+            record = replace(record, until=self._time + 30 * SECOND)
+        if self._one_in(3):
+            record = replace(record, agent=self._random.choice(AGENTS))
+        if isinstance(record, Unmute):
+            record = replace(record, agent=self._random.choice(self._unheard[-2:]))
+        self._unheard.append(record.agent)
+        if self._one_in(3):
+            record = replace(
+                record, user=self._random.choice(USERS), reason=self._random.choice(REASONS)
+            )
+        value, at = encode_mute(record), self._moment()
+        self._put(b"no asset" if self._one_in(5) else None, value, at)
+        if self._one_in(3):
+            self._put(None, self._spoiler.value(value, at), at)
+
+    def _silenced(self) -> None:
+        """More agents than may be muted, for a moment."""
+        for number in range(MAX_MUTED + 2):
+            mute = Mute(f"crowd-{number}", self._time + SECOND, "olga", "", _ID)
+            self._put(None, encode_mute(mute), self._time)
+        self._pass_time()
+
     # ---- what is hostile ----
 
     def _spoilt(self, key: bytes, value: bytes, at: int, refers: int | None) -> None:
@@ -384,6 +418,7 @@ class _PartitionLog:
 
 
 _HEX = str.maketrans("votepurg", "01234567")
+_ID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 
 
 # ---- spoiling ------------------------------------------------------------------------------
@@ -423,6 +458,8 @@ ODD = (
     b'"tick"',
     b'"report"',
     b'"purge"',
+    b'"mute"',
+    b'"unmute"',
     b'"Report"',
     b'"r\\u0065port"',
     b'"\\ud800"',
@@ -520,6 +557,9 @@ WHOLE = (
     b'{"type":"tock"}',
     b'{"type":["report"]}',
     b"{'type':'tick'}",
+    b'{"type":"mute"}',
+    b'{"type":"mute","agent":"w1","id":"%s","user":"olga","until":1}' % _ID.encode(),
+    b'{"type":"unmute","agent":"w1","id":"%s","user":"olga","until":[]}' % _ID.encode(),
     b'{"type":"tick",}',
     b'{"type":"tick"/**/}',
     b'{"type":"scenario"}',

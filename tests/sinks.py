@@ -108,5 +108,6 @@ class PlayedJob:
             stale=0,
             engine="python",
             at=bucket.clock,
+            mutes=tuple(bucket.mutes.values()),
         )
         self.producer.send_and_wait(self.topics.buckets, beat.bucket.encode(), encode(beat))

@@ -1,7 +1,8 @@
 """The fold's own state as bytes: for Spark's state store and for the daily snapshots.
 
 The first byte is the codec's version, so that a later one can still read what this one wrote:
-version 2 keeps a vote's detail as its text, version 1 kept it as a map.
+version 3 has the mutes of a bucket and the mark of a muted vote; version 2 keeps a vote's detail as
+its text, version 1 kept it as a map.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import msgspec
 from domain.asset import Asset, next_due
 from domain.dues import Dues
 from domain.fold import Bucket
-from domain.records import Answer, Override, Pending, Vote
+from domain.records import Answer, Mute, Muted, Override, Pending, Vote
 from domain.scenario import Scenario
 from wire.source import detail_text
 
 T = TypeVar("T")
 
-CODEC = 2
-READABLE = (1, CODEC)
+CODEC = 3
+READABLE = (1, 2, CODEC)
 
 
 class UnreadableAsset(ValueError):
@@ -48,6 +49,7 @@ def dump_bucket(bucket: Bucket) -> bytes:
             bucket.offset,
             bucket.live,
             [[name, _fields(bucket.assets[name])] for name in sorted(bucket.assets)],
+            [_mute_fields(bucket.mutes[agent]) for agent in sorted(bucket.mutes)],
         ]
     )
 
@@ -58,11 +60,22 @@ def load_bucket(data: bytes, epoch: int) -> Bucket:
 
 
 def _bucket(fields: list[Any], epoch: int) -> Bucket:
-    plain, partition, clock, offset, live, entries = fields
+    plain, partition, clock, offset, live, entries, *later = fields
+    mutes = [Mute(*mute) for mute in later[0]] if later else []
     scenario = Scenario.from_plain(plain)
     assets = {name: _asset(asset) for name, asset in entries}
     dues = Dues(_dues(assets, scenario))
-    return Bucket(scenario, partition, epoch, assets, dues, clock=clock, offset=offset, live=live)
+    return Bucket(
+        scenario,
+        partition,
+        epoch,
+        assets,
+        dues,
+        clock=clock,
+        offset=offset,
+        live=live,
+        mutes=mutes,
+    )
 
 
 def _dues(assets: dict[str, Asset], scenario: Scenario) -> list[tuple[str, int]]:
@@ -106,7 +119,7 @@ def _fields(asset: Asset) -> list[Any]:
 
 
 def _vote_fields(vote: Vote) -> list[Any]:
-    return [
+    fields = [
         vote.agent,
         vote.state,
         vote.reported_at,
@@ -116,6 +129,11 @@ def _vote_fields(vote: Vote) -> list[Any]:
         vote.weight,
         vote.detail,
     ]
+    return fields if vote.muted is None else [*fields, [vote.muted.until, vote.muted.user]]
+
+
+def _mute_fields(mute: Mute) -> list[Any]:
+    return [mute.agent, mute.until, mute.user, mute.reason, mute.id]
 
 
 def _override_fields(override: Override) -> list[Any]:
@@ -133,6 +151,8 @@ def _override_fields(override: Override) -> list[Any]:
 def _vote(fields: list[Any]) -> Vote:
     if isinstance(fields[-1], dict):  # the detail, as version 1 wrote it
         fields[-1] = detail_text(fields[-1])
+    if len(fields) > 8:
+        fields[8] = Muted(*fields[8])
     return Vote(*fields)
 
 

@@ -6,10 +6,14 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
+from domain.records import Mute
+
 T = TypeVar("T")
 
 Status = Literal["starting", "catching-up", "running", "restarting", "waiting", "stopped", "failed"]
-Action = Literal["stop", "start", "reload"]
+Action = Literal[
+    "stop", "start", "reload", "reset", "rebuild", "rule", "what-if", "read-state", "cancel"
+]
 Outcome = Literal["accepted", "done", "refused", "failed", "expired"]
 """failed: it was carried out, and the query does not run for it."""
 
@@ -25,11 +29,12 @@ User = Annotated[str, msgspec.Meta(max_length=MAX_USER, pattern=_NO_NUL)]
 Reason = Annotated[str, msgspec.Meta(max_length=MAX_REASON, pattern=_NO_NUL)]
 
 
-class Heartbeat(msgspec.Struct, frozen=True):
+class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     """One bucket's sign of life: what it has reached. Times in ms.
 
     log_time and offset: the bucket's clock and the last offset applied; records, dead_letters,
-    stale: counted since the heartbeat before; at: the worker's own clock.
+    stale: counted since the heartbeat before; at: the worker's own clock; mutes: in force in the
+    bucket, by agent; left out where there are none.
     """
 
     bucket: str
@@ -47,32 +52,52 @@ class Heartbeat(msgspec.Struct, frozen=True):
     stale: int
     engine: str
     at: int
+    mutes: tuple[Mute, ...] = ()
 
+
+MAX_PARAMETERS = 65_536
+"""Largest parameters of an ask, bytes of JSON."""
 
 Number = Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)]
 
 
 class Control(msgspec.Struct, frozen=True):
-    """What the console asks of a query; answered by its id in the progress topic."""
+    """What the console asks of a query; answered by its id in the progress topic.
+
+    parameters: what the action needs to know besides, each action's own.
+    """
 
     id: Id
     query: Id
     action: Action
     user: User = ""
     reason: Reason = ""
+    parameters: dict[str, Any] = {}
+
+
+class Step(msgspec.Struct, frozen=True):
+    """How far an ask has come: so much of so much, in units that `what` names."""
+
+    done: Number
+    of: Number
+    what: Reason = ""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What became of an ask: first accepted, where it takes a moment, then how it ended."""
+    """What became of an ask: first accepted, where it takes a moment, then how it ended.
+
+    step: how far one has come that was accepted, told as often as it is worth it.
+    """
 
     id: Id
     action: Action
     outcome: Outcome
     why: Reason = ""
+    step: Step | None = None
 
 
 class Stopped(msgspec.Struct, frozen=True):
-    """Who stopped a query, why and since when (ms)."""
+    """Who stopped a query, or has it read its log again; why, and since when (ms)."""
 
     user: User
     reason: Reason
@@ -87,11 +112,42 @@ class Checkpoint(msgspec.Struct, frozen=True):
     size: Number
 
 
+class Overlay(msgspec.Struct, frozen=True):
+    """Keys of a scenario that were changed from the console: by whom, why, when (ms).
+
+    keys: as plain data, laid over the file's; id: of the ask that it comes from.
+    """
+
+    keys: dict[str, Any] = {}
+    user: User = ""
+    reason: Reason = ""
+    since: Number = 0
+    id: Annotated[str, msgspec.Meta(max_length=MAX_ID, pattern=_NO_NUL)] = ""
+
+
+class Carried(msgspec.Struct, frozen=True):
+    """A scenario as the job has it, plain: by its file, its overlay, and the two together.
+
+    version: names both, and a proposal is based on it; problem: why the overlay does not count;
+    offsets: by partition, of the record from which on it holds, none where it is not in the log.
+    """
+
+    scenario: str
+    version: str
+    configured: dict[str, Any]
+    rule: dict[str, Any]
+    overlay: Overlay = Overlay()
+    problem: str = ""
+    offsets: dict[int, int] = {}
+
+
 class Progress(msgspec.Struct, frozen=True):
     """How a query fares: its status, or (`batch`) Spark's own progress of one batch.
 
     since: when the status began (ms), 0 where it is not told; error: the whole text of what ended
-    the query; stopped: where it was asked to stop; answer: to an ask of the control topic.
+    the query; stopped: where it was asked to stop; rebuild: while it reads again what it was asked
+    to; answer: to an ask of the control topic;
+    carried: a scenario, as it is now.
     """
 
     query: str
@@ -106,7 +162,9 @@ class Progress(msgspec.Struct, frozen=True):
     error: str = ""
     checkpoint: Checkpoint | None = None
     stopped: Stopped | None = None
+    rebuild: Stopped | None = None
     answer: Answer | None = None
+    carried: Carried | None = None
 
 
 class UnreadableJobRecord(ValueError):

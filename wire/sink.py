@@ -10,6 +10,7 @@ import msgspec
 from domain.records import (
     Answer,
     Cause,
+    Muted,
     Override,
     Pending,
     StateRecord,
@@ -32,7 +33,7 @@ _NULL = msgspec.Raw(b"null")
 
 
 class _Vote(msgspec.Struct, forbid_unknown_fields=True):
-    """A vote as it stands in a state record: its detail as it came."""
+    """A vote as it stands in a state record: its detail as it came; `muted` only where it is."""
 
     agent: str
     state: str
@@ -42,6 +43,7 @@ class _Vote(msgspec.Struct, forbid_unknown_fields=True):
     expires: int | None
     weight: int
     detail: msgspec.Raw = _NULL
+    muted: Muted | msgspec.UnsetType = msgspec.UNSET
 
     @classmethod
     def of(cls, vote: Vote) -> Self:
@@ -55,6 +57,7 @@ class _Vote(msgspec.Struct, forbid_unknown_fields=True):
             vote.expires,
             vote.weight,
             _NULL if vote.detail is None else msgspec.Raw(vote.detail),
+            msgspec.UNSET if vote.muted is None else vote.muted,
         )
 
     def vote(self) -> Vote:
@@ -71,6 +74,7 @@ class _Vote(msgspec.Struct, forbid_unknown_fields=True):
             self.expires,
             self.weight,
             None if detail == "null" else detail,
+            None if self.muted is msgspec.UNSET else self.muted,
         )
 
 

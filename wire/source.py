@@ -1,4 +1,4 @@
-"""Records of the source topics as bytes: reports, commands, ticks, scenario records.
+"""Records of the source topics as bytes: reports, commands, ticks, scenario records, mutes.
 
 Reading never raises: what cannot be read becomes Unreadable, or, for a command whose id and asset
 can be read, a Refusal that is answered. The checks run in the order in which they stand here, so
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -17,11 +17,13 @@ from domain.names import USER_PREFIX, name_ok, state_name_ok
 from domain.records import (
     COMMAND_KINDS,
     Command,
+    Mute,
     Record,
     Refusal,
     Report,
     ScenarioChange,
     Tick,
+    Unmute,
     Unreadable,
 )
 from domain.scenario import Scenario, ScenarioError
@@ -67,6 +69,8 @@ def decode_source(key: bytes | None, value: bytes | None, time: int) -> Record:
         return Tick()
     if kind == "scenario":
         return _scenario(data)
+    if kind in ("mute", "unmute"):
+        return _mute(data)
     if kind != "report" and kind not in COMMAND_KINDS:
         return Unreadable("unknown-type")
     asset = _asset(key)
@@ -138,6 +142,20 @@ def encode_scenario(scenario: Scenario) -> bytes:
     return _encode({"type": "scenario", "scenario": scenario.to_plain()})
 
 
+def encode_mute(record: Mute | Unmute) -> bytes:
+    """A mute or its taking back, for a record without key."""
+    return _encode(
+        {
+            "type": "mute" if isinstance(record, Mute) else "unmute",
+            "id": record.id,
+            "user": record.user,
+            "reason": record.reason,
+            "agent": record.agent,
+            "until": record.until if isinstance(record, Mute) else None,
+        }
+    )
+
+
 def _encode(fields: dict[str, Any]) -> bytes:
     return msgspec.json.encode({key: value for key, value in fields.items() if value is not None})
 
@@ -162,6 +180,34 @@ def _scenario(data: dict[str, Any]) -> Record:
         return Unreadable("bad-scenario")
 
 
+def _mute(data: dict[str, Any]) -> Mute | Unmute | Unreadable:
+    agent, id_, user = data.get("agent"), data.get("id"), data.get("user")
+    reason, until = data.get("reason"), data.get("until")
+    if not _agent_ok(agent):
+        return Unreadable("bad-agent")
+    if not isinstance(id_, str) or not _UUID.match(id_):
+        return Unreadable("bad-command")
+    if not _user_ok(user) or not _reason_ok(reason):
+        return Unreadable("bad-field")
+    if data["type"] == "unmute":
+        return Unmute(agent, user, reason or "", id_.lower())
+    if until is not None and not _time_ok(until, MAX_TIME):
+        return Unreadable("bad-time")
+    return Mute(agent, until, user, reason or "", id_.lower())
+
+
+def _agent_ok(agent: object) -> TypeGuard[str]:
+    return isinstance(agent, str) and name_ok(agent) and not agent.startswith(USER_PREFIX)
+
+
+def _user_ok(user: object) -> TypeGuard[str]:
+    return isinstance(user, str) and user != "" and name_ok(USER_PREFIX + user)
+
+
+def _reason_ok(reason: object) -> TypeGuard[str | None]:
+    return reason is None or (isinstance(reason, str) and len(reason) <= MAX_REASON)
+
+
 def _asset(key: bytes | None) -> str | Unreadable:
     try:
         asset = (key or b"").decode("utf-8")
@@ -173,7 +219,7 @@ def _asset(key: bytes | None) -> str | Unreadable:
 def _report(asset: str, value: bytes, data: dict[str, Any], time: int) -> Report | Unreadable:
     agent, state, reported_at = data.get("agent"), data.get("state"), data.get("reported_at")
     detail = data.get("detail")
-    if not isinstance(agent, str) or not name_ok(agent) or agent.startswith(USER_PREFIX):
+    if not _agent_ok(agent):
         return Unreadable("bad-agent")
     if not isinstance(state, str) or not (detail is None or isinstance(detail, dict)):
         return Unreadable("bad-field")
@@ -198,7 +244,7 @@ def _command(asset: str, data: dict[str, Any]) -> Command | Refusal | Unreadable
     if not isinstance(id_, str) or not _UUID.match(id_):
         return Unreadable("bad-command")
     id_ = id_.lower()
-    if not isinstance(user, str) or not user or not name_ok(USER_PREFIX + user):
+    if not _user_ok(user):
         return Refusal(asset, id_, "", "user: expected a name")
     fault = _fault(data)
     if fault is not None:
@@ -219,7 +265,7 @@ def _command(asset: str, data: dict[str, Any]) -> Command | Refusal | Unreadable
 def _fault(data: dict[str, Any]) -> str | None:
     """What is wrong with a command's fields, or None."""
     state, until, reason = data.get("state"), data.get("until"), data.get("reason")
-    if reason is not None and not (isinstance(reason, str) and len(reason) <= MAX_REASON):
+    if not _reason_ok(reason):
         return f"reason: expected a text of at most {MAX_REASON} characters"
     if state is None and data["type"] in ("set", "vote"):
         return "state: expected a state"

@@ -7,11 +7,19 @@ from typing import NamedTuple
 
 from domain.scenario import Scenario
 
-WEEK_MS = 7 * 86_400_000
+DAY_MS = 86_400_000
+WEEK_MS = 7 * DAY_MS
 REPORTS, STATES = ".reports", ".states"
 
 _BY_AGE = {"cleanup.policy": "delete", "retention.ms": str(WEEK_MS)}
 _BY_AGE_STAMPED = {**_BY_AGE, "message.timestamp.type": "LogAppendTime"}
+_BRIEFLY = {
+    "cleanup.policy": "delete",
+    "retention.ms": str(DAY_MS),
+    "retention.bytes": str(256 << 20),
+    "segment.bytes": str(64 << 20),
+}
+"""Results of errands: until the materialiser has taken them in, and never much."""
 _COMPACTED = {"cleanup.policy": "compact"}
 _STATES = {
     **_COMPACTED,
@@ -37,6 +45,7 @@ class Topics:
         self.buckets = f"{prefix}job.buckets"
         self.progress = f"{prefix}job.progress"
         self.control = f"{prefix}job.control"
+        self.results = f"{prefix}job.results"
 
     def reports(self, scenario: str) -> str:
         """The source topic: reports, commands, ticks, scenario records."""
@@ -63,6 +72,7 @@ class Topics:
             Topic(self.buckets, 1, _COMPACTED),
             Topic(self.progress, 1, _BY_AGE),
             Topic(self.control, 1, _BY_AGE_STAMPED),
+            Topic(self.results, 1, _BRIEFLY),
         ]
         for scenario in scenarios:
             topics.append(Topic(self.reports(scenario.name), scenario.partitions, _BY_AGE_STAMPED))

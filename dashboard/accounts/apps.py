@@ -9,3 +9,11 @@ class AccountsConfig(AppConfig):
     name = "dashboard.accounts"
     label = "accounts"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Listen for passwords that are changed."""
+        from allauth.account.signals import password_changed
+
+        from dashboard.accounts.first_password import changed
+
+        password_changed.connect(changed, dispatch_uid="first password")

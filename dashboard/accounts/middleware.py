@@ -1,18 +1,23 @@
-"""Forms that change a login are small, and so is what is kept of them."""
+"""What stands before every page: small forms, sessions that are noted, passwords to be changed."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.deprecation import MiddlewareMixin
 
+from dashboard.accounts.first_password import detour
+from dashboard.accounts.sessions import Seen, note_use
 from dashboard.metrics import LIMITED
 
 MAX_FORM = 65_536
-"""Largest form under /account/, bytes.
+"""Largest form under these, bytes.
 
 The login library keeps a form in the session until the password has been confirmed.
 """
+UNDER = ("/account/", "/users/")
 
 
 class AccountFormsMiddleware(MiddlewareMixin):
@@ -20,7 +25,7 @@ class AccountFormsMiddleware(MiddlewareMixin):
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         """The refusal; others pass."""
-        if not request.path.startswith("/account/"):
+        if not request.path.startswith(UNDER):
             return None
         status = _refusal(request)
         if status is None:
@@ -35,3 +40,20 @@ def _refusal(request: HttpRequest) -> int | None:
     if "Transfer-Encoding" in request.headers or not length.isdecimal():
         return 411
     return 413 if int(length) > MAX_FORM else None
+
+
+class SessionsMiddleware(MiddlewareMixin):
+    """Notes that a session is used, and leads to a new password who must change it."""
+
+    def __init__(self, get_response: Any) -> None:
+        super().__init__(get_response)
+        self.seen = Seen()
+
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
+        """The way to the new password; others pass."""
+        key = request.session.session_key
+        if key is None or not request.user.is_authenticated:
+            return None
+        if self.seen.due(key):
+            note_use(request)
+        return detour(request)

@@ -1,4 +1,4 @@
-"""API tokens, of which only a hash is kept."""
+"""API tokens, of which only a hash is kept, and passwords that are good for one login."""
 
 from __future__ import annotations
 
@@ -36,3 +36,18 @@ class ApiToken(models.Model):
     def expired(self, now: datetime) -> bool:
         """Whether its time is over."""
         return self.expires_at is not None and self.expires_at <= now
+
+
+class FirstPassword(models.Model):
+    """A user's password is one that an admin has given: it must be changed when it is first used.
+
+    ends_at: until then it lets somebody in.
+    """
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="first_password"
+    )
+    ends_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"first password of {self.user}"

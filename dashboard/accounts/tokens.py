@@ -50,7 +50,7 @@ def issue(
     expires_at: datetime | None = None,
 ) -> str:
     """Make a token for `user` and return it; it cannot be had again. Raises TooManyTokens."""
-    if _in_force(now).filter(user=user).count() >= MAX_TOKENS:
+    if in_force(now).filter(user=user).count() >= MAX_TOKENS:
         raise TooManyTokens(f"At most {MAX_TOKENS} tokens may be in force; revoke one first.")
     prefix = secrets.token_hex(4)
     token = f"{SCHEME}_{prefix}_{secrets.token_hex(32)}"
@@ -71,7 +71,7 @@ def find(token: str, now: datetime) -> ApiToken | None:
     match = _TOKEN.fullmatch(token)
     if match is None:
         return None
-    row = _in_force(now).select_related("user").filter(prefix=match[1]).first()
+    row = in_force(now).select_related("user").filter(prefix=match[1]).first()
     if row is None or not row.user.is_active or not compare_digest(row.digest, _digest(token)):
         return None
     if row.last_used_at is None or now - row.last_used_at >= USE_NOTED_EVERY:
@@ -87,7 +87,8 @@ def revoke(user: User, prefix: str, now: datetime) -> bool:
     return found.update(revoked_at=now) == 1
 
 
-def _in_force(now: datetime) -> QuerySet[ApiToken]:
+def in_force(now: datetime) -> QuerySet[ApiToken]:
+    """Tokens that are neither revoked nor over, of all users, active or not."""
     lasting = Q(expires_at=None) | Q(expires_at__gt=now)
     return ApiToken.objects.filter(lasting, revoked_at=None)
 

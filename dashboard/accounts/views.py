@@ -15,7 +15,9 @@ from dashboard.accounts import tokens
 from dashboard.accounts.access import role_required
 from dashboard.accounts.forms import TokenForm
 from dashboard.accounts.models import ApiToken
+from dashboard.accounts.noting import note_issued
 from dashboard.accounts.roles import ALLOWED, role_of
+from dashboard.audit.trail import Actor, note
 from dashboard.metrics import LIMITED
 
 
@@ -27,12 +29,16 @@ def tokens_page(request: HttpRequest) -> HttpResponse:
     user, now = request.user, timezone.now()
     assert isinstance(user, User)
     if request.method == "POST" and "revoke" in request.POST:
-        tokens.revoke(user, request.POST["revoke"], now)
+        if tokens.revoke(user, request.POST["revoke"], now):
+            prefix = request.POST["revoke"]
+            note(Actor.of(request), "token.revoked", target=user.username, token=prefix)
         return redirect("accounts:tokens")
     role = role_of(user)
     asked = request.POST if request.method == "POST" else None
     form = TokenForm(ALLOWED[role] if role else (), asked)
     made = _make(form, user, now) if request.method == "POST" else ""
+    if made:
+        note_issued(Actor.of(request), made)
     rows = ApiToken.objects.filter(user=user, revoked_at=None).order_by("-created_at")
     context = {
         "tokens": [(row, row.expired(now)) for row in rows],

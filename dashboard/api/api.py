@@ -9,8 +9,10 @@ from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 
 from dashboard.api import problems
+from dashboard.api.agents import router as agents
 from dashboard.api.bodies import JsonParser
 from dashboard.api.examples import add_examples
+from dashboard.api.labels import router as labels
 from dashboard.api.operations import router
 
 
@@ -37,4 +39,6 @@ api = Api(
     parser=JsonParser(),
 )
 api.add_router("", router)
+api.add_router("", labels)
+api.add_router("", agents)
 problems.install(api)

@@ -31,13 +31,17 @@ class BearerToken(HttpBearer):
         super().__init__()
         self.action = action
 
-    def authenticate(self, _request: HttpRequest, token: str) -> User | None:
-        """The token's user, None for a wrong token. Raises Problem 403 for scope or role."""
+    def authenticate(self, request: HttpRequest, token: str) -> User | None:
+        """The token's user, None for a wrong token. Raises Problem 403 for scope or role.
+
+        The token's prefix stays with the request, for the audit.
+        """
         row = tokens.find(token, timezone.now())
         if row is None:
             return None
         if not row.allows(self.action):
             raise _scope_required(self.action, row.scopes)
+        setattr(request, "token_prefix", row.prefix)  # noqa: B010 - no attribute of Django's
         return _allowed(row.user, self.action)
 
 

@@ -13,9 +13,10 @@ COMMAND = "6f1d7a9e-0000-4000-8000-000000000001"
 PARAMETERS: dict[str, Any] = {
     "scenario": "attack",
     "asset": "shop.example",
+    "agent": "waf-7",
     "id": COMMAND,
     "limit": 100,
-    "q": "shop",
+    "q": "shop -test since:>1h",
     "after": "mail.example",
     "wait": 2,
     "reason": "the drill is over",
@@ -56,6 +57,45 @@ BODIES: dict[str, dict[str, Any]] = {
         "only-if": {
             "summary": "Pin it only if nothing has changed since this version",
             "value": {"state": "clear", "reason": "a false alarm", "if_version": "1.42.0"},
+        },
+    },
+    "mute_agent": {
+        "while": {
+            "summary": "Mute an agent until a time",
+            "value": {"reason": "its clock stands", "until": 4_102_444_800_000},
+        },
+        "until-taken-back": {
+            "summary": "Mute it until that is taken back",
+            "value": {"reason": "its clock stands"},
+        },
+    },
+    "unmute_agent": {
+        "again": {
+            "summary": "Let its votes count again",
+            "value": {"reason": "its clock is set"},
+        },
+    },
+    "put_labels": {
+        "both": {
+            "summary": "These labels, and none besides",
+            "value": {"labels": {"tier": "gold", "customer": "Acme GmbH"}},
+        },
+    },
+    "patch_labels": {
+        "some": {
+            "summary": "Change one, take one away",
+            "value": {"labels": {"tier": "silver", "owner": None}},
+        },
+    },
+    "put_many_labels": {
+        "two": {
+            "summary": "Two assets",
+            "value": {
+                "items": [
+                    {"asset": "shop.example", "labels": {"tier": "gold"}},
+                    {"asset": "mail.example", "labels": {}},
+                ]
+            },
         },
     },
 }

@@ -32,12 +32,17 @@ from dashboard.api.schemas import (
     ScenarioOut,
 )
 from dashboard.board.models import Answer, AssetState
-from dashboard.board.store import containing, counts
+from dashboard.board.store import counts
 from dashboard.commands.following import phase_of, phase_of_outcome
 from dashboard.commands.limits import REPORTS, TooMany
 from dashboard.commands.models import Command as Row
+from dashboard.commands.noting import note_command
 from dashboard.commands.sending import IdTaken, Invalid, now_ms, send
+from dashboard.filters.finding import by_name
+from dashboard.filters.language import MAX_TEXT, FilterError, parse
+from dashboard.filters.terms import Filter, Term, Text
 from dashboard.job import partitions
+from dashboard.labels.store import keys, labels_of
 from dashboard.scenarios import scenarios
 from domain.names import MAX_NAME, MAX_STATE, name_ok
 from domain.records import Command, Kind
@@ -102,28 +107,29 @@ def list_assets(
     scenario: str,
     state: list[StateName] = Query([], max_length=MAX_STATES, description="Only these states."),
     q: str = Query(
-        "", max_length=MAX_NAME, pattern=NO_NUL, description="Only names that contain this."
+        "", max_length=MAX_TEXT, pattern=NO_NUL, description="Only what this filter finds."
     ),
     after: str = Query(
         "", max_length=MAX_NAME, pattern=NO_NUL, description="Only names past this one."
     ),
     limit: int = Query(100, ge=1, le=MAX_PAGE),
 ) -> Any:
-    """Assets on the board, by name, a page at a time."""
-    rows = AssetState.objects.filter(scenario=_known(scenario).name, purged=False)
+    """Assets on the board, by name, a page at a time.
+
+    A page may hold fewer than `limit`, even none, and more follow: `next` alone says so.
+    """
+    known, now = _known(scenario), now_ms()
+    try:
+        wanted = parse(q, known, now, keys(known.name))
+    except FilterError as error:
+        raise invalid("q", f"{error} (characters {error.start} to {error.end})") from error
     if state:
-        rows = rows.filter(state__in=state)
-    if q:
-        rows = containing(rows, q)
-    if after:
-        rows = rows.filter(asset__gt=after)
-    found = list(rows.order_by("asset").values_list("asset", "record")[: limit + 1])
-    more = len(found) > limit
-    page = found[:limit]
-    return {
-        "items": [json.loads(record) for _, record in page],
-        "next": page[-1][0] if more else None,
-    }
+        some = Term("state", tuple(Text(name) for name in state))
+        wanted = Filter((*wanted.terms, some))
+    found, more = by_name(known, wanted, now, after=after, limit=limit)
+    labels = labels_of(known.name, [asset for asset, _ in found])
+    items = [{**json.loads(record), "labels": labels.get(asset, {})} for asset, record in found]
+    return {"items": items, "next": more}
 
 
 @router.get(
@@ -135,7 +141,7 @@ def list_assets(
 def get_asset(request: ApiRequest, scenario: str, asset: str) -> Any:
     """One asset's state record."""
     row = _shown(_known(scenario), asset)
-    return json.loads(row.record)
+    return {**json.loads(row.record), "labels": labels_of(scenario, [asset]).get(asset, {})}
 
 
 @router.put(
@@ -340,17 +346,25 @@ def _carry_out(
     """Send the command; 202 and where to follow it, or 200 and its outcome within the wait."""
     try:
         row = send(scenario, command, request.auth, "api")
-    except Invalid as error:
-        raise invalid(error.field, str(error)) from error
-    except IdTaken as error:
-        raise Problem(409, "id-taken", str(error)) from error
-    except TooMany as error:
-        raise too_many(error) from error
+    except (Invalid, IdTaken, TooMany) as error:
+        told = "too many" if isinstance(error, TooMany) else str(error)
+        note_command(request, scenario, command, f"refused: {told}")
+        raise _problem_of(error) from error
+    note_command(request, scenario, command, row.status)
     if row.status == "unsent":
         raise Problem(503, "unsent", row.outcome)
     row = _outcome(row, wait_s)
     response["Location"] = reverse("api-v1:get_command", args=(row.pk,))
     return Status(200 if wait_s and row.status == "answered" else 202, command_out(row))
+
+
+def _problem_of(error: Invalid | IdTaken | TooMany) -> Problem:
+    """What is answered to a command that was not sent."""
+    if isinstance(error, Invalid):
+        return invalid(error.field, str(error))
+    if isinstance(error, IdTaken):
+        return Problem(409, "id-taken", str(error))
+    return too_many(error)
 
 
 def _outcome(row: Row, wait_s: float) -> Row:

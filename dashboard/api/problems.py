@@ -154,6 +154,7 @@ def _too_big(_request: HttpRequest, error: Any) -> HttpResponse:
 
 
 _BY_STATUS = {
+    401: "not-authenticated",
     403: "csrf-failed",
     404: "not-found",
     405: "method-not-allowed",

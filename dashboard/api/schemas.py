@@ -37,7 +37,7 @@ class ScenarioOut(Schema):
 
 
 class AssetOut(Schema):
-    """An asset's state record as it stands on the states topic. Times in Unix ms."""
+    """An asset's state record as it stands on the states topic, and labels. Times in Unix ms."""
 
     asset: str
     state: str
@@ -50,6 +50,7 @@ class AssetOut(Schema):
     pending: dict[str, Any] | None = None
     override: dict[str, Any] | None = None
     answer: dict[str, str] | None = None
+    labels: dict[str, str] = {}
 
 
 class AssetsOut(Schema):

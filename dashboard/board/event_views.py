@@ -14,13 +14,28 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.accounts.access import is_fragment, role_required
+from dashboard.audit.trail import Actor, note
 from dashboard.board.events import FIELDS, MOST_EXPORTED, Wanted, page, plain, portions
 from dashboard.commands.sending import now_ms
 from dashboard.exporting import CONTENT_TYPES, attachment, csv_line
+from dashboard.filters.events import condition_of
+from dashboard.filters.language import MAX_TEXT, FilterError
 from dashboard.scenarios import scenarios
-from domain.names import CONTROL, MAX_NAME, MAX_STATE
+from domain.names import MAX_STATE
 
 MAX_ID = 2**63 - 1
+
+
+FILTER_ATTRS = {
+    "type": "search",
+    "placeholder": "a name, tier:gold, agent:waf-7",
+    "autocomplete": "off",
+    "spellcheck": "false",
+    "role": "combobox",
+    "aria-autocomplete": "list",
+    "aria-expanded": "false",
+    "aria-controls": "offers",
+}
 
 
 class EventFilter(forms.Form):
@@ -28,7 +43,7 @@ class EventFilter(forms.Form):
 
     scenario = forms.ChoiceField(required=False)
     state = forms.CharField(required=False, max_length=MAX_STATE, label="To state")
-    q = forms.CharField(required=False, max_length=MAX_NAME, label="Part of a name")
+    q = forms.CharField(required=False, max_length=MAX_TEXT, label="Filter")
     all = forms.BooleanField(required=False, label="Reminders and ends too")
     before = forms.IntegerField(
         required=False, min_value=0, max_value=MAX_ID, widget=forms.HiddenInput
@@ -40,19 +55,23 @@ class EventFilter(forms.Form):
         choice = self.fields["scenario"]
         assert isinstance(choice, forms.ChoiceField)
         choice.choices = [("", "All scenarios"), *known]
+        self.fields["q"].widget = forms.TextInput(attrs=FILTER_ATTRS)
         self.fields["state"].widget.attrs = {"list": "states-known", "autocomplete": "off"}
 
-    def clean_q(self) -> str:
-        """A text that a name may hold."""
-        text: str = self.cleaned_data["q"]
-        if CONTROL.search(text):
-            raise forms.ValidationError("no name holds such a character")
-        return text
+    def clean(self) -> dict[str, Any]:
+        """The text must be a filter of events."""
+        if not self.errors:
+            wanted = self.wanted()
+            try:
+                condition_of(wanted.q, wanted.known(), wanted.now)
+            except FilterError as error:
+                self.add_error("q", str(error))
+        return self.cleaned_data
 
     def wanted(self) -> Wanted:
         """Of a form that is valid."""
         given = self.cleaned_data
-        return Wanted(given["scenario"], given["state"], given["q"], given["all"])
+        return Wanted(given["scenario"], given["state"], given["q"], given["all"], now_ms())
 
 
 @require_safe
@@ -69,7 +88,7 @@ def event_list(request: HttpRequest) -> HttpResponse:
         "form": form,
         "found": page(wanted, before) if valid else None,
         "first": not before,
-        "narrowed": wanted != Wanted(),
+        "narrowed": bool(query_of(wanted)),
         "address": request.get_full_path(),
         "query": query_of(wanted),
         "most": MOST_EXPORTED,
@@ -81,7 +100,7 @@ def event_list(request: HttpRequest) -> HttpResponse:
 
 def query_of(wanted: Wanted) -> str:
     """The filter as an address has it."""
-    given = {**wanted._asdict(), "all": "on" if wanted.all else ""}
+    given = {**wanted._asdict(), "all": "on" if wanted.all else "", "now": ""}
     return urlencode({name: text for name, text in given.items() if text})
 
 
@@ -96,6 +115,8 @@ def event_file(request: HttpRequest, form: str) -> HttpResponseBase:
     if not asked.is_valid():
         faults = "; ".join(f"{name}: {told[0]}" for name, told in asked.errors.items())
         return HttpResponse(faults, status=422, content_type="text/plain; charset=utf-8")
+    told = {"form": form, "filter": query_of(asked.wanted())}
+    note(Actor.of(request), "export.events", target=f"events.{form}", **told)
     lines = _as_csv if form == "csv" else _as_ndjson
     return attachment(request, lines(asked.wanted()), "events", form)
 

@@ -13,6 +13,7 @@ import msgspec
 from django.db.models import Max, QuerySet
 
 from dashboard.board.models import CHANGE, Transition
+from dashboard.filters.events import condition_of
 from dashboard.live.rows import asset_path, cause_text
 from dashboard.scenarios import scenarios
 from domain.scenario import Scenario
@@ -29,13 +30,19 @@ MOST_EXPORTED = 100_000
 
 
 class Wanted(NamedTuple):
-    """Which events: of a scenario, to a state, of assets whose name has this text; all: records
-    after which the state stayed too."""
+    """Which events: of a scenario, to a state, that the filter `q` finds at `now` (Unix ms); all:
+    records after which the state stayed too."""
 
     scenario: str = ""
     state: str = ""
     q: str = ""
     all: bool = False
+    now: int = 0
+
+    def known(self) -> list[Scenario]:
+        """The scenarios that it asks for."""
+        every = scenarios()
+        return [every[self.scenario]] if self.scenario else list(every.values())
 
     def of(self, rows: QuerySet[Transition]) -> QuerySet[Transition]:
         """Those of `rows` that are wanted."""
@@ -43,7 +50,7 @@ class Wanted(NamedTuple):
         if self.state:
             rows = rows.filter(state=self.state)
         if self.q:
-            rows = rows.filter(asset__icontains=self.q)
+            rows = rows.filter(condition_of(self.q, self.known(), self.now))
         return rows if self.all else rows.filter(kind=CHANGE)
 
 

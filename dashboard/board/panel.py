@@ -12,8 +12,11 @@ from dashboard.board.models import CHANGE, Transition
 from dashboard.board.timeline import timeline
 from dashboard.board.why import Flip, Why, dissenters, explain, flip_text, span
 from dashboard.commands.forms import shown
+from dashboard.job.partitions import newest_beats
 from dashboard.live.rows import asset_path, cause_text
+from dashboard.rulebook.in_force import in_force
 from domain.scenario import Scenario
+from wire.job import bucket_name
 from wire.sink import state_of_json
 
 NAMED_IN = 200
@@ -47,6 +50,9 @@ def facts_of(
 def _why(scenario: Scenario, asset: str, record: dict[str, Any], now: int) -> dict[str, Any]:
     """What there is to say of an asset that is on the board."""
     state = state_of_json(msgspec.json.encode(record))
+    beat = newest_beats(now).get(bucket_name(scenario.name, state.cause.partition))
+    reached = max(state.version.offset, beat[1].offset if beat else -1)
+    scenario = in_force(scenario, state.cause.partition, reached)
     why = explain(scenario, state)
     votes = sorted(
         record["votes"], key=lambda vote: (scenario.severity(vote["state"]), vote["agent"])
@@ -55,6 +61,7 @@ def _why(scenario: Scenario, asset: str, record: dict[str, Any], now: int) -> di
     bucket = log_time(scenario.name, state.cause.partition, now)
     silent = silent_agents(scenario.name, asset, {vote["agent"] for vote in votes})
     return {
+        "scenario": scenario,
         "why": why,
         "flips": _flips(why),
         "votes": [{**vote, "differs": vote["agent"] in against} for vote in votes],

@@ -33,11 +33,17 @@ Order = tuple[int, int, str]
 
 
 class Found(NamedTuple):
-    """Records in the board's order, and of how many matches. least: there may be more of them."""
+    """Records in the board's order, and of how many matches. least: there may be more of them.
+
+    stopped: where looking ended before the board did; apart: `total` is without what was to be
+    skipped.
+    """
 
     records: list[dict[str, Any]]
     total: int
     least: bool = False
+    stopped: Order | None = None
+    apart: bool = False
 
 
 class Place(NamedTuple):
@@ -70,24 +76,24 @@ def find(
 
     skip: assets that are counted, but whose records are not wanted.
     """
-    search = _Search(scenario, states, q)
+    search = Search(scenario, states, q)
     if CONTROL.search(q):
         return Found([], 0)  # as no name holds one
     if not q:
-        return Found(_records(search.walk(after, limit), limit, skip), search.of_states())
+        return Found(records(search.walk(after, limit), limit, skip), search.of_states())
     ids = candidates(q, COUNTED + 1)
     if ids is not None and len(ids) <= COUNTED:
         near = search.among(ids)
         later = (place for place in sorted(near) if after is None or place.order > after)
-        return Found(_records(later, limit, skip), len(near))
+        return Found(records(later, limit, skip), len(near))
     # Too many to look at each, or no index: walking the board, a page of many is soon full.
-    walk = _Walk(search.walk(after, limit))
-    records = _records(walk, limit, skip)
-    if after is None and len(records) < limit:
-        return Found(records, walk.passed)
+    walk = Walk(search.walk(after, limit))
+    found = records(walk, limit, skip)
+    if after is None and len(found) < limit:
+        return Found(found, walk.passed)
     known = search.counted_among(ids) if ids else search.counted(COUNTED + 1)
     known = max(known, walk.passed)
-    return Found(records, min(known, COUNTED), least=bool(ids) or known > COUNTED)
+    return Found(found, min(known, COUNTED), least=bool(ids) or known > COUNTED)
 
 
 def containing(rows: QuerySet[AssetState], text: str) -> QuerySet[AssetState]:
@@ -98,7 +104,7 @@ def containing(rows: QuerySet[AssetState], text: str) -> QuerySet[AssetState]:
     return rows.filter(asset__icontains=text)
 
 
-class _Walk:
+class Walk:
     """Places as they are passed, and how many were."""
 
     def __init__(self, places: Iterator[Place]) -> None:
@@ -111,12 +117,16 @@ class _Walk:
             yield place
 
 
-class _Search(NamedTuple):
-    """Visible assets of a scenario, by state and by a part of their name; empty: any."""
+class Search(NamedTuple):
+    """Visible assets of a scenario, by state and by a part of their name; empty: any.
+
+    where: further conditions, all of which must hold.
+    """
 
     scenario: str
     states: Collection[str]
-    q: str
+    q: str = ""
+    where: tuple[Q, ...] = ()
 
     def walk(self, after: Order | None, portion: int) -> Iterator[Place]:
         """What matches past `after` in the board's order; `portion` rows are read at a time."""
@@ -129,13 +139,22 @@ class _Search(NamedTuple):
 
     def among(self, ids: Collection[int]) -> list[Place]:
         """What matches among these rows, in no order."""
-        found = AssetState.objects.filter(pk__in=listed(ids), asset__icontains=self.q)
+        found = self._asked(AssetState.objects.filter(pk__in=listed(ids)))
         columns = ("scenario", "purged", "state", "severity", "since", "asset", "pk")
         return [
             Place(severity, -since, asset, pk)
             for name, purged, state, severity, since, asset, pk in found.values_list(*columns)
             if name == self.scenario and not purged and (not self.states or state in self.states)
         ]
+
+    def ids_among(self, ids: Collection[int]) -> set[int]:
+        """Which of these rows of the scenario match what is asked beyond their state."""
+        found = self._asked(AssetState.objects.filter(pk__in=listed(ids)))
+        return set(found.values_list("pk", flat=True))
+
+    def counted_of(self, assets: Collection[str]) -> int:
+        """How many of these assets match."""
+        return self._matching().filter(asset__in=listed(assets)).count() if assets else 0
 
     def counted_among(self, ids: Collection[int]) -> int:
         """How many of these rows match: counted by the database, as they may be many."""
@@ -151,7 +170,10 @@ class _Search(NamedTuple):
         """How many match, up to `most`: the database ends where it has found so many."""
         found = self._matching()
         severities = self._severities()
-        if severities is not None:
+        # Either leads a database that has to choose to the index that holds all that is asked.
+        if severities is None:
+            found = found.filter(severity__gte=0)
+        else:
             found = found.filter(severity__in=severities)
         return found.order_by().values("pk")[:most].count()
 
@@ -174,13 +196,22 @@ class _Search(NamedTuple):
         found = AssetState.objects.filter(scenario=self.scenario, purged=False)
         if self.states:
             found = found.filter(state__in=self.states)
+        return self._asked(found).order_by("severity", "-since", "asset")
+
+    def _asked(self, found: QuerySet[AssetState]) -> QuerySet[AssetState]:
         if self.q:
             found = found.filter(asset__icontains=self.q)
-        return found.order_by("severity", "-since", "asset")
+        for condition in self.where:
+            found = found.filter(condition)
+        return found
 
     def _severities(self) -> list[int] | None:
         """In which parts of the board the states are; None: anywhere."""
         known = scenarios().get(self.scenario)
+        if self.where and not self.states:  # so a condition on times is a range of the index
+            rows = AssetState.objects.filter(scenario=self.scenario, purged=False)
+            least = rows.order_by("-severity").values_list("severity", flat=True).first()
+            return list(range((least or 0) + 1))
         if not self.states or known is None:
             return None
         return sorted({known.severity(state) for state in self.states})
@@ -205,7 +236,7 @@ def _ranges(severities: list[int] | None, after: Order | None) -> Iterator[Q]:
             yield Q(severity=each)
 
 
-def _records(places: Iterable[Place], limit: int, skip: Collection[str]) -> list[dict[str, Any]]:
+def records(places: Iterable[Place], limit: int, skip: Collection[str]) -> list[dict[str, Any]]:
     """The records of the first `limit` places, without those of `skip`."""
     ids = list(islice((place.pk for place in places if place.asset not in skip), limit))
     texts = dict(AssetState.objects.filter(pk__in=listed(ids)).values_list("pk", "record"))

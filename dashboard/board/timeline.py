@@ -14,7 +14,9 @@ from typing import Any
 import msgspec
 from django.urls import reverse
 
+from dashboard.annotations.models import Acknowledgement
 from dashboard.board.models import Transition
+from dashboard.bulk.history import commands_of
 from dashboard.commands.following import Progress, progress
 from dashboard.commands.models import Command
 from dashboard.live.rows import cause_text
@@ -27,7 +29,7 @@ WAITING = 5
 """Most commands without a place in the log that are shown."""
 WAITING_MS = 3_600_000
 """How long they are."""
-OF_TIME = frozenset(("override-end", "vote-expiry", "hold", "reminder", "purge-after"))
+OF_TIME = frozenset(("override-end", "vote-expiry", "mute-end", "hold", "reminder", "purge-after"))
 """Causes that no record of their own brought about: their offset is that of the one before."""
 
 _PLACE = re.compile(r"([0-9]{19})\.([0-9]{13})")
@@ -38,8 +40,8 @@ class Entry:
     """One thing that happened. place: offset and step, empty while it has no place in the log.
 
     kind: change (state is empty after a purge), reminder or override-end (the state stayed),
-    command, or newest (the record shown, where nothing else tells of it); at: Unix ms; of_time:
-    time caused it, after the record at this place.
+    command, ack (somebody had it in hand, from this record on), or newest (the record shown, where
+    nothing else tells of it); at: Unix ms; of_time: time caused it, after the record at this place.
     """
 
     place: str
@@ -54,6 +56,8 @@ class Entry:
     record_url: str = ""
     command: Command | None = None
     progress: Progress | None = None
+    ack: Acknowledgement | None = None
+    ack_end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +82,25 @@ def timeline(
         merged.setdefault(newest.place, newest)
     ordered = sorted(merged.values(), key=lambda entry: entry.place, reverse=True)
     shown, more = ordered[:PAGE], len(ordered) > PAGE
+    older = shown[-1].place if more else ""
     waiting = [] if before else _waiting(scenario, asset, now)
-    return Timeline((*waiting, *shown), shown[-1].place if more else "", not before)
+    acks = _acks(scenario, asset, older, before, now)
+    told = sorted((*acks, *shown), key=_height, reverse=True)
+    return Timeline((*waiting, *told), older, not before)
+
+
+def _height(entry: Entry) -> tuple[str, int]:
+    """Where an entry stands; an acknowledgement above the record that it was given on."""
+    return (entry.place, entry.at if entry.ack else 0)
+
+
+def _acks(scenario: str, asset: str, older: str, before: str, now: int) -> Iterable[Entry]:
+    """The newest acknowledgements that were given between these places."""
+    found = Acknowledgement.objects.filter(scenario=scenario, asset=asset, place__gte=older)
+    if before:
+        found = found.filter(place__lt=before)
+    for ack in found.order_by("-at")[:PAGE]:
+        yield Entry(place=ack.place, kind="ack", at=ack.at, ack=ack, ack_end=ack.end(now))
 
 
 def _records(scenario: str, asset: str, before: str) -> dict[str, Entry]:
@@ -127,10 +148,12 @@ def _caused(scenario: str, cause: dict[str, Any]) -> dict[str, Any]:
 def _commands(scenario: str, asset: str, before: str, now: int) -> Iterable[Entry]:
     """The commands given here that have a place in the log."""
     found = Command.objects.filter(scenario=scenario, asset=asset, offset__isnull=False)
+    below = None
     if match := _PLACE.fullmatch(before):
-        offset, step = int(match[1]), int(match[2])
-        found = found.filter(offset__lt=offset + (step > 0))  # a command's own step is 0
-    for row in found.order_by("-offset")[: PAGE + 1]:
+        below = int(match[1]) + (int(match[2]) > 0)  # a command's own step is 0
+        found = found.filter(offset__lt=below)
+    of_runs = commands_of(scenario, asset, below, PAGE + 1)
+    for row in (*found.order_by("-offset")[: PAGE + 1], *of_runs):
         yield _command(row, now, place_of(Version(0, row.offset or 0, 0).sortable()))
 
 

@@ -2,7 +2,14 @@
 
 from django.urls import path
 
-from dashboard.board import event_views, override_views, record_views, views
+from dashboard.board import (
+    asof_views,
+    event_views,
+    override_views,
+    palette_views,
+    record_views,
+    views,
+)
 
 app_name = "board"
 
@@ -10,6 +17,9 @@ urlpatterns = [
     path("", views.board, name="board"),
     path("events/", event_views.event_list, name="events"),
     path("events/events.<str:form>", event_views.event_file, name="event-file"),
+    path("as-of/", asof_views.as_of, name="as-of"),
+    path("as-of/as-of.<str:form>", asof_views.as_of_file, name="as-of-file"),
+    path("palette/", palette_views.palette, name="palette"),
     path("overrides/", override_views.override_list, name="overrides"),
     path("s/<str:scenario>/", views.board, name="scenario"),
     path("s/<str:scenario>/a/<asset:asset>/", views.asset, name="asset"),

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts.roles import may
+from dashboard.annotations.shifts import here
 from dashboard.board.panel import facts_of
 from dashboard.commands.sending import now_ms
+from dashboard.filters.asking import readable, shown
+from dashboard.filters.language import MAX_TEXT, FilterError
+from dashboard.filters.models import SavedFilter
+from dashboard.filters.saved import default_of, menu
 from dashboard.job.recall import recall
 from dashboard.job.standing import Trouble, standing
 from dashboard.live.process import live_view
-from dashboard.live.reading import count, read, record_of
+from dashboard.live.reading import Read, count, read, record_of
 from dashboard.live.view import LIMIT, Filter, Merged, order_of_token
 from dashboard.scenarios import scenarios, topics
-from domain.names import MAX_NAME, name_ok
+from domain.names import name_ok
 from domain.scenario import Scenario, StateSpec
 
 OTHERS = 20
@@ -31,29 +39,57 @@ OTHERS = 20
 def board(request: HttpRequest, scenario: str = "") -> HttpResponse:
     """The board of one scenario, filtered as the address says."""
     known = _scenario(scenario or request.GET.get("scenario", ""))
-    wanted = Filter(
-        frozenset(request.GET.getlist("state")[:50]),
-        request.GET.get("q", "")[:MAX_NAME],
-        after=order_of_token(request.GET.get("after", "")),
-    )
+    begins = default_of(_user(request), known.name)
+    if begins is not None and not request.GET.keys() & {"q", "state", "after"}:
+        return _beginning(request, begins)
+    text = request.GET.get("q", "")[: MAX_TEXT + 1]
+    wanted, problem = _wanted(request, known, text)
     view = live_view()
-    merged = read(known, wanted, view.overlay(known.name)).merged
-    return render(request, "board/board.html", _board(request, known, wanted, merged))
+    found = read(known, wanted, view.overlay(known.name))
+    context = _board(request, known, wanted, found)
+    context |= {"q": text, "problem": problem, "begins": begins is not None}
+    context["saved"] = menu(_user(request), known.name)
+    return render(request, "board/board.html", context)
 
 
-def _board(request: HttpRequest, known: Scenario, wanted: Filter, merged: Merged) -> dict[str, Any]:
-    now = now_ms()
+def _user(request: HttpRequest) -> User:
+    return cast("User", request.user)
+
+
+def _beginning(request: HttpRequest, begins: SavedFilter) -> HttpResponse:
+    """To the same address with the filter that the user's board begins with."""
+    query = request.GET.copy()
+    query["scenario"], query["q"] = begins.scenario, begins.text
+    return redirect(f"{reverse('board:board')}?{query.urlencode()}")
+
+
+def _wanted(request: HttpRequest, known: Scenario, text: str) -> tuple[Filter, str]:
+    """What is asked for, without the text where that is no filter; then why it is none."""
+    states = readable(request.GET.getlist("state")[:50])
+    after = order_of_token(request.GET.get("after", ""))
+    try:
+        return shown(known, states, text, now_ms(), after=after), ""
+    except FilterError as error:
+        return Filter(states, after=after), str(error)
+
+
+def _board(request: HttpRequest, known: Scenario, wanted: Filter, found: Read) -> dict[str, Any]:
+    now, merged = now_ms(), found.merged
+    here(request.user, now)
     troubles, paging = _standing(known, now), _paging(request, wanted, merged)
     chosen = request.GET.get("asset", "")
     context = {
         "scenario": known,
         "tabs": _tabs(known, merged.counts),
         "filter": wanted,
-        "buttons": _buttons(known, wanted, merged.counts),
+        "buttons": _buttons(known, wanted, found),
         "rows": merged.rows,
+        "row_marks": {mark.asset: mark for mark in found.marks},
+        "may_command": may(request.user, "command"),
         "total": merged.total,
         "all": sum(merged.counts.values()),
         "total_is_least": merged.least,
+        "stopped": merged.stopped is not None,
         "more": merged.total - len(merged.rows),
         "now": now,
         "standing": troubles,
@@ -68,7 +104,12 @@ def _board(request: HttpRequest, known: Scenario, wanted: Filter, merged: Merged
             "standing": troubles,
             "total": merged.total,
             "least": merged.least,
+            "stopped": merged.stopped is not None,
             "counts": merged.counts,
+            "acknowledged": found.held.counts,
+            "marks": found.marks,
+            "may_command": may(request.user, "command"),
+            "user": request.user.get_username(),
             "after": paging["after"],
             "next": paging["next_after"],
         },
@@ -88,6 +129,8 @@ def asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
     if known is None or not name_ok(asset):
         raise Http404
     record, now = record_of(scenario, asset), now_ms()
+    if request.GET.get("part") != "facts":  # those renew themselves
+        here(request.user, now)
     context = facts_of(known, asset, record, now, request.GET.get("before", ""))
     if is_fragment(request):
         part = "_facts" if request.GET.get("part") == "facts" else "_asset"
@@ -156,13 +199,19 @@ def _tabs(current: Scenario, counts: dict[str, int]) -> list[dict[str, Any]]:
     return tabs
 
 
-def _buttons(known: Scenario, wanted: Filter, counts: dict[str, int]) -> list[dict[str, Any]]:
+def _buttons(known: Scenario, wanted: Filter, found: Read) -> list[dict[str, Any]]:
     """A filter button for each state of the scenario, and for others that are there."""
+    counts, acknowledged = found.merged.counts, found.held.counts
     named = [spec.name for spec in known.states]
     others = sorted(set(counts) - set(named), key=lambda name: (-counts[name], name))[:OTHERS]
     others += sorted(wanted.states - set(named) - set(others))
     return [
-        {"spec": known.spec(name), "count": counts.get(name, 0), "on": name in wanted.states}
+        {
+            "spec": known.spec(name),
+            "count": counts.get(name, 0),
+            "acknowledged": acknowledged.get(name, 0),
+            "on": name in wanted.states,
+        }
         for name in (*named, *others)
     ]
 

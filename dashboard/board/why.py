@@ -84,7 +84,8 @@ class Lapse:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """A state in words. confirm: how many further agents it takes before votes count."""
+    """A state in words. confirm: how many further agents it takes before votes count; muted: the
+    votes that count nothing."""
 
     headline: str
     steps: tuple[Step, ...]
@@ -93,12 +94,29 @@ class Why:
     confirm: int
     lapse: Lapse | None
     doubt: str
+    muted: tuple[Vote, ...] = ()
 
 
 def explain(scenario: Scenario, record: StateRecord) -> Why:
     """Why the record's asset is in its state, by the rule of `scenario`."""
+    muted = tuple(vote for vote in record.votes if vote.muted is not None)
+    if not muted:
+        return _explain(scenario, record)
+    heard = replace(record, votes=tuple(vote for vote in record.votes if vote.muted is None))
+    why = _explain(scenario, heard, room=MAX_VOTERS - len(record.votes))
+    ends = [vote.muted.until for vote in muted if vote.muted and vote.muted.until is not None]
+    if why.lapse is not None and ends and min(ends) <= why.lapse.at:
+        why = replace(why, lapse=None)  # other votes count by then
+    # Beneath the marks of muted votes: some may be live, but none counts.
+    headline = why.headline.replace("no vote is live", "no vote that is live counts")
+    return replace(why, headline=headline, muted=muted)
+
+
+def _explain(scenario: Scenario, record: StateRecord, room: int | None = None) -> Why:
+    """By votes that all count. room: how many further agents may vote."""
     target = _target(scenario, record)
-    flips = tuple(_flips(scenario, record, target))
+    room = MAX_VOTERS - len(record.votes) if room is None else room
+    flips = tuple(_flips(scenario, record, target, room))
     steps = tuple(_steps(scenario, record.votes))
     confirm = max(0, scenario.min_voters - len(record.votes))
     return Why(
@@ -146,8 +164,8 @@ def _doubt(scenario: Scenario, record: StateRecord, target: str | None) -> str:
         return ""
     made = scenario.spec(target or "").label
     return (
-        f"By the rule as it is configured here these votes make {made}: "
-        "the job has another rule, or has yet to take this one up."
+        f"By the rule that the job has told of these votes make {made}: "
+        "it has another rule by now, or has yet to take this one up."
     )
 
 
@@ -350,14 +368,16 @@ def _are(n: int) -> str:
 # ---- what would change it -----------------------------------------------------------------
 
 
-def _flips(scenario: Scenario, record: StateRecord, target: str | None) -> Iterator[Flip]:
+def _flips(
+    scenario: Scenario, record: StateRecord, target: str | None, room: int
+) -> Iterator[Flip]:
     current = current_of(record)
     for state in _candidates(scenario, record.votes):
         if state == target:
             continue
         flip = Flip(
             state=state,
-            more=_more(scenario, record.votes, current, state),
+            more=_more(scenario, record.votes, current, state, room),
             changed=_changed(scenario, record.votes, current, state),
             together=(),
             hold=0 if state == current else scenario.hold(state),
@@ -378,10 +398,12 @@ def _candidates(scenario: Scenario, votes: Iterable[Vote]) -> list[str]:
     return list(islice(dict.fromkeys(named), MOST_STATES))
 
 
-def _more(scenario: Scenario, votes: Sequence[Vote], current: str | None, state: str) -> int | None:
+def _more(
+    scenario: Scenario, votes: Sequence[Vote], current: str | None, state: str, room: int
+) -> int | None:
     """The least number of further votes of weight 1 for `state` that make it the outcome."""
     trial = list(votes)
-    for count in range(1, min(MOST_MORE, MAX_VOTERS - len(votes)) + 1):
+    for count in range(1, min(MOST_MORE, room) + 1):
         # No user of this product has a colon in the name, and no agent begins so.
         trial.append(_new(f"{USER_PREFIX}:{count}", state, 1, trial))
         found = outcome(scenario, trial, current)

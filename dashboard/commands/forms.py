@@ -145,11 +145,9 @@ class VoteForm(CommandForm):
         raise forms.ValidationError(expected_state(self.scenario, state))
 
 
-class SetForm(VoteForm):
-    """Pins a state, for a while or until it is released."""
+class EndForm(forms.Form):
+    """Asks for an end: a quick choice, or a time in the viewer's zone; `until` (Unix ms) of it."""
 
-    kind: ClassVar[Kind] = "set"
-    reason = forms.CharField(max_length=MAX_REASON, label="Reason")
     end = forms.ChoiceField(required=False, choices=ENDS, label="Until")
     until_at = forms.CharField(
         required=False,
@@ -167,19 +165,33 @@ class SetForm(VoteForm):
         if end in QUICK:
             data["until"] = now_ms + QUICK[end]
         elif end == "at" or typed:
-            data["until"] = self._typed_end(typed, data.get("zone", ""), now_ms)
+            try:
+                data["until"] = typed_end(typed, data.get("zone", ""), now_ms)
+            except forms.ValidationError as error:
+                self.add_error("until_at", error)
         return data
 
-    def _typed_end(self, typed: str, zone: str, now_ms: int) -> int | None:
-        try:
-            at = datetime.fromisoformat(typed)
-        except ValueError:
-            self.add_error("until_at", "Expected a date and a time, such as 2030-01-31T18:00.")
-            return None
+
+def typed_end(typed: str, zone: str, now_ms: int) -> int:
+    """The moment (Unix ms) of a date and time in the viewer's zone. Raises ValidationError for
+    what is none, or past."""
+    try:
+        at = datetime.fromisoformat(typed)
         until = int((at if at.tzinfo else at.replace(tzinfo=_zone(zone))).timestamp() * 1000)
-        if until <= now_ms:
-            self.add_error("until_at", "This time is past; expected one to come.")
-        return until
+    except (ValueError, OverflowError):
+        raise forms.ValidationError(
+            "Expected a date and a time, such as 2030-01-31T18:00."
+        ) from None
+    if until <= now_ms:
+        raise forms.ValidationError("This time is past; expected one to come.")
+    return until
+
+
+class SetForm(EndForm, VoteForm):
+    """Pins a state, for a while or until it is released."""
+
+    kind: ClassVar[Kind] = "set"
+    reason = forms.CharField(max_length=MAX_REASON, label="Reason")
 
 
 def shown(record: dict[str, Any] | None, now: int) -> dict[str, str]:

@@ -14,6 +14,7 @@ from dashboard.commands.models import Command as Row
 from dashboard.commands.returning import returning
 from dashboard.commands.sending import now_ms
 from dashboard.commands.stale import MOVED_ON, changes, read_sight
+from dashboard.rulebook.in_force import as_carried
 from domain.scenario import Scenario
 from domain.version import Version
 
@@ -56,7 +57,7 @@ class Panel:
             "command": self.command,
             "progress": progress(self.command, now) if self.command else None,
             "again": self.again(now),
-            "returning": returning(self.scenario, self.record, now),
+            "returning": returning(as_carried(self.scenario), self.record, now),
             "may_command": True,
             "now": now,
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,9 @@ from domain.scenario import Scenario
 FRESH_MS = 300_000
 """An agent that reported within this time, or within half its vote's lifetime if that is shorter,
 is taken to go on reporting."""
+
+RENEWED_MS = 30_000
+"""A record tells of a report that came this long after the record before; so times are so rough."""
 
 MOST_SHOWN = 12
 """Most agents that are named."""
@@ -31,20 +35,26 @@ class Voter:
 class Returning:
     """Who votes on an asset that is to be purged, the latest report first.
 
-    within: how young a fresh report is, in words; more: agents beyond those named; users: who
-    voted by hand.
+    within: how young a fresh report is, in words; soon: within about which time the next one comes,
+    in words; more: agents beyond those named; users: who voted by hand.
     """
 
     voters: tuple[Voter, ...]
     more: int
     fresh: int
     within: str
+    soon: str
     users: tuple[str, ...]
+
+
+def young_ms(scenario: Scenario) -> int:
+    """How young a report is whose agent is taken to go on reporting, ms."""
+    return min(FRESH_MS, (scenario.vote_lifetime or 2 * FRESH_MS) // 2)
 
 
 def returning(scenario: Scenario, record: dict[str, Any] | None, now: int) -> Returning:
     """Who still reports on the asset at `now` (Unix ms), as its newest record tells."""
-    young = min(FRESH_MS, (scenario.vote_lifetime or 2 * FRESH_MS) // 2)
+    young = young_ms(scenario)
     votes = sorted((record or {}).get("votes", ()), key=lambda vote: (-vote["time"], vote["agent"]))
     voters = [
         Voter(vote["agent"], vote["state"], vote["time"], fresh=now - vote["time"] <= young)
@@ -56,9 +66,17 @@ def returning(scenario: Scenario, record: dict[str, Any] | None, now: int) -> Re
         more=max(0, len(voters) - MOST_SHOWN),
         fresh=sum(voter.fresh for voter in voters),
         within=span(young),
+        soon=span(_soon(voters, now)),
         users=tuple(
             vote["agent"].removeprefix(USER_PREFIX)
             for vote in votes
             if vote["agent"].startswith(USER_PREFIX)
         ),
     )
+
+
+def _soon(voters: Sequence[Voter], now: int) -> int:
+    """Within about which time the next report comes, ms: agents report at intervals, and as long
+    as has passed since the newest report, or twice that, may be left of one."""
+    ages = [now - voter.time for voter in voters if voter.fresh]
+    return max(RENEWED_MS, 2 * min(ages, default=0)) // 1000 * 1000

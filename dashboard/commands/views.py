@@ -17,6 +17,7 @@ from dashboard.commands.following import progress
 from dashboard.commands.forms import FORMS, CommandForm, PurgeForm
 from dashboard.commands.limits import TooMany
 from dashboard.commands.models import Command as Row
+from dashboard.commands.noting import note_command
 from dashboard.commands.panel import Panel, asset_url
 from dashboard.commands.sending import IdTaken, Invalid, now_ms, send
 from dashboard.commands.stale import changes, moved_on
@@ -67,15 +68,18 @@ def _renewed(
 
 def _send(request: HttpRequest, scenario: Scenario, form: CommandForm, asset: str) -> HttpResponse:
     assert isinstance(request.user, User)
+    asked = form.command(asset, request.user.get_username())
     try:
-        asked = form.command(asset, request.user.get_username())
         row = send(scenario, asked, request.user, "form", form=form.kept())
     except (Invalid, IdTaken) as error:
+        note_command(request, scenario, asked, f"refused: {error}")
         form.blame(getattr(error, "field", None), str(error))
         return _again(request, form, asset, 422)
     except TooMany as error:
+        note_command(request, scenario, asked, "refused: too many")
         form.blame(None, str(error))
         return _again(request, form, asset, 429)
+    note_command(request, scenario, asked, row.status)
     if row.status == "unsent":
         form.blame(None, f"Not sent: {row.outcome}")
         return _again(request, form, asset, 503)

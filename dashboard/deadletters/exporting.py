@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 
 from dashboard.accounts.access import role_required
 from dashboard.accounts.roles import Role
+from dashboard.audit.trail import Actor, note
 from dashboard.deadletters.forms import FilterForm
 from dashboard.deadletters.models import DeadLetter
 from dashboard.deadletters.reading import Wanted
@@ -41,6 +42,8 @@ def export(request: HttpRequest, form: str) -> HttpResponseBase:
     if not asked.is_valid():
         context = {"fault": "The filter cannot be read: use the list's own."}
         return render(request, "deadletters/refused.html", context, status=422)
+    told = {"form": form, "filter": asked.wanted().query()}
+    note(Actor.of(request), "export.letters", target=f"dead-letters.{form}", **told)
     return attachment(request, FORMS[form](asked.wanted()), "dead-letters", form)
 
 

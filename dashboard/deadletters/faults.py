@@ -16,11 +16,11 @@ import msgspec
 from dashboard.board.templatetags.board import duration
 from dashboard.deadletters.marking import Span, bad_bytes, point
 from domain.names import CONTROL, MAX_NAME, MAX_STATE, USER_PREFIX
-from domain.records import MAX_VOTERS
+from domain.records import MAX_MUTED, MAX_VOTERS
 from domain.scenario import Scenario, ScenarioError
 from wire.partitioner import partition_of
 from wire.sink import MAX_DEAD_VALUE
-from wire.source import MAX_AHEAD, MAX_BRACKETS, MAX_DETAIL
+from wire.source import MAX_AHEAD, MAX_BRACKETS, MAX_DETAIL, MAX_REASON, MAX_TIME
 
 Where = Literal["key", "value", ""]
 
@@ -62,7 +62,7 @@ ADVICE = {
         "Give it 1-255 characters; names that begin with user: are kept for operators' votes.",
     ),
     "bad-time": Advice(
-        "reported_at is no time, or too far ahead of the broker's clock.",
+        "A time that is none, reported_at too far ahead of the broker's clock, or an end past.",
         "Set the agent's clock right (NTP); mend the time here, or leave it out, and redrive.",
     ),
     "bad-scenario": Advice(
@@ -84,6 +84,10 @@ ADVICE = {
     "too-many-agents": Advice(
         f"{MAX_VOTERS} other agents vote on this asset already.",
         "Find out which agents multiply; redrive once votes have expired or the asset is purged.",
+    ),
+    "too-many-mutes": Advice(
+        f"{MAX_MUTED} other agents of this scenario are muted already.",
+        "Let agents be heard again that need no longer be muted, and mute this one anew.",
     ),
 }
 """In a sentence each, by every reason of the closed list."""
@@ -287,6 +291,8 @@ def _bad_name(
 
 
 def _bad_field(_sample: Sample, fields: Fields, _scenario: Scenario | None) -> Fault | None:
+    if _is_mute(fields):
+        return _bad_mute(fields)
     if missing := _missing(fields, "state"):
         return missing
     if not isinstance(fields["state"].value, str):
@@ -294,6 +300,22 @@ def _bad_field(_sample: Sample, fields: Fields, _scenario: Scenario | None) -> F
     if "detail" in fields:
         return _at(fields, "detail", f"expected an object, got {_shown(fields['detail'])}")
     return None
+
+
+def _is_mute(fields: Fields) -> bool:
+    return "type" in fields and fields["type"].value in ("mute", "unmute")
+
+
+def _bad_mute(fields: Fields) -> Fault | None:
+    if missing := _missing(fields, "user"):
+        return missing
+    user, span = fields["user"]
+    if not isinstance(user, str):
+        return _at(fields, "user", f"expected a text, got {_shown(fields['user'])}")
+    if bad := _bad_name("user", USER_PREFIX + user if user else user, "value", span):
+        return bad
+    expected = f"expected a text of at most {MAX_REASON} characters"
+    return _at(fields, "reason", expected) if "reason" in fields else None
 
 
 def _unknown_state(_sample: Sample, fields: Fields, scenario: Scenario | None) -> Fault | None:
@@ -311,6 +333,8 @@ def _unknown_state(_sample: Sample, fields: Fields, scenario: Scenario | None) -
 
 
 def _bad_time(sample: Sample, fields: Fields, _scenario: Scenario | None) -> Fault | None:
+    if _is_mute(fields):
+        return _bad_end(sample, fields)
     if missing := _missing(fields, "reported_at"):
         return missing
     at = fields["reported_at"].value
@@ -322,6 +346,17 @@ def _bad_time(sample: Sample, fields: Fields, _scenario: Scenario | None) -> Fau
     ahead = at - sample.time
     text = f"{_length(ahead)} ahead of the broker's clock; at most {_length(MAX_AHEAD)} is taken"
     return _at(fields, "reported_at", text)
+
+
+def _bad_end(sample: Sample, fields: Fields) -> Fault | None:
+    """What is wrong with the end of a mute."""
+    if missing := _missing(fields, "until"):
+        return missing
+    until = fields["until"].value
+    if not isinstance(until, int) or isinstance(until, bool) or not 0 <= until <= MAX_TIME:
+        text = f"expected Unix milliseconds as an integer, got {_shown(fields['until'])}"
+        return _at(fields, "until", text)
+    return _at(fields, "until", f"{_length(sample.time - until)} before the record: it has passed")
 
 
 def _bad_scenario(_sample: Sample, fields: Fields, scenario: Scenario | None) -> Fault | None:

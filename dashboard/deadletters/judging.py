@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
-
-from django.conf import settings
 
 from dashboard.board.templatetags.board import duration
 from dashboard.commands.sending import Invalid, check
 from dashboard.deadletters.faults import Fault, Sample, fault_of
 from dashboard.live.reading import record_of
-from dashboard.scenarios import scenarios, topics
+from dashboard.rulebook.in_force import as_carried
+from dashboard.scenarios import file_now, topics
 from domain.records import (
     MAX_VOTERS,
     Command,
@@ -22,12 +18,12 @@ from domain.records import (
     Report,
     Unreadable,
 )
-from domain.scenario import Scenario, ScenarioError, load_scenarios
+from domain.scenario import Scenario
 from wire.partitioner import partition_of
 from wire.source import decode_placed
 
 NOT_OURS = "not-redriven"
-"""Why a record is not sent that the job would read: only the job writes such records."""
+"""Why a record is not sent that the job would read: it belongs on every partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +44,15 @@ class Verdict:
         return not self.reason
 
 
-def current_scenarios() -> Mapping[str, Scenario]:
-    """The scenarios as their file has them now: the job can be told to read it anew."""
-    path = settings.TALLYBOARD.scenarios
-    try:
-        return _scenarios_at(path, settings.TALLYBOARD.demo, path.stat().st_mtime_ns)
-    except (OSError, ScenarioError):  # being written, or with a mistake: what held before holds
-        return scenarios()
-
-
-@lru_cache(maxsize=1)
-def _scenarios_at(path: Path, demo: bool, _changed: int) -> Mapping[str, Scenario]:
-    return load_scenarios(path, demo=demo)
-
-
 def scenario_of(topic: str) -> Scenario | None:
-    """The scenario into whose source topic a record is redriven, if it is configured here."""
-    known = current_scenarios().get(topics().scenario_of(topic) or "")
-    return known if known is not None and topics().reports(known.name) == topic else None
+    """The scenario into whose source topic a record is redriven, if it is configured here.
+
+    As its file has it now, as the job can be told to read it anew; with what the console changed.
+    """
+    known = file_now().scenarios.get(topics().scenario_of(topic) or "")
+    if known is None or topics().reports(known.name) != topic:
+        return None
+    return as_carried(known)
 
 
 def judge(topic: str, key: bytes | None, value: bytes | None, now: int, user: str = "") -> Verdict:
@@ -100,7 +87,10 @@ def _refused(
         case Refusal():
             return "refused-command", Fault(record.reason)
         case _:
-            return NOT_OURS, Fault("ticks and scenario records are written by the job alone")
+            return NOT_OURS, Fault(
+                "ticks, scenario records and mutes are for every partition: the job writes them, "
+                "and the page of the agents"
+            )
 
 
 def _refused_report(report: Report, sample: Sample, scenario: Scenario) -> tuple[str, Fault | None]:

@@ -18,6 +18,7 @@ from dashboard.deadletters.faults import Fault
 from dashboard.deadletters.forms import MAX_MANY, FilterForm, ManyForm, WhyForm
 from dashboard.deadletters.judging import Verdict, judge
 from dashboard.deadletters.models import OPEN, DeadLetter
+from dashboard.deadletters.noting import note_discarded, note_redriven
 from dashboard.deadletters.stored import key_of, value_of
 from dashboard.deadletters.views import ADMINS
 
@@ -92,6 +93,7 @@ def redrive_many(request: HttpRequest) -> HttpResponse:
             text = f"still refused: {verdict.reason}"
             outcomes.append(Outcome(sending, "unsent", text))
     outcomes = redrive(sendings, user.username, now_ms) + outcomes
+    note_redriven(request, outcomes)
     return render(request, "deadletters/outcomes.html", _told(outcomes, chosen))
 
 
@@ -107,6 +109,7 @@ def discard_many(request: HttpRequest) -> HttpResponse:
         return _review_discard(request, chosen, form, 422)
     ids = [letter.pk for letter in chosen.letters]
     done = discard(ids, request.user.get_username(), form.cleaned_data["why"], now_ms())
+    note_discarded(request, ids, done, form.cleaned_data["why"])
     context = {"discarded": done, "not_open": chosen.not_open + len(ids) - done}
     return render(request, "deadletters/outcomes.html", context)
 

@@ -19,6 +19,7 @@ from dashboard.deadletters.fates import Sending, discard, find_out, redrive
 from dashboard.deadletters.forms import MAX_MANY, FilterForm, RecordForm, WhyForm
 from dashboard.deadletters.judging import Verdict, judge
 from dashboard.deadletters.models import FATES, DeadLetter
+from dashboard.deadletters.noting import note_discarded, note_redriven
 from dashboard.deadletters.reading import PAGE, Wanted, figures, page
 from dashboard.deadletters.retention import KEPT_MS, MAX_LETTERS, thinned
 from dashboard.deadletters.showing import letter_context
@@ -95,6 +96,7 @@ def _redrive(
         form.add_error(None, str(error))
         return _letter_page(request, found, form=form, status=429)
     (outcome,) = redrive([sending], user.username, now_ms)
+    note_redriven(request, [outcome])
     if outcome.became in ("unsent", "taken"):
         form.add_error(None, outcome.text)
         status = 503 if outcome.became == "unsent" else 409
@@ -116,6 +118,7 @@ def discard_one(request: HttpRequest, number: int) -> HttpResponse:
     if not form.is_valid():
         return _letter_page(request, found, why_form=form, status=422)
     done = discard([found.pk], _user(request).username, form.cleaned_data["why"], now_ms())
+    note_discarded(request, [found.pk], done, form.cleaned_data["why"])
     if not done:
         form.add_error(None, "Somebody has dealt with it already.")
         return _letter_page(request, _found(number), why_form=form, status=409)

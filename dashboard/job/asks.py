@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 from uuid import UUID, uuid4
 
+import msgspec
 from django import forms
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
@@ -65,7 +67,7 @@ class AskForm(forms.Form):
     """One action on one query: why, and that it is meant. `id`: made with the form."""
 
     id = forms.UUIDField(widget=forms.HiddenInput)
-    action = forms.ChoiceField(choices=[(name, name) for name in get_args(Action)])
+    action = forms.ChoiceField(choices=[(name, name) for name in OFFERS])
     reason = forms.CharField(max_length=MAX_REASON, label="Reason")
     confirm = forms.BooleanField(error_messages={"required": "Tick this to go on."})
 
@@ -79,8 +81,18 @@ class AskForm(forms.Form):
         self.fields["reason"].widget.attrs["autocomplete"] = "off"
 
 
-def send(query: str, action: Action, reason: str, id_: UUID, user: User, now: int) -> JobAsk:
+def send(
+    query: str,
+    action: Action,
+    reason: str,
+    id_: UUID,
+    user: User,
+    now: int,
+    parameters: Mapping[str, Any] | None = None,
+) -> JobAsk:
     """Write an ask down and send it; the same one again is returned as it stands.
+
+    parameters: what the action needs besides, at most `MAX_PARAMETERS` bytes of JSON.
 
     Raises limits.TooMany. A Kafka that does not answer is no exception: the row tells.
     """
@@ -99,10 +111,11 @@ def send(query: str, action: Action, reason: str, id_: UUID, user: User, now: in
                 reason=reason,
                 asked_at=now,
                 status="sending",
+                parameters=msgspec.json.encode(parameters).decode() if parameters else "",
             )
     except IntegrityError:  # the same form, sent twice at once
         return JobAsk.objects.get(pk=id_)
-    _produce(row, Control(str(id_), query, action, row.username, reason))
+    _produce(row, Control(str(id_), query, action, row.username, reason, dict(parameters or {})))
     row.refresh_from_db()
     return row
 
@@ -157,7 +170,8 @@ class Asked:
     @property
     def title(self) -> str:
         """What was asked for."""
-        return OFFERS[self.row.action].title if self.row.action in OFFERS else self.row.action
+        action = self.row.action
+        return OFFERS[action].title if action in OFFERS else action.replace("-", " ").capitalize()
 
     @property
     def took(self) -> int | None:
@@ -171,12 +185,16 @@ def asked(now: int) -> list[Asked]:
 
 
 def _asked(row: JobAsk, now: int) -> Asked:
-    age = now - row.asked_at
-    if row.status not in (*SETTLED, "accepted", "unsent"):
+    return Asked(row, *fate(row.status, row.outcome, row.asked_at, now))
+
+
+def fate(status: str, outcome: str, asked_at: int, now: int) -> tuple[str, Tone, str]:
+    """What has become of an ask, in a word, its tone, and more words."""
+    age = now - asked_at
+    if status not in (*SETTLED, "accepted", "unsent"):
         if age > EXPIRES_MS:
             text = "no answer in five minutes: it is not carried out any more"
-            return Asked(row, "unanswered", "bad", text)
-        if row.status == "sending" and age > SLOW_MS:
-            return Asked(row, "not confirmed", "waiting", row.outcome)
-    word, tone = _WORDS.get(row.status, (row.status, "plain"))
-    return Asked(row, word, tone, row.outcome)
+            return "unanswered", "bad", text
+        if status == "sending" and age > SLOW_MS:
+            return "not confirmed", "waiting", outcome
+    return *_WORDS.get(status, (status, "plain")), outcome

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -18,7 +19,7 @@ SETTLED = ("done", "refused", "failed", "expired")
 
 def take_in(records: Sequence[Progress]) -> None:
     """Keep what was told, and note the answers."""
-    told = [record for record in records if record.answer is None]
+    told = [record for record in records if record.answer is None and record.carried is None]
     JobProgress.objects.bulk_create(_row(record) for record in told)
     for query in {record.query for record in told}:
         _bound(query)
@@ -61,8 +62,8 @@ def _note(answer: Answer, at: int) -> None:
         asked = JobAsk.objects.filter(pk=UUID(answer.id), action=answer.action)
     except ValueError:
         return  # another program's
-    asked.exclude(status__in=SETTLED).update(
-        status=answer.outcome,
-        outcome=answer.why,
-        answered_at=None if answer.outcome == "accepted" else at,
-    )
+    told: dict[str, Any] = {"status": answer.outcome, "outcome": answer.why}
+    told["answered_at"] = None if answer.outcome == "accepted" else at
+    if (step := answer.step) is not None:
+        told |= {"step_done": step.done, "step_of": step.of, "step_what": step.what}
+    asked.exclude(status__in=SETTLED).update(**told)

@@ -16,6 +16,7 @@ from dashboard.commands.limits import TooMany
 from dashboard.commands.sending import now_ms
 from dashboard.job import queries
 from dashboard.job.asks import OFFERS, AskForm, asked, send
+from dashboard.job.noting import note_ask
 from wire.job import Action
 
 
@@ -40,10 +41,12 @@ def ask(request: HttpRequest, query: str) -> HttpResponse:
     assert isinstance(request.user, User)
     data = form.cleaned_data
     try:
-        send(query, form.offer.action, data["reason"], data["id"], request.user, now_ms())
+        row = send(query, form.offer.action, data["reason"], data["id"], request.user, now_ms())
     except TooMany as error:
+        note_ask(request, query, action, data["reason"], "refused: too many")
         form.add_error(None, str(error))
         return _page(request, (query, form), 429)
+    note_ask(request, query, action, data["reason"], row.status)
     return redirect("job:job")
 
 

@@ -9,7 +9,10 @@ from wire.job import MAX_ID, MAX_REASON, MAX_USER
 
 
 class BucketStatus(models.Model):
-    """The newest heartbeat of one bucket; received_at: when it reached the database."""
+    """The newest heartbeat of one bucket; received_at: when it reached the database.
+
+    mutes: those in force there, as JSON; empty where there are none.
+    """
 
     bucket = models.CharField(max_length=60, primary_key=True)
     scenario = models.CharField(max_length=40)
@@ -27,6 +30,7 @@ class BucketStatus(models.Model):
     engine = models.CharField(max_length=20)
     at = models.BigIntegerField()
     received_at = models.BigIntegerField()
+    mutes = models.TextField(blank=True, default="", db_default="")
 
     def __str__(self) -> str:
         return f"{self.bucket} at {self.offset}"
@@ -66,12 +70,12 @@ class JobAsk(models.Model):
     """What somebody asked of a query, and what became of it.
 
     status: sending, sent or unsent, then as the job answers: accepted, done, refused, failed or
-    expired; outcome: why.
+    expired; outcome: why. parameters: the action's own, as JSON; step_*: how far it has come.
     """
 
     id = models.UUIDField(primary_key=True)
     query = models.CharField(max_length=MAX_ID)
-    action = models.CharField(max_length=10)
+    action = models.CharField(max_length=20)
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
@@ -81,6 +85,10 @@ class JobAsk(models.Model):
     status = models.CharField(max_length=10)
     outcome = models.CharField(max_length=MAX_REASON, blank=True)
     answered_at = models.BigIntegerField(null=True)
+    parameters = models.TextField(blank=True, default="")
+    step_done = models.BigIntegerField(null=True)
+    step_of = models.BigIntegerField(null=True)
+    step_what = models.CharField(max_length=MAX_REASON, blank=True, default="")
 
     def __str__(self) -> str:
         return f"{self.action} {self.query}: {self.status}"

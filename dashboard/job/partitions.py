@@ -109,8 +109,8 @@ def _all_buckets() -> set[str]:
 
 
 def _of_row(row: BucketStatus) -> tuple[int, Heartbeat]:
-    told = {name: getattr(row, name) for name in Heartbeat.__struct_fields__}
-    return row.received_at, Heartbeat(**told)
+    names = (name for name in Heartbeat.__struct_fields__ if name != "mutes")  # agents' business
+    return row.received_at, Heartbeat(**{name: getattr(row, name) for name in names})
 
 
 # ---- both together ------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from threading import Lock
 
 from dashboard.job.pace import Paces
 from dashboard.job.standing import Beat, Facts, Pause, Talk
-from wire.job import UnreadableJobRecord, decode_heartbeat, decode_progress
+from wire.job import Stopped, UnreadableJobRecord, decode_heartbeat, decode_progress
 
 Place = tuple[str, int]
 """A topic and one of its partitions."""
@@ -59,6 +59,7 @@ class Signs:
         self._stored: Mapping[Place, int] = {}
         self._reached: int | None = None
         self._pauses: dict[str, Pause] = {}
+        self._rebuilds: dict[str, Pause] = {}
         self._paces = Paces()
 
     @contextmanager
@@ -94,22 +95,19 @@ class Signs:
             self._beats[bucket] = beat
 
     def told(self, value: bytes | None) -> None:
-        """A record of `job.progress`: whether its query was stopped on purpose."""
+        """A record of `job.progress`: whether its query was stopped, or begun again, on purpose."""
         try:
             record = decode_progress(value)
         except UnreadableJobRecord:
             return
-        stopped = record.stopped
-        pause = Pause(stopped.user, stopped.since, stopped.reason) if stopped else None
-        self.pause(record.query, pause)
+        self.pause(record.query, _pause(record.stopped))
+        with self._lock:
+            _keep(self._rebuilds, record.query, _pause(record.rebuild))
 
     def pause(self, query: str, pause: Pause | None) -> None:
         """A query was stopped on purpose, or (None) was not."""
         with self._lock:
-            if pause is None:
-                self._pauses.pop(query, None)
-            else:
-                self._pauses[query] = pause
+            _keep(self._pauses, query, pause)
 
     def _mark(self, place: Place, offset: int, at: int) -> None:
         """Watch for this heartbeat in the database, unless it is there or enough are watched."""
@@ -138,4 +136,17 @@ class Signs:
                 dict(self._beats),
                 {name: reports.talk() for name, reports in self._reports.items()},
                 dict(self._pauses),
+                dict(self._rebuilds),
             )
+
+
+def _pause(told: Stopped | None) -> Pause | None:
+    return None if told is None else Pause(told.user, told.since, told.reason)
+
+
+def _keep(known: dict[str, Pause], query: str, told: Pause | None) -> None:
+    """Note what a query told last."""
+    if told is None:
+        known.pop(query, None)
+    else:
+        known[query] = told

@@ -15,6 +15,8 @@ from wire.job import bucket_name
 
 SILENT_MS = 5_000
 """Heartbeats come each second: a job without one for so long is stalled."""
+REBUILD_SILENT_MS = 60_000
+"""One that begins its log again may take so long until it is heard of."""
 LATE_MS = 10_000
 """Ticks move a bucket's clock four times a second: one so far behind is late."""
 WEB_LATE_MS = 5_000
@@ -61,7 +63,7 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A query that was stopped on purpose: by whom, since when and why."""
+    """A query that was stopped, or begun again, on purpose: by whom, since when and why."""
 
     user: str
     since: int
@@ -82,7 +84,8 @@ class Facts:
 
     reached: when it last was at the end of the log, None before the first time; unwritten: when
     the oldest heartbeat was appended that the database lacks, None if it lacks none; beats: by
-    bucket; talks: by scenario; pauses: by query, those that were stopped on purpose.
+    bucket; talks: by scenario; pauses: by query, those that were stopped on purpose; rebuilds: by
+    query, those that read their log again on purpose.
     """
 
     reached: int | None = None
@@ -90,6 +93,7 @@ class Facts:
     beats: Mapping[str, Beat] = field(default_factory=dict)
     talks: Mapping[str, Talk] = field(default_factory=dict)
     pauses: Mapping[str, Pause] = field(default_factory=dict)
+    rebuilds: Mapping[str, Pause] = field(default_factory=dict)
 
 
 READY = ("/readyz", "What is missing")
@@ -140,11 +144,13 @@ def _fresh(facts: Facts, scenarios: Sequence[Scenario], current: str, now: int) 
     """What there is to say while the job is heard of."""
     here = [scenario for scenario in scenarios if scenario.name == current]
     others = [scenario for scenario in scenarios if scenario.name != current]
+    first = _late(facts, here, now, stale=True)
+    known = {trouble["what"] for trouble in first}  # one rebuild is one, whatever it carries
     return [
-        *_late(facts, here, now, stale=True),
+        *first,
         *_agents(facts, here, now),
         *_database(facts, now),
-        *_late(facts, others, now, stale=False),
+        *(t for t in _late(facts, others, now, stale=False) if t["what"] not in known),
         *_agents(facts, others, now),
     ]
 
@@ -159,7 +165,7 @@ def _web(facts: Facts, now: int) -> list[Trouble]:
 
 def _silent_job(facts: Facts, now: int) -> list[Trouble]:
     heard = max((beat.heard for beat in facts.beats.values()), default=None)
-    if heard is not None and now - heard <= SILENT_MS:
+    if heard is not None and now - heard <= (REBUILD_SILENT_MS if facts.rebuilds else SILENT_MS):
         return []
     todo = "States are as they were then: see that the job and Kafka run."
     if heard is None:
@@ -177,10 +183,24 @@ def _late(facts: Facts, scenarios: Iterable[Scenario], now: int, *, stale: bool)
     late = [name for name in names if now - clocks.get(name, 0) > LATE_MS]
     if not late:
         return []
+    query = next((facts.beats[name].engine for name in late if name in facts.beats), "")
+    if query in facts.rebuilds:
+        return [_rebuild(facts.rebuilds[query], stale=stale)]
     since = min((clocks[name] for name in late if name in clocks), default=None)
     what = f"The job is behind in {_named(late)}"
     todo = "Its states are as they were then; it catches up by itself unless a process is missing."
     return [Trouble(kind="job", what=what, since=since, todo=todo, link=READY, stale=stale)]
+
+
+def _rebuild(told: Pause, *, stale: bool) -> Trouble:
+    return Trouble(
+        kind="job",
+        what=f"The job builds its states anew, as {told.user} asked",
+        since=told.since,
+        todo=f"{told.reason.rstrip('.')}. The board shows what it showed before until it is done.",
+        link=JOB,
+        stale=stale,
+    )
 
 
 def _named(names: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.contrib.auth import get_user
 from django.utils.module_loading import import_string
 
+from dashboard.accounts.first_password import FLAG
 from dashboard.accounts.roles import may
 from dashboard.live.readers import per_loop, read_in_thread
 
@@ -67,6 +68,8 @@ def standing_of(session_key: str) -> Standing:
     user = get_user(asking)
     if not user.is_authenticated:
         return "anonymous"
+    if asking.session.get(FLAG):  # nothing is shown before the password is changed
+        return "no role"
     return "reader" if may(user, "read") else "no role"
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
+from functools import partial
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,9 +19,13 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.db import DatabaseError
 
 from dashboard.commands.sending import now_ms
+from dashboard.filters.asking import NO_PROBLEM, Told, readable, shown, told_error
+from dashboard.filters.language import FilterError
 from dashboard.live.admission import admissions
+from dashboard.live.alarms import Alarm
 from dashboard.live.beats import beats
 from dashboard.live.process import live_view
+from dashboard.live.readers import read_in_thread
 from dashboard.live.sharing import shared_reads
 from dashboard.live.view import (
     MAX_TOKEN,
@@ -31,6 +37,7 @@ from dashboard.live.view import (
 )
 from dashboard.scenarios import scenarios
 from domain.names import MAX_NAME, MAX_STATE
+from domain.scenario import Scenario
 
 log = structlog.get_logger(__name__)
 
@@ -40,6 +47,8 @@ MOST_FLUSHES = 2_000
 """At most so many messages with changes a second, of all sockets: more open ones wait longer."""
 SNAPSHOT_S = 1.0
 """At most one snapshot in this time, unless the browser asked for something else."""
+RENEW_S = 30.0
+"""How often a filter that asks how long ago something was is looked at anew."""
 BEAT_S = 2.0
 """How often a socket is told the time and when the job was last heard."""
 CHECK_S = 5.0
@@ -56,6 +65,8 @@ DATABASE_PAUSE_S = 0.5
 """How long to wait before a board is read again after the database did not answer."""
 MAX_MESSAGE = 8_192
 """Longest message that a browser may send, characters."""
+MOST_TYPED = 2_000
+"""Longest text of a filter that is looked at, to say that it is too long."""
 MAX_STATES = 50
 """Most states in one filter."""
 MAX_SOCKETS = 2_000
@@ -67,7 +78,7 @@ BAD_MESSAGE, LOGIN_NEEDED, NO_ROLE, NO_SCENARIO, TOO_SLOW, WRONG_ORIGIN, FULL = 
 
 
 class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a browser may say: `filter`, `ack` or `resync`."""
+    """What a browser may say: `filter`, `alarm`, `ack` or `resync`."""
 
     type: str
     states: list[str] = []
@@ -75,6 +86,7 @@ class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rows: bool = True
     watch: str | None = None
     after: str | None = None
+    any: bool = False
     seq: int = 0
 
 
@@ -125,6 +137,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
         self.acked.set()
         self.seq = 0
         self.told = 0
+        self.problem = NO_PROBLEM
         self.due_at = 0.0
         self.asked_at = 0.0
         self.subscription = Subscription(
@@ -155,11 +168,11 @@ class BoardConsumer(AsyncWebsocketConsumer):
         if self.subscription is None:
             return
         try:
-            self._take(text_data, bytes_data)
+            await self._take(text_data, bytes_data)
         except Closing as closing:
             await self._close(closing)
 
-    def _take(self, text: str | None, data: bytes | None) -> None:
+    async def _take(self, text: str | None, data: bytes | None) -> None:
         assert self.subscription is not None
         if text is None or data:
             raise Closing(BAD_MESSAGE, "expected text, got bytes")
@@ -170,14 +183,39 @@ class BoardConsumer(AsyncWebsocketConsumer):
             if ask.seq == self.seq:
                 self.acked.set()
             return
+        if ask.type == "alarm":
+            states = _wanted(ask).states
+            live_view().set_alarm(self.subscription, Alarm(states, ask.any) if states else None)
+            return
         if ask.type == "filter":
-            live_view().refilter(self.subscription, _filter(ask))
+            await self._refilter(self.subscription, ask)
         else:
             live_view().restart(self.subscription)
         self.asked_at = time.monotonic()
         self.changed.set()
 
+    async def _refilter(self, subscription: Subscription, ask: Ask) -> None:
+        """Show what is asked for. Of a text that is no filter it is said why, and the former one
+        stays."""
+        wanted = _wanted(ask)
+        try:
+            wanted = await read_in_thread(partial(_filtered, self.scenario, ask.q, wanted))
+        except FilterError as error:
+            before = subscription.filter
+            wanted = replace(wanted, q=before.q, terms=before.terms, now=before.now)
+            await self._say_problem(told_error(error))
+        else:
+            await self._say_problem(NO_PROBLEM)
+        if self.subscription is not None:
+            live_view().refilter(subscription, wanted)
+
     # ---- what the browser is told ----
+
+    async def _say_problem(self, problem: Told) -> None:
+        """Say what is wrong with the filter, or no longer, unless that was said last."""
+        if problem != self.problem:
+            self.problem = problem
+            await self.send(msgspec.json.encode({"type": "problem", **problem}).decode())
 
     async def _guarded(self) -> None:
         try:
@@ -219,6 +257,9 @@ class BoardConsumer(AsyncWebsocketConsumer):
             if now - beaten > BEAT_S:
                 await self._beat()
                 beaten = now
+            if self.subscription.filter.timed and now - snapshot_at > RENEW_S:
+                live_view().restart(self.subscription)
+                self.changed.set()
             if not await self._something_changed():
                 continue
             hurried = self.asked_at >= snapshot_at
@@ -244,7 +285,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
         view = live_view()
         view.begin(subscription)
         found = await shared_reads().snapshot(self.scenario, subscription.filter)
-        view.settle(subscription, found.rows, found.more, found.offsets)
+        view.settle(subscription, found.rows, found.more, found.offsets, found.stopped)
         await self._ask_to_acknowledge()
         await self.send(found.message(now=now_ms(), seq=self.seq).decode())
         self.told = ASK_EVERY - 1  # nothing more until it is acknowledged
@@ -302,16 +343,25 @@ def _decode(text: str) -> Ask:
         ask = msgspec.json.decode(text, type=Ask)
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise Closing(BAD_MESSAGE, f"expected a message of this protocol: {error}") from None
-    if ask.type not in ("filter", "ack", "resync"):
-        raise Closing(BAD_MESSAGE, "type: expected filter, ack or resync")
+    if ask.type not in ("filter", "alarm", "ack", "resync"):
+        raise Closing(BAD_MESSAGE, "type: expected filter, alarm, ack or resync")
     return ask
 
 
-def _filter(ask: Ask) -> Filter:
-    names = [*ask.states, ask.q, ask.watch or ""]
+def _wanted(ask: Ask) -> Filter:
+    """What is asked for, but for its text. Raises Closing for what no page asks."""
+    names = [*ask.states, ask.watch or ""]
     if len(ask.after or "") > MAX_TOKEN:
         raise Closing(BAD_MESSAGE, f"after: expected at most {MAX_TOKEN} characters")
+    if len(ask.q) > MOST_TYPED:
+        raise Closing(BAD_MESSAGE, f"q: expected at most {MOST_TYPED} characters")
     if len(ask.states) > MAX_STATES or any(len(name) > MAX_NAME for name in names):
-        raise Closing(BAD_MESSAGE, f"states, q: expected at most {MAX_STATES}, {MAX_NAME} long")
-    states = frozenset(state for state in ask.states if len(state) <= MAX_STATE)
-    return Filter(states, ask.q, ask.rows, ask.watch, order_of_token(ask.after or ""))
+        raise Closing(BAD_MESSAGE, f"states: expected at most {MAX_STATES}, {MAX_NAME} long")
+    states = readable(state for state in ask.states if len(state) <= MAX_STATE)
+    return Filter(states, "", ask.rows, ask.watch, order_of_token(ask.after or ""))
+
+
+def _filtered(scenario: Scenario, text: str, wanted: Filter) -> Filter:
+    """What is asked for, with its text. Raises FilterError."""
+    rest = {"rows": wanted.rows, "watch": wanted.watch, "after": wanted.after}
+    return shown(scenario, wanted.states, text, now_ms(), **rest)

@@ -3,44 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
 
+from dashboard.annotations.marks import Held, Mark, held, marks_of
 from dashboard.board import store
 from dashboard.board.models import AssetState
+from dashboard.commands.sending import now_ms
+from dashboard.filters import finding
+from dashboard.labels import store as labels
 from dashboard.live.process import live_view
-from dashboard.live.rows import row_of
+from dashboard.live.rows import Row, row_of
 from dashboard.live.view import LIMIT, Entry, Filter, Merged, Offsets, Stored, merge, newer_than
 from domain.scenario import Scenario
 
 
 class Read(NamedTuple):
-    """A merged snapshot, and the next offset of each sink partition that the database rests on."""
+    """A merged snapshot, and the next offset of each sink partition that the database rests on.
+
+    marks: of the rows that have any; held: what of the scenario is acknowledged.
+    """
 
     merged: Merged
     offsets: Offsets
+    marks: list[Mark]
+    held: Held
 
 
 def read(scenario: Scenario, wanted: Filter, overlay: Mapping[str, Entry]) -> Read:
     """Read the database as of one moment, and merge `overlay`, which was taken before."""
-    name, found = scenario.name, store.Found([], 0)
+    name, found, now = scenario.name, store.Found([], 0), now_ms()
     with store.consistent():
         offsets = store.sink_offsets()
         counts = store.counts(name)
         versions = stored_states(name, overlay)
         if wanted.rows:
-            found = store.find(
-                name,
-                sorted(wanted.states),
-                wanted.q,
-                after=wanted.after,
-                limit=LIMIT + 1,  # one more says whether a page follows
-                skip=newer_than(overlay, versions).keys(),
-            )
+            found = _find(scenario, wanted, newer_than(overlay, versions).keys(), now)
     rows = [row_of(scenario, record) for record in found.records]
-    stored = Stored(rows, found.total, counts, found.least)
-    return Read(merge(stored, versions, overlay, wanted), offsets)
+    _label(name, rows)
+    stored = Stored(rows, found.total, counts, found.least, found.stopped, found.apart)
+    merged = merge(stored, versions, overlay, replace(wanted, now=now))
+    marks = marks_of(name, [row["asset"] for row in merged.rows])
+    return Read(merged, offsets, marks, held(scenario, partial(_newer, overlay), now))
+
+
+def _find(scenario: Scenario, wanted: Filter, skip: Collection[str], now: int) -> store.Found:
+    """The page's rows in the database, and one more, which says whether a page follows."""
+    states, after, limit = sorted(wanted.states), wanted.after, LIMIT + 1
+    if wanted.terms is None:
+        name = scenario.name
+        return store.find(name, states, wanted.q, after=after, limit=limit, skip=skip)
+    return finding.find(scenario, states, wanted.terms, now, after=after, limit=limit, skip=skip)
+
+
+def _label(scenario: str, rows: list[Row]) -> None:
+    """Put on the rows what labels the board shows."""
+    chips = labels.state(scenario).chips
+    known = labels.labels_of(scenario, [row["asset"] for row in rows]) if chips else {}
+    for row in rows:
+        row["labels"] = labels.chips_of(known.get(row["asset"], {}), chips)
+
+
+def _newer(overlay: Mapping[str, Entry], asset: str) -> str | None:
+    """The state of an asset of the overlay, "" once purged; None for any other."""
+    entry = overlay.get(asset)
+    if entry is None:
+        return None
+    return entry.row["state"] if entry.row else ""
 
 
 def stored_states(scenario: str, assets: Collection[str]) -> dict[str, tuple[str, str]]:
@@ -61,4 +93,9 @@ def record_of(scenario: str, asset: str) -> dict[str, Any] | None:
 
 def count(scenario: Scenario, overlay: Mapping[str, Entry]) -> dict[str, int]:
     """The counts by state, the overlay included."""
-    return read(scenario, Filter(rows=False), overlay).merged.counts
+    return counted(scenario, overlay).merged.counts
+
+
+def counted(scenario: Scenario, overlay: Mapping[str, Entry]) -> Read:
+    """What is counted of a scenario, without any row."""
+    return read(scenario, Filter(rows=False), overlay)

@@ -15,7 +15,7 @@ from dashboard.live.process import live_view
 from dashboard.live.readers import READERS, per_loop, read_in_thread
 from dashboard.live.reading import Read, read
 from dashboard.live.rows import Row
-from dashboard.live.view import Filter, Offsets, Page
+from dashboard.live.view import Filter, Offsets, Order, Page
 from domain.scenario import Scenario
 
 Key = tuple[str, Page]
@@ -26,6 +26,7 @@ class Snapshot(NamedTuple):
 
     rows: list[Row]
     more: bool
+    stopped: Order | None
     offsets: Offsets
     body: bytes
 
@@ -33,8 +34,11 @@ class Snapshot(NamedTuple):
     def of(cls, found: Read) -> Snapshot:
         """Of what was read; the message is made once for all."""
         merged = found.merged
-        body = {"type": "snapshot", **merged._asdict()}
-        return cls(merged.rows, merged.next is not None, found.offsets, msgspec.json.encode(body))
+        said = {"marks": found.marks, "acknowledged": found.held.counts}
+        body = {"type": "snapshot", **merged._asdict(), **said}
+        body["stopped"] = merged.stopped is not None
+        more = merged.next is not None
+        return cls(merged.rows, more, merged.stopped, found.offsets, msgspec.json.encode(body))
 
     def message(self, **rest: Any) -> bytes:
         """The whole message of one socket."""

@@ -11,9 +11,11 @@ import structlog
 from django.db import DatabaseError, close_old_connections
 
 from bus.base import Bus, BusError, Message, Reader, TopicSpec
+from dashboard.annotations.marks import Changes
 from dashboard.board.store import sink_offsets
 from dashboard.job.recall import recall
-from dashboard.live.reading import count, stored_states
+from dashboard.live.beside import Beside
+from dashboard.live.reading import counted, stored_states
 from dashboard.live.rows import row_of
 from dashboard.live.view import Entry, LiveView, Offsets, Place
 from dashboard.metrics import UNREADABLE
@@ -63,6 +65,9 @@ class Tailer:
         self._stop = Event()
         self._thread: Thread | None = None
         self._uncounted = set(scenarios)
+        self._changes = Changes()
+        self._ends: dict[str, int] = {}
+        self._beside = Beside(scenarios, view)
         self._next_care = 0.0
         self._faults = 0
 
@@ -118,13 +123,31 @@ class Tailer:
         """Prune the overlay, and count anew where something has changed."""
         begun = time.monotonic()
         self._prune()
+        self._annotate()
+        self._beside.look(time.monotonic())
         known = self._view.counts()
         for name in sorted(self._uncounted):
             if self._view.sockets() or name not in known:
-                self._view.set_counts(name, count(self._scenarios[name], self._view.overlay(name)))
+                self._count(name)
                 self._uncounted.discard(name)
         took = time.monotonic() - begun
         self._next_care = begun + max(HOUSEKEEPING_S, SHARE * took)
+
+    def _annotate(self) -> None:
+        """Take what people have added in whichever process, and note what its end changes."""
+        for name, marks in self._changes.read().items():
+            self._view.annotate(name, marks)
+        now = time.time_ns() // 1_000_000
+        ended = {name for name, at in self._ends.items() if at <= now}
+        self._uncounted |= (self._view.annotated() | ended) & self._scenarios.keys()
+
+    def _count(self, name: str) -> None:
+        found = counted(self._scenarios[name], self._view.overlay(name))
+        self._view.set_counts(name, found.merged.counts)
+        self._view.set_acknowledged(name, found.held.counts)
+        self._ends.pop(name, None)
+        if found.held.ends is not None:
+            self._ends[name] = found.held.ends
 
     def _prune(self) -> None:
         offsets = sink_offsets()
@@ -165,6 +188,7 @@ class Tailer:
         for name, entries in by_scenario.items():
             stored = stored_states(name, {entry.asset for entry in entries})
             floor = {asset: version for asset, (version, _) in stored.items()}
+            self._beside.tell(name, entries)
             self._view.apply(name, entries, floor)
             self._uncounted.add(name)
 

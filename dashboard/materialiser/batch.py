@@ -13,6 +13,7 @@ from bus.base import Message
 from dashboard.deadletters.intake import UnreadableLetter, read_letter
 from dashboard.deadletters.models import DeadLetter
 from dashboard.materialiser.rows import Seen, read
+from wire.errand import Result, decode_result
 from wire.job import (
     MAX_ERROR,
     Heartbeat,
@@ -39,8 +40,8 @@ class Batch:
     """Sink messages by what they are.
 
     answers: the states that answer a command, in the order of the log; letters: what the job
-    refused; counted: how often what has happened, by name and topic; offsets: the next one of each
-    partition.
+    refused; results: of errands; counted: how often what has happened, by name and topic; offsets:
+    the next one of each partition.
     """
 
     states: dict[Place, list[Seen]] = field(default_factory=dict)
@@ -48,6 +49,7 @@ class Batch:
     beats: dict[str, Heartbeat] = field(default_factory=dict)
     progress: list[Progress] = field(default_factory=list)
     letters: list[DeadLetter] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
     counted: Counter[tuple[str, str]] = field(default_factory=Counter)
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
 
@@ -99,6 +101,8 @@ def _take(batch: Batch, message: Message, topics: Topics) -> None:
         batch.progress.append(progress)
     elif message.topic == topics.dead_letters:
         batch.letters.append(read_letter(message, topics))
+    elif message.topic == topics.results:
+        batch.results.append(decode_result(message.value))
 
 
 def reach(beat: Heartbeat) -> tuple[int, int, int]:

@@ -16,6 +16,7 @@ from typing import Any
 from bus.base import Bus
 from dashboard.board.models import AssetState
 from dashboard.board.store import sink_offsets
+from dashboard.chunks import chunks
 from dashboard.job.models import BucketStatus
 from dashboard.materialiser.beside import Miscounted, miscounted
 from dashboard.materialiser.reading import OnProgress, read_on
@@ -23,7 +24,7 @@ from dashboard.materialiser.replay import Emitted, Replay
 from dashboard.materialiser.rows import COLUMNS, row_of, same_content, seen_of
 from dashboard.materialiser.snapshots import Snapshots
 from dashboard.materialiser.tasks import HIDDEN_KEPT_MS
-from dashboard.materialiser.writer import CHUNK, chunks
+from dashboard.materialiser.writer import CHUNK
 from domain.records import Tombstone
 from domain.scenario import Scenario
 from domain.version import Version

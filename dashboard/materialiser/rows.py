@@ -7,14 +7,14 @@ The materialiser reads a record from Kafka, reconcile gets one from the fold; bo
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
 import msgspec
 
-from domain.names import name_ok, state_name_ok
+from domain.names import USER_PREFIX, name_ok, state_name_ok
 from domain.records import StateRecord, Tombstone
 from domain.scenario import Scenario
 from wire.sink import UnreadableState, encode_headers, encode_state
@@ -31,6 +31,7 @@ COLUMNS = (
     "version",
     "changed_at",
     "cause_type",
+    "reported_at",
     "overridden",
     "override_since",
     "override_until",
@@ -232,12 +233,13 @@ def row_of(scenario: Scenario, seen: Seen) -> tuple[Any, ...]:
     shape, cause = seen.shape, seen.shape.cause
     if isinstance(shape, TombstoneShape):
         shown: tuple[Any, ...] = ("", 0, "", 0, False)
-        marks: tuple[Any, ...] = (*_NO_OVERRIDE, None)
+        marks: tuple[Any, ...] = (None, *_NO_OVERRIDE, None)
         purged: tuple[Any, ...] = (True, cause.time)
     else:
         severity = scenario.severity(shape.state)
         shown = (shape.state, severity, shape.previous or "", shape.since, shape.unconfirmed)
-        marks = (*_override(shape.override), shape.pending.due if shape.pending else None)
+        due = shape.pending.due if shape.pending else None
+        marks = (_reported_at(shape.votes), *_override(shape.override), due)
         purged = (False, None)
     return (
         scenario.name,
@@ -260,6 +262,11 @@ def _override(override: OverrideShape | None) -> tuple[Any, ...]:
     if override is None:
         return _NO_OVERRIDE
     return (True, override.since, override.until, override.user)
+
+
+def _reported_at(votes: Iterable[VoteShape]) -> int | None:
+    """When an agent last reported, of those whose votes are live; None without one."""
+    return max((v.time for v in votes if not v.agent.startswith(USER_PREFIX)), default=None)
 
 
 def same_content(one: str, other: str) -> bool:

@@ -7,27 +7,20 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import structlog
 
 from bus.base import Bus
 from dashboard.materialiser.models import FoldSnapshot
 from dashboard.materialiser.reading import OnProgress, read_on
 from dashboard.materialiser.replay import Replay
-from domain.records import StateRecord
 from domain.scenario import Scenario
-from wire.asset import UnreadableAsset, dump_bucket, load_bucket
-from wire.sink import decode_state, encode_headers, encode_state
+from wire.snapshot import DamagedSnapshot, dump_snapshot, load_snapshot
 from wire.topics import Topics
 
 log = structlog.get_logger(__name__)
 
 KEPT = 9
 """Snapshots kept per bucket: one a day, for longer than the log is kept."""
-
-
-class DamagedSnapshot(Exception):
-    """A snapshot's file is missing, or is not what was written."""
 
 
 class Snapshots:
@@ -40,7 +33,7 @@ class Snapshots:
         """Keep the fold as it stands; None where its rule is not known yet."""
         if replay.bucket is None:
             return None
-        data = _dump(replay)
+        data = dump_snapshot(replay.bucket, replay.last)
         name = f"{replay.scenario}-{replay.partition}-{replay.next_offset}.fold"
         _write(self._folder / name, data)
         row, _ = FoldSnapshot.objects.update_or_create(
@@ -121,27 +114,8 @@ def take(
     return [row for row in saved if row is not None]
 
 
-def _dump(replay: Replay) -> bytes:
-    assert replay.bucket is not None
-    emitted = [
-        [
-            asset,
-            encode_state(record) if isinstance(record, StateRecord) else None,
-            encode_headers(record),
-        ]
-        for asset, record in sorted(replay.last.items())
-    ]
-    return msgspec.msgpack.encode([dump_bucket(replay.bucket), emitted])
-
-
 def _restore(replay: Replay, data: bytes) -> None:
-    try:
-        bucket, emitted = msgspec.msgpack.decode(data)
-        replay.bucket = load_bucket(bucket, epoch=1)
-        for asset, value, headers in emitted:
-            replay.last[asset] = decode_state(asset.encode(), value, headers)
-    except (ValueError, UnreadableAsset) as error:  # UnreadableState and msgspec's are ValueErrors
-        raise DamagedSnapshot(str(error)) from None
+    replay.bucket, replay.last = load_snapshot(data, epoch=1)
     replay.restored = set(replay.last)
 
 

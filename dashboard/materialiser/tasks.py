@@ -12,7 +12,9 @@ from dashboard.board.models import Answer, AssetState, Transition
 from dashboard.commands.sending import now_ms
 from dashboard.deadletters.retention import thin
 from dashboard.job import retention as job_retention
+from dashboard.labels.writing import forget, labelled
 from dashboard.materialiser.models import FoldSnapshot
+from dashboard.scenarios import scenarios
 
 HIDDEN_KEPT_MS = 7 * 86_400_000
 """How long a purged row is kept hidden, so that a replay cannot bring the asset back."""
@@ -37,7 +39,7 @@ def snapshot_now() -> int:
     """Keep a snapshot of every bucket's fold. Returns how many were taken."""
     from bus.kafka import KafkaBus  # only a process that reads loads Kafka's library
     from dashboard.materialiser.snapshots import Snapshots, take
-    from dashboard.scenarios import scenarios, topics
+    from dashboard.scenarios import topics
 
     tallyboard = settings.TALLYBOARD
     kept = Snapshots(tallyboard.data_dir / "snapshots", now_ms)
@@ -47,8 +49,16 @@ def snapshot_now() -> int:
 
 @shared_task
 def forget_purged() -> int:
-    """Delete the rows of assets that were purged more than a week ago. Returns how many."""
-    return _delete(AssetState.objects.filter(purged=True, purged_at__lt=now_ms() - HIDDEN_KEPT_MS))
+    """Delete the rows of assets that were purged more than a week ago. Returns how many.
+
+    Their labels go with them.
+    """
+    rows = AssetState.objects.filter(purged=True, purged_at__lt=now_ms() - HIDDEN_KEPT_MS)
+    for scenario in scenarios():
+        names = rows.filter(scenario=scenario).values_list("asset", flat=True)
+        while portion := list(names.filter(asset__in=labelled(scenario))[:PORTION]):
+            forget(scenario, portion)
+    return _delete(rows)
 
 
 @shared_task

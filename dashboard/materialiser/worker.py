@@ -124,7 +124,7 @@ class Materialiser:
     def _sinks(self) -> list[str]:
         states = [self._topics.states(name) for name in self._scenarios]
         topics = self._topics
-        return [*states, topics.buckets, topics.progress, topics.dead_letters]
+        return [*states, topics.buckets, topics.progress, topics.dead_letters, topics.results]
 
     def _note_gaps(self, reader: Reader) -> None:
         for gap in reader.gaps:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -19,14 +18,21 @@ from django.db import connection, transaction
 from django.db.models import F
 from django.db.models.functions import Coalesce
 
+from dashboard.agentry.counting import Counts
+from dashboard.agentry.mutes import dump
+from dashboard.annotations.ending import Move, end_by
 from dashboard.board import store
 from dashboard.board.models import CHANGE, Answer, AssetState
+from dashboard.chunks import chunks
 from dashboard.commands.models import Command
 from dashboard.deadletters.intake import take_in
+from dashboard.errands import intake as results
 from dashboard.job import intake as progress
+from dashboard.labels import intake as labels
 from dashboard.materialiser.batch import Batch, Place
 from dashboard.materialiser.models import Divergence, SinkOffset
 from dashboard.materialiser.rows import COLUMNS, Seen, StateShape, row_of, same_content
+from dashboard.rulebook import intake as rulebook
 from domain.scenario import Scenario
 from wire.job import Heartbeat
 
@@ -52,7 +58,8 @@ TRANSITION = (
 )
 KEPT_UNCHANGED = frozenset(("reminder", "override-end"))
 """Causes of records that are in the history although the state stayed as it was."""
-BEAT = (*Heartbeat.__struct_fields__, "received_at")
+TOLD = tuple(name for name in Heartbeat.__struct_fields__ if name != "mutes")
+BEAT = (*TOLD, "mutes", "received_at")
 COUNT = """\
 INSERT INTO board_statecount (scenario, state, n) VALUES (%s, %s, %s)
 ON CONFLICT (scenario, state) DO UPDATE SET n = board_statecount.n + excluded.n"""
@@ -78,7 +85,8 @@ class Changes:
     """What the states of a batch come to, against what the database has.
 
     repeated: records of the very version that the database has, by asset; counts: by how many more
-    assets are in a state now, by scenario and state.
+    assets are in a state now, by scenario and state; newest: of each asset that has changed, by
+    scenario.
     """
 
     rows: list[tuple[Any, ...]] = field(default_factory=list)
@@ -86,6 +94,8 @@ class Changes:
     repeated: list[tuple[str, Seen]] = field(default_factory=list)
     divergences: list[Divergence] = field(default_factory=list)
     counts: Counter[Place] = field(default_factory=Counter)
+    newest: dict[str, dict[str, Seen]] = field(default_factory=dict)
+    agents: Counts = field(default_factory=Counts)
 
 
 def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
@@ -94,13 +104,18 @@ def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
         _alone(batch.offsets)
         changes = compare(batch, scenarios, stored(batch.states), now)
         _check_repeated(changes, now)
+        changes.agents.write()
         _upsert("board_assetstate", COLUMNS, ("scenario", "asset"), changes.rows, ("version",))
         _upsert("board_transition", TRANSITION, TRANSITION[:3], changes.transitions, ("version",))
+        end_by(_moves(changes), scenarios, now)
+        labels.take(changes.newest, now)
         Divergence.objects.bulk_create(changes.divergences, ignore_conflicts=True)
         _answer(batch.answers, now)
         _beat(batch.beats.values(), now)
         progress.take_in(batch.progress)
+        rulebook.take_in(batch.progress)
         take_in(batch.letters)
+        results.take_in(batch.results, now)
         _advance(batch.offsets)
         count(changes.counts)  # last, as a scenario's other writers wait from here on
         _add(COUNTED, batch.counted)
@@ -141,6 +156,7 @@ def compare(batch: Batch, scenarios: dict[str, Scenario], known: Known, now: int
         newest = None
         for seen in records:
             if seen.version > current.version:
+                changes.agents.record(place[0], seen.shape.cause, seen.state != current.state)
                 if seen.state != current.state:
                     changes.transitions.append(_transition(place[0], seen, current.state))
                 elif seen.shape.cause.type in KEPT_UNCHANGED:
@@ -150,6 +166,9 @@ def compare(batch: Batch, scenarios: dict[str, Scenario], known: Known, now: int
                 _repeat(changes, place[0], current, seen, now)
         if newest is not None:
             changes.rows.append(row_of(scenarios[place[0]], newest))
+            changes.newest.setdefault(place[0], {})[place[1]] = newest
+            if isinstance(newest.shape, StateShape):
+                changes.agents.votes(place[0], newest.shape.votes)
             _move(changes.counts, place[0], before.state, newest.state)
     return changes
 
@@ -159,6 +178,13 @@ def _move(counts: Counter[Place], scenario: str, before: str, after: str) -> Non
     if before != after:
         counts[scenario, before] -= bool(before)
         counts[scenario, after] += bool(after)
+
+
+def _moves(changes: Changes) -> Iterator[Move]:
+    """The changes of a state, as acknowledgements look at them."""
+    for scenario, asset, place, kind, _version, at, _previous, state, *_ in changes.transitions:
+        if kind == CHANGE:
+            yield Move(scenario, asset, place, at, state)
 
 
 def _transition(scenario: str, seen: Seen, previous: str) -> tuple[Any, ...]:
@@ -301,7 +327,7 @@ def _settle(answer: Answer, seen: Seen, now: int) -> None:
 
 def _beat(beats: Iterable[Heartbeat], now: int) -> None:
     """Keep each bucket's heartbeat, unless what is kept is of a later moment."""
-    rows = [(*msgspec.structs.astuple(beat), now) for beat in beats]
+    rows = [(*(getattr(beat, name) for name in TOLD), dump(beat.mutes), now) for beat in beats]
     _upsert("job_bucketstatus", BEAT, ("bucket",), rows, ("epoch", "offset", "at"))
 
 
@@ -316,10 +342,3 @@ def _advance(offsets: dict[tuple[str, int], int]) -> None:
         unique_fields=["topic", "partition"],
         update_fields=["next_offset"],
     )
-
-
-def chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    """Lists of at most `size` items."""
-    remaining = iter(items)
-    while chunk := list(islice(remaining, size)):
-        yield chunk

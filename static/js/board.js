@@ -1,4 +1,6 @@
 // The board's page: socket, rows, filters, panel, banner, wall and keys put together.
+import { Acknowledge } from "./acknowledge.js";
+import { Alarm } from "./alarm.js";
 import { announce } from "./announce.js";
 import * as clock from "./clock.js";
 import { matcher, showCounts, startFilters } from "./filters.js";
@@ -8,6 +10,7 @@ import { number } from "./number.js";
 import { Paging } from "./paging.js";
 import { followFacts, Panel } from "./panel.js";
 import { Rows } from "./rows.js";
+import { Selection } from "./selection.js";
 import { openSocket } from "./socket.js";
 import { Standing } from "./standing.js";
 import { showStatus } from "./status.js";
@@ -44,6 +47,7 @@ function showTotals() {
   paging.show(shown, total, [...rows.known.values()].filter(rows.matches));
   $("empty-board").hidden = all() > 0 || shown > 0;
   $("empty-filter").hidden = all() === 0 || shown > 0 || rows.known.size > 0;
+  selection.check();
   wall.fit();
 }
 
@@ -51,6 +55,12 @@ function takeCounts(found) {
   counts = found;
   showCounts($("state-filters"), counts, chip);
   showCounts($("wall-counts"), counts);
+}
+
+function takeAcknowledged(found) {
+  for (const chip of $("state-filters").querySelectorAll("[data-state]")) {
+    chip.querySelector(".acked").replaceWith(marks.acked(found[chip.dataset.state] ?? 0));
+  }
 }
 
 const paging = new Paging(boot);
@@ -92,6 +102,9 @@ const rows = new Rows(tbody, $("row-template"), boot.limit, {
   onShown: showTotals,
   onWaiting: showWaiting,
 });
+rows.calmFrom = boot.states.length - 1;
+for (const mark of boot.marks) rows.marks.set(mark[0], mark); // as the page was made with
+const selection = new Selection(rows, tbody, $("selection"), boot.noun);
 const wall = new Wall(tbody, getTotal, (on) => {
   rows.calm.unwatched = on;
   if (on) panel?.close();
@@ -125,7 +138,7 @@ function chip(name, n) {
   word.textContent = label;
   const count = Object.assign(document.createElement("span"), { className: "n" });
   count.textContent = number(n);
-  made.append(box, marks.icon(icon), word, count);
+  made.append(box, marks.icon(icon), word, count, marks.acked(0));
   return made;
 }
 
@@ -138,12 +151,36 @@ panel = new Panel($("panel"), $("main"), (asset) => {
 rows.choose(panel.asset);
 const renewFacts = followFacts();
 tbody.addEventListener("click", (event) => {
+  if (event.target.closest(".pick")) return;
   const link = event.target.closest("tr")?.querySelector(".asset");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   event.preventDefault();
   if (wall.on) return; // whoever leans on the screen opens nothing
   panel.open(link.closest("tr").dataset.asset, link.href, link);
 });
+
+// ---- selection and acknowledgement ----
+
+const walk = walker(tbody);
+const acknowledging = new Acknowledge($("ack-dialog"), boot.noun, (left) => {
+  selection.set(
+    selection.assets.filter((asset) => !left.includes(asset)),
+    false,
+  );
+});
+
+/** What is selected, else the row at the focus, else the asset of the open panel. */
+function acknowledge() {
+  const here = walk.line() ? walk.line().dataset.asset : panel.asset;
+  acknowledging.ask(selection.size || here === null ? selection.assets : [here]);
+}
+$("selection-ack")?.addEventListener("click", acknowledge);
+
+function extend(by) {
+  const from = walk.line();
+  walk.step(by);
+  selection.extend(from, walk.line());
+}
 
 // ---- keys ----
 
@@ -166,7 +203,27 @@ function turn(by) {
 }
 
 const follow = (...links) => links.find((link) => !link.hidden)?.click();
-const walk = walker(tbody);
+const SELECTING = [
+  {
+    keys: [" "],
+    words: `select the ${boot.noun}, or not`,
+    act: () => selection.toggle(walk.line()),
+    inside: true,
+  },
+  {
+    keys: ["Shift+ArrowDown", "Shift+ArrowUp"],
+    words: "select on, downwards or upwards",
+    act: (key) => extend(key.endsWith("Down") ? 1 : -1),
+    walks: ["Shift+ArrowDown", "Shift+ArrowUp"],
+  },
+  {
+    keys: ["Ctrl+a"],
+    words: "select all that are shown",
+    act: () => selection.all(),
+    walks: ["Ctrl+a"],
+  },
+  { keys: ["a"], words: "acknowledge what is selected, or this one", act: acknowledge },
+];
 const KEYS = [
   {
     keys: ["j", "ArrowDown"],
@@ -184,11 +241,12 @@ const KEYS = [
   { keys: ["End"], words: `last ${boot.noun} of this page`, act: walk.last, walks: ["End"] },
   { keys: ["Enter"], words: "open it beside the table" },
   { keys: ["o"], words: "the same", act: walk.open },
-  { keys: ["Escape"], words: "close the panel, leave the filter or the wall" },
+  ...(boot.may_command ? SELECTING : []),
+  { keys: ["Escape"], words: "end the selection, close the panel, leave the filter or the wall" },
   { keys: ["u"], words: "show the changes that wait", act: applyWaiting },
   {
     keys: ["/"],
-    words: "filter by name",
+    words: "filter: by name, or terms such as state:clear",
     act: () => {
       $("q").focus();
       $("q").select();
@@ -220,6 +278,7 @@ const KEYS = [
     words: "the next theme: dark, light, contrast, as the system",
     act: () => $("theme").click(),
   },
+  { keys: ["Ctrl+k"], words: "go to any page, or any asset by its name" },
   { keys: ["?"], words: "this help", act: () => help.showModal() },
 ];
 startKeys(KEYS, {
@@ -228,6 +287,7 @@ startKeys(KEYS, {
   help,
   onEscape(target) {
     if (target === $("q")) target.blur();
+    else if (selection.size && !$("panel").contains(target)) selection.clear();
     else if (panel.asset !== null) panel.close();
     else if (wall.on) wall.set(false);
     else document.activeElement?.blur();
@@ -240,15 +300,22 @@ const take = {
   snapshot(message) {
     clock.correct(message.now);
     ({ least = false } = message);
+    paging.stopped = message.stopped ? message.next : "";
     paging.follows = Boolean(message.next);
     beyond = message.total - message.rows.length;
     takeCounts(message.counts);
+    takeAcknowledged(message.acknowledged);
+    rows.mark(message.marks);
     rows.snapshot(message.rows);
     showTotals();
     if (panel.asset !== null) renewFacts();
   },
+  problem: (message) => filters.problem(message),
   changes(message) {
     if (message.counts) takeCounts(message.counts);
+    if (message.acknowledged) takeAcknowledged(message.acknowledged);
+    if (message.marks) rows.mark(message.marks);
+    if (message.alerts) alarm.take(message.alerts);
     rows.change(message.rows, message.gone ?? []);
     showTotals();
     if (message.watched) renewFacts();
@@ -266,9 +333,21 @@ const take = {
 };
 
 const standing = new Standing($("standing"), boot.standing);
+const alarm = new Alarm(
+  $("alarm"),
+  boot,
+  (message) => socket.send(message),
+  (asset) => panel.open(asset, `/s/${boot.scenario}/a/${encodeURIComponent(asset)}/`, null),
+);
+$("alarm-open").hidden = false;
+$("alarm-open").addEventListener("click", () => {
+  $("user-menu").open = false;
+  alarm.settings();
+});
 let status = [];
 const socket = openSocket(`/ws/board/${encodeURIComponent(boot.scenario)}/`, {
   hello: ask,
+  after: () => (alarm.on ? [alarm.message()] : []),
   onMessage: (message) => take[message.type]?.(message),
   onStatus: (...given) => {
     status = given;
@@ -279,4 +358,5 @@ const socket = openSocket(`/ws/board/${encodeURIComponent(boot.scenario)}/`, {
 clock.startClock(() => {
   showStatus(...status);
   wall.tick();
+  rows.tick();
 });

@@ -1,11 +1,15 @@
 // The filter: in the form, in the address, and in words for the socket.
+import { startCompletion } from "./complete.js";
 import { number } from "./number.js";
 
 const TYPING_MS = 150;
+const PATIENCE_MS = 700; // who is typing need not be told that there is something to come
+const PLAIN = /^[^\s",:-][^\s",:]*$/; // one part of the name, and nothing of the language
 
 /** Watch the form; onChange(filter) after each change, the address already following. */
 export function startFilters(form, onChange) {
   let timer = 0;
+  let doubt = 0;
   const changed = () => {
     clearTimeout(timer);
     remember(form);
@@ -13,16 +17,29 @@ export function startFilters(form, onChange) {
   };
   form.addEventListener("change", changed);
   form.addEventListener("input", (event) => {
-    if (event.target.type !== "search") return;
+    if (event.target.name !== "q") return;
     clearTimeout(timer);
     timer = setTimeout(changed, TYPING_MS);
   });
   form.addEventListener("submit", (event) => {
+    if (event.submitter?.hasAttribute("formaction")) return; // the filter goes to another page
     event.preventDefault();
     changed();
   });
+  const { complete, scenario } = form.dataset;
+  startCompletion(form.elements.q, document.getElementById("offers"), {
+    url: complete,
+    scenario,
+    taken: changed,
+  });
+  startSaving(form);
   return {
     read: () => read(form),
+    /** Say why the text is no filter, unless it is going to be one; or that it is one. */
+    problem(found) {
+      clearTimeout(doubt);
+      doubt = setTimeout(() => showProblem(form, found, changed), found.message ? PATIENCE_MS : 0);
+    },
     /** Show or hide the state of the button at this place, from 0. */
     toggle(at) {
       form.querySelectorAll("[name=state]")[at]?.click();
@@ -51,15 +68,57 @@ function remember(form) {
   url.searchParams.delete("after");
   url.searchParams.delete("state");
   for (const state of states) url.searchParams.append("state", state);
-  if (q) url.searchParams.set("q", q);
+  if (q || form.dataset.begins) url.searchParams.set("q", q); // "": not with one's own
   else url.searchParams.delete("q");
   history.replaceState(null, "", url);
 }
 
-/** Whether a row belongs to what the filter shows. */
+/** What is wrong with the text, under the box; `meant` is a button that puts it there. */
+function showProblem(form, { message, start, end, meant }, changed) {
+  const place = document.getElementById("problem");
+  const input = form.elements.q;
+  place.hidden = !message;
+  if (message) input.setAttribute("aria-invalid", "true");
+  else input.removeAttribute("aria-invalid");
+  place.replaceChildren();
+  if (!message) return;
+  const letters = [...input.value]; // the server counts characters, not halves of some
+  const words = document.createElement("span");
+  words.textContent = message;
+  place.append(words);
+  if (!meant) return;
+  const button = Object.assign(document.createElement("button"), { type: "button" });
+  button.className = "second";
+  button.textContent = `Use ${meant}`;
+  button.addEventListener("click", () => {
+    input.value = [...letters.slice(0, start), meant, ...letters.slice(end)].join("");
+    input.focus();
+    changed();
+  });
+  place.append(button);
+}
+
+/** The form that saves the filter is given what the board shows when it is sent. */
+function startSaving(form) {
+  const saving = document.getElementById("save-filter");
+  saving.addEventListener("submit", () => {
+    const { states, q } = read(form);
+    saving.elements.q.value = q;
+    for (const old of saving.querySelectorAll("[name=state]")) old.remove();
+    for (const value of states) {
+      const hidden = { type: "hidden", name: "state", value };
+      saving.append(Object.assign(document.createElement("input"), hidden));
+    }
+  });
+}
+
+/**
+ * Whether a row belongs to what the filter shows, as far as this browser can tell: the language is
+ * the server's, which sends what matches.
+ */
 export function matcher({ states, q }) {
   const wanted = new Set(states);
-  const part = q.toLowerCase();
+  const part = PLAIN.test(q) ? q.toLowerCase() : "";
   return (row) =>
     (!wanted.size || wanted.has(row.state)) && row.asset.toLowerCase().includes(part);
 }

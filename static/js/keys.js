@@ -1,6 +1,15 @@
 // The keyboard: one table of keys, which the help shows and the page obeys.
 const TYPES = "input:not([type=checkbox]), select, textarea, [contenteditable]";
-const NAMES = { ArrowDown: "↓", ArrowUp: "↑", Escape: "Esc" };
+const NAMES = {
+  ArrowDown: "↓",
+  ArrowUp: "↑",
+  Escape: "Esc",
+  " ": "Space",
+  "Shift+ArrowDown": "Shift ↓",
+  "Shift+ArrowUp": "Shift ↑",
+  "Ctrl+a": "Ctrl A",
+  "Ctrl+k": "Ctrl K",
+};
 const STORED = "keys";
 
 /** Steps through the rows' links; what is focused is brought into sight. */
@@ -19,6 +28,8 @@ export function walker(tbody) {
       const from = at < 0 && chosen ? all.indexOf(chosen) : at;
       go(all, from < 0 ? 0 : from + by);
     },
+    /** The row that has the focus. */
+    line: () => tbody.contains(document.activeElement) && document.activeElement.closest("tr"),
     first: () => go(links(), 0),
     last: () => go(links(), Infinity),
     open: () => tbody.contains(document.activeElement) && document.activeElement.click(),
@@ -28,7 +39,8 @@ export function walker(tbody) {
 /**
  * Obey `table`, a list of { keys, words, act, walks }, and list it in the help.
  *
- * walks: only while the focus is in the rows or nowhere, as these keys scroll the page elsewhere.
+ * walks: only while the focus is in the rows or nowhere, as these keys scroll the page elsewhere;
+ * inside: only while it is in the rows.
  * An entry without `act` is done by the browser, or is Escape, which onEscape(target) does.
  */
 export function startKeys(table, { tbody, search, help, onEscape }) {
@@ -40,21 +52,31 @@ export function startKeys(table, { tbody, search, help, onEscape }) {
   const on = startSwitch(help.querySelector("[name=keys]"));
 
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (event.altKey || event.defaultPrevented) return;
     if (document.querySelector("dialog[open]")) return;
-    if (event.key === "Escape") {
+    const control = event.ctrlKey || event.metaKey;
+    if (event.key === "Escape" && !control) {
       if (event.target === search) event.preventDefault(); // or the browser empties the field
       onEscape(event.target);
       return;
     }
     if (event.target.matches?.(TYPES)) return;
-    const entry = acts.get(event.key);
-    if (!entry || (event.key.length === 1 && !on())) return;
+    const key = combination(event, acts);
+    const entry = acts.get(key);
+    if (!entry || (key.length === 1 && key !== " " && !on())) return;
     const nowhere = event.target === document.body || event.target.tabIndex === -1;
-    if (entry.walks?.includes(event.key) && !nowhere && !tbody.contains(event.target)) return;
+    if (entry.walks?.includes(key) && !nowhere && !tbody.contains(event.target)) return;
+    if (entry.inside && !tbody.contains(event.target)) return;
     event.preventDefault();
-    entry.act(event.key);
+    entry.act(key);
   });
+}
+
+/** `Ctrl+a`, `Shift+ArrowDown` where the table has that, else the key alone. */
+function combination({ key, ctrlKey, metaKey, shiftKey }, acts) {
+  if (ctrlKey || metaKey) return `Ctrl+${key.toLowerCase()}`;
+  const shifted = `Shift+${key}`;
+  return shiftKey && acts.has(shifted) ? shifted : key;
 }
 
 function list(table, place) {

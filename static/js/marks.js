@@ -1,5 +1,6 @@
 // The marks of a row, as the server's templates make them (dashboard/board/templatetags/board.py).
 import { both, ticking } from "./clock.js";
+import { number } from "./number.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -101,6 +102,37 @@ export function badges(row) {
   return found;
 }
 
+/** Who has it in hand and the number of its notes; ack: null unless it is in force. */
+export function annotations(ack, notes) {
+  const found = [];
+  if (ack) {
+    const [by, , , , reason] = ack;
+    const made = element("span", "badge ack", icon("hand"));
+    made.append(element("span", "visually-hidden", "acknowledged by "));
+    made.append(element("bdi", "who-has", by));
+    made.title = `acknowledged by ${isolated(by)}${reason ? `: ${isolated(reason)}` : ""}`;
+    found.push(made);
+  }
+  if (notes) {
+    const word = notes === 1 ? "note" : "notes";
+    const made = element("span", "badge notes", icon("note"), element("span", "n", String(notes)));
+    made.append(element("span", "visually-hidden", ` ${word}`));
+    made.title = `${notes} ${word}`;
+    found.push(made);
+  }
+  return found;
+}
+
+/** Beside a count of assets: how many of them are acknowledged. */
+export function acked(n) {
+  const made = element("span", "acked");
+  made.title = "acknowledged";
+  made.hidden = n === 0;
+  const words = element("span", "visually-hidden", " acknowledged");
+  if (n) made.append(icon("hand"), number(n), words);
+  return made;
+}
+
 export function pending(row) {
   if (!row.pending) return [];
   const [name, due] = row.pending;
@@ -112,4 +144,25 @@ export function cause(row) {
   const made = element("span", "", row.cause);
   made.title = both(row.caused_at);
   return made;
+}
+
+const pairsOf = (row) => row.labels ?? [];
+
+/** Whether a line shows the labels that its row has. */
+export function sameLabels(tr, row) {
+  const shown = Array.from(tr.querySelectorAll(".label-chip"), ({ firstChild, lastChild }) =>
+    [firstChild.textContent, lastChild.textContent],
+  );
+  return JSON.stringify(shown) === JSON.stringify(pairsOf(row));
+}
+
+/** Show a row's labels behind its name. */
+export function label(tr, row) {
+  tr.querySelector(".labels")?.remove();
+  const chips = pairsOf(row).map(([key, value]) => {
+    const chip = element("span", "label-chip", element("span", "key", key), element("bdi", "", value));
+    chip.title = `${key}: ${isolated(value)}`;
+    return chip;
+  });
+  if (chips.length) tr.querySelector(".asset").after(element("span", "labels", ...chips));
 }

@@ -1,9 +1,12 @@
 // Every page: theme, the viewer's zone, menus.
 import { startZone } from "./clock.js";
+import { startPalette } from "./palette.js";
 import { startTheme } from "./theme.js";
 
 startTheme(document.getElementById("theme"), document.getElementById("theme-name"));
 startZone();
+const palette = document.getElementById("palette");
+if (palette) startPalette(palette, document.getElementById("palette-button"));
 
 for (const menu of document.querySelectorAll("details.menu")) {
   document.addEventListener("click", (event) => {

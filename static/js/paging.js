@@ -6,11 +6,12 @@ const TRAIL = "pages"; // in this tab's storage: the pages of one board that led
 
 export class Paging {
   /** after: the token that this page begins after, or ""; next: the one of the next page. */
-  constructor({ after, next, limit }) {
+  constructor({ after, next, limit, stopped }) {
     this.after = after;
     this.next = next;
     this.limit = limit;
     this.follows = Boolean(next); // whether the server has more than this browser knows
+    this.stopped = stopped ? next : ""; // the next page's token where the server looked no further for this one
     this.box = document.getElementById("more");
     this.nextLink = document.getElementById("next-page");
     this.previousLink = document.getElementById("previous-page");
@@ -38,6 +39,7 @@ export class Paging {
     document.getElementById("more-n").textContent = left > 0 ? `and ${number(left)} more` : "";
     document.getElementById("continued").hidden = !this.after;
     this.box.hidden = left <= 0 && !this.next && !this.after;
+    document.getElementById("looked").hidden = !this.stopped;
     this.nextLink.hidden = !this.next;
     this.topLink.hidden = !this.after;
     this.nextLink.href = address(this.next);
@@ -47,6 +49,7 @@ export class Paging {
 
   /** The next page begins after the last row that belongs to this one, as rows stand now. */
   tokenAfter(known) {
+    if (this.stopped) return this.stopped;
     if (!this.follows && known.length <= this.limit) return "";
     const last = known.sort(byOrder)[Math.min(known.length, this.limit) - 1];
     return last ? `${last.severity}.${last.since}.${last.asset}` : this.next;

@@ -4,7 +4,7 @@
 // most once a second; until then what waits is counted by kind. Many of them come in steps, one a
 // frame, from the top.
 import { Calm } from "./calm.js";
-import { ticking } from "./clock.js";
+import { now, ticking } from "./clock.js";
 import * as marks from "./marks.js";
 import { byOrder, plan } from "./order.js";
 
@@ -13,11 +13,15 @@ const MOST_FLASHED = 50; // more than these and the whole page would flash
 
 const STEP = 30; // rows made or moved in one frame: with more a page is felt to stick
 
-// Of each cell what it is made of, and how.
+// Of each cell what it is made of, and how. said: who has the row's asset in hand, and its notes.
 const CELLS = {
   "col-state": {
-    of: (row) => [row.state, row.override, row.unconfirmed],
-    make: (row) => [marks.state(row.state), ...marks.badges(row)],
+    of: (row, said) => [row.state, row.override, row.unconfirmed, said],
+    make: (row, said) => [
+      marks.state(row.state),
+      ...marks.badges(row),
+      ...marks.annotations(...said),
+    ],
   },
   "col-since": { of: (row) => row.since, make: (row) => [ticking("since", row.since)] },
   "col-votes": { of: (row) => [row.votes, row.more_votes], make: (row) => [marks.votes(row)] },
@@ -42,6 +46,9 @@ export class Rows {
     this.matches = () => true;
     this.frame = 0;
     this.chosen = null;
+    this.marks = new Map(); // by asset: [asset, revision, ack, notes], as dashboard/live has them
+    this.calmFrom = Infinity; // the severity from which on nothing is to be done
+    this.selected = new Set();
     for (const tr of tbody.rows) this.lines.set(tr.dataset.asset, tr);
     this.calm = new Calm(tbody, () => this.soon());
   }
@@ -55,10 +62,10 @@ export class Rows {
       this.known.set(row.asset, old && old.version > row.version ? old : row);
     }
     this.refresh(rows.map((row) => row.asset));
-    for (const asset of before.keys()) if (!this.known.has(asset)) this.mark(asset);
+    for (const asset of before.keys()) if (!this.known.has(asset)) this.leave(asset);
     if (!this.full) {
       this.full = true;
-      for (const asset of this.lines.keys()) if (!this.known.has(asset)) this.mark(asset);
+      for (const asset of this.lines.keys()) if (!this.known.has(asset)) this.leave(asset);
     }
     if (this.asked) this.arrange(false);
     else this.soon();
@@ -78,7 +85,7 @@ export class Rows {
       const old = this.known.get(asset);
       if (!old || old.version > version) continue;
       this.known.delete(asset);
-      this.mark(asset);
+      this.leave(asset);
     }
     this.refresh(changed, true);
     this.soon();
@@ -91,7 +98,7 @@ export class Rows {
     if (this.full) this.arrange(false);
   }
 
-  mark(asset) {
+  leave(asset) {
     this.lines.get(asset)?.classList.add("leaving");
   }
 
@@ -99,7 +106,8 @@ export class Rows {
     for (const asset of assets) {
       const tr = this.lines.get(asset);
       const row = this.known.get(asset);
-      if (!tr || !row || tr.dataset.version === row.version) continue;
+      if (!tr || !row) continue;
+      if (tr.dataset.version === row.version && marks.sameLabels(tr, row)) continue;
       const moved = tr.dataset.state !== undefined && tr.dataset.state !== row.state;
       this.fill(tr, row);
       if (visibly && moved) this.flash(tr);
@@ -118,13 +126,66 @@ export class Rows {
       link.title = marks.isolated(row.asset);
       link.setAttribute("href", row.url);
     }
+    if (!marks.sameLabels(tr, row)) marks.label(tr, row);
     const before = this.filled.get(tr) ?? {};
-    const now = {};
+    const made = {};
+    const said = this.said(row);
     for (const [name, { of, make }] of Object.entries(CELLS)) {
-      now[name] = JSON.stringify(of(row));
-      if (now[name] !== before[name]) tr.querySelector(`.${name}`).replaceChildren(...make(row));
+      made[name] = JSON.stringify(of(row, said));
+      if (made[name] === before[name]) continue;
+      tr.querySelector(`.${name}`).replaceChildren(...make(row, said));
     }
-    this.filled.set(tr, now);
+    this.filled.set(tr, made);
+    this.paint(tr);
+  }
+
+  // ---- what people add ----
+
+  /** Who has a row's asset in hand now, or null, and how many notes it has. */
+  said(row) {
+    const [, , ack, notes] = this.marks.get(row.asset) ?? [row.asset, 0, null, 0];
+    const [, , until, severity] = ack ?? [];
+    const held = ack && now() < until && severity <= row.severity && row.severity < this.calmFrom;
+    return [held ? ack : null, notes];
+  }
+
+  /** Newer marks of rows, in whatever order they come. */
+  mark(found) {
+    for (const mark of found) {
+      const [asset, revision] = mark;
+      if (this.marks.get(asset)?.[1] >= revision) continue;
+      this.marks.set(asset, mark);
+      this.renew(asset);
+    }
+  }
+
+  /** Acknowledgements whose time is over are shown no more. */
+  tick() {
+    const at = now();
+    for (const [asset, mark] of this.marks) {
+      const until = mark[2]?.[2];
+      if (!until || until > at) continue;
+      this.marks.set(asset, [asset, mark[1], null, mark[3]]);
+      this.renew(asset);
+    }
+  }
+
+  renew(asset) {
+    const [tr, row] = [this.lines.get(asset), this.known.get(asset)];
+    if (tr && row) this.fill(tr, row);
+  }
+
+  /** Show whether the row of a line is selected. */
+  paint(tr) {
+    const { asset } = tr.dataset;
+    const box = tr.querySelector(".pick");
+    if (!box) return;
+    const on = this.selected.has(asset);
+    box.checked = on;
+    tr.classList.toggle("picked", on);
+    tr.setAttribute("aria-selected", String(on));
+    const name = `Select ${marks.isolated(asset)}`;
+    if (box.getAttribute("aria-label") !== name) box.setAttribute("aria-label", name);
   }
 
   flash(tr) {
@@ -168,7 +229,7 @@ export class Rows {
     const out = new Set([...come, ...move]);
     const most = document.hidden ? Infinity : STEP;
     const cut = cutAfter(wanted, out, most);
-    const now = wanted.slice(0, cut);
+    const front = wanted.slice(0, cut);
     const leave = go.slice(0, Math.max(most, go.length - wanted.length));
     const restore = this.hold(new Set([...leave, ...move]));
     for (const asset of leave) {
@@ -178,7 +239,7 @@ export class Rows {
     const follows = wanted.slice(cut).find(({ asset }) => !out.has(asset));
     let after = follows ? this.lines.get(follows.asset) : null;
     const flashed = visibly && come.length <= MOST_FLASHED;
-    for (const row of now.reverse()) {
+    for (const row of front.reverse()) {
       // From the end, so that what comes next is in place already.
       const known = this.lines.get(row.asset);
       const tr = known ?? this.add(row);

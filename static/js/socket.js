@@ -8,11 +8,11 @@ const FINAL = new Set([LOGIN_NEEDED, 4403, 4404, 4409]);
 /**
  * Open the socket at `path`, for as long as the page lives.
  *
- * hello(): what to say first, each time; onMessage(message); onStatus(state, since): state is
+ * hello(): what to say first, each time; after(): what else then, a list; onMessage(message); onStatus(state, since): state is
  * connecting, live, late, reconnecting, offline or ended; since: when the server was last heard,
  * Unix ms of this machine.
  */
-export function openSocket(path, { hello, onMessage, onStatus }) {
+export function openSocket(path, { hello, after = () => [], onMessage, onStatus }) {
   const url = new URL(path, location.href.replace(/^http/, "ws"));
   let socket = null;
   let tries = 0;
@@ -31,7 +31,7 @@ export function openSocket(path, { hello, onMessage, onStatus }) {
     const mine = new WebSocket(url);
     socket = mine;
     waitsFrom = Date.now();
-    mine.addEventListener("open", () => send(hello()));
+    mine.addEventListener("open", () => [hello(), ...after()].forEach(send));
     mine.addEventListener("message", (event) => mine === socket && take(JSON.parse(event.data)));
     mine.addEventListener("close", (event) => mine === socket && lost(event.code));
   }

@@ -10,11 +10,20 @@ import java.util.Objects;
  * there before an event can be kept by reference.
  */
 final class Asset {
+  /** Who muted a vote's agent, and until when, NONE: until taken back. */
+  record Muted(long until, String user) {}
+
+  /** Muted: null for a vote that counts. */
   record Vote(String agent, String state, long reportedAt, long time, long offset, long expires,
-      long weight, String detail) {
+      long weight, String detail, Muted muted) {
     /** Whether readers see the same of both. */
     boolean shownAs(Vote other) {
-      return weight == other.weight && state.equals(other.state) && agent.equals(other.agent);
+      return weight == other.weight && state.equals(other.state) && agent.equals(other.agent)
+          && Objects.equals(muted, other.muted);
+    }
+
+    Vote marked(Muted mark, long weight) {
+      return new Vote(agent, state, reportedAt, time, offset, expires, weight, detail, mark);
     }
   }
 
@@ -43,10 +52,10 @@ final class Asset {
     }
   }
 
-  static final int OVERRIDE_END = 0, VOTE_EXPIRY = 1, HOLD = 2, REMINDER = 3, PURGE_AFTER = 4,
-      FORGET = 5;
-  static final List<String> DUE_TYPES =
-      List.of("override-end", "vote-expiry", "hold", "reminder", "purge-after", "forget");
+  static final int OVERRIDE_END = 0, VOTE_EXPIRY = 1, MUTE_END = 2, HOLD = 3, REMINDER = 4,
+      PURGE_AFTER = 5, FORGET = 6;
+  static final List<String> DUE_TYPES = List.of("override-end", "vote-expiry", "mute-end", "hold",
+      "reminder", "purge-after", "forget");
   static final long NONE = Rule.NONE;
   private static final int ANSWERS_KEPT = 16;
   private static final long ANSWERS_MEMORY = 3_600_000;
@@ -162,6 +171,10 @@ final class Asset {
     Due first = null;
     if (override != null && override.until != NONE) first = new Due(override.until, OVERRIDE_END, "");
     if (rule.voteLifetime != NONE && votes.length > 0) first = earlier(first, firstExpiry());
+    for (Vote vote : votes) {
+      if (vote.muted == null || vote.muted.until == NONE) continue;
+      first = earlier(first, new Due(vote.muted.until, MUTE_END, vote.agent));
+    }
     if (pending != null) first = earlier(first, new Due(pending.due, HOLD, ""));
     long delay = rule.purgeDelay(shown);
     return delay == NONE ? first : earlier(first, new Due(since + delay, PURGE_AFTER, ""));

@@ -1,10 +1,12 @@
 package tallyboard.kernel;
 
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.Iterator;
 import java.util.Objects;
 import tallyboard.kernel.Asset.Answer;
 import tallyboard.kernel.Asset.Due;
+import tallyboard.kernel.Asset.Muted;
 import tallyboard.kernel.Asset.Override;
 import tallyboard.kernel.Asset.Pending;
 import tallyboard.kernel.Asset.View;
@@ -64,12 +66,14 @@ final class Bucket {
 
   final int partition;
   final Store store;
+  final Mutes mutes = new Mutes();
   private final Out out;
   Rule rule;
   long clock;
   long offset = -1;
   long live;
   long stale;
+  /** The assets that a change of rule or a mute has still to go through, and what brought it. */
   private Iterator<String> waiting = Collections.emptyIterator();
   private Cause change;
 
@@ -81,16 +85,34 @@ final class Bucket {
   }
 
   /**
-   * Applies the record at `offset`, appended at `time` ms: what is due by then first. A change of
-   * rule leaves the assets waiting: call `goOn` until it is done before the next record.
+   * Comes to the record at `offset`, appended at `time` ms. Call `goOn` until all is done that is due
+   * by then, then `apply`, and again `goOn`: a change of rule and a mute leave the assets waiting.
+   * So what leaves a bucket at one time is never more than one asset's.
    */
-  void apply(Source.Entry entry, long offset, long time) {
+  void moveTo(long offset, long time) {
     clock = Math.max(clock, time);
     this.offset = offset;
-    passTime();
+  }
+
+  /** Whether assets are still to be put under a change. */
+  boolean changes() {
+    return waiting.hasNext();
+  }
+
+  /** Does one thing that is due, or puts one asset under a change; false when nothing is left. */
+  boolean goOn() {
+    if (!waiting.hasNext()) return passTime();
+    putUnder(waiting.next());
+    return true;
+  }
+
+  void apply(Source.Entry entry) {
+    if (!mutes.isEmpty()) mutes.dropEnded(clock);
     if (entry instanceof Source.Report report) report(report);
     else if (entry instanceof Source.Command command) command(command);
     else if (entry instanceof Source.Change changed) switchTo(changed.rule());
+    else if (entry instanceof Source.Mute muted) mute(muted.mute());
+    else if (entry instanceof Source.Unmute unmute) unmute(unmute);
     else if (entry instanceof Source.Refusal refusal) refuse(refusal);
     else if (entry instanceof Source.Unreadable unreadable) out.dead(unreadable.reason());
   }
@@ -105,6 +127,7 @@ final class Bucket {
     long reportedAt = report.reportedAt() == NONE ? clock : report.reportedAt();
     Asset asset = store.get(report.asset());
     if (tooOld(reportedAt) || tooLate(asset, report.agent(), reportedAt)) return;
+    if ((asset == null || asset.shown == null) && mutes.contains(report.agent())) return;
     if (asset == null) asset = new Asset();
     if (!hasRoom(asset, report.agent())) {
       out.dead("too-many-agents");
@@ -132,8 +155,8 @@ final class Bucket {
   }
 
   private void vote(Asset asset, String agent, String state, long reportedAt, String detail) {
-    asset.put(new Vote(agent, state, reportedAt, clock, offset, expiry(clock), rule.weight(agent),
-        detail));
+    asset.put(new Vote(agent, state, reportedAt, clock, offset, expiry(clock), weight(agent),
+        detail, mutes.mark(agent)));
     settle(asset, clock);
   }
 
@@ -239,15 +262,22 @@ final class Bucket {
 
   // ---- the tally ----
 
+  /** The live votes whose agents are not muted. */
+  private Vote[] counted(Asset asset) {
+    if (mutes.isEmpty()) return asset.votes;
+    return Arrays.stream(asset.votes).filter(v -> v.muted() == null).toArray(Vote[]::new);
+  }
+
   private boolean isUnconfirmed(Asset asset) {
-    return asset.votes.length < rule.minVoters;
+    return counted(asset).length < rule.minVoters;
   }
 
   private void settle(Asset asset, long at) {
-    asset.unconfirmed = isUnconfirmed(asset);
-    if (asset.state == null && asset.votes.length > 0) asset.state = tally(asset.votes, null);
+    Vote[] votes = counted(asset);
+    asset.unconfirmed = votes.length < rule.minVoters;
+    if (asset.state == null && votes.length > 0) asset.state = tally(votes, null);
     else if (asset.unconfirmed || asset.state == null) asset.pending = null;
-    else aim(asset, tally(asset.votes, asset.state), at);
+    else aim(asset, tally(votes, asset.state), at);
   }
 
   private void aim(Asset asset, String target, long at) {
@@ -296,14 +326,14 @@ final class Bucket {
 
   // ---- time ----
 
-  private void passTime() {
-    String name;
-    while ((name = store.popDue(clock)) != null) {
-      Asset asset = store.get(name);
-      Due due = asset.nextDue(rule);
-      if (due != null && due.time() <= clock) fire(name, asset, due, due.time());
-      else store.due(name, asset, due);
-    }
+  private boolean passTime() {
+    String name = store.popDue(clock);
+    if (name == null) return false;
+    Asset asset = store.get(name);
+    Due due = asset.nextDue(rule);
+    if (due != null && due.time() <= clock) fire(name, asset, due, due.time());
+    else store.due(name, asset, due);
+    return true;
   }
 
   private void fire(String name, Asset asset, Due due, long at) {
@@ -320,6 +350,10 @@ final class Bucket {
         break;
       case Asset.VOTE_EXPIRY:
         asset.withdraw(due.agent());
+        settle(asset, at);
+        break;
+      case Asset.MUTE_END:
+        putMark(asset, due.agent(), null);
         settle(asset, at);
         break;
       case Asset.HOLD:
@@ -351,8 +385,10 @@ final class Bucket {
 
   private Cause causeOfTime(Asset asset, Due due, long at) {
     Override pinned = due.order() == Asset.OVERRIDE_END ? asset.override : null;
+    String user = pinned == null ? null : pinned.user();
+    if (due.order() == Asset.MUTE_END) user = asset.vote(due.agent()).muted().user();
     return new Cause(Asset.DUE_TYPES.get(due.order()), partition, asset.offset, at,
-        due.agent().isEmpty() ? null : due.agent(), pinned == null ? null : pinned.user(),
+        due.agent().isEmpty() ? null : due.agent(), user,
         pinned == null ? null : pinned.command());
   }
 
@@ -370,19 +406,18 @@ final class Bucket {
     waiting = store.names();
   }
 
-  /** Puts the next asset under a changed rule; false when there is none left. */
-  boolean goOn() {
-    if (!waiting.hasNext()) return false;
-    String name = waiting.next();
+  /** Puts an asset under a changed rule, or marks an agent's vote on it anew. */
+  private void putUnder(String name) {
     Asset asset = store.get(name);
-    if (asset == null) return true;
-    if (asset.shown != null) {
-      View before = begin(asset);
-      adopt(asset);
-      finish(name, asset, before, change, clock, null, false);
-      catchUp(name);
+    if (asset == null || asset.shown == null) return;
+    if (change.agent() != null) {
+      markAnew(name, asset, change.agent());
+      return;
     }
-    return true;
+    View before = begin(asset);
+    adopt(asset);
+    finish(name, asset, before, change, clock, null, false);
+    catchUp(name);
   }
 
   private void adopt(Asset asset) {
@@ -402,7 +437,7 @@ final class Bucket {
 
   private Vote underRule(Vote vote) {
     return new Vote(vote.agent(), vote.state(), vote.reportedAt(), vote.time(), vote.offset(),
-        expiry(vote.time()), rule.weight(vote.agent()), vote.detail());
+        expiry(vote.time()), weight(vote.agent()), vote.detail(), vote.muted());
   }
 
   private void catchUp(String name) {
@@ -412,6 +447,47 @@ final class Bucket {
       if (due == null || due.time() > clock) return;
       fire(name, asset, due, clock);
     }
+  }
+
+  // ---- mutes ----
+
+  private void mute(Mutes.Mute mute) {
+    if (mute.until() != NONE && mute.until() <= clock) {
+      out.dead("bad-time");
+      return;
+    }
+    if (!mutes.hasRoom(mute.agent())) {
+      out.dead("too-many-mutes");
+      return;
+    }
+    mutes.put(mute);
+    change = cause("mute", mute.agent(), mute.user(), mute.id());
+    waiting = store.names();
+  }
+
+  private void unmute(Source.Unmute unmute) {
+    if (!mutes.contains(unmute.agent())) return;
+    mutes.remove(unmute.agent());
+    change = cause("unmute", unmute.agent(), unmute.user(), unmute.id());
+    waiting = store.names();
+  }
+
+  private void markAnew(String name, Asset asset, String agent) {
+    Vote vote = asset.vote(agent);
+    Muted mark = mutes.mark(agent);
+    if (vote == null || Objects.equals(vote.muted(), mark)) return;
+    View before = begin(asset);
+    putMark(asset, agent, mark);
+    settle(asset, clock);
+    finish(name, asset, before, change, clock, null, false);
+  }
+
+  private void putMark(Asset asset, String agent, Muted mark) {
+    asset.put(asset.vote(agent).marked(mark, mark == null ? rule.weight(agent) : 0));
+  }
+
+  private long weight(String agent) {
+    return mutes.contains(agent) ? 0 : rule.weight(agent);
   }
 
   // ---- before and after an event ----

@@ -6,13 +6,14 @@ import java.util.Arrays;
 import java.util.UUID;
 
 /**
- * An asset as bytes for the state store. The first byte is the codec's version: 2 is written, 1 is
- * read too. Integers are variable-length (zigzag, 7 bits a byte, the least first); texts are UTF-8
+ * An asset as bytes for the state store. The first byte is the codec's version: 3 is written where a
+ * vote is muted, else 2; 1 is read too. Integers are variable-length (zigzag, 7 bits a byte, the least first); texts are UTF-8
  * after their length plus one, zero for null. Version 2 holds offsets as differences from the
- * asset's own, and a command's id as 16 bytes.
+ * asset's own, and a command's id as 16 bytes; version 3 with each vote who muted it.
  */
 final class Codec {
-  static final int VERSION = 2;
+  private static final byte PLAIN = 2;
+  private static final byte MUTED = 3;
 
   private final int version;
   private byte[] data;
@@ -21,19 +22,26 @@ final class Codec {
   private Codec(byte[] data) {
     this.data = data;
     version = data[0];
-    if (version < 1 || version > VERSION) {
+    if (version < 1 || version > MUTED) {
       throw new IllegalStateException("UnreadableAsset: state of codec version " + version
-          + ", expected at most " + VERSION);
+          + ", expected at most " + MUTED);
     }
   }
 
   static byte[] write(Asset asset) {
     byte[] first = new byte[256];
-    first[0] = VERSION;
+    first[0] = version(asset);
     Codec out = new Codec(first);
     out.signed(asset.noted);
     out.asset(asset);
     return Arrays.copyOf(out.data, out.at);
+  }
+
+  private static byte version(Asset asset) {
+    for (Asset.Vote vote : asset.votes) {
+      if (vote.muted() != null) return MUTED;
+    }
+    return PLAIN;
   }
 
   /** Raises IllegalStateException for a version that is not known. */
@@ -116,6 +124,7 @@ final class Codec {
     signed(vote.expires() == Asset.NONE ? 0 : vote.expires() - vote.time() + 1);
     signed(vote.weight());
     text(vote.detail());
+    if (version >= MUTED) muted(vote.muted());
   }
 
   private Asset.Vote vote(Asset asset) {
@@ -126,7 +135,20 @@ final class Codec {
     long offset = signed() + base(asset);
     long life = signed();
     long expires = life == 0 ? Asset.NONE : time + life - 1;
-    return new Asset.Vote(agent, state, reportedAt, time, offset, expires, signed(), text());
+    long weight = signed();
+    String detail = text();
+    return new Asset.Vote(agent, state, reportedAt, time, offset, expires, weight, detail,
+        version >= MUTED ? muted() : null);
+  }
+
+  private void muted(Asset.Muted muted) {
+    text(muted == null ? null : muted.user());
+    if (muted != null) signed(muted.until());
+  }
+
+  private Asset.Muted muted() {
+    String user = text();
+    return user == null ? null : new Asset.Muted(signed(), user);
   }
 
   private void pending(Asset.Pending pending) {

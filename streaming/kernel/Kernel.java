@@ -43,6 +43,7 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
   private transient ValueState<byte[]> meta;
   private transient ValueState<String> rule;
   private transient MapState<String, byte[]> assets;
+  private transient MapState<String, byte[]> last;
 
   private Kernel(String plan) {
     json = plan;
@@ -66,6 +67,7 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
     meta = getHandle().getValueState("meta", Encoders.BINARY(), forever);
     rule = getHandle().getValueState("rule", Encoders.STRING(), forever);
     assets = getHandle().getMapState("assets", Encoders.STRING(), Encoders.BINARY(), forever);
+    last = getHandle().getMapState("last", Encoders.STRING(), Encoders.BINARY(), forever);
   }
 
   @Override
@@ -100,14 +102,24 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
     byte[] stored = meta.get();
     Run kept = KEPT.remove(place(name));
     if (kept != null && kept.standsAt(stored)) {
-      kept.over(assets);
+      kept.over(assets, last);
       return kept;
     }
+    if (stored == null) stored = begin(name);
     String first = stored == null ? plan.ruleOf(name) : rule.get();
     Run run = new Run(plan, name, first, SparkEnv.get().executorId());
-    if (stored == null) run.over(assets);
-    else run.load(stored, assets);
+    if (stored == null) run.over(assets, last);
+    else run.load(stored, assets, last);
     return run;
+  }
+
+  /** What a bucket without state begins with: its seed, or null. */
+  private byte[] begin(String name) {
+    KEPT.keySet().removeIf(place -> place.endsWith("/" + name)); // of an epoch that is over
+    String seed = plan.seedOf(name);
+    if (seed == null) return null;
+    rule.update(plan.ruleOf(name));
+    return Seed.plant(seed, assets, last);
   }
 
   private void keep(Run run) {

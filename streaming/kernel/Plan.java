@@ -7,7 +7,8 @@ import java.util.Set;
 
 /** What the driver tells of the buckets, as JSON: see streaming/kernel.py. */
 record Plan(String prefix, long epoch, boolean realTime, Map<String, Object> partitions,
-    Map<String, Object> rules, Set<String> functions) {
+    Map<String, Object> rules, Set<String> functions, Map<String, Object> seeds,
+    Map<String, Object> quiet) {
   /** Raises IllegalArgumentException for anything but the driver's JSON. */
   @SuppressWarnings("unchecked")
   static Plan parse(String json) {
@@ -17,7 +18,8 @@ record Plan(String prefix, long epoch, boolean realTime, Map<String, Object> par
       return new Plan((String) data.get("prefix"), (Long) data.get("epoch"),
           (Boolean) data.get("real_time"), (Map<String, Object>) data.get("partitions"),
           (Map<String, Object>) data.get("rules"),
-          Set.copyOf((List<String>) (List<?>) data.get("functions")));
+          Set.copyOf((List<String>) (List<?>) data.get("functions")),
+          (Map<String, Object>) data.get("seeds"), (Map<String, Object>) data.get("quiet"));
     } catch (Json.Bad error) {
       throw new IllegalArgumentException(json, error);
     }
@@ -30,5 +32,15 @@ record Plan(String prefix, long epoch, boolean realTime, Map<String, Object> par
   /** The first rule of a bucket: before its first scenario record. */
   String ruleOf(String bucket) {
     return (String) rules.get(bucket);
+  }
+
+  /** The file of the state that a bucket begins with, or null. */
+  String seedOf(String bucket) {
+    return (String) seeds.get(bucket);
+  }
+
+  /** The last offset of a bucket whose outcome readers have seen in an earlier epoch, or -1. */
+  long quietOf(String bucket) {
+    return quiet.get(bucket) instanceof Long offset ? offset : -1;
   }
 }

@@ -3,6 +3,7 @@ package tallyboard.kernel;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.Iterator;
@@ -13,24 +14,30 @@ import org.apache.spark.sql.streaming.MapState;
 /** One bucket at work: rows in, records for the sink topics out, one batch after the other. */
 final class Run implements Bucket.Out {
   private static final long HEARTBEAT_MS = 1000;
-  private static final byte META_VERSION = 1;
+  private static final byte META_PLAIN = 1;
+  private static final byte META_MUTES = 2;
 
-  /** The bucket's clock, offset and figures, which the state keeps beside its assets. */
+  /**
+   * The bucket's clock, offset and figures, which the state keeps beside its assets; in version 2
+   * its mutes after them, as JSON, where there are some (mutes: empty where there are none).
+   */
   private record Meta(long clock, long offset, long live, long beat, long records, long dead,
-      long stale) {
+      long stale, String mutes) {
     byte[] bytes() {
-      return ByteBuffer.allocate(57).put(META_VERSION).putLong(clock).putLong(offset).putLong(live)
-          .putLong(beat).putLong(records).putLong(dead).putLong(stale).array();
+      byte[] told = Sink.bytes(mutes);
+      return ByteBuffer.allocate(57 + told.length).put(mutes.isEmpty() ? META_PLAIN : META_MUTES)
+          .putLong(clock).putLong(offset).putLong(live).putLong(beat).putLong(records)
+          .putLong(dead).putLong(stale).put(told).array();
     }
 
     static Meta of(byte[] data) {
       ByteBuffer in = ByteBuffer.wrap(data);
       byte version = in.get();
-      if (version != META_VERSION) {
+      if (version != META_PLAIN && version != META_MUTES) {
         throw new IllegalStateException("UnreadableAsset: a bucket of codec version " + version);
       }
       return new Meta(in.getLong(), in.getLong(), in.getLong(), in.getLong(), in.getLong(),
-          in.getLong(), in.getLong());
+          in.getLong(), in.getLong(), StandardCharsets.UTF_8.decode(in).toString());
     }
   }
 
@@ -41,8 +48,11 @@ final class Run implements Bucket.Out {
   private final String states;
   private final Assets assets = new Assets();
   private final Bucket bucket;
+  private final HeldBack heldBack;
   private final Deque<Row> out = new ArrayDeque<>();
   private SourceRow current;
+  /** Of the current row, not applied yet; or null. */
+  private Source.Entry entry;
   private long beat;
   private long records;
   private long dead;
@@ -57,6 +67,7 @@ final class Run implements Bucket.Out {
     scenario = name.substring(0, slash);
     partitions = plan.partitionsOf(scenario);
     states = plan.prefix() + scenario + ".states";
+    heldBack = new HeldBack(plan.quietOf(name));
     bucket = new Bucket(read(rule), Integer.parseInt(name.substring(slash + 1)), assets, this);
   }
 
@@ -71,28 +82,30 @@ final class Run implements Bucket.Out {
   // ---- between the batches ----
 
   /** Goes on from the state: `meta` as `meta()` gave it, and the assets' entries. */
-  void load(byte[] meta, MapState<String, byte[]> entries) {
+  void load(byte[] meta, MapState<String, byte[]> entries, MapState<String, byte[]> last) {
     Meta kept = Meta.of(meta);
     bucket.clock = kept.clock;
     bucket.offset = kept.offset;
     bucket.live = kept.live;
     bucket.stale = kept.stale;
+    if (!kept.mutes.isEmpty()) bucket.mutes.load(kept.mutes);
     beat = kept.beat;
     records = kept.records;
     dead = kept.dead;
     storedRule = bucket.rule.text;
-    assets.over(entries);
+    over(entries, last);
     assets.load();
   }
 
   /** Goes on with the same assets, through the entries of a new batch. */
-  void over(MapState<String, byte[]> entries) {
+  void over(MapState<String, byte[]> entries, MapState<String, byte[]> last) {
     assets.over(entries);
+    heldBack.over(last);
   }
 
   byte[] meta() {
-    return new Meta(bucket.clock, bucket.offset, bucket.live, beat, records, dead, bucket.stale)
-        .bytes();
+    return new Meta(bucket.clock, bucket.offset, bucket.live, beat, records, dead, bucket.stale,
+        bucket.mutes.isEmpty() ? "" : bucket.mutes.json()).bytes();
   }
 
   /** The rule in force, as JSON, if the state does not hold it yet. */
@@ -124,13 +137,14 @@ final class Run implements Bucket.Out {
 
       private boolean step() {
         if (ended) return false;
-        if (bucket.goOn()) {
-          assets.relieve();
+        if (entry != null || bucket.changes()) {
+          goOn();
         } else if (rows.hasNext()) {
-          one(rows.next());
+          take(rows.next());
         } else {
           ended = true;
           assets.flush();
+          heldBack.flush();
           sound = true;
           atEnd.accept(Run.this);
         }
@@ -144,14 +158,27 @@ final class Run implements Bucket.Out {
     };
   }
 
-  private void one(SourceRow row) {
+  private void take(SourceRow row) {
     if (row.offset() <= bucket.offset) return;
+    if (heldBack.endsBefore(row.offset(), bucket.offset)) out.addAll(heldBack.release(states));
     current = row;
-    Source.Entry entry = Source.read(row.key(), row.value(), row.time(), bucket.partition,
-        partitions, plan.functions());
-    bucket.apply(entry, row.offset(), row.time());
+    entry = Source.read(row.key(), row.value(), row.time(), bucket.partition, partitions,
+        plan.functions());
+    bucket.moveTo(row.offset(), row.time());
+    goOn();
+  }
+
+  /** One thing that comes before the row's record; then that; then one asset that it changes. */
+  private void goOn() {
+    if (bucket.goOn()) assets.relieve();
+    else dispatch();
+  }
+
+  private void dispatch() {
+    bucket.apply(entry);
     if (entry instanceof Source.Tick) tick();
     else records++;
+    entry = null;
     assets.relieve();
   }
 
@@ -159,12 +186,15 @@ final class Run implements Bucket.Out {
 
   @Override
   public void state(String name, Asset asset, Bucket.Cause cause, Asset.Answer answer) {
-    out.add(Sink.state(states, plan.epoch(), name, asset, cause, answer));
+    Row record = Sink.state(states, plan.epoch(), name, asset, cause, answer);
+    if (heldBack.covers(bucket.offset)) heldBack.put(name, record);
+    else out.add(record);
   }
 
   @Override
   public void dead(String reason) {
     dead++;
+    if (heldBack.covers(bucket.offset)) return;
     String topic = plan.prefix() + scenario + ".reports";
     String to = plan.prefix() + "dead-letters";
     out.add(Sink.deadLetter(to, reason, topic, bucket.partition, current));
@@ -194,6 +224,7 @@ final class Run implements Bucket.Out {
     json.append(",\"dead_letters\":").append(dead);
     json.append(",\"stale\":").append(bucket.stale);
     json.append(",\"engine\":\"kernel\",\"at\":").append(System.currentTimeMillis());
+    if (!bucket.mutes.isEmpty()) json.append(",\"mutes\":").append(bucket.mutes.json());
     return json.append('}').toString();
   }
 

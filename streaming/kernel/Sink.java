@@ -71,7 +71,15 @@ final class Sink {
     out.append(",\"offset\":").append(vote.offset());
     time(out.append(",\"expires\":"), vote.expires());
     out.append(",\"weight\":").append(vote.weight());
-    out.append(",\"detail\":").append(vote.detail()).append('}');
+    out.append(",\"detail\":").append(vote.detail());
+    if (vote.muted() != null) muted(out.append(",\"muted\":"), vote.muted());
+    out.append('}');
+  }
+
+  private static void muted(StringBuilder out, Asset.Muted muted) {
+    time(out.append("{\"until\":"), muted.until());
+    text(out.append(",\"user\":"), muted.user());
+    out.append('}');
   }
 
   private static void pending(StringBuilder out, Asset.Pending pending) {

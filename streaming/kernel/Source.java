@@ -13,7 +13,8 @@ import org.apache.kafka.common.utils.Utils;
  */
 final class Source {
   /** A record of the log. `Unreadable` goes to the dead letters, `Refusal` is answered. */
-  sealed interface Entry permits Report, Command, Tick, Change, Refusal, Unreadable {}
+  sealed interface Entry
+      permits Report, Command, Tick, Change, Mute, Unmute, Refusal, Unreadable {}
 
   record Report(String asset, String agent, String state, long reportedAt, String detail)
       implements Entry {}
@@ -24,6 +25,10 @@ final class Source {
   record Tick() implements Entry {}
 
   record Change(Rule rule) implements Entry {}
+
+  record Mute(Mutes.Mute mute) implements Entry {}
+
+  record Unmute(String agent, String user, String id) implements Entry {}
 
   record Refusal(String asset, String id, String user, String reason) implements Entry {}
 
@@ -86,6 +91,8 @@ final class Source {
     Object type = data.get("type");
     if ("tick".equals(type)) return TICK;
     if ("scenario".equals(type)) return change(data, document, functions);
+    if ("mute".equals(type)) return mute(data, true);
+    if ("unmute".equals(type)) return mute(data, false);
     boolean report = "report".equals(type);
     if (!report && !(type instanceof String && COMMANDS.contains(type))) {
       return new Unreadable("unknown-type");
@@ -105,14 +112,42 @@ final class Source {
     }
   }
 
+  private static Entry mute(Map<?, ?> data, boolean muting) {
+    if (!agentOk(data.get("agent"))) return new Unreadable("bad-agent");
+    String agent = (String) data.get("agent");
+    if (!(data.get("id") instanceof String given) || !UUID.matcher(given).matches()) {
+      return new Unreadable("bad-command");
+    }
+    String id = given.toLowerCase(java.util.Locale.ROOT);
+    Object reason = data.get("reason");
+    if (!userOk(data.get("user")) || !reasonOk(reason)) return new Unreadable("bad-field");
+    String user = (String) data.get("user");
+    if (!muting) return new Unmute(agent, user, id);
+    Object until = data.get("until");
+    if (until != null && !timeOk(until, MAX_TIME)) return new Unreadable("bad-time");
+    return new Mute(new Mutes.Mute(agent, until == null ? NONE : (Long) until, user,
+        reason == null ? "" : (String) reason, id));
+  }
+
+  private static boolean agentOk(Object agent) {
+    return agent instanceof String name && Names.ok(name) && !name.startsWith(Names.USER);
+  }
+
+  private static boolean userOk(Object user) {
+    return user instanceof String name && !name.isEmpty() && Names.ok(Names.USER + name);
+  }
+
+  private static boolean reasonOk(Object reason) {
+    return reason == null
+        || reason instanceof String text && Names.length(text) <= MAX_REASON;
+  }
+
   private static Entry report(String asset, Map<?, ?> data, Json.Document document, long time) {
     Object agent = data.get("agent");
     Object state = data.get("state");
     Object at = data.get("reported_at");
     Object detail = data.get("detail");
-    if (!(agent instanceof String name) || !Names.ok(name) || name.startsWith(Names.USER)) {
-      return new Unreadable("bad-agent");
-    }
+    if (!agentOk(agent)) return new Unreadable("bad-agent");
     if (!(state instanceof String claim) || !(detail == null || detail instanceof Map)) {
       return new Unreadable("bad-field");
     }
@@ -120,7 +155,7 @@ final class Source {
     if (at != null && !timeOk(at, time + MAX_AHEAD)) return new Unreadable("bad-time");
     String text = detail == null ? null : document.text("detail");
     if (text != null && bytes(text) > MAX_DETAIL) return new Unreadable("too-large");
-    return new Report(asset, name, claim, at == null ? NONE : (Long) at, text);
+    return new Report(asset, (String) agent, claim, at == null ? NONE : (Long) at, text);
   }
 
   private static int bytes(String text) {
@@ -136,10 +171,8 @@ final class Source {
       return new Unreadable("bad-command");
     }
     String id = given.toLowerCase(java.util.Locale.ROOT);
-    if (!(data.get("user") instanceof String user) || user.isEmpty()
-        || !Names.ok(Names.USER + user)) {
-      return new Refusal(asset, id, "", "user: expected a name");
-    }
+    if (!userOk(data.get("user"))) return new Refusal(asset, id, "", "user: expected a name");
+    String user = (String) data.get("user");
     String fault = fault(kind, data);
     if (fault != null) return new Refusal(asset, id, user, fault);
     Object reason = data.get("reason");
@@ -154,8 +187,7 @@ final class Source {
     Object reason = data.get("reason");
     Object state = data.get("state");
     Object until = data.get("until");
-    if (reason != null
-        && !(reason instanceof String text && Names.length(text) <= MAX_REASON)) {
+    if (!reasonOk(reason)) {
       return "reason: expected a text of at most " + MAX_REASON + " characters";
     }
     if (state == null && (kind.equals("set") || kind.equals("vote"))) {

@@ -150,8 +150,10 @@ def test_help_lists_every_key(open_as: Open) -> None:
     page = live(open_as("operator", "/"))
     page.keyboard.press("?")
     listed = page.locator("#help .keys kbd").all_inner_texts()
-    wanted = "j ↓ k ↑ Home End Enter o Esc u / 1 … 9 0 [ ] > < s w t ?"
-    assert listed == wanted.split()
+    walking = ["j", "↓", "k", "↑", "Home", "End", "Enter", "o"]
+    choosing = ["Space", "Shift ↓", "Shift ↑", "Ctrl A", "a"]
+    others = ["Esc", "u", "/", "1", "…", "9", "0", "[", "]", ">", "<", "s", "w", "t"]
+    assert listed == [*walking, *choosing, *others, "Ctrl K", "?"]
 
 
 def test_keys_of_one_character_can_be_switched_off(open_as: Open) -> None:

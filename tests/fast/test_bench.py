@@ -273,10 +273,10 @@ def test_every_target_of_the_board_at_scale_is_a_row():
     wanted = scale.texts(1_000)
     filters = {q: [10.0, 20.0] for q in wanted.narrow} | {q: [30.0] for q in wanted.broad}
     filters |= {q: [40.0] for q in wanted.none}
-    pages = {"first": [100.0, 400.0], "middle": [50.0]}
+    pages = {"first": [100.0, 400.0], "middle": [50.0], "palette": [60.0]}
     rows = scale.board_rows(1_000, pages, filters, wanted, [5.0, 900.0], "python")
-    assert [row.found[""] for row in rows] == [100, 400, 50, 20, 30, 40, 900]
-    assert [row.target for row in rows] == [None, 300, 300, 100, 100, 100, 1_000]
+    assert [row.found[""] for row in rows] == [100, 400, 50, 20, 30, 40, 60, 900]
+    assert [row.target for row in rows] == [None, 300, 300, 100, 100, 100, 100, 1_000]
 
 
 def test_rows_of_a_page_under_changes():

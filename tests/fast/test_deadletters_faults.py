@@ -29,6 +29,17 @@ def report(**changes: str) -> bytes:
     return "{{{}}}".format(",".join(f'"{k}":{v}' for k, v in fields.items() if v)).encode()
 
 
+def mute(**changes: str) -> bytes:
+    """The bytes of a mute, likewise."""
+    fields = {
+        "type": '"mute"',
+        "agent": '"waf-1"',
+        "id": '"0f8fad5b-d9cb-469f-a165-70867728950e"',
+        "user": '"olga"',
+    } | changes
+    return "{{{}}}".format(",".join(f'"{k}":{v}' for k, v in fields.items() if v)).encode()
+
+
 def judged(key: bytes | None, value: bytes | None, partition: int = PARTITION) -> str:
     """The job's reason for refusing the record; of a state that the scenario lacks, the fold's."""
     record = decode_placed(key, value, NOW, partition, ATTACK.partitions)
@@ -58,6 +69,11 @@ FAULTS = [
     (b"x" * 256, report(), "bad-asset", "256 characters", b"x" * 256),
     (b"shop", report(agent=""), "bad-agent", "agent is missing", b""),
     (b"shop", report(agent="7"), "bad-agent", "expected a text, got 7", b"7"),
+    (None, mute(user=""), "bad-field", "user is missing", b""),
+    (None, mute(user="7"), "bad-field", "expected a text, got 7", b"7"),
+    (None, mute(user='""'), "bad-field", "user is an empty text", b'""'),
+    (None, mute(reason="[]"), "bad-field", "at most 500 characters", b"[]"),
+    (None, mute(until='"x"'), "bad-time", "expected Unix milliseconds", b'"x"'),
     (b"shop", report(agent='"user:a"'), "bad-agent", "kept for operators", b'"user:a"'),
     (b"shop", report(agent='"\\u0007"'), "bad-agent", "U+0007", b'"\\u0007"'),
     (b"shop", report(state="[]"), "bad-field", "expected a text", b"[]"),
@@ -92,6 +108,7 @@ def test_every_reason_is_explained():
     assert {reason for _, _, reason, *_ in FAULTS} == set(DEAD_LETTER_REASONS) - {
         "wrong-partition",
         "too-many-agents",
+        "too-many-mutes",
     }
 
 

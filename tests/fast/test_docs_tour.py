@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ops.pictures import FOLDER, PICTURES
+from ops.pictures import FOLDER
+from ops.scenes import PICTURES
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TAKEN = {picture.name for picture in PICTURES}

@@ -12,10 +12,12 @@ from domain.records import (
     CAUSE_TYPES,
     DEAD_LETTER_REASONS,
     Command,
+    Mute,
     Report,
     ScenarioChange,
     StateRecord,
     Tick,
+    Unmute,
 )
 from wire.job import decode_control, decode_progress, encode
 from wire.sink import decode_state, encode_state
@@ -23,7 +25,14 @@ from wire.source import decode_source
 
 DOC = (Path(__file__).parents[2] / "docs" / "wire-format.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```json (\w+)\n(.*?)```", DOC, re.DOTALL)
-SOURCE = {"report": Report, "command": Command, "tick": Tick, "scenario": ScenarioChange}
+SOURCE = {
+    "report": Report,
+    "command": Command,
+    "tick": Tick,
+    "scenario": ScenarioChange,
+    "mute": Mute,
+    "unmute": Unmute,
+}
 NOW = 1790000000123
 
 

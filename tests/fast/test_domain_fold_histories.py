@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from histories import (
+    AGENTS,
     SPACING,
     Entry,
     History,
@@ -25,10 +26,15 @@ from domain.dues import Dues
 from domain.fold import Bucket
 from domain.records import (
     CAUSE_TYPES,
+    MAX_MUTED,
+    MAX_VOTERS,
     Command,
     DeadLetter,
     Emission,
+    Mute,
+    Muted,
     Refusal,
+    Report,
     ScenarioChange,
     StateRecord,
     Tick,
@@ -191,7 +197,7 @@ def test_a_version_is_the_last_record_applied_and_a_step(
                 assert (record.version.step > 0) == (record.cause.type in BY_TIME)
 
 
-BY_TIME = {"override-end", "vote-expiry", "hold", "reminder", "purge-after"}
+BY_TIME = {"override-end", "vote-expiry", "mute-end", "hold", "reminder", "purge-after"}
 
 
 def delivered(records: list, rng: random.Random) -> Iterator:
@@ -325,10 +331,11 @@ def test_the_tally_is_the_state_or_waits_out_its_hold(history: History, rng: ran
     for bucket, _, _ in walk(history):
         rule = bucket.scenario
         for asset in bucket.assets.values():
-            pending, votes = asset.pending, asset.votes.values()
+            pending = asset.pending
+            votes = [vote for vote in asset.votes.values() if vote.muted is None]
             assert all(vote.weight == rule.weight(vote.agent) for vote in votes)
             if asset.shown is None:
-                assert not votes
+                assert not asset.votes
                 continue
             assert asset.unconfirmed == (len(votes) < rule.min_voters)
             if asset.unconfirmed:
@@ -338,6 +345,54 @@ def test_the_tally_is_the_state_or_waits_out_its_hold(history: History, rng: ran
             if pending:
                 assert pending.state != asset.state
                 assert pending.due == pending.since + rule.hold(pending.state) > bucket.clock
+
+
+@every_history
+def test_a_vote_is_marked_while_its_agent_is_muted_and_no_longer(
+    history: History, rng: random.Random
+) -> None:
+    for bucket, _, _ in walk(history):
+        assert len(bucket.mutes) <= MAX_MUTED
+        for mute in bucket.mutes.values():
+            assert mute.until is None or mute.until > bucket.clock
+        for asset in bucket.assets.values():
+            for agent, vote in asset.votes.items():
+                of_agent = bucket.mutes.get(agent)
+                assert vote.muted == (of_agent and Muted(of_agent.until, of_agent.user))
+                assert of_agent is None or vote.weight == 0
+
+
+@every_history
+def test_a_muted_agent_is_as_good_as_silent(history: History, rng: random.Random) -> None:
+    """Of a log in which an agent is muted from its start, the states are those without it."""
+    agent = rng.choice(AGENTS)
+    silent = [
+        e if getattr(e.record, "agent", "") != agent else e._replace(record=Tick())
+        for e in history.entries
+    ]
+    start = Entry(-1, history.entries[0].time, Mute(agent, None, "olga", "", "id"))
+    muted = [
+        e if isinstance(e.record, Report) or getattr(e.record, "agent", "") != agent else silent[at]
+        for at, e in enumerate(history.entries)
+    ]
+    one, other = history.bucket(), history.bucket()
+    for entry, instead in zip(
+        [start, *muted], [start._replace(record=Tick()), *silent], strict=True
+    ):
+        play(one, [entry])
+        play(other, [instead])
+        if any(len(a.votes) >= MAX_VOTERS for a in one.assets.values()):
+            return
+        assert told(one) == told(other)
+
+
+def told(bucket: Bucket) -> dict[str, tuple]:
+    """State, previous, since, mark, pending and override of every asset that there is."""
+    return {
+        name: (a.shown, a.previous, a.since, a.unconfirmed, a.pending, a.override)
+        for name, a in bucket.assets.items()
+        if a.shown is not None
+    }
 
 
 # ---- the generators ------------------------------------------------------------------------
@@ -432,6 +487,8 @@ WANTED = {
     "outcome refused: reason: expected a text",
     "dead Report unknown-state",
     "dead Report too-many-agents",
+    "dead Mute too-many-mutes",
+    "dead Mute bad-time",
     "stale report",
     "late report",
     "re-created",

@@ -26,13 +26,15 @@ from dashboard.materialiser.reconcile import Behind, Reconciler, Result
 from dashboard.materialiser.replay import Replay
 from dashboard.materialiser.snapshots import Snapshots, take
 from dashboard.materialiser.worker import Materialiser
-from domain.records import Command, Kind, Report
+from domain.records import Command, Kind, Mute, Report
 from domain.scenario import load_scenarios
 from wire.sink import encode_state, state_of_json
+from wire.source import encode_mute
 
 pytestmark = pytest.mark.django_db
 SCENARIOS = load_scenarios(Path(__file__).parents[2] / "scenarios.toml", demo=True)
 START = 1_790_000_000_000
+MUTE = "0f8fad5b-d9cb-469f-a165-70867728950e"
 ACTIONS: tuple[Kind, ...] = ("set", "release", "purge")
 
 
@@ -100,6 +102,24 @@ def test_no_difference_is_found_where_there_is_none(world):
     assert result.differences == []
     assert result.compared == AssetState.objects.count() > 3
     assert result.records > 200
+
+
+@pytest.mark.parametrize("from_snapshot", [False, True])
+def test_mutes_are_folded_as_all_else_is(world, from_snapshot):
+    world.live(60)
+    for agent, until in (("waf-1", None), ("waf-2", START + 400_000)):
+        value = encode_mute(Mute(agent, until, "olga", "wild", MUTE))
+        for partition in range(SCENARIOS["attack"].partitions):
+            world.job._send("attack", None, value, partition)
+    world.live(60)
+    assert AssetState.objects.filter(record__contains='"muted":').exists()
+    world.snapshot()
+    world.live(60)
+    result = world.reconcile(from_snapshot=from_snapshot)
+    assert result.differences == []
+    told = [bucket.mutes for (name, _), bucket in world.job.buckets.items() if name == "attack"]
+    assert all("waf-1" in mutes for mutes in told)
+    assert {bool(row.mutes) for row in BucketStatus.objects.filter(scenario="attack")} == {True}
 
 
 def test_a_row_that_moved_on_meanwhile_is_no_difference(world, monkeypatch):

@@ -46,6 +46,30 @@ def test_nothing_is_said_while_all_is_well():
     assert told(well()) == []
 
 
+def test_a_rebuild_is_told_while_its_buckets_are_behind():
+    rebuilds = {"kernel": Pause("ada", NOW - 9_000, "a drill.")}
+    beats = well().beats
+    behind = {
+        name: replace(beat, log_time=NOW - 10**7, engine="kernel") for name, beat in beats.items()
+    }
+    (trouble,) = told(well(beats=behind, rebuilds=rebuilds))
+    assert trouble["what"] == "The job builds its states anew, as ada asked"
+    assert trouble["todo"].startswith("a drill. The board shows what it showed before")
+    assert (trouble["since"], trouble["stale"]) == (NOW - 9_000, True)
+    silent = {name: replace(beat, heard=NOW - 30_000) for name, beat in behind.items()}
+    assert told(well(beats=silent, rebuilds=rebuilds))[0] == trouble
+    gone = {name: replace(beat, heard=NOW - 90_000) for name, beat in behind.items()}
+    assert told(well(beats=gone, rebuilds=rebuilds))[0]["what"] == "The job has not answered"
+
+
+def test_the_end_of_a_rebuild_is_heard():
+    signs, by = Signs(), Stopped("ada", "a drill", NOW)
+    signs.told(encode(Progress("kernel", NOW, "catching-up", 2, rebuild=by)))
+    assert signs.facts().rebuilds == {"kernel": Pause("ada", NOW, "a drill")}
+    signs.told(encode(Progress("kernel", NOW, "running", 2)))
+    assert signs.facts().rebuilds == {}
+
+
 def test_a_web_process_that_is_behind_judges_nothing_else():
     facts = well(reached=NOW - 6_000, beats={}, talks={}, unwritten=NOW - 60_000)
     (trouble,) = told(facts)

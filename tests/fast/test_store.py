@@ -154,7 +154,7 @@ def test_of_many_matches_it_is_said_that_there_are_at_least_so_many(monkeypatch)
         found = store.find("attack", q=q, limit=3)
         assert (len(found.records), found.least) == (3, True)
         assert 3 <= found.total <= 5
-    assert store.find("attack", q="site-12", limit=3)[1:] == (1, False)
+    assert store.find("attack", q="site-12", limit=3)[1:3] == (1, False)
 
 
 def test_without_the_index_of_parts_the_board_is_walked(monkeypatch):
@@ -166,13 +166,13 @@ def test_without_the_index_of_parts_the_board_is_walked(monkeypatch):
 
 def test_another_scenario_with_the_same_names_is_another_board():
     board(["shop-1", "shop-2"])
-    assert store.find("orders", q="shop") == ([], 0, False)
+    assert store.find("orders", q="shop")[:3] == ([], 0, False)
 
 
 @pytest.mark.parametrize("q", ["a\0b", "shop\n", "\x7f"])
 def test_a_text_that_no_name_can_hold_finds_nothing(q: str):
     board(["shop"])
-    assert store.find("attack", q=q) == ([], 0, False)
+    assert store.find("attack", q=q)[:3] == ([], 0, False)
 
 
 # ---- the index of names' parts ------------------------------------------------------------------

@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from driven import SCENARIOS, TOPICS, Stage
 
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
-from config.settings import Settings
 from domain.scenario import load_scenarios
 from stack import wait_until
-from streaming import driver as driving
-from streaming import query as queries
 from streaming.control import REMEMBERED, Desk
-from streaming.driver import Driver, JvmLost
 from streaming.engines import ProcessNeeded, Refused, Sharing, slots
-from wire.job import EXPIRES_MS, Answer, Control, Progress, decode_progress, encode
-from wire.topics import Topics
+from wire.job import EXPIRES_MS, Answer, Control, encode
 
 START = 1_790_000_000_000
-TOPICS = Topics()
-SCENARIOS = """\
-[sites]
-partitions = 2
-states = [{ name = "bad" }, { name = "good" }]
-rule = { kind = "latest" }
-holds = { good = "5m" }
-"""
 MORE = """
 [orders]
 partitions = 1
@@ -227,105 +213,6 @@ def test_what_cannot_be_taken_over_at_all(sharing: Sharing) -> None:
 
 
 # ---- the driver -----------------------------------------------------------------------------
-
-
-class Query:
-    """Spark's query, played: it runs until it is stopped or told to fail."""
-
-    lastProgress = None  # noqa: N815, Spark's own name
-
-    def __init__(self) -> None:
-        self.isActive = True
-        self.error: Exception | None = None
-
-    def awaitTermination(self, timeout: float) -> bool:  # noqa: N802, Spark's own name
-        time.sleep(min(timeout, 0.01))
-        if self.error is not None:
-            self.isActive = False
-            raise self.error
-        return not self.isActive
-
-    def stop(self) -> None:
-        self.isActive = False
-
-
-class Stage:
-    """A driver in a thread, on a bus in memory, with Spark played."""
-
-    def __init__(self, folder: Path, bus: MemoryBus, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder, self.bus = folder, bus
-        self.file = folder / "scenarios.toml"
-        self.queries: list[Query] = []
-        self.stop = threading.Event()
-        self.lost: list[JvmLost] = []
-        monkeypatch.setattr(driving, "jvm", lambda _spark: None)
-        monkeypatch.setattr(driving, "PAUSE_STAYING_S", 60)
-        monkeypatch.setattr(queries, "start", self._started)
-
-    def _started(self, *_args: Any, **_more: Any) -> Query:
-        assert not any(query.isActive for query in self.queries)
-        self.queries.append(Query())
-        return self.queries[-1]
-
-    def begin(self, room: int | None = None) -> None:
-        """Run a driver as a new process would."""
-        self.stop.clear()
-        settings = Settings(
-            data_dir=self.folder, scenarios=self.file, demo=False, tick_ms=60_000, _env_file=None
-        )  # type: ignore[call-arg]
-        shares: Any = {"kernel": load_scenarios(self.file)}
-        home = self.folder / "checkpoint"
-        sharing = Sharing("kernel", "real-time", home, shares, room)
-        spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(setLogLevel=lambda _: None))
-        driver = Driver(settings, sharing, self.bus, spark, self.stop, "kernel")
-        self.thread = threading.Thread(target=self._run, args=(driver,))
-        self.thread.start()
-
-    def _run(self, driver: Driver) -> None:
-        try:
-            driver.run()
-        except JvmLost as lost:
-            self.lost.append(lost)
-
-    def end(self) -> None:
-        self.stop.set()
-        self.thread.join(10)
-        assert not self.thread.is_alive()
-
-    def told(self) -> list[Progress]:
-        return [decode_progress(value) for value in values(self.bus, TOPICS.progress)]
-
-    def status(self) -> str:
-        told = self.told()
-        return told[-1].status if told else ""
-
-    def wait_for(self, status: str) -> None:
-        wait_until(lambda: self.status() == status, 20, f"not {status}")
-
-    def ask(self, id_: str, action: Any) -> Answer:
-        """Ask, and wait until it is answered for good."""
-        ask = Control(id_, "kernel", action, "ada", "a drill")
-        self.bus.producer().send_and_wait(TOPICS.control, b"kernel", encode(ask))
-        return self.answer(id_)
-
-    def answer(self, id_: str) -> Answer:
-        def last() -> Answer | None:
-            told = [p.answer for p in self.told() if p.answer and p.answer.id == id_]
-            return next((answer for answer in told if answer.outcome != "accepted"), None)
-
-        wait_until(lambda: last() is not None, 20, f"{id_} is not answered")
-        found = last()
-        assert found is not None
-        return found
-
-    def rules(self) -> int:
-        return sum(b'"scenario"' in value for value in values(self.bus, TOPICS.reports("sites")))
-
-
-def values(bus: MemoryBus, topic: str) -> list[bytes]:
-    edges = bus.offsets([topic])
-    reader = bus.reader({place: begin for place, (begin, _) in edges.items()})
-    return [message.value or b"" for message in reader.poll(0, 100_000)]
 
 
 @pytest.fixture

@@ -8,15 +8,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-import pandas as pd
 import pytest
-from histories import Entry, History, seeded
+from feeding import BUCKET, feed, row
+from histories import History, seeded
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from domain.asset import next_due
 from domain.fold import Bucket
-from domain.records import Command, DeadLetter, Report, ScenarioChange, StateRecord, Tick
-from streaming.buckets import BucketId
+from domain.records import (
+    DeadLetter,
+    Mute,
+    Report,
+    StateRecord,
+)
 from streaming.processor import HEARTBEAT_MS, Plan, SourceRow, TallyProcessor, _load_headers
 from streaming.rules import dump_rule
 from wire.asset import load_asset
@@ -25,47 +29,18 @@ from wire.partitioner import partition_of
 from wire.sink import decode_dead_letter, encode_headers, encode_state
 from wire.source import (
     decode_placed,
-    encode_command,
+    encode_mute,
     encode_report,
-    encode_scenario,
     encode_tick,
 )
 
-BUCKET = BucketId("watch", 0)
 SEEDS = range(40)
-
-
-def row(entry: Entry) -> SourceRow:
-    """A record of a history as Spark hands it over."""
-    record = entry.record
-    key: bytes | None
-    match record:
-        case Report():
-            key, value = record.asset.encode(), encode_report(record)
-        case Command():
-            key, value = record.asset.encode(), encode_command(record)
-        case ScenarioChange():
-            key, value = None, encode_scenario(record.scenario)
-        case Tick():
-            key, value = None, encode_tick()
-        case _:
-            key, value = b"a", b"{nonsense"
-    return SourceRow(key, value, entry.offset, entry.time, None)
 
 
 def over_empty_state(history: History, partitions: int = 1, epoch: int = 1) -> TwsTester:
     """The processor over an empty state."""
     rules = {BUCKET: dump_rule(history.scenario)}
     return TwsTester(TallyProcessor(Plan("", epoch, {"watch": partitions}, rules)))
-
-
-def feed(spark: TwsTester, rows: list[SourceRow]) -> list[dict[str, Any]]:
-    """What the processor emits for one batch, rows in any order."""
-    shuffled = random.Random(len(rows)).sample(rows, len(rows))
-    frame = pd.DataFrame(shuffled, columns=list(SourceRow._fields))
-    out: Any = spark.testInPandas("watch/0#7", frame)
-    rows_out: list[dict[str, Any]] = out.to_dict("records")
-    return rows_out
 
 
 def expected(history: History, rows: list[SourceRow]) -> tuple[list[tuple], Bucket]:
@@ -146,6 +121,7 @@ def test_the_generated_histories_have_dues_that_fire() -> None:
         ):
             causes.add(msgspec.json.decode(value)["cause"]["type"])
     assert {"hold", "vote-expiry", "reminder", "override-end", "scenario"} <= causes
+    assert {"mute", "unmute", "mute-end"} <= causes
 
 
 def test_rows_seen_before_are_passed_over() -> None:
@@ -178,6 +154,20 @@ def test_heartbeats_come_on_ticks_at_most_each_second() -> None:
     assert times == [5000, 6000, 7000, 8000, 9000]
     assert {b - a for a, b in itertools.pairwise(times)} == {HEARTBEAT_MS}
     assert (beats[-1].records, beats[-1].offset, beats[-1].bucket) == (1, 14, "watch/0")
+
+
+def test_heartbeats_tell_which_mutes_are_in_force() -> None:
+    spark = over_empty_state(seeded(1))
+    mute = Mute("w1", 8000, "olga", "wild", "0f8fad5b-d9cb-469f-a165-70867728950e")
+    first = [
+        SourceRow(None, encode_tick(), 0, 5000, None),
+        SourceRow(None, encode_mute(mute), 1, 5500, None),
+    ]
+    later = [SourceRow(None, encode_tick(), 2 + n, 6000 + n * 1000, None) for n in range(3)]
+    out = [*feed(spark, first), *feed(spark, later[:1]), *feed(spark, later[1:])]
+    values = [r["value"] for r in out if r["topic"] == "job.buckets"]
+    assert [decode_heartbeat(value).mutes for value in values] == [(), (mute,), (mute,), ()]
+    assert b"mutes" not in values[0]
 
 
 def test_an_asset_is_read_once_and_written_once_in_a_batch(monkeypatch: Any) -> None:

@@ -23,7 +23,7 @@ from dashboard.board.why import (
 )
 from domain.asset import Asset
 from domain.fold import Bucket
-from domain.records import Cause, Command, Report, StateRecord, Tick
+from domain.records import Cause, Command, Mute, Muted, Report, StateRecord, Tick
 from domain.scenario import PythonRule, Rung, Scenario
 
 STATES = ("bad", "meh", "good")
@@ -130,6 +130,28 @@ def test_a_function_is_named_and_tried():
     good = next(flip for flip in why.flips if flip.state == "good")
     assert good.more == 1
     assert why.rest == "The function loudest decides, in Python."
+
+
+def test_votes_of_muted_agents_are_named_and_left_out():
+    bucket = Bucket(scenario(), 0, 1)
+    for at, (agent, state) in enumerate([*votes(bad=2, good=1), ("loud", "good")]):
+        bucket.apply(Report("a", agent, state), at, 1_000 * at)
+    bucket.apply(Mute("loud", 90_000, "olga", "wild", "id"), 9, 9_000)
+    why = explain(scenario(), record(bucket))
+    assert why.headline.startswith("Bad: 2 of 3 live votes; ")
+    assert [(vote.agent, vote.muted) for vote in why.muted] == [("loud", Muted(90_000, "olga"))]
+    assert [(step.state, step.votes) for step in why.steps] == [("bad", 2), ("meh", 0), ("good", 1)]
+    assert all("loud" not in (*flip.changed, *flip.together) for flip in why.flips)
+
+
+def test_an_asset_whose_agents_are_all_muted_says_that_no_vote_counts():
+    bucket = Bucket(scenario(), 0, 1)
+    bucket.apply(Report("a", "loud", "bad"), 0, 1_000)
+    bucket.apply(Mute("loud", None, "olga", "wild", "id"), 1, 2_000)
+    why = explain(scenario(), record(bucket))
+    assert why.headline.startswith(
+        "Bad: no vote that is live counts, so it keeps its last state; 1 more agent must"
+    )
 
 
 def test_too_few_votes_keep_the_state():

@@ -17,8 +17,11 @@ from domain.records import (
     Answer,
     Cause,
     DeadLetter,
+    Mute,
+    Muted,
     Override,
     Pending,
+    Report,
     StateRecord,
     Tombstone,
     Vote,
@@ -274,10 +277,10 @@ def test_the_first_byte_is_the_codecs_version():
     assert dump_asset(Asset())[0] == dump_bucket(seeded(1).bucket())[0] == CODEC
 
 
-@pytest.mark.parametrize("version", [0, 3, 255])
+@pytest.mark.parametrize("version", [0, 4, 255])
 def test_an_unknown_codec_version_is_refused(version):
     data = bytes([version]) + dump_asset(Asset())[1:]
-    with pytest.raises(UnreadableAsset, match="expected codec version 1 or 2, got"):
+    with pytest.raises(UnreadableAsset, match="expected codec version 1 or 2 or 3, got"):
         load_asset(data)
 
 
@@ -314,6 +317,28 @@ def test_what_version_1_wrote_is_still_read(asset):
     assert asset.votes["w1"] == Vote("w1", "up", 5, 10, 0, None, 1, text)
     assert (asset.state, asset.offset, asset.emitted_at) == ("up", 2, 12)
     assert load_asset(dump_asset(asset)) == asset
+
+
+def test_what_version_2_wrote_of_a_bucket_is_still_read():
+    """It had no mutes."""
+    bucket = seeded(4).bucket()
+    play(bucket, [entry for entry in seeded(4).entries if not isinstance(entry.record, Mute)])
+    fields = msgspec.msgpack.decode(dump_bucket(bucket)[1:])
+    assert fields.pop() == []
+    read = load_bucket(b"\x02" + msgspec.msgpack.encode(fields), 1)
+    assert dump_bucket(read) == dump_bucket(bucket)
+
+
+def test_a_bucket_keeps_its_mutes_and_the_marks_of_votes():
+    bucket = seeded(4).bucket()
+    mutes = [Mute("w1", None, "olga", "wild", "id"), Mute("w2", 10**15, "ed", "", "id")]
+    bucket.apply(Report("a", "w1", "bad"), 1, 10)
+    for offset, mute in enumerate(mutes, start=2):
+        bucket.apply(mute, offset, 20)
+    read = load_bucket(dump_bucket(bucket), 1)
+    assert list(read.mutes.values()) == mutes
+    assert read.assets == bucket.assets
+    assert read.assets["a"].votes["w1"].muted == Muted(None, "olga")
 
 
 BODY = dump_asset(Asset())[1:]
@@ -367,8 +392,8 @@ def test_topic_names_take_the_prefix(prefix):
     topics = Topics(prefix)
     assert topics.reports("net") == f"{prefix}net.reports"
     assert topics.states("net") == f"{prefix}net.states"
-    others = (topics.dead_letters, topics.buckets, topics.progress, topics.control)
-    names = ("dead-letters", "job.buckets", "job.progress", "job.control")
+    others = (topics.dead_letters, topics.buckets, topics.progress, topics.control, topics.results)
+    names = ("dead-letters", "job.buckets", "job.progress", "job.control", "job.results")
     assert others == tuple(prefix + name for name in names)
 
 
@@ -396,12 +421,12 @@ def test_topics_are_made_as_the_design_asks():
     policies = {name: spec.config["cleanup.policy"] for name, spec in specs.items()}
     assert policies["job.buckets"] == "compact"
     assert policies["dead-letters"] == policies["job.progress"] == policies["job.control"]
-    assert policies["dead-letters"] == "delete"
-    assert len(specs) == 6
+    assert policies["dead-letters"] == policies["job.results"] == "delete"
+    assert len(specs) == 7
 
 
 @some
 @given(scenarios())
 def test_every_scenario_has_its_two_topics(scenario: Scenario) -> None:
     names = [spec.name for spec in Topics("p-").specs([scenario])]
-    assert len(set(names)) == len(names) == 6
+    assert len(set(names)) == len(names) == 7

@@ -14,13 +14,17 @@ from domain.fold import Bucket
 from domain.names import CONTROL
 from domain.records import (
     DEAD_LETTER_REASONS,
+    MAX_MUTED,
     MAX_VOTERS,
     Command,
     DeadLetter,
+    Mute,
+    Record,
     Refusal,
     Report,
     ScenarioChange,
     Tick,
+    Unmute,
     Unreadable,
 )
 from domain.scenario import Scenario
@@ -37,6 +41,7 @@ from wire.source import (
     decode_source,
     detail_text,
     encode_command,
+    encode_mute,
     encode_report,
     encode_scenario,
     encode_tick,
@@ -56,6 +61,12 @@ def report(members: str = "", agent: str = '"w"', state: str = '"up"') -> bytes:
 def command(members: str = "", kind: str = "set", user: str = '"olga"') -> bytes:
     """A command's bytes; `members` are put last, so that they count."""
     return f'{{"type":"{kind}","id":"{ID}","user":{user},"state":"up"{members}}}'.encode()
+
+
+def mute(kind: str = "mute", **changes: str) -> bytes:
+    """A mute's bytes, its fields as JSON texts; an empty one is left out."""
+    fields = {"type": f'"{kind}"', "agent": '"w"', "id": f'"{ID}"', "user": '"olga"'} | changes
+    return "{{{}}}".format(",".join(f'"{k}":{v}' for k, v in fields.items() if v)).encode()
 
 
 def read(value: bytes | None, key: bytes | None = b"shop") -> Any:
@@ -165,6 +176,23 @@ NO_RECORD = {
     "id in braces": (command(f',"id":"{{{ID}}}"'), "bad-command"),
     "id with a line break": (command(rf',"id":"{ID}\n"'), "bad-command"),
     "id in other digits": (command(f',"id":"{ID.replace("0", "٠")}"'), "bad-command"),
+    "mute without agent": (mute(agent=""), "bad-agent"),
+    "mute of a number": (mute(agent="5"), "bad-agent"),
+    "mute of a user": (mute(agent='"user:olga"'), "bad-agent"),
+    "mute of an empty name": (mute(agent='""'), "bad-agent"),
+    "unmute of a user": (mute("unmute", agent='"user:olga"'), "bad-agent"),
+    "mute without id": (mute(id=""), "bad-command"),
+    "mute with an id that is no UUID": (mute(id='"one"'), "bad-command"),
+    "mute without user": (mute(user=""), "bad-field"),
+    "mute by a user without name": (mute(user='""'), "bad-field"),
+    "mute by too long a name": (mute(user=f'"{"x" * 251}"'), "bad-field"),
+    "mute with a reason that is no text": (mute(reason="5"), "bad-field"),
+    "mute with too long a reason": (mute(reason=f'"{"x" * 501}"'), "bad-field"),
+    "mute until a text": (mute(until='"1"'), "bad-time"),
+    "mute until 1.0": (mute(until="1.0"), "bad-time"),
+    "mute until true": (mute(until="true"), "bad-time"),
+    "mute until -1": (mute(until="-1"), "bad-time"),
+    "mute until the year 10000": (mute(until=str(MAX_TIME + 1)), "bad-time"),
     "no scenario": (b'{"type":"scenario"}', "bad-scenario"),
     "scenario a list": (b'{"type":"scenario","scenario":[]}', "bad-scenario"),
     "scenario without states": (b'{"type":"scenario","scenario":{"name":"a"}}', "bad-scenario"),
@@ -201,10 +229,12 @@ def test_every_reason_is_given_by_one_layer_or_another():
     by_decoder = {reason for _, reason in NO_RECORD.values()} | {"bad-asset"}
     rule = {"name": "n", "states": [{"name": "up"}], "rule": {"kind": "latest"}}
     bucket = Bucket(Scenario.from_plain(rule), 0, 1)
-    reports = [Report("a", f"w{n}", "up") for n in range(MAX_VOTERS + 1)] + [Report("b", "w", "no")]
+    reports: list[Record] = [Report("a", f"w{n}", "up") for n in range(MAX_VOTERS + 1)]
+    reports += [Report("b", "w", "no")]
+    reports += [Mute(f"w{n}", None, "olga", "", ID) for n in range(MAX_MUTED + 1)]
     emissions = [e for n, one in enumerate(reports) for e in bucket.apply(one, n, 0)]
     by_fold = {e.reason for e in emissions if isinstance(e, DeadLetter)}
-    assert by_fold == {"too-many-agents", "unknown-state"}
+    assert by_fold == {"too-many-agents", "unknown-state", "too-many-mutes"}
     assert by_decoder | by_fold | {"wrong-partition"} == set(DEAD_LETTER_REASONS)
 
 
@@ -433,7 +463,7 @@ FIELDS = ("agent", "state", "reported_at", "detail", "id", "user", "reason", "un
 
 @fast
 @given(
-    st.sampled_from(("report", "set", "vote", "release", "purge", "scenario")),
+    st.sampled_from(("report", "set", "vote", "release", "purge", "scenario", "mute", "unmute")),
     st.dictionaries(st.sampled_from((*FIELDS, "scenario")), JSON),
 )
 def test_any_json_in_any_field_never_raises(kind: str, fields: dict[str, Any]) -> None:
@@ -549,6 +579,21 @@ def test_commands_round_trip(sent: Command) -> None:
     assert read(encode_command(sent), sent.asset.encode()) == sent
 
 
+agents = names.filter(lambda name: not name.startswith("user:")) | st.sampled_from(AGENTS)
+users, reasons, ids = st.sampled_from(USERS) | names, st.text(max_size=20), st.uuids().map(str)
+
+
+@fast
+@given(
+    st.builds(Mute, agents, times, users, reasons, ids)
+    | st.builds(Unmute, agents, users, reasons, ids),
+    st.none() | st.binary(max_size=5),
+)
+def test_mutes_round_trip_whatever_their_key(sent: Mute | Unmute, key: bytes | None) -> None:
+    assert read(encode_mute(sent), key) == sent
+    assert decode_placed(key, encode_mute(sent), NOW, 3, 4) == sent
+
+
 @fast
 @given(scenarios())
 def test_scenario_records_round_trip(scenario: Scenario) -> None:
@@ -571,3 +616,5 @@ def test_a_generated_history_can_be_written_to_a_topic(history: Any) -> None:
         elif isinstance(record, Command):
             value = encode_command(record)
             assert decode_source(record.asset.encode(), value, entry.time) == record
+        elif isinstance(record, Mute | Unmute):
+            assert decode_source(None, encode_mute(record), entry.time) == record

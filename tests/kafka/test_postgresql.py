@@ -96,3 +96,25 @@ def test_two_materialisers_of_one_partition_count_each_change_once(url, tmp_path
     assert sum(seen["kept"].values()) > 10
     assert seen["wrong"] == []
     assert seen["indexed"]
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_the_audit_holds_against_many_at_once_and_an_admin_is_left(request, tmp_path, database):
+    more = {}
+    if database == "postgresql":
+        server = request.getfixturevalue("url")
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute("CREATE DATABASE audited")
+        more["TALLYBOARD_DATABASE_URL"] = f"{server.rpartition('/')[0]}/audited"
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tests" / "audited.py")],
+        env=os.environ | {"TALLYBOARD_DATA_DIR": str(tmp_path)} | more,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert (told["entries"], told["last"], told["fault"]) == (320, 320, "")
+    assert all(told["refused"]), told["refused"]
+    assert told["active"] == [1] * 5

@@ -45,14 +45,18 @@ public final class Replay {
     byte[][] kept = {bytes()};
     Memory entries = new Memory();
     for (int left = IN.readInt(); left > 0; left--) entries.updateValue(text(), bytes());
+    Memory last = new Memory();
+    if (kept[0] == null && plan.seedOf(name) != null) {
+      kept[0] = Seed.plant(plan.seedOf(name), entries, last);
+    }
     Run run = null;
     String[] rule = {plan.ruleOf(name)};
     int batches = 0;
     for (int from = 0; from < rows.size(); from += batch, batches++) {
       if (run == null || batches % restart == 0) {
         run = new Run(plan, name, rule[0], "replay");
-        if (kept[0] == null) run.over(entries);
-        else run.load(kept[0], entries);
+        if (kept[0] == null) run.over(entries, last);
+        else run.load(kept[0], entries, last);
       } else if (!run.standsAt(kept[0])) {
         throw new IllegalStateException("the bucket does not stand where it left off");
       }

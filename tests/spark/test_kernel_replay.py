@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from collections import defaultdict
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 
@@ -19,11 +20,15 @@ from domain.scenario import load_scenarios
 from streaming.buckets import BucketId
 from streaming.processor import Plan
 from streaming.rules import dump_rule, load_rule
+from streaming.seeds import write_seed
+from streaming.starts import Start
 from wire.sink import MAX_DEAD_VALUE, encode_headers, encode_state
+from wire.snapshot import Emitted
 from wire.source import decode_placed
 from wire.topics import Topics
 
 STATE_1 = Path(__file__).resolve().parent.parent / "kernel" / "state-1.json"
+DEAD = "dead-letters"
 CUTS = ((1, 1), (1, 7), (7, 3), (5000, 1))
 """Records of a batch, and batches until the bucket is read from its state."""
 
@@ -89,6 +94,53 @@ def test_the_kernel_is_the_fold(replay: Replay, tmp_path: Path, seed: int) -> No
             for n, (one, other) in enumerate(zip_longest(records, emitted.pop(key, []))):
                 assert one == other, f"{bucket}, {key}, emission {n}"
         assert not emitted
+
+
+@pytest.mark.parametrize("seeded", [False, True])
+def test_the_kernel_begins_in_mid_log_and_is_silent_until_there(
+    replay: Replay, tmp_path: Path, seeded: bool
+) -> None:
+    """From a seed, or from the log's beginning: then the last record of each asset, then all."""
+    file = tmp_path / "scenarios.toml"
+    file.write_text(SCENARIOS)
+    scenarios = load_scenarios(file)
+    log = dict(shared_log(9, 500, 40).messages(Topics()))
+    for bucket in [BucketId(name, at) for name, n in PARTITIONS.items() for at in range(n)]:
+        given = log[bucket.scenario, bucket.partition]
+        half = len(given) // 2
+        rule = dump_rule(scenarios[bucket.scenario])
+        start = Start(quiet={str(bucket): given[half - 1].offset})
+        plan = Plan("", 3, PARTITIONS, {bucket: rule}, start)
+        if seeded:
+            fold, last = stood(plan, bucket, given[:half])
+            write_seed(tmp_path / "seed", fold, last, "kernel", 3)
+            plan.rules[bucket] = dump_rule(fold.scenario)  # type: ignore[index]
+            start.seeds[str(bucket)] = str(tmp_path / "seed")
+        before = folded(replace(plan, rules={bucket: rule}), bucket, given[:half])
+        whole = folded(replace(plan, rules={bucket: rule}), bucket, given)
+        last_ones = {key: found[-1:] for key, found in by_asset(before).items() if key[0] != DEAD}
+        wanted = by_asset(whole[len(before) :])
+        read = given[half:] if seeded else given
+        [played] = replay.run(plan, [Log(str(bucket), read, 7, 3)])
+        emitted = by_asset(played.records)
+        for key in last_ones.keys() | wanted.keys():
+            expected = [*last_ones.get(key, []), *wanted.get(key, [])]
+            assert emitted.pop(key) == expected, f"{bucket}, {key}"
+        assert not emitted
+
+
+def stood(plan: Plan, bucket: BucketId, log: list[Message]) -> tuple[Bucket, dict[str, Emitted]]:
+    """The plain fold after a log, and what it last emitted."""
+    fold = Bucket(load_rule(plan.rules[bucket]), bucket.partition, 1)
+    last: dict[str, Emitted] = {}
+    for m in log:
+        record = decode_placed(
+            m.key, m.value, m.timestamp, bucket.partition, plan.partitions[bucket.scenario]
+        )
+        for out in fold.apply(record, m.offset, m.timestamp):
+            if not isinstance(out, DeadLetter):
+                last[out.asset] = out
+    return fold, last
 
 
 def test_a_state_that_version_1_of_the_codec_wrote_is_read(replay: Replay) -> None:

@@ -16,6 +16,7 @@ from schemathesis import Case
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from webkit import bearer, make_user, memory_bus, show
 
+from dashboard.agentry import mutes
 from dashboard.api import auth
 from dashboard.commands import limits, sending
 from dashboard.commands.models import Command as Row
@@ -33,6 +34,7 @@ def headers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     """An operator's token, with limits out of the way and something on the board."""
     cache.clear()
     monkeypatch.setattr(sending, "COMMANDS", limits.Limit("commands", 1_000_000))
+    monkeypatch.setattr(mutes, "COMMANDS", limits.Limit("commands", 1_000_000))
     monkeypatch.setattr(auth, "REQUESTS", limits.Limit("requests", 1_000_000))
     show("attack", "shop", "clear")
     Row.objects.create(
@@ -69,6 +71,15 @@ OPERATIONS = (
     "POST /api/v1/scenarios/{scenario}/release/{asset}",
     "POST /api/v1/scenarios/{scenario}/reports",
     "POST /api/v1/scenarios/{scenario}/alertmanager",
+    "GET /api/v1/scenarios/{scenario}/mutes",
+    "POST /api/v1/scenarios/{scenario}/mute/{agent}",
+    "POST /api/v1/scenarios/{scenario}/unmute/{agent}",
+    "GET /api/v1/scenarios/{scenario}/labels",
+    "PUT /api/v1/scenarios/{scenario}/labels",
+    "GET /api/v1/scenarios/{scenario}/labels/{asset}",
+    "PUT /api/v1/scenarios/{scenario}/labels/{asset}",
+    "PATCH /api/v1/scenarios/{scenario}/labels/{asset}",
+    "DELETE /api/v1/scenarios/{scenario}/labels/{asset}",
     "GET /api/v1/commands/{id}",
     "GET /api/v1/partitions",
     "GET /api/v1/job",
@@ -103,6 +114,8 @@ def test_the_api_keeps_to_its_document(document: Any, headers: dict[str, str], l
             case.path_parameters["scenario"] = "attack"
         if known and "asset" in case.path_parameters:
             case.path_parameters["asset"] = "shop"
+        if known and "agent" in case.path_parameters:
+            case.path_parameters["agent"] = "waf-1"
         if known and "id" in case.path_parameters:
             case.path_parameters["id"] = str(COMMAND)
         case.query.pop("wait", None)

@@ -23,7 +23,7 @@ def page(role: str, path: str) -> str:
 
 def places(body: str) -> list[tuple[str, bool]]:
     """The links of the console's navigation, each with whether it is the page itself."""
-    (inside,) = re.findall(r'<nav class="places".*?>(.*?)</nav>', body, re.DOTALL)
+    (inside,) = re.findall(r'<nav class="menu-body places".*?>(.*?)</nav>', body, re.DOTALL)
     found: list[Any] = re.findall(r'<a href="([^"]+)"( aria-current="page")?', inside)
     return [(path, bool(current)) for path, current in found]
 
@@ -35,8 +35,8 @@ def test_every_page_leads_to_the_console(world: World, role: str, path: str):
 
 
 def test_who_may_not_read_is_shown_no_way(world: World):
-    assert 'class="places"' not in page("none", "/account/password/change/")
-    assert 'class="places"' not in Client().get("/account/login/").content.decode()
+    assert 'class="menu-body places"' not in page("none", "/account/password/change/")
+    assert 'class="menu-body places"' not in Client().get("/account/login/").content.decode()
 
 
 @pytest.mark.parametrize("path", PAGES)

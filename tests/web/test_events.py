@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator
+from urllib.parse import urlencode
 
 import msgspec
 import pytest
@@ -15,6 +16,7 @@ from world import World, made_world
 
 from dashboard.board import events
 from dashboard.board.models import Transition
+from dashboard.labels.models import Label
 
 pytestmark = pytest.mark.django_db
 
@@ -88,6 +90,55 @@ def test_what_is_no_filter_is_refused_by_its_field(client: Client, query: str, t
     assert response.status_code == 422
     assert told in response.content.decode()
     assert client.get(f"/events/events.csv{query}").status_code == 422
+
+
+def test_the_filter_is_the_boards_language(world: World, client: Client) -> None:
+    world.report("shop-1", "under-attack", "waf-1")
+    world.report("shop-2", "under-attack", "waf-7")
+    world.report("shop-2", "under-attack", "waf-10")
+    world.report("cmd-1", "picking", "waf-1", scenario="orders")
+    world.command("set", "shop-1", user='"agent":"waf-7"', state="clear")
+    world.write()
+    Label.objects.create(
+        scenario="attack",
+        asset="shop-2",
+        key="tier",
+        value="gold",
+        source="person",
+        at=1,
+        shown=True,
+    )
+    for text, found in {
+        "agent:waf-1": ["cmd-1", "shop-1"],
+        "agent:waf-1*": ["cmd-1", "shop-1"],
+        "agent:waf-7": ["shop-2"],
+        "agent:WAF-7": [],
+        "-agent:waf-1": ["shop-1", "shop-2"],
+        "agent:waf-1=picking": ["cmd-1"],
+        "state:picking": ["cmd-1"],
+        "tier:gold": ["shop-2"],
+        "-tier:gold shop": ["shop-1", "shop-1"],
+        "name:shop-* state:clear": ["shop-1"],
+        "since:<1h shop-2": ["shop-2"],
+        "since:>1h": [],
+    }.items():
+        assert sorted(shown(client, "?" + urlencode({"q": text}))) == found, text
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("pending:yes", "pending is not asked of events: expected state, since, agent, name or"),
+        ("sate:clear", "there is no key sate; did you mean state"),
+        ("since:soon", "since"),
+    ],
+)
+def test_what_no_event_says_is_named(world: World, client: Client, text: str, told: str) -> None:
+    answer = client.get("/events/", {"q": text})
+    assert answer.status_code == 422
+    assert told in answer.content.decode()
+    assert f'value="{text}"' in answer.content.decode()
+    assert client.get("/events/events.csv", {"q": text}).status_code == 422
 
 
 def test_pages_meet_every_event_once(

@@ -26,7 +26,8 @@ from bus.memory import MemoryBus
 from dashboard.accounts.roles import Role
 from dashboard.asgi import application
 from dashboard.commands.sending import now_ms
-from dashboard.live import consumer, readers, sharing
+from dashboard.labels import writing
+from dashboard.live import beside, consumer, readers, sharing
 from dashboard.live.process import live_view
 from dashboard.live.reading import read
 from dashboard.live.tailer import Tailer
@@ -395,7 +396,7 @@ async def test_a_page_of_somebody_else_gets_nothing(origin: bytes):
     "text",
     [
         "{", "[]", '"x"', '{"type":"drop"}', '{"type":"filter","states":"clear"}',
-        '{"type":"filter","more":1}', json.dumps({"type": "filter", "q": "x" * 300}),
+        '{"type":"filter","more":1}', json.dumps({"type": "filter", "q": "x" * 3_000}),
         json.dumps({"type": "filter", "states": ["a"] * 60}), "x" * 9000,
         '{"type":"ack","seq":"1"}',
     ],
@@ -476,3 +477,169 @@ async def test_a_database_that_does_not_answer_is_waited_for(
         await browser.say(type="filter", states=[], q="")
         first = await browser.next("snapshot")
         assert [row["asset"] for row in first["rows"]] == ["a.example"]
+
+
+# ---- annotations and alarms ---------------------------------------------------------------------
+
+
+def acknowledge(user: str, *assets: str) -> None:
+    """As a form of another process does: this one finds it in the database."""
+    from dashboard.annotations import acknowledging
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(acknowledging, "tell", lambda *_: None)
+        known, now = scenarios()["attack"], now_ms()
+        who = User.objects.get(username=user)
+        acknowledging.acknowledge(known, list(assets), who, "on it", now + 60_000, now)
+
+
+async def held_until(browser: Talk, who: dict[str, str | None], counted: dict[str, int]) -> None:
+    """Take changes until they say who has which asset in hand, and how many that are by state."""
+    said: dict[str, str | None] = {}
+    counts: dict[str, int] | None = None
+    async with asyncio.timeout(10):
+        while said != who or counts != counted:
+            message = await browser.next("changes")
+            said |= {asset: ack and ack[0] for asset, _, ack, _ in message.get("marks", [])}
+            counts = message.get("acknowledged", counts)
+
+
+async def test_an_acknowledgement_is_told_with_the_snapshot_and_when_it_comes_and_ends(
+    world: World,
+):
+    session = await sync_to_async(cookie)("operator")
+    for asset in ("a.example", "b.example"):
+        await sync_to_async(world.report)(asset, "suspicious")
+    await sync_to_async(world.job.run)()
+    await sync_to_async(world.write)()
+    await sync_to_async(acknowledge)("operator", "a.example")
+    await sync_to_async(world.tail)()
+    async with talk(session) as browser:
+        await browser.say(type="filter", states=[], q="")
+        first = await browser.next("snapshot")
+        assert [(mark[0], mark[2][0], mark[2][4]) for mark in first["marks"]] == [
+            ("a.example", "operator", "on it")
+        ]
+        assert first["acknowledged"] == {"suspicious": 1}
+        await sync_to_async(acknowledge)("operator", "b.example")
+        await sync_to_async(world.tail)()
+        await held_until(browser, {"b.example": "operator"}, {"suspicious": 2})
+        await sync_to_async(world.report)("b.example", "under-attack")
+        await sync_to_async(world.job.run)()
+        await sync_to_async(world.write)()
+        await sync_to_async(world.tail)()
+        await held_until(browser, {"b.example": None}, {"suspicious": 1})
+
+
+async def test_a_browser_is_alarmed_of_what_comes_and_not_of_what_was_there(world: World):
+    session = await sync_to_async(cookie)("operator")
+    await sync_to_async(world.report)("old.example", "under-attack")
+    await sync_to_async(world.job.run)()
+    await sync_to_async(world.write)()
+    async with talk(session) as browser:
+        await browser.say(type="filter", states=["clear"], q="")
+        await browser.next("snapshot")
+        await browser.say(type="alarm", states=["under-attack"], any=True)
+        await browser.say(type="resync")
+        await browser.next("snapshot")
+        await sync_to_async(world.report)("new.example", "under-attack")
+        await sync_to_async(world.report)("calm.example", "clear")
+        await sync_to_async(world.job.run)()
+        await sync_to_async(world.tail)()
+        async with asyncio.timeout(10):
+            while "alerts" not in (message := await browser.next("changes")):
+                pass
+        n, named = message["alerts"]
+        assert (n, [each[:2] for each in named]) == (1, [["new.example", "under-attack"]])
+
+
+# ---- the filter language ----------------------------------------------------------------------
+
+
+def told(world: World, *reports: tuple[str, str], written: bool = True) -> None:
+    """These reports folded, in the database or not yet, and read by the tailer."""
+    for asset, state in reports:
+        world.report(asset, state)
+    world.job.run()
+    if written:
+        world.write()
+    world.tail()
+
+
+def command(world: World, kind: Any, asset: str, **more: Any) -> None:
+    world.job.put("attack", Command(kind, asset, str(uuid.uuid4()), "olga", "a drill", **more))
+    told(world, written=False)
+
+
+async def test_a_row_comes_and_goes_by_what_a_filter_asks(world: World):
+    session = await sync_to_async(cookie)("operator")
+    await sync_to_async(told)(world, ("shop", "clear"), ("mail", "clear"))
+    async with talk(session) as browser:
+        await browser.say(type="filter", q="-override:yes shop agent:waf-1")
+        first = await browser.next("snapshot")
+        assert [row["asset"] for row in first["rows"]] == ["shop"]
+        await sync_to_async(command)(world, "set", "shop", state="under-attack")
+        await browser.until(lambda: not browser.client.rows)
+        await sync_to_async(command)(world, "release", "shop")
+        await browser.until(lambda: "shop" in browser.client.rows)
+
+
+async def test_a_text_that_is_no_filter_leaves_the_rows(world: World):
+    session = await sync_to_async(cookie)("operator")
+    await sync_to_async(told)(world, ("shop", "clear"), ("mail", "under-attack"))
+    async with talk(session) as browser:
+        await browser.say(type="filter", q="shop -override:yes")
+        await browser.next("snapshot")
+        await browser.say(type="filter", q="shop -sate:x")
+        problem = await browser.next("problem")
+        assert (problem["meant"], problem["start"], problem["end"]) == ("state:", 6, 11)
+        assert set(browser.client.rows) == {"shop"}
+        await browser.say(type="filter", q="-shop -override:yes")
+        assert (await browser.next("problem"))["message"] == ""
+        assert [row["asset"] for row in (await browser.next("snapshot"))["rows"]] == ["mail"]
+
+
+async def test_labels_that_change_are_shown_without_a_record(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(beside, "LOOK_S", 0.0)
+    session = await sync_to_async(cookie)("operator")
+    await sync_to_async(writing.choose_chips)("attack", ["tier"])
+    await sync_to_async(writing.put)("attack", {"other": {"tier": "silver"}}, "ada", 1)
+    await sync_to_async(told)(world, ("written", "clear"))
+    await sync_to_async(told)(world, ("ahead", "clear"), written=False)
+    async with talk(session) as browser:
+        await browser.say(type="filter", q="tier:gold")
+        assert (await browser.next("snapshot"))["rows"] == []
+        for asset in ("written", "ahead"):
+            await sync_to_async(writing.put)("attack", {asset: {"tier": "gold"}}, "ada", 1)
+        await sync_to_async(world.tail)()
+        await browser.until(lambda: len(browser.client.rows) == 2)
+        assert {str(row["labels"]) for row in browser.client.rows.values()} == {
+            "[['tier', 'gold']]"
+        }
+        await sync_to_async(told)(world, ("new", "clear"), written=False)
+        await sync_to_async(writing.put)("attack", {"ahead": {"tier": None}}, "ada", 1)
+        await sync_to_async(world.tail)()
+        await browser.until(lambda: set(browser.client.rows) == {"written"})
+
+
+async def test_a_filter_of_time_is_looked_at_anew(world: World, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(consumer, "RENEW_S", 0.0)
+    session = await sync_to_async(cookie)("operator")
+    await sync_to_async(told)(world, ("shop", "clear"))
+    async with talk(session) as browser:
+        await browser.say(type="filter", q="since:>2s")
+        assert (await browser.next("snapshot"))["rows"] == []
+        await browser.until(lambda: "shop" in browser.client.rows)
+
+
+async def test_a_filter_of_acknowledgements_follows_them(world: World):
+    session = await sync_to_async(cookie)("operator")
+    await sync_to_async(told)(world, ("a.example", "suspicious"), ("b.example", "suspicious"))
+    async with talk(session) as browser:
+        await browser.say(type="filter", q="ack:no")
+        assert len((await browser.next("snapshot"))["rows"]) == 2
+        await sync_to_async(acknowledge)("operator", "a.example")
+        await sync_to_async(world.tail)()
+        await browser.until(lambda: set(browser.client.rows) == {"b.example"})

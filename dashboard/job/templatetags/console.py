@@ -9,8 +9,10 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from dashboard.accounts.roles import Role
 from dashboard.board.templatetags.board import duration, icon
 from dashboard.job.pace import Sign, Trend
+from dashboard.places import Place, places
 from dashboard.scenarios import scenarios
 from domain.scenario import Scenario
 
@@ -33,6 +35,12 @@ TRENDS: dict[Trend, tuple[str, str]] = {
     "rising": ("arrow-up", "red"),
     "falling": ("arrow-down", "green"),
 }
+
+
+@register.simple_tag
+def console_places(role: Role | None) -> list[tuple[str, list[Place]]]:
+    """The console's pages that `role` may open, by group."""
+    return places(role)
 
 
 @register.simple_tag

@@ -5,4 +5,7 @@ import { startSorting } from "./sorting.js";
 
 startClock();
 startSorting(document);
+// A page that stands as it was asked for has no connection to tell of.
+const live = document.getElementById("live"); // which a page may do without
+if (live) live.hidden = !document.querySelector("[data-refresh]");
 startRefresh((region) => startSorting(region));

@@ -1,5 +1,17 @@
 // The page of events: pauses by its button or `p`, and while somebody is at the list.
 import { Calm } from "../calm.js";
+import { startCompletion } from "../complete.js";
+
+const form = document.getElementById("event-filter");
+const { scenario, q } = form.elements;
+const completion = startCompletion(q, document.getElementById("offers"), {
+  url: form.dataset.complete,
+  scenario: scenario.value || scenario.options[1].value,
+  taken() {},
+});
+scenario.addEventListener("change", () => {
+  completion.scenario = scenario.value || scenario.options[1].value;
+});
 
 const region = document.getElementById("events");
 const button = document.getElementById("pause");

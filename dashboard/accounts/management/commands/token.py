@@ -12,6 +12,8 @@ from django.utils import timezone
 
 from dashboard.accounts import tokens
 from dashboard.accounts.models import ApiToken
+from dashboard.accounts.noting import note_issued
+from dashboard.audit.trail import Actor, note
 
 MAX_DAYS = 3650
 MAX_LABEL = 100
@@ -62,6 +64,7 @@ class Command(BaseCommand):
             )
         except tokens.TooManyTokens as error:
             raise CommandError(str(error)) from error
+        note_issued(Actor.shell(), token)
         self.stdout.write(token)
 
     def _list(self, user: User) -> None:
@@ -79,6 +82,7 @@ class Command(BaseCommand):
                 f"{user.username} has no token {prefix!r} in force; see manage.py token "
                 f"{user.username} --list."
             )
+        note(Actor.shell(), "token.revoked", target=user.username, token=prefix)
         self.stdout.write(f"Token {prefix} of {user.username} is revoked.")
 
 

@@ -1,0 +1,55 @@
+"""Passwords that an admin has given for one login: nothing else is shown until they are changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils import timezone
+
+from dashboard.accounts.access import is_fragment
+from dashboard.accounts.models import FirstPassword
+from dashboard.accounts.sessions import end_all
+
+FLAG = "first_password"
+"""In a session: it was begun with such a password."""
+
+
+def ended(user: User) -> bool:
+    """Whether the user has such a password, and its time is over."""
+    return FirstPassword.objects.filter(user=user, ends_at__lte=timezone.now()).exists()
+
+
+def is_first(user: User) -> bool:
+    """Whether the user has such a password."""
+    return FirstPassword.objects.filter(user=user).exists()
+
+
+def begin(request: HttpRequest, user: User) -> None:
+    """Mark the session of somebody who has just logged in with one."""
+    if is_first(user):
+        request.session[FLAG] = True
+
+
+def changed(request: HttpRequest, user: User, **_: Any) -> None:
+    """The user has changed the password: it is an own one now, and other sessions have ended."""
+    FirstPassword.objects.filter(user=user).delete()
+    request.session.pop(FLAG, None)
+    end_all(user, but=request.session.session_key)
+
+
+def detour(request: HttpRequest) -> HttpResponse | None:
+    """The way to the change of the password, where it must come first."""
+    if "Authorization" in request.headers or not request.session.get(FLAG):
+        return None
+    change = reverse("account_change_password")
+    if request.path in (change, reverse("account_logout")):
+        return None
+    if request.path.startswith(("/api/", "/metrics")):
+        return HttpResponse("The password must be changed first.", status=401)
+    if is_fragment(request):
+        return HttpResponse(status=401, headers={"HX-Redirect": change})
+    return redirect(change)

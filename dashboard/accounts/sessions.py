@@ -1,0 +1,145 @@
+"""Sessions: where somebody is logged in, since when, and how they are ended."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from datetime import datetime
+from threading import Lock
+from typing import NamedTuple
+
+import structlog
+from allauth.usersessions.models import UserSession
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.core.exceptions import PermissionDenied
+from django.db import DatabaseError
+from django.db.models import QuerySet
+from django.http import HttpRequest, QueryDict
+from django.utils import timezone
+
+log = structlog.get_logger(__name__)
+
+SEEN_EVERY_S = 60.0
+"""A session's last use is as coarse as this, so that a page that renews itself writes little."""
+REMEMBERED = 10_000
+"""Most sessions of which a process remembers when it noted their use."""
+
+BROWSERS = (("Edg", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("CriOS", "Chrome"),
+            ("FxiOS", "Firefox"), ("Chrome/", "Chrome"), ("Safari/", "Safari"))  # fmt: skip
+SYSTEMS = (("Android", "Android"), ("iPhone", "iPhone"), ("iPad", "iPad"), ("Windows", "Windows"),
+           ("Mac OS X", "macOS"), ("CrOS", "ChromeOS"), ("Linux", "Linux"))  # fmt: skip
+"""What a browser calls itself and its system by, the first that is found; and their names."""
+
+
+class Place(NamedTuple):
+    """Where somebody is logged in."""
+
+    pk: int
+    device: str
+    user_agent: str
+    address: str
+    since: datetime
+    seen: datetime
+    current: bool
+
+
+def places(user: User, current: str | None = None) -> list[Place]:
+    """The user's sessions, the last used first; `current`: the key of the one that asks."""
+    rows = UserSession.objects.purge_and_list(user)
+    return [_place(row, current) for row in sorted(rows, key=_last_seen, reverse=True)]
+
+
+def _last_seen(row: UserSession) -> datetime:
+    seen: datetime = row.last_seen_at
+    return seen
+
+
+def _place(row: UserSession, current: str | None) -> Place:
+    return Place(
+        row.pk,
+        device(row.user_agent),
+        row.user_agent,
+        row.ip,
+        row.created_at,
+        row.last_seen_at,
+        row.session_key == current,
+    )
+
+
+def device(user_agent: str) -> str:
+    """Browser and system, as far as a browser says which they are."""
+    browser = next((name for mark, name in BROWSERS if mark in user_agent), "")
+    system = next((name for mark, name in SYSTEMS if mark in user_agent), "")
+    return f"{browser} on {system}" if browser and system else browser or system or "unknown"
+
+
+def open_sessions() -> QuerySet[UserSession]:
+    """Those that have not expired, of all users."""
+    lasting = Session.objects.filter(expire_date__gt=timezone.now()).values("session_key")
+    rows: QuerySet[UserSession] = UserSession.objects.filter(session_key__in=lasting)
+    return rows
+
+
+def end(user: User, number: int, but: str | None = None) -> bool:
+    """End one of the user's sessions; False where there is none of this number, or it is the one
+    with this key."""
+    found = UserSession.objects.filter(user=user, pk=number).exclude(session_key=but or "").first()
+    if found is not None:
+        found.end()
+    return found is not None
+
+
+def end_all(user: User, but: str | None = None) -> int:
+    """End the user's sessions, but the one with this key; returns how many.
+
+    Also those that were begun before sessions were noted: they are looked for among all.
+    """
+    wanted, key = str(user.pk), but or ""
+    ended = 0
+    for session in Session.objects.filter(expire_date__gt=timezone.now()).iterator(500):
+        if session.get_decoded().get("_auth_user_id") == wanted and session.session_key != key:
+            session.delete()
+            ended += 1
+    UserSession.objects.filter(user=user).exclude(session_key=key).delete()
+    return ended
+
+
+def end_chosen(user: User, form: QueryDict, but: str | None) -> int:
+    """End the session of the user's that a form names, or all where it names none; how many."""
+    if "session" not in form:
+        return end_all(user, but)
+    number = form.get("session") or ""
+    known = number.isascii() and number.isdigit() and len(number) < 19
+    return int(known and end(user, int(number), but))
+
+
+# ---- when they were last used -------------------------------------------------------------
+
+
+class Seen:
+    """When this process last noted a session's use."""
+
+    def __init__(self) -> None:
+        self._at: OrderedDict[str, float] = OrderedDict()
+        self._lock = Lock()
+
+    def due(self, key: str) -> bool:
+        """Whether the use of a session is to be noted now; then it is not for a while."""
+        now = time.monotonic()
+        with self._lock:
+            if now - self._at.get(key, -SEEN_EVERY_S) < SEEN_EVERY_S:
+                return False
+            self._at[key] = now
+            self._at.move_to_end(key)
+            if len(self._at) > REMEMBERED:
+                self._at.popitem(last=False)
+            return True
+
+
+def note_use(request: HttpRequest) -> None:
+    """Note that the session of a request is used. What cannot be noted hinders nobody."""
+    try:
+        UserSession.objects.create_from_request(request)
+    except (DatabaseError, PermissionDenied) as error:
+        log.warning("a session's use could not be noted", error=str(error))

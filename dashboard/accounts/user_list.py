@@ -1,0 +1,117 @@
+"""Users as their list shows them, and what each role may do."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from allauth.mfa.models import Authenticator
+from django.contrib.auth.models import User
+
+from dashboard.accounts.models import FirstPassword
+from dashboard.accounts.people import strongest
+from dashboard.accounts.roles import ALLOWED, Role
+from dashboard.accounts.sessions import open_sessions
+from dashboard.accounts.tokens import SCOPES, in_force
+from dashboard.places import GROUPS
+
+MOST = 500
+"""Most users that the list shows."""
+
+
+class Person(NamedTuple):
+    """A user in the list."""
+
+    user: User
+    role: Role | None
+    factor: bool
+    tokens: int
+    sessions: int
+    first_password: bool
+
+    @property
+    def last_login(self) -> int | None:
+        """When, Unix ms."""
+        at = self.user.last_login
+        return None if at is None else int(at.timestamp() * 1000)
+
+
+class People(NamedTuple):
+    """Those that are listed, by name, and how many there are."""
+
+    listed: list[Person]
+    total: int
+
+
+def people(q: str, now: datetime) -> People:
+    """The users whose name has this text."""
+    rows = User.objects.filter(username__icontains=q) if q else User.objects.all()
+    users = list(rows.order_by("username")[:MOST])
+    ids = [user.pk for user in users]
+    groups = _groups(ids)
+    factors = set(
+        Authenticator.objects.filter(user__in=ids).values_list("user_id", flat=True).distinct()
+    )
+    first = set(FirstPassword.objects.filter(user__in=ids).values_list("user_id", flat=True))
+    tokens = _counted(in_force(now).filter(user__in=ids).values_list("user_id", flat=True))
+    sessions = _counted(open_sessions().filter(user__in=ids).values_list("user_id", flat=True))
+    listed = [
+        Person(
+            user,
+            Role.ADMIN if user.is_superuser else strongest(groups[user.pk]),
+            user.pk in factors,
+            tokens[user.pk],
+            sessions[user.pk] if user.is_active else 0,
+            user.pk in first,
+        )
+        for user in users
+    ]
+    return People(listed, rows.count() if len(users) == MOST else len(users))
+
+
+def _groups(ids: list[int]) -> dict[int, set[str]]:
+    found: dict[int, set[str]] = defaultdict(set)
+    pairs = User.groups.through.objects.filter(user__in=ids).values_list("user_id", "group__name")
+    for user_id, name in pairs:
+        found[user_id].add(name)
+    return found
+
+
+def _counted(users: Iterable[int]) -> dict[int, int]:
+    found: dict[int, int] = defaultdict(int)
+    for user in users:
+        found[user] += 1
+    return found
+
+
+def holders() -> dict[Role, int]:
+    """How many active users have each role."""
+    users = User.objects.filter(is_active=True)
+    found = {
+        role: users.filter(groups__name=role.value, is_superuser=False).count() for role in Role
+    }
+    found[Role.ADMIN] += users.filter(is_superuser=True).count()
+    return found
+
+
+class Right(NamedTuple):
+    """Something that roles may do."""
+
+    what: str
+    roles: frozenset[Role]
+
+
+def rights() -> dict[str, list[Right]]:
+    """What each role may do, from the tables that the product itself goes by."""
+    able = [
+        Right(text, frozenset(role for role in Role if action in ALLOWED[role]))
+        for action, text in SCOPES.items()
+    ]
+    pages = [
+        Right(f"{place.title}: {place.hint}", place.roles)
+        for places in GROUPS.values()
+        for place in places
+    ]
+    return {"Over the board and the API": able, "Pages of the console": pages}

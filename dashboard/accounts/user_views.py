@@ -1,0 +1,109 @@
+"""The pages of users: their list, one of them, who may do what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allauth.account.decorators import reauthentication_required
+from allauth.mfa.models import Authenticator
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+
+from dashboard.accounts import people
+from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts.models import ApiToken, FirstPassword
+from dashboard.accounts.people import Refused
+from dashboard.accounts.roles import Role
+from dashboard.accounts.sessions import places
+from dashboard.accounts.user_forms import RoleForm, SearchForm, UserForm
+from dashboard.accounts.user_list import MOST, holders, rights
+from dashboard.accounts.user_list import people as listed
+from dashboard.audit.trail import Actor, note
+from dashboard.commands.sending import now_ms
+
+ADMINS = frozenset((Role.ADMIN,))
+
+
+@require_safe
+@never_cache
+@role_required("read", ADMINS)
+def users(request: HttpRequest) -> HttpResponse:
+    """Every user, or those whose name has a text."""
+    form = SearchForm(request.GET)
+    valid = form.is_valid()
+    context = {
+        "now": now_ms(),
+        "form": form,
+        "found": listed(form.cleaned_data["q"], timezone.now()) if valid else None,
+        "most": MOST,
+        "address": request.get_full_path(),
+    }
+    name = "_users" if is_fragment(request) else "users"
+    return render(request, f"accounts/{name}.html", context, status=200 if valid else 422)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@role_required("read", ADMINS)
+@reauthentication_required(allow_get=True)
+def new_user(request: HttpRequest) -> HttpResponse:
+    """The form that makes a user; then the password for the first login, shown this once."""
+    form = UserForm(request.POST if request.method == "POST" else None)
+    if not form.is_bound or not form.is_valid():
+        status = 422 if form.is_bound else 200
+        return render(request, "accounts/new_user.html", {"form": form}, status=status)
+    try:
+        user, password = people.create(form.cleaned_data["name"], form.role_of(), timezone.now())
+    except Refused as refused:
+        form.add_error("name", str(refused))
+        return render(request, "accounts/new_user.html", {"form": form}, status=409)
+    note(Actor.of(request), "user.created", target=user.username, role=form.role_of().value)
+    return user_page(request, user, password=password, fresh=True)
+
+
+@require_safe
+@never_cache
+@role_required("read", ADMINS)
+def user(request: HttpRequest, number: int) -> HttpResponse:
+    """One user: what is known, and what an admin may change."""
+    return user_page(request, get_object_or_404(User, pk=number))
+
+
+def user_page(
+    request: HttpRequest,
+    person: User,
+    *,
+    form: RoleForm | None = None,
+    refused: str = "",
+    status: int = 200,
+    **more: Any,
+) -> HttpResponse:
+    """The page of one user; `refused`: why what was asked for was not done."""
+    role = people.role_of_person(person)
+    now = timezone.now()
+    tokens = ApiToken.objects.filter(user=person, revoked_at=None).order_by("-created_at")
+    context = {
+        "person": person,
+        "person_role": role,
+        "own": person.pk == request.user.pk,
+        "factors": list(Authenticator.objects.filter(user=person).values_list("type", flat=True)),
+        "first_password": FirstPassword.objects.filter(user=person).first(),
+        "places": places(person, request.session.session_key),
+        "tokens": [(token, token.expired(now)) for token in tokens],
+        "form": form or RoleForm(role=role),
+        "refused": refused,
+    }
+    return render(request, "accounts/user.html", context | more, status=status)
+
+
+@require_safe
+@never_cache
+@role_required("read", ADMINS)
+def roles(request: HttpRequest) -> HttpResponse:
+    """What each role may do, and how many have it."""
+    context = {"roles": list(Role), "rights": rights(), "holders": holders()}
+    return render(request, "accounts/roles.html", context)

@@ -1,0 +1,1 @@
+"""Who reports, how they fare, and whose votes count nothing."""

@@ -1,0 +1,157 @@
+"""The page of all agents, and that of one: how it fares, muting it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts.roles import may
+from dashboard.agentry import mutes as muting
+from dashboard.agentry.figures import MOST, agent_path, caused, differing, listed, one
+from dashboard.agentry.forms import FORMS, MuteForm, UnmuteForm
+from dashboard.agentry.noting import note_ask
+from dashboard.commands.limits import TooMany
+from dashboard.commands.sending import now_ms
+from dashboard.scenarios import scenarios
+from domain.names import USER_PREFIX, name_ok
+from domain.records import MAX_MUTED
+from domain.scenario import Scenario
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def agents(request: HttpRequest) -> HttpResponse:
+    """Every agent of a scenario; to a script, the part of the page that renews itself."""
+    known, now = scenarios(), now_ms()
+    wanted = request.GET.get("scenario", "")
+    scenario = known.get(wanted) or next(iter(known.values()))
+    held = muting.mutes(scenario, now)
+    rows, total = listed(scenario, held, now)
+    context = {
+        "now": now,
+        "scenario": scenario,
+        "choices": known.values(),
+        "rows": rows,
+        "more": total - len(rows),
+        "most": MOST,
+        "muted": len(held),
+        "silent": sum(row.silent for row in rows),
+        "address": request.get_full_path(),
+    }
+    name = "_agents" if is_fragment(request) else "agents"
+    return render(request, f"agentry/{name}.html", context)
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def agent(request: HttpRequest, scenario: str, agent: str) -> HttpResponse:
+    """One agent; to a script, the part of the page that renews itself."""
+    return _page(request, _known(scenario), agent)
+
+
+@require_POST
+@role_required("command")
+def mute(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
+    """Mute an agent: to every partition of the scenario."""
+    return _ask(request, _known(scenario), agent, MuteForm(request.POST))
+
+
+@require_POST
+@role_required("command")
+def unmute(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
+    """Let an agent be heard again."""
+    return _ask(request, _known(scenario), agent, UnmuteForm(request.POST))
+
+
+@require_POST
+@role_required("command")
+def again(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
+    """Send the newest ask to the partitions that have not confirmed it."""
+    known = _known(scenario)
+    newest = muting.standing(known, agent)
+    if newest is None:
+        raise Http404
+    if not newest.all_sent:
+        note_ask(request, known, muting.send(known, newest.ask))
+    return redirect(agent_path(known.name, agent))
+
+
+def _known(name: str) -> Scenario:
+    scenario = scenarios().get(name)
+    if scenario is None:
+        raise Http404
+    return scenario
+
+
+def _ask(
+    request: HttpRequest, scenario: Scenario, agent: str, form: UnmuteForm
+) -> HttpResponseBase:
+    now, user = now_ms(), request.user
+    if not form.is_valid():
+        return _page(request, scenario, agent, form, 422)
+    _check_muteable(scenario, agent, now)
+    if form.do == "mute" and _full(scenario, agent, now):
+        form.add_error(None, f"{MAX_MUTED} agents of {scenario.title} are muted already.")
+        return _page(request, scenario, agent, form, 422)
+    try:
+        record = form.record(agent, user.get_username(), now)
+        ask = muting.write_down(scenario, record, user, now)  # type: ignore[arg-type]
+    except (TooMany, muting.IdTaken) as error:
+        form.add_error(None, str(error))
+        return _page(request, scenario, agent, form, 422)
+    note_ask(request, scenario, muting.send(scenario, ask))
+    return redirect(agent_path(scenario.name, agent))
+
+
+def _full(scenario: Scenario, agent: str, now: int) -> bool:
+    held = muting.mutes(scenario, now)
+    return agent not in held and len(held) >= MAX_MUTED
+
+
+def _check_muteable(scenario: Scenario, agent: str, now: int) -> None:
+    """Raise Http404 unless the agent is known, so that its name is one that can be muted."""
+    if not name_ok(agent) or agent.startswith(USER_PREFIX):
+        raise Http404
+    if one(scenario, agent, muting.mutes(scenario, now), now) is None:
+        raise Http404
+
+
+def _page(
+    request: HttpRequest,
+    scenario: Scenario,
+    agent: str,
+    form: UnmuteForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    now = now_ms()
+    held = muting.mutes(scenario, now) if name_ok(agent) else {}
+    row = one(scenario, agent, held, now) if name_ok(agent) else None
+    if row is None:
+        raise Http404
+    standing = muting.standing(scenario, agent)
+    context: dict[str, Any] = {
+        "now": now,
+        "scenario": scenario,
+        "row": row,
+        "differing": differing(scenario, agent),
+        "caused": caused(scenario, agent),
+        "standing": standing,
+        "muted": row.held or (standing and standing.mutes(now)),
+        "partitions": scenario.partitions,
+        "address": row.url,
+    }
+    if is_fragment(request):
+        return render(request, "agentry/_agent.html", context)
+    if may(request.user, "command"):
+        context["forms"] = [
+            form if form is not None and form.do == do else made() for do, made in FORMS.items()
+        ]
+        context["open"] = form.do if form is not None else ""
+    return render(request, "agentry/agent.html", context, status=status)

@@ -1,0 +1,1 @@
+"""What operators add to assets beyond commands: acknowledgements, notes, the handover."""

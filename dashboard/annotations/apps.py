@@ -1,0 +1,11 @@
+"""The annotations' app."""
+
+from django.apps import AppConfig
+
+
+class AnnotationsConfig(AppConfig):
+    """What operators add to assets: acknowledgements, notes, the handover."""
+
+    name = "dashboard.annotations"
+    label = "annotations"
+    default_auto_field = "django.db.models.BigAutoField"

@@ -1,0 +1,160 @@
+"""What who begins a shift has to know, gathered from the database. Times in Unix ms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from django.db.models import Max
+
+from dashboard.agentry.mutes import mutes
+from dashboard.annotations.marks import Mark, calm_of, in_force, marks_of
+from dashboard.annotations.marks import held as held_of
+from dashboard.annotations.models import Acknowledgement, Handover, Note, Shift
+from dashboard.annotations.moves import Moves, moves
+from dashboard.annotations.shifts import LONGEST_MS
+from dashboard.board import store
+from dashboard.board.models import AssetState
+from dashboard.board.overrides import Override, overrides
+from dashboard.board.store import listed
+from dashboard.commands.models import Command
+from dashboard.live.rows import asset_path
+from domain.records import Mute
+from domain.scenario import Scenario
+
+MOST = 50
+"""Most lines of each list."""
+SOON_MS = 3_600_000
+"""What ends within this is about to end."""
+TEXTS = 10
+"""Most texts of earlier shifts on the page."""
+
+
+class Incident(NamedTuple):
+    """An asset that is not calm. ack: who has it in hand; note: the newest."""
+
+    scenario: Scenario
+    asset: str
+    state: str
+    since: int
+    mark: Mark | None
+    held: bool
+    note: Note | None
+
+    @property
+    def url(self) -> str:
+        """Where the asset's page is."""
+        return asset_path(self.scenario.name, self.asset)
+
+
+class Incidents(NamedTuple):
+    """Those of a scenario, most severe first, and how many there are of them all."""
+
+    scenario: Scenario
+    listed: list[Incident]
+    total: int
+    held: int
+
+
+class About(NamedTuple):
+    """Something that was said of an asset, and where its page is."""
+
+    scenario: Scenario
+    url: str
+    said: Acknowledgement | Note | Command
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """All that the page shows; `since`: from when on changes, commands and notes are told."""
+
+    now: int
+    since: int
+    incidents: list[Incidents]
+    ending: list[Override]
+    endless: list[Override]
+    moves: list[tuple[Scenario, Moves]]
+    acks: list[About]
+    commands: list[About]
+    commands_total: int
+    notes: list[About]
+    mutes: list[tuple[Scenario, Mute]]
+    texts: list[Handover]
+    on_shift: list[Shift]
+
+    @property
+    def open(self) -> int:
+        """How many assets are not calm."""
+        return sum(each.total for each in self.incidents)
+
+
+def situation(known: Mapping[str, Scenario], viewer: str, since: int, now: int) -> Situation:
+    """How things stand in these scenarios."""
+    pinned = overrides(known, now, viewer).listed
+    acks = Acknowledgement.objects.filter(ended_at=None, until__gt=now, until__lte=now + SOON_MS)
+    commands = Command.objects.filter(created_at__gte=since, scenario__in=list(known))
+    notes = Note.objects.filter(at__gte=since, deleted_at=None)
+    return Situation(
+        now=now,
+        since=since,
+        incidents=[incidents(scenario, now) for scenario in known.values()],
+        ending=[each for each in pinned if each.until and each.until <= now + SOON_MS][:MOST],
+        endless=[each for each in pinned if each.until is None][:MOST],
+        moves=[(scenario, moves(scenario, since)) for scenario in known.values()],
+        acks=_about(known, acks.order_by("until")[:MOST]),
+        commands=_about(known, commands.order_by("-created_at")[:MOST]),
+        commands_total=commands.count(),
+        notes=_about(known, notes.order_by("-at")[:MOST]),
+        mutes=_mutes(known, now),
+        texts=list(Handover.objects.order_by("-at")[:TEXTS]),
+        on_shift=list(
+            Shift.objects.filter(ended_at=None, began_at__gt=now - LONGEST_MS).order_by("began_at")
+        ),
+    )
+
+
+def incidents(scenario: Scenario, now: int) -> Incidents:
+    """The assets of a scenario that are not calm, most severe first."""
+    calm = calm_of(scenario)
+    rows = AssetState.objects.filter(scenario=scenario.name, purged=False, severity__lt=calm)
+    ordered = rows.order_by("severity", "-since", "asset")
+    found = list(ordered.values_list("asset", "state", "severity", "since")[:MOST])
+    names = [asset for asset, *_ in found]
+    marks = {mark.asset: mark for mark in marks_of(scenario.name, names)}
+    notes = _newest_notes(scenario.name, names)
+    lines = []
+    for asset, state, severity, since in found:
+        mark = marks.get(asset)
+        held = mark is not None and in_force(mark.ack, severity, calm, now)
+        lines.append(Incident(scenario, asset, state, since, mark, held, notes.get(asset)))
+    counts = store.counts(scenario.name)
+    total = sum(n for state, n in counts.items() if scenario.severity(state) < calm)
+    acknowledged = sum(held_of(scenario, lambda _: None, now).counts.values())
+    return Incidents(scenario, lines, max(total, len(lines)), acknowledged)
+
+
+def _mutes(known: Mapping[str, Scenario], now: int) -> list[tuple[Scenario, Mute]]:
+    """The agents whose votes weigh nothing now."""
+    found = [
+        (scenario, held.mute)
+        for scenario in known.values()
+        for held in mutes(scenario, now).values()
+    ]
+    return found[:MOST]
+
+
+def _newest_notes(scenario: str, assets: list[str]) -> dict[str, Note]:
+    notes = Note.objects.filter(scenario=scenario, asset__in=listed(assets), deleted_at=None)
+    newest = notes.order_by().values("asset").annotate(newest=Max("pk")).values("newest")
+    return {note.asset: note for note in Note.objects.filter(pk__in=newest)}
+
+
+def _about(
+    known: Mapping[str, Scenario], said: Iterable[Acknowledgement | Note | Command]
+) -> list[About]:
+    return [
+        About(known[each.scenario], asset_path(each.scenario, each.asset), each)
+        for each in said
+        if each.scenario in known
+    ]

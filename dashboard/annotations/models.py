@@ -1,0 +1,180 @@
+"""What people add to assets. It belongs to their names, so a purge leaves it. Times in Unix ms."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+
+from dashboard.board.models import PLACE
+from domain.names import MAX_NAME, MAX_STATE
+
+MAX_WHY = 500
+"""Longest reason of an acknowledgement, characters."""
+MAX_NOTE = 2_000
+"""Longest note, characters."""
+MAX_TEXT = 8_000
+"""Longest text of a handover, characters."""
+
+ENDS: dict[str, str] = {
+    "worse": "it got more severe",
+    "calm": "it returned to the least severe state",
+    "purged": "it was taken off the board",
+    "taken back": "taken back",
+    "replaced": "acknowledged anew",
+}
+"""Why an acknowledgement may end before its time."""
+
+
+class Acknowledgement(models.Model):
+    """Somebody has an asset in hand until a time. state, severity, place: of the asset as it was
+    acknowledged; ended_*: of an end before its time, the time itself needs none."""
+
+    scenario = models.CharField(max_length=40)
+    asset = models.CharField(max_length=MAX_NAME)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
+    username = models.CharField(max_length=150)
+    reason = models.CharField(max_length=MAX_WHY, blank=True)
+    at = models.BigIntegerField()
+    until = models.BigIntegerField()
+    state = models.CharField(max_length=MAX_STATE)
+    severity = models.IntegerField()
+    place = models.CharField(max_length=PLACE)
+    ended_at = models.BigIntegerField(null=True)
+    ended_why = models.CharField(max_length=12, blank=True)
+    ended_by = models.CharField(max_length=150, blank=True)
+
+    class Meta:
+        indexes = (
+            models.Index(
+                fields=["scenario", "asset"],
+                condition=models.Q(ended_at=None),
+                name="acks_not_ended",
+            ),
+            models.Index(fields=["scenario", "asset", "-at"], name="acks_of_asset"),
+            models.Index(fields=["until"], name="acks_by_end"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.scenario}/{self.asset}: {self.username} until {self.until}"
+
+    def in_force(self, now: int) -> bool:
+        """Whether it holds at `now`."""
+        return self.ended_at is None and now < self.until
+
+    def end(self, now: int) -> int | None:
+        """When it ended, None while it holds."""
+        return None if self.in_force(now) else self.ended_at or self.until
+
+    @property
+    def end_words(self) -> str:
+        """Why it ended before its time; empty where its time was its end."""
+        return ENDS.get(self.ended_why, "")
+
+
+class Note(models.Model):
+    """What somebody wrote about an asset. A deleted one is kept for the audit, but not shown."""
+
+    scenario = models.CharField(max_length=40)
+    asset = models.CharField(max_length=MAX_NAME)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
+    username = models.CharField(max_length=150)
+    text = models.CharField(max_length=MAX_NOTE)
+    at = models.BigIntegerField()
+    edited_at = models.BigIntegerField(null=True)
+    deleted_at = models.BigIntegerField(null=True)
+
+    class Meta:
+        indexes = (
+            models.Index(
+                fields=["scenario", "asset", "-at"],
+                condition=models.Q(deleted_at=None),
+                name="notes_of_asset",
+            ),
+            models.Index(fields=["at"], name="notes_by_age"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.scenario}/{self.asset}: note of {self.username}"
+
+
+class Mark(models.Model):
+    """What a board's row shows of both; written in the transaction that changes either.
+
+    revision: rises with each change, so that readers keep the newest; changed_at: by which live
+    processes find what is new. ack_*: of the acknowledgement in force, empty without one.
+    """
+
+    scenario = models.CharField(max_length=40)
+    asset = models.CharField(max_length=MAX_NAME)
+    revision = models.BigIntegerField()
+    changed_at = models.BigIntegerField()
+    ack_by = models.CharField(max_length=150, blank=True)
+    ack_since = models.BigIntegerField(null=True)
+    ack_until = models.BigIntegerField(null=True)
+    ack_severity = models.IntegerField(null=True)
+    ack_reason = models.CharField(max_length=MAX_WHY, blank=True)
+    notes = models.IntegerField(default=0)
+
+    SHOWN: ClassVar = (
+        "revision", "changed_at", "ack_by", "ack_since", "ack_until", "ack_severity",
+        "ack_reason", "notes",
+    )  # fmt: skip
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["scenario", "asset"], name="one_mark_per_asset"),
+        )
+        indexes = (
+            models.Index(fields=["changed_at"], name="marks_by_change"),
+            models.Index(
+                fields=["scenario", "ack_until"],
+                condition=models.Q(ack_until__isnull=False),
+                name="marks_in_force",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.scenario}/{self.asset}: revision {self.revision}"
+
+
+class Presence(models.Model):
+    """When somebody last did something here. away_from: when, before the newest pause of hours."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
+    last_at = models.BigIntegerField()
+    away_from = models.BigIntegerField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.user_id} at {self.last_at}"
+
+
+class Shift(models.Model):
+    """Somebody's shift, from "I take over" to "my shift ends"."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
+    username = models.CharField(max_length=150)
+    began_at = models.BigIntegerField()
+    ended_at = models.BigIntegerField(null=True)
+
+    class Meta:
+        indexes = (models.Index(fields=["user", "-began_at"], name="shifts_of_user"),)
+
+    def __str__(self) -> str:
+        return f"{self.username} from {self.began_at}"
+
+
+class Handover(models.Model):
+    """A text for the next shift; it is not changed afterwards."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
+    username = models.CharField(max_length=150)
+    text = models.CharField(max_length=MAX_TEXT)
+    at = models.BigIntegerField()
+
+    class Meta:
+        indexes = (models.Index(fields=["-at"], name="handovers_by_age"),)
+
+    def __str__(self) -> str:
+        return f"handover of {self.username} at {self.at}"

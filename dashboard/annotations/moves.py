@@ -1,0 +1,101 @@
+"""What has changed since a time, by asset: from which state to which, and the worst between."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from django.db.models import Case, Count, IntegerField, Max, Min, QuerySet, Value, When
+
+from dashboard.board.models import CHANGE, Transition
+from dashboard.board.store import listed
+from dashboard.live.rows import asset_path
+from domain.scenario import Scenario
+
+LOOKED_AT = 200_000
+"""So many changes are looked at, the newest of all scenarios."""
+MOST = 50
+"""Most assets of one scenario that are listed, those that came to the worst first."""
+
+
+class Moved(NamedTuple):
+    """What an asset went through. before, after: "" where it was not on the board; n: changes."""
+
+    scenario: Scenario
+    asset: str
+    before: str
+    after: str
+    worst: str
+    n: int
+
+    @property
+    def url(self) -> str:
+        """Where the asset's page is."""
+        return asset_path(self.scenario.name, self.asset)
+
+    @property
+    def worse_between(self) -> bool:
+        """Whether it was worse in between than before and after."""
+        return self.worst not in (self.before, self.after)
+
+
+class Moves(NamedTuple):
+    """Those listed of a scenario, how many assets changed, and whether older ones were left out."""
+
+    listed: list[Moved]
+    total: int
+    cut: bool
+
+
+def moves(scenario: Scenario, since: int) -> Moves:
+    """The assets that changed since then (Unix ms), those that came to the worst on top."""
+    newest = Transition.objects.aggregate(newest=Max("pk"))["newest"] or 0
+    every = Transition.objects.filter(scenario=scenario.name, kind=CHANGE, at__gte=since)
+    rows = every.filter(pk__gt=newest - LOOKED_AT)
+    cut = newest > LOOKED_AT and every.filter(pk__lte=newest - LOOKED_AT).exists()
+    found = list(_grouped(scenario, rows)[:MOST])
+    total = rows.values("asset").distinct().count() if len(found) == MOST else len(found)
+    ends = _ends(scenario.name, found)
+    return Moves([_moved(scenario, group, ends) for group in found], total, cut)
+
+
+Group = tuple[str, int, int, str, str]
+
+
+def _grouped(scenario: Scenario, rows: QuerySet[Transition]) -> QuerySet[Transition, Group]:
+    """Asset, severity of its worst state, number of changes, place of the first and the last."""
+    gone = len(scenario.states) + 1
+    ranks = [When(state=spec.name, then=rank) for rank, spec in enumerate(scenario.states)]
+    severity = Case(
+        When(state="", then=gone),
+        *ranks,
+        default=Value(len(scenario.states)),
+        output_field=IntegerField(),
+    )
+    groups = rows.values("asset").annotate(
+        worst=Min(severity), n=Count("pk"), first=Min("place"), last=Max("place")
+    )
+    ordered = groups.order_by("worst", "-n", "asset")
+    return ordered.values_list("asset", "worst", "n", "first", "last")
+
+
+def _ends(scenario: str, groups: list[Group]) -> dict[tuple[str, str], tuple[str, str]]:
+    """The state before and after the first and the last change of each, by asset and place."""
+    places = {place for _, _, _, first, last in groups for place in (first, last)}
+    rows = Transition.objects.filter(
+        scenario=scenario,
+        asset__in=listed([asset for asset, *_ in groups]),
+        place__in=listed(sorted(places)),
+    )
+    columns = ("asset", "place", "previous", "state")
+    return {(asset, place): (was, now) for asset, place, was, now in rows.values_list(*columns)}
+
+
+def _moved(scenario: Scenario, group: Group, ends: dict[tuple[str, str], tuple[str, str]]) -> Moved:
+    asset, severity, n, first, last = group
+    before = ends.get((asset, first), ("", ""))[0]
+    after = ends.get((asset, last), ("", ""))[1]
+    known = severity < len(scenario.states)
+    worst = scenario.states[severity].name if known else after
+    if before and scenario.severity(before) < scenario.severity(worst):
+        worst = before
+    return Moved(scenario, asset, before, after, worst, n)

@@ -1,0 +1,85 @@
+"""Notes on assets: written, edited for some minutes and deleted by who wrote them."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import QuerySet
+
+from dashboard.annotations.acknowledging import tell
+from dashboard.annotations.marks import Mark, alone, renew
+from dashboard.annotations.models import Note
+from dashboard.commands.limits import Limit
+
+EDITED_FOR_MS = 15 * 60_000
+"""How long a note may be edited."""
+MOST = 500
+"""Most notes of one asset."""
+LIMIT = Limit("notes", 60)
+
+
+class NotNow(ValueError):
+    """A note that cannot be written, edited or deleted; says why."""
+
+
+def write(scenario: str, asset: str, user: User, text: str, now: int) -> Note:
+    """Add a note. Raises NotNow where the asset has too many, TooMany."""
+    LIMIT.take(user.pk, now)
+    with transaction.atomic():
+        alone(scenario)
+        if notes_of(scenario, asset).count() >= MOST:
+            raise NotNow(f"There are {MOST} notes on it already: delete some first.")
+        note = Note.objects.create(
+            scenario=scenario,
+            asset=asset,
+            user=user,
+            username=user.get_username(),
+            text=text,
+            at=now,
+        )
+        marks = renew(scenario, [asset], now)
+    tell(scenario, marks)
+    return note
+
+
+def edit(note: Note, user: User, text: str, now: int) -> None:
+    """Word one's own note anew. Raises NotNow, TooMany."""
+    LIMIT.take(user.pk, now)
+    if not may_edit(note, user, now):
+        raise NotNow("A note may be edited by who wrote it, for 15 minutes.")
+    note.text, note.edited_at = text, now
+    note.save(update_fields=["text", "edited_at"])
+    tell(note.scenario, _renewed(note, now))
+
+
+def delete(note: Note, user: User, now: int) -> None:
+    """Delete one's own note. Raises NotNow."""
+    if not may_delete(note, user):
+        raise NotNow("A note may be deleted by who wrote it.")
+    with transaction.atomic():
+        alone(note.scenario)
+        Note.objects.filter(pk=note.pk, deleted_at=None).update(deleted_at=now)
+        marks = renew(note.scenario, [note.asset], now)
+    tell(note.scenario, marks)
+
+
+def _renewed(note: Note, now: int) -> list[Mark]:
+    with transaction.atomic():
+        alone(note.scenario)
+        return renew(note.scenario, [note.asset], now)
+
+
+def may_edit(note: Note, user: User, now: int) -> bool:
+    """Whether it is the user's, and new enough."""
+    return may_delete(note, user) and now - note.at < EDITED_FOR_MS
+
+
+def may_delete(note: Note, user: User) -> bool:
+    """Whether it is the user's, and there."""
+    return note.deleted_at is None and note.user_id == user.pk
+
+
+def notes_of(scenario: str, asset: str) -> QuerySet[Note]:
+    """The notes that are shown, newest first."""
+    shown = Note.objects.filter(scenario=scenario, asset=asset, deleted_at=None)
+    return shown.order_by("-at", "-pk")

@@ -1,0 +1,154 @@
+"""What asset pages and rows show of acknowledgements and notes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from django import template
+from django.contrib.auth.models import User
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+from dashboard.accounts.roles import may
+from dashboard.annotations import notes
+from dashboard.annotations.forms import AckForm
+from dashboard.annotations.marks import Mark, calm_of, in_force
+from dashboard.annotations.models import Acknowledgement
+from dashboard.annotations.shifts import shift_ends
+from dashboard.annotations.views import forms_of
+from dashboard.bidi import isolated
+from dashboard.board.templatetags.board import icon
+from domain.scenario import Scenario
+
+register = template.Library()
+
+LISTED = 30
+"""Most notes that an asset's page lists."""
+
+_LINK = re.compile(r"https?://[^\s<>\"'`\\\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
+_TAIL = re.compile(r"[.,;:!?)\]}]+\Z")
+
+
+@register.simple_tag
+def row_marks(
+    scenario: Scenario, row: dict[str, Any], known: Mapping[str, Mark], now: int
+) -> SafeString:
+    """Who has it in hand, and how many notes there are. `static/js/marks.js` makes the same."""
+    mark = known.get(row["asset"])
+    if mark is None:
+        return mark_safe("")
+    found = []
+    if in_force(mark.ack, row["severity"], calm_of(scenario), now):
+        assert mark.ack is not None
+        found.append(_ack(mark))
+    if mark.notes:
+        words = "1 note" if mark.notes == 1 else f"{mark.notes} notes"
+        found.append(
+            format_html(
+                '<span class="badge notes" title="{}">{}<span class="n">{}</span>'
+                '<span class="visually-hidden"> {}</span></span>',
+                words,
+                icon("note"),
+                mark.notes,
+                "note" if mark.notes == 1 else "notes",
+            )
+        )
+    return format_html_join("", "{}", ((badge,) for badge in found))
+
+
+def _ack(mark: Mark) -> SafeString:
+    assert mark.ack is not None
+    why = f": {isolated(mark.ack.reason)}" if mark.ack.reason else ""
+    return format_html(
+        '<span class="badge ack" title="acknowledged by {}{}">{}'
+        '<span class="visually-hidden">acknowledged by </span><bdi class="who-has">{}</bdi></span>',
+        isolated(mark.ack.by),
+        why,
+        icon("hand"),
+        mark.ack.by,
+    )
+
+
+@register.inclusion_tag("annotations/_held.html", takes_context=True)
+def held(context: Any, scenario: Scenario, asset: str, record: dict[str, Any]) -> dict[str, Any]:
+    """Who has the asset in hand; nothing where nobody does."""
+    now = context["now"]
+    severity = scenario.severity(record["state"])
+    rows = Acknowledgement.objects.filter(
+        scenario=scenario.name, asset=asset, ended_at=None, until__gt=now, severity__lte=severity
+    )
+    ack = rows.order_by("-at").first() if severity < calm_of(scenario) else None
+    user = context["request"].user
+    return {
+        "ack": ack,
+        "scenario": scenario,
+        "asset": asset,
+        "now": now,
+        "may_annotate": may(user, "command"),
+        "csrf_token": context.get("csrf_token"),
+    }
+
+
+@register.inclusion_tag("annotations/_notes.html", takes_context=True)
+def asset_notes(context: Any, scenario: Scenario, asset: str) -> dict[str, Any]:
+    """The notes on an asset, newest first."""
+    user, now = context["request"].user, context["now"]
+    found = list(notes.notes_of(scenario.name, asset)[: LISTED + 1])
+    writes = isinstance(user, User) and may(user, "command")
+    rows = [
+        {
+            "is": note,
+            "may_edit": writes and notes.may_edit(note, user, now),
+            "may_delete": writes and notes.may_delete(note, user),
+        }
+        for note in found[:LISTED]
+    ]
+    return {
+        "rows": rows,
+        "more": len(found) > LISTED,
+        "listed": LISTED,
+        "now": now,
+        "csrf_token": context.get("csrf_token"),
+    }
+
+
+@register.simple_tag(takes_context=True)
+def board_ack_form(context: Any) -> AckForm:
+    """The form of the board's dialog, for the selection or the row at the focus."""
+    user, now = context["request"].user, context["now"]
+    return AckForm(now, shift_ends(user, now), place="board_ack")
+
+
+@register.inclusion_tag("annotations/_forms.html", takes_context=True)
+def annotation_forms(context: Any, scenario: Scenario, asset: str) -> dict[str, Any]:
+    """The forms by which the request's user acknowledges, and writes a note."""
+    user = context["request"].user
+    if not may(user, "command"):
+        return {"may_annotate": False}
+    made = forms_of(scenario, asset, user, context["now"])
+    return {**made, "csrf_token": context.get("csrf_token")}
+
+
+@register.filter
+def linked(text: str) -> SafeString:
+    """Plain text in which addresses of the web can be followed; all of it is escaped."""
+    parts: list[SafeString] = []
+    at = 0
+    for found in _LINK.finditer(text):
+        tail = _TAIL.search(found[0])
+        end = found.end() - (len(tail[0]) if tail else 0)
+        url = text[found.start() : end]
+        parts.append(format_html("{}", text[at : found.start()]))
+        parts.append(
+            format_html(
+                '<a href="{}" rel="noopener noreferrer nofollow" dir="ltr">{}</a>', url, url
+            )
+        )
+        at = end
+    parts.append(format_html("{}", text[at:]))
+    return mark_safe("".join(parts))  # noqa: S308 - each part is escaped
+
+
+register.filter("isolated", isolated)

@@ -1,0 +1,159 @@
+"""The operations on agents: which are muted, muting one, letting it be heard again."""
+
+# Each operation takes the request, and says its parameters in its signature.
+# ruff: noqa: ARG001
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Literal
+
+from ninja import Header, Router, Schema, Status
+from pydantic import ConfigDict, Field
+
+from dashboard.agentry import mutes as muting
+from dashboard.agentry.noting import note_ask
+from dashboard.api.auth import ApiRequest, allow
+from dashboard.api.problems import Problem, documented, invalid, too_many
+from dashboard.api.schemas import NO_NUL
+from dashboard.commands.limits import TooMany
+from dashboard.commands.sending import now_ms
+from dashboard.scenarios import scenarios
+from domain.names import USER_PREFIX, name_ok
+from domain.records import MAX_MUTED, Mute, Unmute
+from domain.scenario import Scenario
+from wire.source import MAX_REASON, MAX_TIME
+
+router = Router()
+
+_ASK = documented(400, 404, 409, 413, 415, 422, 503)
+Key = Header(
+    None,
+    alias="Idempotency-Key",
+    description="A UUID that names this ask: sent again, it goes to the partitions without it.",
+)
+
+
+class UnmuteIn(Schema):
+    """Why an agent is heard again."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: str = Field("", max_length=MAX_REASON, pattern=NO_NUL)
+
+
+class MuteIn(Schema):
+    """Why an agent is muted, and until when (Unix ms); null until that is taken back."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: str = Field(min_length=1, max_length=MAX_REASON, pattern=NO_NUL)
+    until: int | None = Field(None, ge=0, le=MAX_TIME)
+
+
+class MuteOut(Schema):
+    """A mute in force. partitions: that tell it, of so many."""
+
+    agent: str
+    until: int | None
+    user: str
+    reason: str
+    id: str
+    partitions: int
+    of: int
+
+
+class AskOut(Schema):
+    """An ask. sent: partitions whose log has it; taken: where the job has come to it; of: all."""
+
+    id: uuid.UUID
+    agent: str
+    kind: Literal["mute", "unmute"]
+    sent: int
+    taken: int
+    of: int
+
+
+@router.get(
+    "scenarios/{scenario}/mutes",
+    response=list[MuteOut],
+    auth=allow("read"),
+    openapi_extra=documented(404),
+)
+def list_mutes(request: ApiRequest, scenario: str) -> Any:
+    """The agents that are muted, as the job's heartbeats tell them."""
+    known = _known(scenario)
+    held = muting.mutes(known, now_ms())
+    return [
+        {
+            "agent": agent,
+            "until": each.mute.until,
+            "user": each.mute.user,
+            "reason": each.mute.reason,
+            "id": each.mute.id,
+            "partitions": len(each.partitions),
+            "of": known.partitions,
+        }
+        for agent, each in sorted(held.items())
+    ]
+
+
+@router.post(
+    "scenarios/{scenario}/mute/{asset:agent}",
+    response={202: AskOut},
+    auth=allow("command"),
+    openapi_extra=_ASK,
+)
+def mute_agent(
+    request: ApiRequest, scenario: str, agent: str, given: MuteIn, key: uuid.UUID | None = Key
+) -> Any:
+    """Let an agent's votes count nothing: one that has not reported yet may be muted too."""
+    known, now = _known(scenario), now_ms()
+    if given.until is not None and given.until <= now:
+        raise invalid("until", "a time to come, Unix milliseconds")
+    held = muting.mutes(known, now)
+    if agent not in held and len(held) >= MAX_MUTED:
+        raise Problem(409, "too-many-mutes", f"{MAX_MUTED} agents are muted already.")
+    user = request.auth.get_username()
+    record = Mute(agent, given.until, user, given.reason, str(key or uuid.uuid4()))
+    return _send(request, known, record, now)
+
+
+@router.post(
+    "scenarios/{scenario}/unmute/{asset:agent}",
+    response={202: AskOut},
+    auth=allow("command"),
+    openapi_extra=_ASK,
+)
+def unmute_agent(
+    request: ApiRequest, scenario: str, agent: str, given: UnmuteIn, key: uuid.UUID | None = Key
+) -> Any:
+    """Let an agent's votes count again."""
+    known, user = _known(scenario), request.auth.get_username()
+    record = Unmute(agent, user, given.reason, str(key or uuid.uuid4()))
+    return _send(request, known, record, now_ms())
+
+
+def _known(name: str) -> Scenario:
+    known = scenarios().get(name)
+    if known is None:
+        raise Problem(404, "unknown-scenario", f"{name!r} is none of: {', '.join(scenarios())}.")
+    return known
+
+
+def _send(request: ApiRequest, scenario: Scenario, record: Mute | Unmute, now: int) -> Any:
+    """Send an ask; 503 where no partition has confirmed it."""
+    if not name_ok(record.agent) or record.agent.startswith(USER_PREFIX):
+        raise invalid("agent", "an agent's name: 1 to 255 characters, not beginning with user:")
+    try:
+        ask = muting.write_down(scenario, record, request.auth, now)
+    except TooMany as error:
+        raise too_many(error) from error
+    except muting.IdTaken as error:
+        raise Problem(409, "id-taken", str(error)) from error
+    note_ask(request, scenario, muting.send(scenario, ask))
+    found = muting.standing_of(scenario, ask)
+    if not found.sent:
+        raise Problem(503, "unsent", ask.fault)
+    told = {"id": ask.pk, "agent": ask.agent, "kind": ask.kind}
+    return Status(202, told | {"sent": found.sent, "taken": found.taken, "of": found.of})

@@ -1,0 +1,208 @@
+"""The operations on labels."""
+
+# Each operation takes the request, and says its parameters in its signature.
+# ruff: noqa: ARG001
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from ninja import Router, Schema
+from pydantic import ConfigDict, Field
+
+from dashboard.api.auth import ApiRequest, allow
+from dashboard.api.problems import Problem, documented, invalid
+from dashboard.audit.trail import Actor
+from dashboard.commands.sending import now_ms
+from dashboard.labels.models import MAX_KEY, MAX_VALUE, Label
+from dashboard.labels.rules import MOST, fault, key_fault
+from dashboard.labels.store import keys, labels_of
+from dashboard.labels.writing import Wanted, compare, put, replaced, tell
+from dashboard.scenarios import scenarios
+from domain.names import MAX_NAME, name_ok
+
+MOST_ITEMS = 1_000
+"""Most assets of one request."""
+
+router = Router()
+
+_WRITE = documented(400, 404, 413, 415, 422)
+Key = Annotated[str, Field(max_length=MAX_KEY)]
+Value = Annotated[str, Field(max_length=MAX_VALUE)]
+
+
+class LabelsIn(Schema):
+    """All labels that people give the asset."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    labels: dict[Key, Value] = Field(max_length=MOST)
+
+
+class LabelsChange(Schema):
+    """Labels that people give the asset from now on; null takes one away."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    labels: dict[Key, Value | None] = Field(max_length=2 * MOST)
+
+
+class LabelsItem(LabelsIn):
+    """The same, of the asset that is named."""
+
+    asset: str = Field(min_length=1, max_length=MAX_NAME)
+
+
+class ManyIn(Schema):
+    """Several assets and all labels that people give them."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    items: list[LabelsItem] = Field(max_length=MOST_ITEMS)
+
+
+class LabelOut(Schema):
+    """A label that is shown. source: person or agent; by: which; at: since when, Unix ms."""
+
+    key: str
+    value: str
+    source: str
+    by: str
+    at: int
+
+
+class LabelsOut(Schema):
+    """An asset's labels: key and value, and where each comes from."""
+
+    asset: str
+    labels: dict[str, str]
+    items: list[LabelOut]
+
+
+class ManyOut(Schema):
+    """The assets in their order, with their labels as they are now."""
+
+    items: list[dict[str, Any]]
+
+
+class KeysOut(Schema):
+    """The keys of a scenario's labels."""
+
+    keys: list[str]
+
+
+@router.get(
+    "scenarios/{scenario}/labels",
+    response=KeysOut,
+    auth=allow("read"),
+    openapi_extra=documented(404),
+)
+def list_label_keys(request: ApiRequest, scenario: str) -> Any:
+    """The keys that the labels of a scenario's assets have."""
+    return {"keys": list(keys(_known(scenario)))}
+
+
+@router.put(
+    "scenarios/{scenario}/labels",
+    response=ManyOut,
+    auth=allow("command"),
+    openapi_extra=_WRITE,
+)
+def put_many_labels(request: ApiRequest, scenario: str, given: ManyIn) -> Any:
+    """Give several assets the labels that people give them: all of each, or nothing of any."""
+    name = _known(scenario)
+    wanted = {item.asset: dict(item.labels) for item in given.items}
+    for number, item in enumerate(given.items):
+        _check(item.asset, item.labels, f"items.{number}.")
+    _put(request, name, replaced(name, wanted))
+    found = labels_of(name, list(wanted))
+    return {"items": [{"asset": asset, "labels": found.get(asset, {})} for asset in wanted]}
+
+
+@router.get(
+    "scenarios/{scenario}/labels/{asset:asset}",
+    response=LabelsOut,
+    auth=allow("read"),
+    openapi_extra=documented(404, 422),
+)
+def get_labels(request: ApiRequest, scenario: str, asset: str) -> Any:
+    """An asset's labels. One that is not on the board may have some too."""
+    return _labels(_known(scenario), asset)
+
+
+@router.put(
+    "scenarios/{scenario}/labels/{asset:asset}",
+    response=LabelsOut,
+    auth=allow("command"),
+    openapi_extra=_WRITE,
+)
+def put_labels(request: ApiRequest, scenario: str, asset: str, given: LabelsIn) -> Any:
+    """Give an asset these labels, and none of people's besides."""
+    name = _known(scenario)
+    _check(asset, given.labels)
+    _put(request, name, replaced(name, {asset: dict(given.labels)}))
+    return _labels(name, asset)
+
+
+@router.patch(
+    "scenarios/{scenario}/labels/{asset:asset}",
+    response=LabelsOut,
+    auth=allow("command"),
+    openapi_extra=_WRITE,
+)
+def patch_labels(request: ApiRequest, scenario: str, asset: str, given: LabelsChange) -> Any:
+    """Give an asset these labels beside those that it has; null takes one of people's away."""
+    name = _known(scenario)
+    _check(asset, given.labels)
+    _put(request, name, {asset: given.labels})
+    return _labels(name, asset)
+
+
+@router.delete(
+    "scenarios/{scenario}/labels/{asset:asset}",
+    response=LabelsOut,
+    auth=allow("command"),
+    openapi_extra=documented(404, 422),
+)
+def delete_labels(request: ApiRequest, scenario: str, asset: str) -> Any:
+    """Take away all labels that people have given an asset; what agents say of it is shown then."""
+    name = _known(scenario)
+    _check(asset, {})
+    _put(request, name, replaced(name, {asset: {}}))
+    return _labels(name, asset)
+
+
+def _known(name: str) -> str:
+    if name not in scenarios():
+        raise Problem(404, "unknown-scenario", f"{name!r} is none of: {', '.join(scenarios())}.")
+    return name
+
+
+def _check(asset: str, labels: dict[str, Any], before: str = "") -> None:
+    """Raise Problem 422 for what can be no asset or no label."""
+    if not name_ok(asset):
+        raise invalid(f"{before}asset", "1 to 255 characters, none of them a control character")
+    for key, value in labels.items():
+        wrong = key_fault(key) if value is None else fault(key, value)
+        if wrong:
+            raise invalid(f"{before}labels.{key}", wrong)
+
+
+def _put(request: ApiRequest, scenario: str, wanted: Wanted) -> None:
+    """Write them, unless one cannot be: then nothing. Raises Problem 422."""
+    refused = next((each for each in compare(scenario, wanted) if each.fault), None)
+    if refused is not None:
+        raise invalid("labels", f"{refused.asset!r}, {refused.key}: {refused.fault}")
+    done = put(scenario, wanted, request.auth.get_username(), now_ms())
+    tell(Actor.of(request), scenario, wanted, done)
+
+
+def _labels(scenario: str, asset: str) -> dict[str, Any]:
+    if not name_ok(asset):
+        raise invalid("asset", "1 to 255 characters, none of them a control character")
+    rows = Label.objects.filter(scenario=scenario, asset=asset, shown=True).order_by("key")
+    items = [
+        {"key": row.key, "value": row.value, "source": row.source, "by": row.name, "at": row.at}
+        for row in rows
+    ]
+    return {"asset": asset, "labels": {row.key: row.value for row in rows}, "items": items}

@@ -1,0 +1,17 @@
+"""The audit's app."""
+
+from django.apps import AppConfig
+
+
+class AuditConfig(AppConfig):
+    """Who did what."""
+
+    name = "dashboard.audit"
+    label = "audit"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Listen to the login library."""
+        from dashboard.audit.logins import connect
+
+        connect()

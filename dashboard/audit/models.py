@@ -1,0 +1,41 @@
+"""The entries of the audit. Nothing changes one; the database itself refuses to."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class AuditEntry(models.Model):
+    """What somebody did. Numbers rise by one without gaps; each entry holds the digest of the one
+    before, so that a change or a gap shows.
+
+    at: Unix ms. user_id, name, role: as they were then; a user may be gone by now. source: page,
+    token (`token` is its prefix), system, or command line. facts: a JSON object. previous, digest:
+    SHA-256 of the entry before, and of this one with it.
+    """
+
+    number = models.BigIntegerField(primary_key=True)
+    at = models.BigIntegerField(db_index=True)
+    user_id = models.BigIntegerField(null=True)
+    name = models.CharField(max_length=150)
+    role = models.CharField(max_length=20, blank=True)
+    source = models.CharField(max_length=20)
+    token = models.CharField(max_length=8, blank=True)
+    address = models.CharField(max_length=45, blank=True)
+    action = models.CharField(max_length=40)
+    scenario = models.CharField(max_length=40, blank=True)
+    target = models.CharField(max_length=255, blank=True)
+    outcome = models.CharField(max_length=100)
+    facts = models.TextField(default="{}")
+    previous = models.CharField(max_length=64)
+    digest = models.CharField(max_length=64)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["name", "number"], name="audit_by_name"),
+            models.Index(fields=["action", "number"], name="audit_by_action"),
+            models.Index(fields=["target", "number"], name="audit_by_target"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.number}: {self.action} by {self.name}"

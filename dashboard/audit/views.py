@@ -1,0 +1,92 @@
+"""The page of the audit, and the same as a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.utils.http import urlencode
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts.roles import Role
+from dashboard.audit.forms import AuditFilter
+from dashboard.audit.reading import COLUMNS, Wanted, checked, page, plain, portions
+from dashboard.audit.trail import Actor, note
+from dashboard.audit.triggers import KEPT_DAYS
+from dashboard.commands.sending import now_ms
+from dashboard.exporting import CONTENT_TYPES, attachment, csv_line
+
+ADMINS = frozenset((Role.ADMIN,))
+MAX_OFFERED = 200
+"""Most names that the filter offers."""
+
+
+@require_safe
+@never_cache
+@role_required("read", ADMINS)
+def entries(request: HttpRequest) -> HttpResponse:
+    """Entries, newest first; to a script, the part of the page that renews itself."""
+    form = AuditFilter(request.GET)
+    valid = form.is_valid()
+    before = (form.cleaned_data["before"] or 0) if valid else 0
+    wanted = form.wanted() if valid else Wanted()
+    context: dict[str, Any] = {
+        "now": now_ms(),
+        "found": page(wanted, before) if valid else None,
+        "first": not before,
+        "narrowed": wanted != Wanted(),
+        "address": request.get_full_path(),
+        "query": query_of(form),
+    }
+    if is_fragment(request):
+        return render(request, "audit/_entries.html", context, status=200 if valid else 422)
+    context |= {"form": form, "chain": checked(), "kept_days": KEPT_DAYS, "users": _names()}
+    return render(request, "audit/entries.html", context, status=200 if valid else 422)
+
+
+def _names() -> list[str]:
+    return list(User.objects.order_by("username").values_list("username", flat=True)[:MAX_OFFERED])
+
+
+def query_of(form: AuditFilter) -> str:
+    """The filter as the address has it."""
+    parts = (name for name in form.fields if name != "before")
+    return urlencode({name: form.data[name] for name in parts if form.data.get(name)})
+
+
+@require_safe
+@never_cache
+@role_required("read", ADMINS)
+def entry_file(request: HttpRequest, form: str) -> HttpResponseBase:
+    """The entries that pass the filter as CSV or NDJSON, newest first."""
+    asked = AuditFilter(request.GET)
+    if form not in CONTENT_TYPES:
+        raise Http404
+    if not asked.is_valid():
+        faults = "; ".join(f"{name}: {told[0]}" for name, told in asked.errors.items())
+        return HttpResponse(faults, status=422, content_type="text/plain; charset=utf-8")
+    lines = _as_csv if form == "csv" else _as_ndjson
+    note(Actor.of(request), "export.audit", target=f"audit.{form}", filter=query_of(asked))
+    return attachment(request, lines(asked.wanted()), "audit", form)
+
+
+def _as_csv(wanted: Wanted) -> Iterator[bytes]:
+    yield csv_line(COLUMNS)
+    for rows in portions(wanted):
+        yield b"".join(csv_line(plain(row).values()) for row in rows)
+
+
+def _as_ndjson(wanted: Wanted) -> Iterator[bytes]:
+    for rows in portions(wanted):
+        yield b"".join(msgspec.json.encode(_object(plain(row))) + b"\n" for row in rows)
+
+
+def _object(told: dict[str, Any]) -> dict[str, Any]:
+    """An entry whose facts are no text in it, but an object."""
+    return told | {"facts": msgspec.Raw(told["facts"].encode())}

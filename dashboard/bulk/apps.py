@@ -1,0 +1,11 @@
+"""The bulk app."""
+
+from django.apps import AppConfig
+
+
+class BulkConfig(AppConfig):
+    """Bulk: choosing, reviewing, carrying out, stale assets."""
+
+    name = "dashboard.bulk"
+    label = "bulk"
+    default_auto_field = "django.db.models.BigAutoField"

@@ -1,0 +1,244 @@
+"""What the pages of stale assets and of bulk are told."""
+
+from __future__ import annotations
+
+import codecs
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from django import forms
+from django.core.files.uploadedfile import UploadedFile
+from django.db.models import QuerySet
+from django.http import QueryDict
+
+from dashboard.board.models import AssetState
+from dashboard.bulk import choosing, stale
+from dashboard.bulk.choosing import MOST, Found
+from dashboard.bulk.models import Run
+from dashboard.bulk.stale import MAX_AGE, REASONS, UNITS, Reason
+from dashboard.commands.forms import EndForm, expected_state
+from dashboard.filters.language import MAX_TEXT, FilterError, parse
+from dashboard.filters.query import rows as filtered
+from domain.names import MAX_STATE
+from domain.scenario import Scenario
+from wire.source import MAX_REASON
+
+KINDS = [
+    ("set", "Set: pin a state"),
+    ("release", "Release: end a pin, and withdraw my own vote"),
+    ("vote", "Vote: count me as one more agent"),
+    ("purge", "Purge: take off the board"),
+]
+FROM = [("filter", "By a filter"), ("names", "By their names"), ("stale", "Stale ones")]
+MAX_FILE = 32 * 1_048_576
+"""Largest list of names, bytes: 100,000 of the longest in one byte a character fit."""
+MAX_STATES = 50
+FILE_AGAIN = "Choose the file once more: a browser does not keep it."
+
+
+class Chosen(NamedTuple):
+    """What a form chooses: in words, the assets, how many more match, names given again."""
+
+    words: str
+    assets: Iterator[list[Found]]
+    beyond: int = 0
+    repeated: int = 0
+
+
+class StaleForm(forms.Form):
+    """The age in the address of the list of stale assets."""
+
+    why = forms.ChoiceField(required=False, choices=list(REASONS.items()))
+    n = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=MAX_AGE,
+        label="Longer than",
+        widget=forms.NumberInput(attrs={"placeholder": "7"}),
+    )
+    unit = forms.ChoiceField(
+        required=False, choices=[(unit, unit) for unit in ("days", "hours")], label="Unit"
+    )
+
+    @property
+    def age(self) -> int:
+        """In ms, of a form that is valid."""
+        data = self.cleaned_data
+        return int(data["n"] or 7) * UNITS[data["unit"] or "days"]
+
+    @property
+    def reason(self) -> Reason:
+        """Which of the reasons, of a form that is valid."""
+        return self.cleaned_data["why"] or "silent"
+
+    def words(self) -> str:
+        """What is asked for, in words."""
+        if self.reason == "voteless":
+            return "no live vote"
+        return f"{'no report for' if self.reason == 'silent' else 'pinned for over'} {self.long()}"
+
+    def long(self) -> str:
+        """The age in words: `7 days`."""
+        n, unit = self.cleaned_data["n"] or 7, self.cleaned_data["unit"] or "days"
+        return f"{n} {unit.removesuffix('s') if n == 1 else unit}"
+
+
+class BulkForm(EndForm):
+    """One command for many assets of a scenario: which, what, and why.
+
+    `state`, repeated, and `q` are the board's own filter; `to` is the state of a command.
+    """
+
+    id = forms.UUIDField(widget=forms.HiddenInput)
+    by = forms.ChoiceField(choices=FROM, widget=forms.RadioSelect, label="Which")
+    q = forms.CharField(required=False, max_length=MAX_TEXT, strip=False, label="Filter")
+    names = forms.CharField(
+        required=False,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 5, "spellcheck": "false", "autocomplete": "off"}),
+        label="Names, one in a line",
+    )
+    file = forms.FileField(required=False, allow_empty_file=True, label="Or as a file")
+    kind = forms.ChoiceField(choices=KINDS, label="Command")
+    to = forms.CharField(required=False, max_length=MAX_STATE, label="State")
+    reason = forms.CharField(max_length=MAX_REASON, label="Reason")
+    unchanged = forms.BooleanField(
+        required=False, initial=True, label="Only where the state is still what the review saw"
+    )
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        data: QueryDict | None = None,
+        files: Any = None,
+        initial: Mapping[str, Any] | None = None,
+        states: list[str] | None = None,
+    ) -> None:
+        """`states`: those of the filter that the form begins with."""
+        begun = {"id": uuid.uuid4(), "by": "filter", **(initial or {})}
+        super().__init__(_with_names(data), files, initial=begun, label_suffix="")
+        self.scenario = scenario
+        self.states = (data.getlist("state") if data else list(states or []))[:MAX_STATES]
+        self.stale = StaleForm(data or dict(initial or {}))
+        self.fields["q"].widget.attrs |= {"type": "search", "spellcheck": "false"}
+        self.fields["to"].widget.attrs |= {"list": "states-known", "autocomplete": "off"}
+        if not scenario.open_vocabulary:
+            choices = [("", "choose…"), *((spec.name, spec.label) for spec in scenario.states)]
+            self.fields["to"].widget = forms.Select(choices=choices)
+
+    def what(self) -> list[forms.BoundField]:
+        """The fields of the command itself."""
+        return [self[name] for name in ("kind", "to", "end", "until_at", "reason")]
+
+    def clean(self) -> dict[str, Any]:
+        """Hold the parts against each other."""
+        data = super().clean()
+        self._clean_to(data)
+        if data.get("by") == "names":
+            self._clean_names(data)
+        elif data.get("by") == "stale" and not self.stale.is_valid():
+            self.add_error("by", _stale_faults(self.stale))
+        elif data.get("by") == "filter":
+            self._clean_filter(data)
+        if data.get("kind") != "set":
+            data["until"] = None
+            for name in ("end", "until_at"):
+                self.errors.pop(name, None)
+        return data
+
+    def _clean_to(self, data: dict[str, Any]) -> None:
+        if data.get("kind") not in ("set", "vote"):
+            data["to"] = ""
+        elif not self.scenario.knows(data.get("to", "")):
+            self.add_error("to", expected_state(self.scenario, data.get("to", "")))
+
+    def _clean_filter(self, data: dict[str, Any]) -> None:
+        try:
+            parse(data.get("q", ""), self.scenario, 0)
+        except FilterError as error:
+            self.add_error("q", f"{error} (character {error.start + 1})")
+
+    def _clean_names(self, data: dict[str, Any]) -> None:
+        lines = data.get("names", "").split("\n")
+        file = data.get("file")
+        if file:
+            try:
+                lines += _lines(file)
+            except ValueError as error:
+                self.add_error("file", str(error))
+                return
+        found = choosing.names_of(lines, self.scenario.name)
+        if not found.names:
+            self.add_error("names", "Expected names, one in a line, here or in a file.")
+        elif len(found.names) > MOST:
+            got = f"{len(found.names):,}"
+            self.add_error("names", f"Expected at most {MOST:,} names, got {got}.")
+        data["found"] = found
+
+    def chosen(self, now: int) -> Chosen:
+        """Which assets a form that is valid chooses at `now` (ms)."""
+        data, name = self.cleaned_data, self.scenario.name
+        if data["by"] == "names":
+            names, repeated = data["found"]
+            words = f"{len(names):,} by name"
+            return Chosen(words, choosing.by_names(name, names), repeated=repeated)
+        if data["by"] == "stale":
+            parts = stale.ranges(self.scenario, self.stale.reason, self.stale.age, now)
+            rows = [part.rows.order_by(part.column, "pk") for part in parts]
+            return Chosen(self.stale.words(), choosing.by_rows(*rows), choosing.beyond(*rows))
+        found = self._filtered(now)
+        return Chosen(self._filter_words(), choosing.by_rows(found), choosing.beyond(found))
+
+    def _filtered(self, now: int) -> QuerySet[AssetState]:
+        wanted = parse(self.cleaned_data["q"], self.scenario, now)
+        rows = filtered(wanted, self.scenario, now)
+        return (rows.filter(state__in=self.states) if self.states else rows).order_by("pk")
+
+    def _filter_words(self) -> str:
+        states = ", ".join(self.scenario.spec(state).label for state in self.states)
+        parts = [f"in {states}" if states else "", self.cleaned_data["q"].strip()]
+        return "; ".join(part for part in parts if part)[:400] or "all"
+
+    def run(self, user: Any, words: str, now: int) -> Run:
+        """The run that a valid form asks for, not kept yet."""
+        data = self.cleaned_data
+        return Run(
+            id=data["id"],
+            scenario=self.scenario.name,
+            kind=data["kind"],
+            state=data["to"],
+            until=data["until"],
+            reason=data["reason"],
+            unchanged=data["unchanged"],
+            chosen=words,
+            user=user,
+            username=user.get_username(),
+            created_at=now,
+        )
+
+
+def _with_names(data: QueryDict | None) -> QueryDict | None:
+    """The data with what was chosen on another page, `asset` repeated, among the names."""
+    if data is None or not data.getlist("asset") or data.get("by") == "stale":
+        return data
+    data = data.copy()
+    data["names"] = "\n".join([*data.getlist("asset"), data.get("names", "")]).rstrip("\n")
+    data["by"] = "names"
+    data.setlist("asset", [])
+    return data
+
+
+def _lines(file: UploadedFile[Any]) -> list[str]:
+    """The lines of a list. Raises ValueError for what is no text, or too long."""
+    if (file.size or 0) > MAX_FILE:
+        raise ValueError(f"Expected at most {MAX_FILE // 1_048_576} MiB. {FILE_AGAIN}")
+    try:
+        text: str = file.read().removeprefix(codecs.BOM_UTF8).decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"Expected UTF-8; byte {error.start} is none. {FILE_AGAIN}") from error
+    return text.split("\n")
+
+
+def _stale_faults(form: StaleForm) -> str:
+    return "; ".join(f"{name}: {faults[0]}" for name, faults in form.errors.items())

@@ -1,0 +1,121 @@
+"""Runs of one command over many assets, and what became of each asset. Times in Unix ms."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+REVIEW, RUNNING, PAUSED, CANCELLED, DONE = "review", "running", "paused", "cancelled", "done"
+STATUSES = {
+    REVIEW: "To be confirmed",
+    RUNNING: "Running",
+    PAUSED: "Paused",
+    CANCELLED: "Cancelled",
+    DONE: "Done",
+}
+"""Of a run. A cancelled one is still told the answers to what it had sent."""
+
+READY, SKIPPED, SENDING, SENT = "ready", "skipped", "sending", "sent"
+APPLIED, NO_CHANGE, REFUSED = "applied", "no-change", "refused"
+UNSENT, LEFT = "unsent", "left"
+FATES = {
+    READY: "To be sent",
+    SENDING: "Being sent",
+    SENT: "Waiting for its answer",
+    APPLIED: "Applied",
+    NO_CHANGE: "No change",
+    REFUSED: "Refused by the job",
+    UNSENT: "Not sent",
+    LEFT: "Left out by cancelling",
+    SKIPPED: "Left out by the review",
+}
+"""Of one asset of a run; each has exactly one, so that their counts add up to what matched."""
+WAITING = (SENDING, SENT)
+
+STAYS, MAY_RETURN, RETURNS = 0, 1, 2
+"""Of an asset to be purged: no agent has a live vote; one has; one reported lately."""
+
+
+class Run(models.Model):
+    """One command for many assets.
+
+    chosen: what was chosen, in words; beyond: how many more match; unchanged: only where state,
+    pending and override are still what the review saw; trouble: what holds it up, in words;
+    lease and lease_until: which worker has it, until when; rate: assets sent a second of late;
+    ended_at: when nothing was left to be sent or answered; tallies: how many assets had each fate
+    then.
+    """
+
+    id = models.UUIDField(primary_key=True)
+    scenario = models.CharField(max_length=40)
+    kind = models.CharField(max_length=10)
+    state = models.CharField(max_length=64, blank=True)
+    until = models.BigIntegerField(null=True)
+    reason = models.CharField(max_length=500)
+    unchanged = models.BooleanField(default=True)
+    chosen = models.CharField(max_length=400)
+    beyond = models.IntegerField(default=0)
+    repeated = models.IntegerField(default=0)
+    matched = models.IntegerField(default=0)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="bulk_runs"
+    )
+    username = models.CharField(max_length=150)
+    status = models.CharField(max_length=10, default=REVIEW)
+    changed_by = models.CharField(max_length=150, blank=True)
+    created_at = models.BigIntegerField()
+    started_at = models.BigIntegerField(null=True)
+    last_sent_at = models.BigIntegerField(null=True)
+    ended_at = models.BigIntegerField(null=True)
+    tallies = models.JSONField(default=dict)
+    rate = models.FloatField(default=0)
+    trouble = models.CharField(max_length=300, blank=True)
+    lease = models.CharField(max_length=36, blank=True)
+    lease_until = models.BigIntegerField(default=0)
+
+    class Meta:
+        indexes = (
+            models.Index(fields=["-created_at"], name="bulk_newest"),
+            models.Index(
+                fields=["started_at"], condition=models.Q(ended_at=None), name="bulk_open"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.matched} in {self.scenario} by {self.username}"
+
+
+class Item(models.Model):
+    """One asset of a run. number: its place; was: its state at the review ("": not on the board).
+
+    version: of the review, sortable; returns: whether it would be back after a purge, and age: how
+    old its newest report was, ms; command: the id of its command, made of run and asset; text: why
+    it was left out or refused; partition and offset: the command's place in the log.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="items")
+    number = models.IntegerField()
+    asset = models.CharField(max_length=255)
+    fate = models.CharField(max_length=10, default=READY)
+    text = models.CharField(max_length=200, blank=True)
+    was = models.CharField(max_length=64, blank=True)
+    version = models.CharField(max_length=40, blank=True)
+    returns = models.SmallIntegerField(default=STAYS)
+    age = models.BigIntegerField(null=True)
+    command = models.CharField(max_length=36)
+    partition = models.IntegerField(null=True)
+    offset = models.BigIntegerField(null=True)
+    answered_version = models.CharField(max_length=40, blank=True)
+    answered_at = models.BigIntegerField(null=True)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["run", "number"], name="one_bulk_item_per_number"),
+        )
+        indexes = (
+            models.Index(fields=["run", "fate", "number"], name="bulk_fates"),
+            models.Index(fields=["asset"], name="bulk_asset"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.asset}: {self.fate}"

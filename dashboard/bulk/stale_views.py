@@ -1,0 +1,90 @@
+"""The list of stale assets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.http import urlencode
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from dashboard.accounts.access import role_required
+from dashboard.accounts.roles import may
+from dashboard.board.why import span
+from dashboard.bulk import stale
+from dashboard.bulk.forms import StaleForm
+from dashboard.bulk.stale import REASONS
+from dashboard.commands.sending import now_ms
+from dashboard.scenarios import scenarios
+from domain.scenario import Scenario
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def stale_list(request: HttpRequest) -> HttpResponse:
+    """How many assets of each scenario are stale, and a page of those of one."""
+    form, now = StaleForm(request.GET), now_ms()
+    context: dict[str, Any] = {
+        "form": form,
+        "now": now,
+        "may_command": may(request.user, "command"),
+        "most_counted": stale.MOST_COUNTED,
+        "page_size": stale.PAGE,
+    }
+    if form.is_valid():
+        context |= _listed(request, form, now)
+    return render(request, "bulk/stale.html", context, status=200 if form.is_valid() else 422)
+
+
+def _listed(request: HttpRequest, form: StaleForm, now: int) -> dict[str, Any]:
+    known = scenarios()
+    asked = known.get(request.GET.get("scenario", "")) or next(iter(known.values()))
+    after = stale.token_of(request.GET.get("after", "")[:60])
+    page = stale.page(asked, form.reason, form.age, now, after)
+    return {
+        "scenario": asked,
+        "reason": form.reason,
+        "words": form.words(),
+        "heads": _heads(form),
+        "counts": [_counts(each, form, now) for each in known.values()],
+        "total": stale.count(asked, form.reason, form.age, now),
+        "lines": page.lines,
+        "after": after,
+        "first": _address(asked, form),
+        "next": _address(asked, form, after=str(page.next)) if page.next else "",
+        "lifetime": span(asked.vote_lifetime) if asked.vote_lifetime else "",
+        "n": form.cleaned_data["n"] or 7,
+        "unit": form.cleaned_data["unit"] or "days",
+    }
+
+
+def _heads(form: StaleForm) -> list[str]:
+    """The reasons in words, with how long."""
+    long = form.long()
+    return [f"No report for {long}", REASONS["voteless"], f"Pinned for over {long}"]
+
+
+def _counts(scenario: Scenario, form: StaleForm, now: int) -> dict[str, Any]:
+    """A line of the table above: the scenario, and each reason's count with its address."""
+    cells = [
+        {
+            "reason": reason,
+            "count": stale.count(scenario, reason, form.age, now),
+            "address": _address(scenario, form, why=reason),
+        }
+        for reason in REASONS
+    ]
+    return {"scenario": scenario, "cells": cells}
+
+
+def _address(scenario: Scenario, form: StaleForm, **more: str) -> str:
+    query = {
+        "scenario": scenario.name,
+        "why": form.reason,
+        "n": form.cleaned_data["n"] or 7,
+        "unit": form.cleaned_data["unit"] or "days",
+    }
+    return f"?{urlencode(query | more)}"

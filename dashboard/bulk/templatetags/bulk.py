@@ -1,0 +1,69 @@
+"""Marks of the pages of bulk."""
+
+from __future__ import annotations
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from dashboard.bidi import isolated
+from dashboard.board.templatetags.board import duration, icon
+from dashboard.bulk.models import (
+    APPLIED,
+    LEFT,
+    NO_CHANGE,
+    READY,
+    REFUSED,
+    SENDING,
+    SENT,
+    SKIPPED,
+    UNSENT,
+    Item,
+    Run,
+)
+from dashboard.bulk.telling import Told
+from dashboard.live.rows import asset_path
+
+register = template.Library()
+
+MARKS = {
+    READY: ("ring", "grey"),
+    SENDING: ("clock", "blue"),
+    SENT: ("clock", "blue"),
+    APPLIED: ("check", "green"),
+    NO_CHANGE: ("circle", "grey"),
+    REFUSED: ("warning", "amber"),
+    UNSENT: ("cross", "red"),
+    LEFT: ("off", "grey"),
+    SKIPPED: ("ring", "grey"),
+}
+"""Icon and colour of each fate."""
+
+
+@register.simple_tag
+def fate(told: Told, item: Item) -> SafeString:
+    """What became of an asset, as icon, colour and word."""
+    shape, colour = MARKS[item.fate]
+    return format_html(
+        '<span class="state c-{}">{}<span class="word">{}</span></span>',
+        colour,
+        icon(shape),
+        told.word(item.fate),
+    )
+
+
+@register.simple_tag
+def asset_link(run: Run, item: Item) -> SafeString:
+    """An asset's name, which leads to its page."""
+    return format_html(
+        '<a class="asset-name" href="{}" title="{}"><bdi>{}</bdi></a>',
+        asset_path(run.scenario, item.asset),
+        isolated(item.asset),
+        item.asset,
+    )
+
+
+@register.simple_tag
+def took(run: Run) -> str:
+    """How long a run took from its start to its end."""
+    return duration((run.ended_at or 0) - (run.started_at or 0))

@@ -1,0 +1,133 @@
+"""The pages of bulk: what is to be done of which assets, and the list of runs."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.paginator import Paginator
+from django.db import IntegrityError, transaction
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts.roles import may
+from dashboard.bulk import retention
+from dashboard.bulk.choosing import MOST
+from dashboard.bulk.forms import BulkForm
+from dashboard.bulk.models import REVIEW, Run
+from dashboard.bulk.reviewing import keep
+from dashboard.bulk.telling import tell
+from dashboard.commands.limits import Limit, TooMany
+from dashboard.commands.sending import now_ms
+from dashboard.scenarios import scenarios
+from domain.scenario import Scenario
+
+LISTED = 50
+"""Runs of one page of the list."""
+REVIEWS = Limit("reviews", 20)
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def bulk(request: HttpRequest) -> HttpResponse:
+    """The form, as the address fills it, and the runs, the newest first."""
+    form = None
+    if may(request.user, "command"):
+        form = _begun(_scenario(request.GET), request.GET)
+    return _page(request, form)
+
+
+@require_POST
+@role_required("command")
+def review(request: HttpRequest) -> HttpResponse:
+    """Keep a review of what would become of each asset, and go to it.
+
+    What another page chose comes without a command, or with `begin`: then the form is shown, filled
+    with it.
+    """
+    scenario = _scenario(request.POST)
+    if "kind" not in request.POST or "begin" in request.POST:
+        return _page(request, _begun(scenario, request.POST))
+    data = request.POST.copy()
+    data.setdefault("id", str(uuid.uuid4()))  # another page's form has none
+    form = BulkForm(scenario, data, request.FILES)
+    if not form.is_valid():
+        return _page(request, form, 422)
+    try:
+        return redirect("bulk:run", _review(request, form).pk)
+    except TooMany as error:
+        form.add_error(None, str(error))
+        return _page(request, form, 429)
+
+
+def _review(request: HttpRequest, form: BulkForm) -> Run:
+    """The review of a valid form; sent twice, the same one. Raises TooMany."""
+    user, now = request.user, now_ms()
+    assert isinstance(user, User)
+    known = Run.objects.filter(pk=form.cleaned_data["id"], user=user).first()
+    if known is not None:
+        return known
+    REVIEWS.take(user.pk, now)
+    chosen = form.chosen(now)
+    run = form.run(user, chosen.words, now)
+    run.beyond, run.repeated = chosen.beyond, chosen.repeated
+    try:
+        with transaction.atomic():
+            run.save(force_insert=True)
+    except IntegrityError:
+        raise Http404 from None  # another user's, or sent twice at once
+    keep(run, form.scenario, chosen.assets, now)
+    retention.thin_reviews(run.username)
+    return run
+
+
+def _begun(scenario: Scenario, data: QueryDict) -> BulkForm:
+    """The form as an address or another page fills it."""
+    names = ("q", "kind", "to", "reason", "why", "n", "unit")
+    initial: dict[str, Any] = {name: data[name][:1_000] for name in names if data.get(name)}
+    if assets := data.getlist("asset"):
+        initial |= {"names": "\n".join(assets), "by": "names"}
+    elif data.get("why"):
+        initial["by"] = "stale"
+    return BulkForm(scenario, initial=initial, states=data.getlist("state"))
+
+
+def _scenario(data: QueryDict) -> Scenario:
+    known = scenarios()
+    name = data.get("scenario", "")
+    if name and name not in known:
+        raise Http404
+    return known[name] if name else next(iter(known.values()))
+
+
+def _page(request: HttpRequest, form: BulkForm | None, status: int = 200) -> HttpResponse:
+    runs = Run.objects.exclude(status=REVIEW).order_by("-created_at")
+    pages = Paginator(runs, LISTED)
+    shown = pages.get_page(request.GET.get("page"))
+    mine = Run.objects.filter(status=REVIEW, username=request.user.get_username())
+    context = {
+        "form": form,
+        "scenario": form.scenario if form else None,
+        "states": _state_boxes(form) if form else [],
+        "runs": [tell(run) for run in shown],
+        "page": shown,
+        "reviews": mine.order_by("-created_at")[: retention.MOST_REVIEWS],
+        "now": now_ms(),
+        "most": MOST,
+        "address": request.get_full_path() if request.method == "GET" else request.path,
+        "scenarios": scenarios().values(),
+    }
+    name = "_runs" if is_fragment(request) else "bulk"
+    return render(request, f"bulk/{name}.html", context, status=status)
+
+
+def _state_boxes(form: BulkForm) -> list[dict[str, Any]]:
+    """The states that the filter offers, and those that it has."""
+    named = [spec.name for spec in form.scenario.states]
+    names = [*named, *(state for state in form.states if state not in named)]
+    return [{"spec": form.scenario.spec(n), "on": n in form.states} for n in names]

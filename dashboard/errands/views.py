@@ -1,0 +1,42 @@
+"""Cancelling an errand, whichever page asked for it."""
+
+from __future__ import annotations
+
+from uuid import UUID, uuid4
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST
+
+from dashboard.accounts.access import role_required
+from dashboard.accounts.roles import Role
+from dashboard.commands.limits import TooMany
+from dashboard.commands.sending import now_ms
+from dashboard.job.asks import send
+from dashboard.job.intake import SETTLED
+from dashboard.job.models import JobAsk
+
+ERRANDS = ("read-state", "what-if")
+
+
+@require_POST
+@role_required("read", (Role.ADMIN,))
+def cancel(request: HttpRequest, ask: UUID) -> HttpResponse:
+    """Ask the job to end an errand; its page tells when it has."""
+    found = JobAsk.objects.filter(pk=ask, action__in=ERRANDS).first()
+    if found is None:
+        raise Http404
+    assert isinstance(request.user, User)
+    if found.status in SETTLED:
+        messages.info(request, "It had ended already.")
+    else:
+        try:
+            send(found.query, "cancel", "", uuid4(), request.user, now_ms(), {"ask": str(found.pk)})
+            messages.info(request, "The job was asked to cancel it.")
+        except TooMany as error:
+            messages.error(request, str(error))
+    back = request.POST.get("back", "")
+    return redirect(back if url_has_allowed_host_and_scheme(back, None) else "/")

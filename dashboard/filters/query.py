@@ -1,0 +1,231 @@
+"""A filter as a condition of the database: the same as `Filter.matches`, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from django.db.models import BooleanField, Exists, F, Func, OuterRef, Q, QuerySet, Value
+from django.db.models.functions import Left
+from django.db.models.lookups import Exact
+
+from dashboard.annotations.marks import calm_of
+from dashboard.annotations.models import Mark
+from dashboard.board.models import AssetState
+from dashboard.filters.terms import WORD, Filter, Flag, Moment, Never, Span, Term, Text, Vote
+from dashboard.labels.models import Label
+from domain.scenario import Scenario
+
+FARTHEST = 2**63 - 1
+"""Largest time that a database compares, ms."""
+
+
+def rows(wanted: Filter, scenario: Scenario, now: int) -> QuerySet[AssetState]:
+    """The visible assets that it finds at `now` (Unix ms), in no order."""
+    found = AssetState.objects.filter(scenario=scenario.name, purged=False)
+    for term in wanted.terms:
+        found = found.filter(condition(term, scenario, now))
+    return found.order_by()
+
+
+def condition(term: Term, scenario: Scenario, now: int) -> Q:
+    """What the database is asked for one term, of rows of `scenario`."""
+    look = _LOOKS.get(term.key)
+    if look is None:
+        asked = [_label(term.key, value, scenario) for value in term.values]  # type: ignore[arg-type]
+    else:
+        asked = [look(value, scenario, now) for value in term.values]
+    either = reduce(or_, asked)
+    return ~either if term.negated else either
+
+
+# ---- columns ------------------------------------------------------------------------------------
+
+
+def text_is(column: str, value: Text) -> Q:
+    """A column that is a text, or begins with it: case counts, as `LIKE` would not have it."""
+    if not value.prefix:
+        return Q(**{column: value.text})
+    if not value.text:
+        return Q(**{f"{column}__isnull": False})
+    begins = Q(Exact(Left(column, len(value.text)), Value(value.text)))
+    return begins & Q(**{f"{column}__isnull": False})
+
+
+def _compared(column: str, more: bool, than: int) -> Q:
+    than = max(-FARTHEST, min(than, FARTHEST))
+    return Q(**{f"{column}__gt" if more else f"{column}__lt": than})
+
+
+def _word(value: Text, _scenario: Scenario, _now: int) -> Q:
+    return Q(asset__icontains=value.text)
+
+
+def _name(value: Text, _scenario: Scenario, _now: int) -> Q:
+    return text_is("asset", value)
+
+
+def _state(value: Text, _scenario: Scenario, _now: int) -> Q:
+    return text_is("state", value)
+
+
+def time_is(column: str, value: Span | Moment, now: int) -> Q:
+    """A column of times (Unix ms) that is so long ago, or after or before a moment."""
+    if isinstance(value, Span):  # longer ago is a smaller time
+        return _compared(column, not value.more, now - value.ms)
+    return _compared(column, value.after, value.at)
+
+
+def _since(value: Span | Moment, _scenario: Scenario, now: int) -> Q:
+    return time_is("since", value, now)
+
+
+def _until(value: Span | Moment | Never, _scenario: Scenario, now: int) -> Q:
+    if isinstance(value, Never):
+        return Q(overridden=True, override_until__isnull=True)
+    more, than = (
+        (value.more, now + value.ms) if isinstance(value, Span) else (value.after, value.at)
+    )
+    there = Q(overridden=True, override_until__isnull=False)
+    return there & _compared("override_until", more, than)
+
+
+def _override(value: Flag | Text, _scenario: Scenario, _now: int) -> Q:
+    if isinstance(value, Flag):
+        return Q(overridden=value.on)
+    return Q(overridden=True) & text_is("override_user", value)
+
+
+def _unconfirmed(value: Flag, _scenario: Scenario, _now: int) -> Q:
+    return Q(unconfirmed=value.on)
+
+
+# ---- inside the record --------------------------------------------------------------------------
+
+_VOTES = {
+    "sqlite": (
+        "EXISTS (SELECT 1 FROM json_each({record}, '$.votes') AS vote WHERE {so})",
+        "json_extract(vote.value, '$.{field}')",
+    ),
+    "postgresql": (
+        (
+            "EXISTS (SELECT 1 FROM json_array_elements({record}::json -> 'votes') AS vote(value) "
+            "WHERE {so})"
+        ),
+        "(vote.value ->> '{field}')",
+    ),
+}
+_PENDING = {
+    "sqlite": "json_extract({record}, '$.pending.state') = %s",
+    "postgresql": "({record}::json -> 'pending' ->> 'state') = %s",
+}
+
+
+class PendingIs(Func):
+    """Whether the state that waits is this one: of a record, a JSON text."""
+
+    output_field = BooleanField()
+
+    def __init__(self, state: str) -> None:
+        super().__init__(F("record"))
+        self.state = state
+
+    def as_sql(self, compiler: Any, connection: Any, *_given: Any, **_extra: Any) -> Any:
+        """What the database at hand understands."""
+        record, params = compiler.compile(self.get_source_expressions()[0])
+        return _PENDING[connection.vendor].format(record=record), (*params, self.state)
+
+
+class HasVote(Func):
+    """Whether a vote of a record, a JSON text, is of an agent, for a state, or muted."""
+
+    output_field = BooleanField()
+
+    def __init__(self, vote: Vote | None = None) -> None:
+        """vote: that is looked for; None: one that is muted."""
+        super().__init__(F("record"))
+        self.vote = vote
+
+    def as_sql(self, compiler: Any, connection: Any, *_given: Any, **_extra: Any) -> Any:
+        """What the database at hand understands."""
+        record, params = compiler.compile(self.get_source_expressions()[0])
+        whole, field = _VOTES[connection.vendor]
+        terms = [
+            (term.format(*(field.format(field=name) for name in fields)), found)
+            for term, fields, found in self._asked()
+        ]
+        sql = whole.format(record=record, so=" AND ".join(term for term, _ in terms))
+        return sql, (*params, *(each for _, found in terms for each in found))
+
+    def _asked(self) -> Iterator[tuple[str, tuple[str, ...], tuple[Any, ...]]]:
+        """Each condition of a vote, the fields that it names, and its parameters."""
+        if self.vote is None:
+            yield "{} IS NOT NULL", ("muted",), ()
+            return
+        agent = self.vote.agent
+        if not agent.prefix:
+            yield "{} = %s", ("agent",), (agent.text,)
+        elif agent.text:
+            yield "substr({}, 1, %s) = %s", ("agent",), (len(agent.text), agent.text)
+        else:
+            yield "{} IS NOT NULL", ("agent",), ()
+        if self.vote.state is not None:
+            yield "{} = %s", ("state",), (self.vote.state,)
+
+
+def _pending(value: Flag | Text, _scenario: Scenario, _now: int) -> Q:
+    if isinstance(value, Flag):
+        return Q(pending_due__isnull=not value.on)
+    return Q(pending_due__isnull=False) & Q(PendingIs(value.text))
+
+
+def _agent(value: Vote, _scenario: Scenario, _now: int) -> Q:
+    return Q(HasVote(value))
+
+
+def _muted(value: Flag, _scenario: Scenario, _now: int) -> Q:
+    return Q(HasVote()) if value.on else ~Q(HasVote())
+
+
+# ---- what other tables say ----------------------------------------------------------------------
+
+
+def labelled(key: str, value: Text, scenario: Scenario) -> QuerySet[Label]:
+    """The labels that are shown and are this one."""
+    found = Label.objects.filter(scenario=scenario.name, key=key, shown=True)
+    return found.filter(text_is("value", value)) if value.text or not value.prefix else found
+
+
+def _label(key: str, value: Text, scenario: Scenario) -> Q:
+    return Q(Exists(labelled(key, value, scenario).filter(asset=OuterRef("asset"))))
+
+
+def acknowledged(value: Flag | Text, scenario: Scenario, now: int) -> QuerySet[Mark]:
+    """The marks of acknowledgements that have not ended, of all or of a user."""
+    found = Mark.objects.filter(scenario=scenario.name, ack_until__gt=now)
+    return found if isinstance(value, Flag) else found.filter(text_is("ack_by", value))
+
+
+def _ack(value: Flag | Text, scenario: Scenario, now: int) -> Q:
+    marks = acknowledged(value, scenario, now).filter(
+        asset=OuterRef("asset"), ack_severity__lte=OuterRef("severity")
+    )
+    found = Q(severity__lt=calm_of(scenario)) & Q(Exists(marks))
+    return ~found if isinstance(value, Flag) and not value.on else found
+
+
+_LOOKS: dict[str, Callable[[Any, Scenario, int], Q]] = {
+    WORD: _word,
+    "name": _name,
+    "state": _state,
+    "since": _since,
+    "until": _until,
+    "agent": _agent,
+    "override": _override,
+    "pending": _pending,
+    "unconfirmed": _unconfirmed,
+    "ack": _ack,
+    "muted": _muted,
+}

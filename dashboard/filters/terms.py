@@ -1,0 +1,286 @@
+"""What a filter asks for, and whether something known of an asset is it. Times in Unix ms.
+
+Pure: nothing here asks a clock or a database. `dashboard.filters.query` says the same in SQL.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+WORD = ""
+"""The key of a term without one: a part of the name."""
+FLAGS = frozenset(("unconfirmed", "muted"))
+"""Keys that are answered by yes or no."""
+TIMES = frozenset(("since", "until"))
+"""Keys that are compared with a duration or a moment."""
+PATTERNS = frozenset(("name", "agent", "override", "ack"))
+"""Keys, besides labels', of which a text may be the beginning: `shop-*`."""
+KEYS = ("state", "since", "agent", "override", "until", "pending", "unconfirmed", "ack", "muted",
+        "name")  # fmt: skip
+"""The language's own keys. Every other key is a label's."""
+
+UNITS = (("w", 604_800_000), ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
+"""Units of a duration, ms."""
+
+_BARE = re.compile(r"\w[\w./@+-]*")
+_MEANT = frozenset(("yes", "no", "none"))
+
+
+class Sight(NamedTuple):
+    """What is known of an asset. votes: agent and state; override: user and end; pending: the state
+    that waits; ack: who has acknowledged it; muted: whether a live vote of it is."""
+
+    asset: str
+    state: str
+    since: int
+    unconfirmed: bool = False
+    pending: str | None = None
+    override: tuple[str, int | None] | None = None
+    votes: Sequence[Sequence[str]] = ()
+    labels: Mapping[str, str] = {}
+    ack: str | None = None
+    muted: bool = False
+
+
+# ---- what a value may be ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """This text, or with `prefix` what begins with it."""
+
+    text: str
+    prefix: bool = False
+
+    def fits(self, text: str) -> bool:
+        """Whether `text` is it."""
+        return text.startswith(self.text) if self.prefix else text == self.text
+
+    def __str__(self) -> str:
+        if self.prefix:
+            return quoted(self.text) + "*" if self.text else "*"
+        return quoted(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Yes or no."""
+
+    on: bool
+
+    def __str__(self) -> str:
+        return "yes" if self.on else "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """More than so long, or less, ms."""
+
+    more: bool
+    ms: int
+
+    def __str__(self) -> str:
+        return ("<>"[self.more]) + duration(self.ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """After a moment (Unix ms, whole seconds), or before it."""
+
+    after: bool
+    at: int
+
+    def __str__(self) -> str:
+        when = datetime.fromtimestamp(self.at // 1000, UTC).replace(tzinfo=None)
+        return f"{'<>'[self.after]}{when.isoformat()}Z"
+
+
+@dataclass(frozen=True, slots=True)
+class Never:
+    """No end."""
+
+    def __str__(self) -> str:
+        return "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """A live vote of an agent: for any state, or for this one."""
+
+    agent: Text
+    state: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.agent}={quoted(self.state)}" if self.state is not None else f"{self.agent}"
+
+
+Value = Text | Flag | Span | Moment | Never | Vote
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One of `values`; negated: none of them."""
+
+    key: str
+    values: tuple[Value, ...]
+    negated: bool = False
+
+    def matches(self, sight: Sight, now: int) -> bool:
+        """Whether it is so of this asset."""
+        look = _LOOKS.get(self.key) or _label(self.key)
+        return any(look(sight, value, now) for value in self.values) is not self.negated
+
+    @property
+    def timed(self) -> bool:
+        """Whether the passing of time alone changes its answer."""
+        return any(isinstance(value, Span) for value in self.values)
+
+    @property
+    def own(self) -> bool:
+        """Whether its key is the language's, not a label's."""
+        return self.key in _LOOKS
+
+    def __str__(self) -> str:
+        key = f"{self.key}:" if self.key else ""
+        return f"{'-' * self.negated}{key}{','.join(map(str, self.values))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """All of these terms; its text reads as the same filter again."""
+
+    terms: tuple[Term, ...] = ()
+
+    def matches(self, sight: Sight, now: int) -> bool:
+        """Whether it finds this asset at `now`."""
+        return all(term.matches(sight, now) for term in self.terms)
+
+    @property
+    def timed(self) -> bool:
+        """Whether the passing of time alone changes what it finds."""
+        return any(term.timed for term in self.terms)
+
+    def asks(self, key: str) -> bool:
+        """Whether a term has this key."""
+        return any(term.key == key for term in self.terms)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels' keys that it names."""
+        return tuple(dict.fromkeys(term.key for term in self.terms if not term.own))
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.terms))
+
+
+# ---- whether it is so ---------------------------------------------------------------------------
+
+Look = Callable[[Sight, Any, int], bool]
+
+
+def _word(sight: Sight, value: Text, _now: int) -> bool:
+    return value.text.lower() in sight.asset.lower()
+
+
+def _name(sight: Sight, value: Text, _now: int) -> bool:
+    return value.fits(sight.asset)
+
+
+def _state(sight: Sight, value: Text, _now: int) -> bool:
+    return value.fits(sight.state)
+
+
+def _since(sight: Sight, value: Span | Moment, now: int) -> bool:
+    if isinstance(value, Span):
+        return now - sight.since > value.ms if value.more else now - sight.since < value.ms
+    return sight.since > value.at if value.after else sight.since < value.at
+
+
+def _until(sight: Sight, value: Span | Moment | Never, now: int) -> bool:
+    if sight.override is None:
+        return False
+    until = sight.override[1]
+    if isinstance(value, Never) or until is None:
+        return isinstance(value, Never) and until is None
+    if isinstance(value, Span):
+        return until - now > value.ms if value.more else until - now < value.ms
+    return until > value.at if value.after else until < value.at
+
+
+def _agent(sight: Sight, value: Vote, _now: int) -> bool:
+    return any(
+        value.agent.fits(agent) and value.state in (None, state) for agent, state in sight.votes
+    )
+
+
+def _override(sight: Sight, value: Flag | Text, _now: int) -> bool:
+    return _by(sight.override[0] if sight.override else None, value)
+
+
+def _ack(sight: Sight, value: Flag | Text, _now: int) -> bool:
+    return _by(sight.ack, value)
+
+
+def _by(user: str | None, value: Flag | Text) -> bool:
+    if isinstance(value, Flag):
+        return value.on is (user is not None)
+    return user is not None and value.fits(user)
+
+
+def _pending(sight: Sight, value: Flag | Text, _now: int) -> bool:
+    return _by(sight.pending, value)
+
+
+def _unconfirmed(sight: Sight, value: Flag, _now: int) -> bool:
+    return value.on is sight.unconfirmed
+
+
+def _muted(sight: Sight, value: Flag, _now: int) -> bool:
+    return value.on is sight.muted
+
+
+def _label(key: str) -> Look:
+    def look(sight: Sight, value: Text, _now: int) -> bool:
+        found = sight.labels.get(key)
+        return found is not None and value.fits(found)
+
+    return look
+
+
+_LOOKS: dict[str, Look] = {
+    WORD: _word,
+    "name": _name,
+    "state": _state,
+    "since": _since,
+    "until": _until,
+    "agent": _agent,
+    "override": _override,
+    "pending": _pending,
+    "unconfirmed": _unconfirmed,
+    "ack": _ack,
+    "muted": _muted,
+}
+
+
+# ---- in words -----------------------------------------------------------------------------------
+
+
+def quoted(text: str) -> str:
+    """The text as a value that means nothing but it, in quotes where it needs them."""
+    if _BARE.fullmatch(text) and text not in _MEANT:
+        return text
+    return '"{}"'.format(text.replace("\\", "\\\\").replace('"', '\\"'))
+
+
+def duration(ms: int) -> str:
+    """`1h30m`; ms: whole seconds."""
+    parts = []
+    for unit, size in UNITS:
+        many, ms = divmod(ms, size)
+        if many:
+            parts.append(f"{many}{unit}")
+    return "".join(parts) or "0s"

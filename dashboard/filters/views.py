@@ -1,0 +1,153 @@
+"""What a filter may go on with, and the filters that are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from dashboard.accounts.access import role_required
+from dashboard.audit.trail import Actor, note
+from dashboard.commands.sending import now_ms
+from dashboard.filters import saved
+from dashboard.filters.completing import offers
+from dashboard.filters.language import MAX_TEXT
+from dashboard.filters.models import SavedFilter
+from dashboard.scenarios import scenarios
+from domain.scenario import Scenario
+
+MAX_STATES = 50
+"""Most states of a board's buttons that are taken into a filter."""
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def complete(request: HttpRequest) -> HttpResponse:
+    """What may stand at a place of a filter, as JSON."""
+    text = request.GET.get("q", "")[:MAX_TEXT]
+    try:
+        at = max(0, min(int(request.GET.get("at", "")), len(text)))
+    except ValueError:
+        at = len(text)
+    scenario = _scenario(request.GET.get("scenario", next(iter(scenarios()))))
+    found = offers(scenario, text, at, _name(request))
+    items = [each._asdict() for each in found.items]
+    return JsonResponse({"start": found.start, "end": found.end, "items": items})
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def kept(request: HttpRequest) -> HttpResponse:
+    """One's own filters, and those that others share."""
+    every = [
+        {"is": each, "scenario": scenarios()[each.scenario], "own": each.user_id == request.user.pk}
+        for each in saved.visible(_user(request))
+    ]
+    own = [row for row in every if row["own"]]
+    context = {
+        "own": own,
+        "shared": [row for row in every if not row["own"]],
+        "most": saved.MOST_OWN,
+    }
+    return render(request, "filters/filters.html", context)
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def use(request: HttpRequest, number: int) -> HttpResponse:
+    """The board with a filter that one may see."""
+    found = saved.visible(_user(request)).filter(pk=number).first()
+    if found is None:
+        raise Http404
+    return redirect(saved.address(found))
+
+
+@require_POST
+@role_required("read")
+def save(request: HttpRequest) -> HttpResponse:
+    """Keep what the board shows under a name."""
+    given = request.POST
+    scenario, now = _scenario(given.get("scenario", "")), now_ms()
+    states, text = given.getlist("state")[:MAX_STATES], given.get("q", "")
+    try:
+        made = saved.whole(scenario, states, text, now)
+        found = saved.save(_user(request), scenario, given.get("title", ""), made, now)
+    except saved.Refused as error:
+        messages.error(request, f"The filter is not saved. {error}.")
+        return redirect(saved.board(scenario.name, text[:MAX_TEXT], states))
+    if "shared" in given:
+        _share(request, found, on=True)
+    if "default" in given:
+        saved.make_default(found, on=True)
+    messages.success(request, f"Saved as “{found.title}”.")
+    return redirect(saved.address(found))
+
+
+@require_POST
+@role_required("read")
+def change(request: HttpRequest, number: int) -> HttpResponse:
+    """Rename, share, delete or begin with one of one's own filters."""
+    found = SavedFilter.objects.filter(user=_user(request), pk=number).first()
+    what = _CHANGES.get(request.POST.get("do", ""))
+    if found is None or what is None:
+        raise Http404
+    try:
+        messages.success(request, what(request, found))
+    except saved.Refused as error:
+        messages.error(request, f"Nothing was changed. {error}.")
+    return redirect("filters:kept")
+
+
+def _rename(request: HttpRequest, found: SavedFilter) -> str:
+    saved.rename(found, request.POST.get("title", ""))
+    return f"It is called “{found.title}” now."
+
+
+def _share(request: HttpRequest, found: SavedFilter, *, on: bool) -> str:
+    saved.share(found, on=on)
+    note(Actor.of(request), "filter.shared" if on else "filter.unshared",
+         scenario=found.scenario, target=found.title, filter=found.text)  # fmt: skip
+    return f"“{found.title}” is {'everybody’s to see' if on else 'yours alone'} now."
+
+
+def _default(_request: HttpRequest, found: SavedFilter, *, on: bool) -> str:
+    saved.make_default(found, on=on)
+    return f"Your board begins with {f'“{found.title}”' if on else 'everything'} now."
+
+
+def _delete(_request: HttpRequest, found: SavedFilter) -> str:
+    found.delete()
+    return f"“{found.title}” is deleted."
+
+
+_CHANGES: dict[str, Callable[[HttpRequest, SavedFilter], str]] = {
+    "rename": _rename,
+    "share": lambda request, found: _share(request, found, on=True),
+    "unshare": lambda request, found: _share(request, found, on=False),
+    "default": lambda request, found: _default(request, found, on=True),
+    "no-default": lambda request, found: _default(request, found, on=False),
+    "delete": _delete,
+}
+
+
+def _scenario(name: str) -> Scenario:
+    if name not in scenarios():
+        raise Http404
+    return scenarios()[name]
+
+
+def _user(request: HttpRequest) -> User:
+    return cast("User", request.user)
+
+
+def _name(request: HttpRequest) -> str:
+    return request.user.get_username()

@@ -1,0 +1,1 @@
+"""Labels of assets: customer, tier, owner, or whatever else people and agents say of them."""

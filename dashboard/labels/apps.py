@@ -1,0 +1,11 @@
+"""The Django app of labels."""
+
+from django.apps import AppConfig
+
+
+class LabelsConfig(AppConfig):
+    """See the package."""
+
+    name = "dashboard.labels"
+    label = "labels"
+    default_auto_field = "django.db.models.BigAutoField"

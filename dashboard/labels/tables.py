@@ -1,0 +1,160 @@
+"""Labels as tables: read from a CSV file line by line, and written as one that can be read again.
+
+Either a line for each label (asset, key, value) or a line for each asset and a column for each key.
+A cell without a value takes the label away.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from dashboard.exporting import FORMULA, csv_line
+from dashboard.labels.models import PERSON, Label
+from dashboard.labels.rules import fault, key_fault
+from domain.names import name_ok
+
+MAX_LINES = 100_000
+"""Most lines of one file, without its header."""
+MAX_BYTES = 16 << 20
+"""Largest file, bytes."""
+LONG = ("asset", "key", "value")
+"""The header of a file with a line for each label."""
+OF_AGENT = "agent "
+"""How the source of an agent's label begins: such a line of a file is passed over."""
+PORTION = 5_000
+"""Labels read in one query."""
+MOST_REFUSED = 1_000
+"""Most refused lines of which the reason is kept."""
+
+
+class Unreadable(ValueError):
+    """A file that is no such table."""
+
+
+@dataclass
+class Table:
+    """What a file says. wanted: by asset and key; refused: the number of a line, from 1, and why
+    not; lines: how many there are; more: how many were refused beyond those."""
+
+    wanted: dict[str, dict[str, str | None]] = field(default_factory=dict)
+    refused: list[tuple[int, str]] = field(default_factory=list)
+    lines: int = 0
+    more: int = 0
+
+    def refuse(self, line: int, why: str) -> None:
+        """Note why a line is not taken."""
+        if len(self.refused) < MOST_REFUSED:
+            self.refused.append((line, why))
+        else:
+            self.more += 1
+
+
+def read(data: bytes) -> Table:
+    """Read a file. Raises Unreadable."""
+    if len(data) > MAX_BYTES:
+        raise Unreadable(f"expected at most {MAX_BYTES >> 20} MiB")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"expected UTF-8; byte {error.start + 1} is none") from None
+    first = text.split("\n", 1)[0]
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(first))
+    table = Table()
+    try:
+        header = [cell.strip().lower() for cell in next(reader, [])]
+        take = _taking(header)
+        for cells in reader:
+            if not any(cells):
+                continue
+            table.lines += 1
+            if table.lines > MAX_LINES:
+                raise Unreadable(f"expected at most {MAX_LINES:,} lines")
+            take(table, reader.line_num, [_plain(cell) for cell in cells])
+    except csv.Error as error:
+        raise Unreadable(f"line {reader.line_num}: {error}") from None
+    return table
+
+
+def _delimiter(header: str) -> str:
+    """A spreadsheet may part cells by semicolons or tabs."""
+    return max(",;\t", key=header.count)
+
+
+def _plain(cell: str) -> str:
+    """A cell without the apostrophe that keeps a spreadsheet from taking it for a formula."""
+    cell = cell.strip()
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith((*FORMULA, "'")) else cell
+
+
+def _taking(header: Sequence[str]) -> Callable[[Table, int, list[str]], None]:
+    """What takes a line of such a table. Raises Unreadable."""
+    if tuple(header[:3]) == LONG:
+        return _take_label
+    if not header or header[0] != "asset" or len(header) < 2:
+        raise Unreadable("the header: expected asset,key,value, or asset and a column for each key")
+    for key in header[1:]:
+        if found := key_fault(key):
+            raise Unreadable(f"the header: {key or 'a column without a key'}: {found}")
+    if len(set(header)) < len(header):
+        raise Unreadable("the header: a key stands there twice")
+
+    def take(table: Table, line: int, cells: list[str]) -> None:
+        if len(cells) != len(header):
+            table.refuse(line, f"expected {len(header)} cells, got {len(cells)}")
+            return
+        for key, value in zip(header[1:], cells[1:], strict=True):
+            _take(table, line, cells[0], key, value)
+
+    return take
+
+
+def _take_label(table: Table, line: int, cells: list[str]) -> None:
+    if len(cells) < 3:
+        table.refuse(line, f"expected asset, key and value, got {len(cells)} cells")
+        return
+    if not (len(cells) > 3 and cells[3].startswith(OF_AGENT)):
+        _take(table, line, cells[0], cells[1].lower(), cells[2])
+
+
+def _take(table: Table, line: int, asset: str, key: str, value: str) -> None:
+    if not name_ok(asset):
+        table.refuse(line, "asset: expected a name of 1 to 255 characters")
+        return
+    if found := fault(key, value) if value else key_fault(key) and f"key: {key_fault(key)}":
+        table.refuse(line, found)
+        return
+    labels = table.wanted.setdefault(asset, {})
+    if key in labels and labels[key] != (value or None):
+        table.refuse(line, f"an earlier line says something else of {key} of this asset")
+        return
+    labels[key] = value or None
+
+
+def lines(scenario: str) -> Iterator[bytes]:
+    """Labels that are shown, as CSV that can be read again; source: people's, or an agent's."""
+    yield csv_line((*LONG, "source"))
+    for asset, key, value, source, name in _shown(scenario):
+        by = source if source == PERSON else f"{OF_AGENT}{name}"
+        yield csv_line((_kept(asset), key, _kept(value), by))
+
+
+def _shown(scenario: str) -> Iterator[tuple[str, str, str, str, str]]:
+    """All of them by asset, a portion at a time; of an asset that is cut, the next one has all."""
+    rows = Label.objects.filter(scenario=scenario, shown=True).order_by("asset", "key")
+    columns = rows.values_list("asset", "key", "value", "source", "name")
+    portion, last = list(columns[:PORTION]), ""
+    while portion:
+        if len(portion) == PORTION:
+            cut = portion[-1][0]
+            portion = [row for row in portion if row[0] != cut]
+        yield from portion
+        last = portion[-1][0]
+        portion = list(columns.filter(asset__gt=last)[:PORTION])
+
+
+def _kept(text: str) -> str:
+    """A text that reads as itself again though it begins with an apostrophe."""
+    return f"'{text}" if text.startswith("'") else text

@@ -1,0 +1,190 @@
+"""The page of labels, tables of them, and the form on an asset's page."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, cast
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.db.models import Count
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from dashboard.accounts.access import is_fragment, role_required
+from dashboard.audit.trail import Actor
+from dashboard.commands.sending import now_ms
+from dashboard.exporting import attachment
+from dashboard.filters.terms import quoted
+from dashboard.labels import store, tables, uploads, writing
+from dashboard.labels.models import Label, LabelUpload
+from dashboard.labels.rules import fault, key_fault
+from dashboard.labels.templatetags.labels import labels_context
+from dashboard.live.rows import asset_path
+from dashboard.scenarios import scenarios
+from domain.names import name_ok
+from domain.scenario import Scenario
+
+MOST_VALUES = 100
+"""Most values of a key that the page lists, those that most assets have."""
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def labels(request: HttpRequest) -> HttpResponse:
+    """The keys of a scenario's labels, and the values of one."""
+    return _page(request, request.GET.get("scenario", ""))
+
+
+def _page(request: HttpRequest, name: str, *, fault: str = "", status: int = 200) -> HttpResponse:
+    known = scenarios()
+    scenario = known[name] if name in known else next(iter(known.values()))
+    shown = Label.objects.filter(scenario=scenario.name, shown=True)
+    counted = shown.values("key").annotate(n=Count("pk")).order_by("key")
+    key = request.GET.get("key", "")
+    state = store.state(scenario.name)
+    context = {
+        "scenario": scenario,
+        "choices": [
+            {"title": each.title, "query": f"?scenario={each.name}", "chosen": each is scenario}
+            for each in known.values()
+        ],
+        "keys": list(counted[: store.MOST_KEYS]),
+        "key": key,
+        "values": _values(scenario, key) if key else [],
+        "chips": state.chips,
+        "places": range(store.MOST_CHIPS),
+        "fault": fault,
+        "most_lines": tables.MAX_LINES,
+    }
+    return render(request, "labels/labels.html", context, status=status)
+
+
+def _values(scenario: Scenario, key: str) -> list[dict[str, Any]]:
+    rows = Label.objects.filter(scenario=scenario.name, shown=True, key=key)
+    counted = rows.values("value").annotate(n=Count("pk")).order_by("-n", "value")[:MOST_VALUES]
+    return [
+        {**row, "address": _board(scenario.name, f"{key}:{quoted(row['value'])}")}
+        for row in counted
+    ]
+
+
+def _board(scenario: str, text: str) -> str:
+    return f"{reverse('board:board')}?{urlencode({'scenario': scenario, 'q': text})}"
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def label_file(request: HttpRequest) -> HttpResponseBase:
+    """All labels of a scenario, as a file that can be uploaded again."""
+    scenario = _known(request.GET.get("scenario", next(iter(scenarios()))))
+    return attachment(request, tables.lines(scenario.name), f"labels-{scenario.name}", "csv")
+
+
+@require_POST
+@role_required("command")
+def choose_chips(request: HttpRequest) -> HttpResponse:
+    """Which keys' labels the board's rows show."""
+    scenario = _known(request.POST.get("scenario", ""))
+    chosen = list(dict.fromkeys(filter(None, request.POST.getlist("key"))))[: store.MOST_CHIPS]
+    if all(not key_fault(key) for key in chosen):
+        writing.choose_chips(scenario.name, chosen)
+        words = ", ".join(chosen) or "no labels"
+        messages.success(request, f"The board's rows show {words}.")
+    else:
+        messages.error(request, "Nothing was changed. key: expected keys of labels.")
+    return redirect(f"{reverse('labels:labels')}?scenario={scenario.name}")
+
+
+# ---- tables -------------------------------------------------------------------------------------
+
+
+@require_POST
+@role_required("command")
+def upload(request: HttpRequest) -> HttpResponse:
+    """Take a table in, to be looked at before it is applied."""
+    scenario, sent = request.POST.get("scenario", ""), request.FILES.get("file")
+    known = _known(scenario)
+    if sent is None or isinstance(sent, list):
+        return _page(request, scenario, fault="file: expected a CSV file", status=422)
+    try:
+        table = tables.read(sent.read(tables.MAX_BYTES + 1))
+    except tables.Unreadable as error:
+        return _page(request, scenario, fault=f"file: {error}", status=422)
+    kept = uploads.keep(_user(request), known.name, table, now_ms())
+    return redirect("labels:preview", kept.pk)
+
+
+@require_safe
+@never_cache
+@role_required("command")
+def preview(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
+    """What a table would do."""
+    kept = get_object_or_404(LabelUpload, pk=number, user=_user(request))
+    context = {
+        "upload": kept,
+        "scenario": _known(kept.scenario),
+        "found": uploads.preview(kept),
+        "listed": uploads.LISTED,
+    }
+    return render(request, "labels/preview.html", context)
+
+
+@require_POST
+@role_required("command")
+def apply(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
+    """Give the labels of a table."""
+    kept = get_object_or_404(LabelUpload, pk=number, user=_user(request))
+    scenario, wanted = kept.scenario, uploads.wanted_of(kept)
+    done = uploads.apply(kept, _user(request).get_username(), now_ms())
+    writing.tell(Actor.of(request), scenario, wanted, done)
+    words = ", ".join(
+        f"{done[kind]:,} {kind}" for kind in ("new", "changed", "removed", "refused") if done[kind]
+    )
+    messages.success(request, f"Labels: {words or 'nothing was another'}.")
+    return redirect(f"{reverse('labels:labels')}?scenario={scenario}")
+
+
+# ---- one asset ----------------------------------------------------------------------------------
+
+
+@require_POST
+@role_required("command")
+def of_asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
+    """Give an asset a label, or take one away (`do=remove`)."""
+    known = _known(scenario)
+    if not name_ok(asset):
+        raise Http404
+    key, value = request.POST.get("key", "").strip().lower(), request.POST.get("value", "").strip()
+    gone = request.POST.get("do") == "remove"
+    wrong = key_fault(key) if gone else fault(key, value)
+    if not wrong:
+        wanted = {asset: {key: None if gone else value}}
+        wrong = next((each.fault for each in writing.compare(scenario, wanted)), "")
+    if not wrong:
+        done = writing.put(scenario, wanted, _user(request).get_username(), now_ms())
+        writing.tell(Actor.of(request), scenario, wanted, done)
+    if is_fragment(request):
+        context = labels_context(request, known, asset)
+        typed = {"key": key, "value": value} if wrong else {}
+        context |= {"fault": wrong, "typed": typed, "open": True}
+        return render(request, "labels/_asset.html", context, status=422 if wrong else 200)
+    if wrong:
+        messages.error(request, f"The label was not changed. {wrong}.")
+    return redirect(asset_path(scenario, asset))
+
+
+def _known(name: str) -> Scenario:
+    if name not in scenarios():
+        raise Http404
+    return scenarios()[name]
+
+
+def _user(request: HttpRequest) -> User:
+    return cast("User", request.user)

@@ -1,0 +1,81 @@
+"""What a browser asked to be alarmed of: assets that have just come to one of some states.
+
+Worked out from records as they come, so never from a snapshot. Whether one is recent enough to be
+told of the browser judges, as a replay may bring what was long ago.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from dashboard.live.view import Entry, Filter
+
+MOST = 50
+"""Most assets that one message names; of others it tells the number."""
+
+
+class Alarm(NamedTuple):
+    """Which states, and whether of any asset or of those that the filter shows."""
+
+    states: frozenset[str]
+    any: bool = False
+
+
+class Raised(NamedTuple):
+    """An asset, its state, and since when it is in it (Unix ms)."""
+
+    asset: str
+    state: str
+    since: int
+
+
+def note_coming(came: dict[str, Entry], entry: Entry) -> None:
+    """Keep in `came` the newest record of each asset that has come to its state, and is in it.
+
+    The next agent's report may follow in the same portion: that one changes no state.
+    """
+    since = None if entry.row is None else entry.row["since"]
+    before = came.pop(entry.asset, None)
+    stayed = before is not None and before.row is not None and before.row["since"] == since
+    if entry.row is not None and (stayed or since == entry.row.get("caused_at")):
+        came[entry.asset] = entry
+
+
+def raised(came: Mapping[str, Entry], alarm: Alarm, shown: Filter) -> list[Raised]:
+    """Of those that have come to their state, the ones that the alarm is about."""
+    return [
+        Raised(entry.asset, entry.row["state"], entry.row["since"])
+        for entry in came.values()
+        if entry.row is not None
+        and entry.row["state"] in alarm.states
+        and (alarm.any or (shown.matches(entry.row) and shown.allows(entry)))
+    ]
+
+
+class Alerts:
+    """What waits to be told: each asset once, a number of them by name."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, Raised] = {}
+        self._more = 0
+
+    def add(self, found: Iterable[Raised]) -> None:
+        """Take what was raised."""
+        for each in found:
+            if each.asset in self._named or len(self._named) < MOST:
+                self._named[each.asset] = each
+            else:
+                self._more += 1
+
+    def take(self) -> tuple[int, list[Raised]] | None:
+        """How many, and those that are named; None for nothing. They are told then."""
+        if not self._named:
+            return None
+        found = (len(self._named) + self._more, list(self._named.values()))
+        self._named, self._more = {}, 0
+        return found
+
+    def __bool__(self) -> bool:
+        return bool(self._named)

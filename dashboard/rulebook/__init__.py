@@ -1,0 +1,1 @@
+"""Scenarios as they are configured, changed from the console, and used by the job."""

@@ -1,0 +1,83 @@
+"""What the job has told of its scenarios, and what was asked of their rules. Times in Unix ms.
+
+A scenario as text is its plain form as JSON with sorted keys: equal texts are equal scenarios.
+"""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+from wire.job import MAX_ID, MAX_REASON, MAX_USER
+
+
+class CarriedScenario(models.Model):
+    """A scenario as a query of the job has it, told last at `at`.
+
+    configured: by its file; keys: of the overlay, as JSON, with who changed it, why and since when;
+    rule: the two together; version: names both; problem: why the overlay does not count.
+    """
+
+    scenario = models.CharField(max_length=40, primary_key=True)
+    query = models.CharField(max_length=MAX_ID)
+    at = models.BigIntegerField()
+    version = models.CharField(max_length=64)
+    configured = models.TextField()
+    rule = models.TextField()
+    keys = models.TextField(default="{}")
+    user = models.CharField(max_length=MAX_USER, blank=True)
+    reason = models.CharField(max_length=MAX_REASON, blank=True)
+    since = models.BigIntegerField(default=0)
+    problem = models.TextField(blank=True)
+
+    def __str__(self) -> str:
+        return f"{self.scenario} {self.version}"
+
+
+class RuleRecord(models.Model):
+    """A scenario record of the log, as the job told of it: from its offset on `rule` holds."""
+
+    scenario = models.CharField(max_length=40)
+    partition = models.IntegerField()
+    offset = models.BigIntegerField()
+    at = models.BigIntegerField()
+    rule = models.TextField()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(
+                fields=["scenario", "partition", "offset"], name="one_rule_per_offset"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.scenario}/{self.partition}@{self.offset}"
+
+
+class RuleChange(models.Model):
+    """Another rule that somebody asked for. before, after: the scenario, as text.
+
+    reverted: the overlay is gone with it; status: sending, sent or unsent, then as the job answers;
+    outcome: why.
+    """
+
+    id = models.UUIDField(primary_key=True)
+    scenario = models.CharField(max_length=40)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    username = models.CharField(max_length=MAX_USER)
+    reason = models.CharField(max_length=MAX_REASON)
+    asked_at = models.BigIntegerField()
+    before = models.TextField()
+    after = models.TextField()
+    reverted = models.BooleanField(default=False)
+    status = models.CharField(max_length=10)
+    outcome = models.CharField(max_length=MAX_REASON, blank=True)
+    answered_at = models.BigIntegerField(null=True)
+
+    class Meta:
+        indexes = (models.Index(fields=["scenario", "-asked_at"], name="rule_changes_of_scenario"),)
+
+    def __str__(self) -> str:
+        return f"{self.scenario}: {self.status}"

@@ -1,0 +1,1 @@
+"""Marks of the scenarios' pages."""

@@ -1,0 +1,145 @@
+"""A scenario's keys in words, as a page shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from domain.overlay import LIVE_KEYS
+from domain.plain import duration_text
+from domain.scenario import KEEP, Latest, PythonRule, Rung, Scenario
+
+TITLES = {
+    "rule": "Rule",
+    "min_voters": "Fewest voters",
+    "vote_lifetime": "Vote lifetime",
+    "max_report_age": "Oldest report",
+    "electorate": "Electorate",
+    "holds": "Holds",
+    "reminders": "Reminders",
+    "purge_after": "Purge after",
+    "weights": "Weights",
+}
+MOST_NAMED = 40
+"""Most weights that are listed."""
+
+
+class Line(NamedTuple):
+    """A line of a value: a state's label or an agent's name, if it has one, and the words."""
+
+    name: str
+    words: str
+
+
+Lines = tuple[Line, ...]
+
+
+def lines(scenario: Scenario, key: str) -> Lines:
+    """One of LIVE_KEYS in words."""
+    match key:
+        case "rule":
+            return rule(scenario)
+        case "min_voters":
+            return _one(_voters(scenario.min_voters))
+        case "vote_lifetime":
+            return _one(_span(scenario.vote_lifetime, "for ever"))
+        case "max_report_age":
+            return _one(_span(scenario.max_report_age, "any age"))
+        case "electorate":
+            of = scenario.electorate
+            return _one("the live votes" if of is None else f"weight {of:,} in all")
+        case "weights":
+            return _weights(scenario.weights or {})
+        case _:
+            return _by_state(scenario, getattr(scenario, key) or {})
+
+
+def _one(words: str) -> Lines:
+    return (Line("", words),)
+
+
+def _voters(n: int) -> str:
+    return "one vote is enough" if n == 1 else f"{n:,} agents must vote, else it is unconfirmed"
+
+
+def span(ms: int) -> str:
+    """A duration of a rule as the file has it: `250 ms`, `90 s`, `7 d`."""
+    text = duration_text(ms)
+    unit = text.lstrip("0123456789")
+    return f"{int(text.removesuffix(unit)):,} {unit}"
+
+
+def _span(ms: int | None, without: str) -> str:
+    return without if ms is None else span(ms)
+
+
+def _by_state(scenario: Scenario, values: Mapping[str, int]) -> Lines:
+    order = sorted(values, key=lambda state: (scenario.severity(state), state))
+    found = tuple(Line(scenario.spec(state).label, span(values[state])) for state in order)
+    return found or _one("none")
+
+
+def _weights(weights: Mapping[str, int]) -> Lines:
+    if not weights:
+        return _one("1 each")
+    listed = [Line(name, f"{weight:,}") for name, weight in sorted(weights.items())]
+    more = len(listed) - MOST_NAMED
+    rest = f"and {more:,} more; all others 1" if more > 0 else "all others 1"
+    return (*listed[:MOST_NAMED], Line("", rest))
+
+
+# ---- the rule -------------------------------------------------------------------------------
+
+
+def rule(scenario: Scenario) -> Lines:
+    """How votes become a state, a sentence for each rung, from the top."""
+    how = scenario.rule
+    if isinstance(how, Latest):
+        return _one("The latest report decides.")
+    if isinstance(how, PythonRule):
+        return _one(f"The Python function {how.function} decides.")
+    rungs = [
+        Line(scenario.spec(rung.state).label, _rung(rung, scenario.electorate))
+        for rung in how.ladder
+    ]
+    if how.default == KEEP:
+        return (*rungs, Line("", "Where none of these holds, the state stays as it is."))
+    return (*rungs, Line(scenario.spec(how.default).label, "where none of these holds."))
+
+
+def _rung(rung: Rung, electorate: int | None) -> str:
+    if rung.q == 0:
+        return f"when the live votes for it weigh {rung.p:,} or more."
+    how = "more than" if rung.strict else "at least"
+    of = (
+        "the weight of all live votes" if electorate is None else f"an electorate of {electorate:,}"
+    )
+    if (rung.strict, rung.p, rung.q) == (True, 1, 2):
+        return f"when more than half of {of} is for it."
+    return f"when {how} {rung.p}/{rung.q} of {of} {'are' if rung.p > 1 else 'is'} for it."
+
+
+# ---- beside each other ----------------------------------------------------------------------
+
+
+class Compared(NamedTuple):
+    """One key of several scenarios. differs: whether the last one is another than the first."""
+
+    key: str
+    title: str
+    values: tuple[Lines, ...]
+    differs: bool
+
+
+def compared(*scenarios: Scenario) -> list[Compared]:
+    """Every key that may be changed, of each of these."""
+    plain = [scenario.to_plain() for scenario in scenarios]
+    return [
+        Compared(
+            key,
+            TITLES[key],
+            tuple(lines(scenario, key) for scenario in scenarios),
+            plain[0][key] != plain[-1][key],
+        )
+        for key in LIVE_KEYS
+    ]

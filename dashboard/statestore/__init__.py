@@ -1,0 +1,1 @@
+"""What Spark has committed of the state, row by row, beside the database."""

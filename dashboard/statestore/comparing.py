@@ -1,0 +1,95 @@
+"""How the database stands to what the state store has of an asset. Times in ms.
+
+Both come from the one fold, so where neither is behind the other they must say the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from domain.version import Version
+from wire.errand import StoredAsset
+
+EQUAL, BEHIND, BOARD_BEHIND, DIFFERS = "equal", "behind", "board-behind", "differs"
+VERDICTS: dict[str, tuple[str, str, str, str]] = {
+    DIFFERS: (
+        "differs",
+        "warning",
+        "red",
+        "neither is behind, and they do not say the same: run manage.py reconcile, and tell us",
+    ),
+    BOARD_BEHIND: (
+        "board behind",
+        "clock",
+        "orange",
+        "the store had told of more than the database had taken in: is the materialiser behind?",
+    ),
+    BEHIND: (
+        "store behind",
+        "clock",
+        "grey",
+        "the board has moved on since this batch was committed, as it should while the job runs",
+    ),
+    EQUAL: ("equal", "check", "green", "state, votes, override and pending are the same"),
+}
+"""By verdict: its word, icon, colour and meaning; what matters most first."""
+
+
+class Board(NamedTuple):
+    """The database's row of an asset. record: of the states topic, as JSON; at: of its cause."""
+
+    version: str
+    at: int
+    purged: bool
+    record: str
+
+
+class Judged(NamedTuple):
+    """A verdict, and the fields in which the two differ."""
+
+    verdict: str
+    fields: tuple[str, ...] = ()
+
+
+def judge(stored: StoredAsset, epoch: int, board: Board | None) -> Judged:
+    """Hold an asset of the store against the database's row."""
+    if board is None:
+        return Judged(EQUAL if stored.state is None else BOARD_BEHIND)
+    version = Version.parse(board.version)
+    if version.epoch != epoch:
+        return Judged(BEHIND if version.epoch > epoch else BOARD_BEHIND)
+    if (version.offset, version.step) > (stored.offset, stored.step):
+        return Judged(BEHIND)
+    if stored.state is None:
+        return Judged(EQUAL if board.purged else DIFFERS, () if board.purged else ("state",))
+    if stored.changed > (version.offset, version.step) or board.at < stored.emitted_at:
+        return Judged(BOARD_BEHIND)
+    found = _differing(stored, board)
+    return Judged(DIFFERS, found) if found else Judged(EQUAL)
+
+
+def judge_missing(epoch: int, reached: int, board: Board) -> Judged:
+    """Of an asset that the board shows and the store has not. reached: its bucket's offset."""
+    version = Version.parse(board.version)
+    behind = (version.epoch, version.offset) > (epoch, reached)
+    return Judged(BEHIND) if behind else Judged(DIFFERS, ("state",))
+
+
+def _differing(stored: StoredAsset, board: Board) -> tuple[str, ...]:
+    """The fields in which they do not say the same. A row without a state is a purged one."""
+    if board.purged:
+        return ("state",)
+    record: dict[str, Any] = msgspec.json.decode(board.record)
+    plain: dict[str, Any] = msgspec.to_builtins(stored)
+    names = ("state", "previous", "since", "unconfirmed", "pending", "override")
+    found = [name for name in names if plain[name] != record.get(name)]
+    if _votes(plain["votes"]) != _votes(record["votes"]):
+        found.append("votes")
+    return tuple(found)
+
+
+def _votes(votes: list[dict[str, Any]]) -> list[tuple[str, str, int]]:
+    """Of votes the part that is told at once; ages may be told up to 30 s later."""
+    return sorted((vote["agent"], vote["state"], vote["weight"]) for vote in votes)

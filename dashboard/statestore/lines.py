@@ -1,0 +1,85 @@
+"""An asset of the store beside the database's record, line by line. Times in Unix ms."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from wire.errand import StoredAsset
+
+MOST_VOTES = 20
+"""Most votes that are told one by one."""
+
+
+class Line(NamedTuple):
+    """A field as each side has it; differs: whether that is a difference."""
+
+    field: str
+    store: str
+    board: str
+    differs: bool
+
+
+def lines(stored: StoredAsset | None, board: dict[str, Any] | None, differing: str) -> list[Line]:
+    """Both sides, field by field; what only the store has is empty on the other side."""
+    store = _told(msgspec.to_builtins(stored)) if stored is not None else {}
+    other = _told(board) if board is not None and "state" in board else {}
+    fields = differing.split(", ")
+    found = [
+        Line(name, store.get(name, "–"), other.get(name, "–"), name in fields)
+        for name in ("state", "previous", "since", "unconfirmed", "votes", "pending", "override")
+    ]
+    return [*found, *_own(stored)]
+
+
+def _own(stored: StoredAsset | None) -> list[Line]:
+    if stored is None:
+        return []
+    dues = [
+        f"{type_}{f' of {agent}' if agent else ''} {_time(at)}" for at, type_, agent in stored.dues
+    ]
+    told = {
+        "tallied": stored.tallied or "nothing",
+        "last event": f"offset {stored.offset}, step {stored.step}",
+        "last change": f"offset {stored.changed[0]}, step {stored.changed[1]}",
+        "dues": "; ".join(dues) or "none",
+        "answers remembered": str(stored.answers),
+    }
+    if stored.forget_at is not None:
+        told["forgotten"] = _time(stored.forget_at)
+    return [Line(name, text, "", False) for name, text in told.items()]
+
+
+def _told(record: dict[str, Any]) -> dict[str, str]:
+    """A record's fields as text."""
+    pending, pin = record["pending"], record["override"]
+    return {
+        "state": record["state"] or "purged",
+        "previous": record["previous"] or "–",
+        "since": _time(record["since"]) if record["state"] else "–",
+        "unconfirmed": "yes" if record["unconfirmed"] else "no",
+        "votes": _votes(record["votes"]),
+        "pending": f"{pending['state']} at {_time(pending['due'])}" if pending else "none",
+        "override": _override(pin) if pin else "none",
+    }
+
+
+def _votes(votes: list[dict[str, Any]]) -> str:
+    told = [f"{v['agent']}: {v['state']} (weight {v['weight']})" for v in votes[:MOST_VOTES]]
+    more = len(votes) - len(told)
+    return ("; ".join(told) + (f"; and {more} more" if more > 0 else "")) or "none"
+
+
+def _override(pin: dict[str, Any]) -> str:
+    end = f"until {_time(pin['until'])}" if pin["until"] is not None else "without an end"
+    return f"{pin['state']} by {pin['user']}, {end}"
+
+
+def _time(at: int) -> str:
+    try:
+        when = datetime.fromtimestamp(at / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return str(at)
+    return when.strftime("%Y-%m-%d %H:%M:%S.") + f"{at % 1000:03d} UTC"

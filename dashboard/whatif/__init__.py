@@ -1,0 +1,1 @@
+"""What another rule would have made of a scenario's last hours."""

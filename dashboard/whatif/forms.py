@@ -1,0 +1,145 @@
+"""What is tried: the changed keys as TOML or in fields of their own, and how far back."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import Any
+
+from django import forms
+
+from domain.overlay import MAX_TEXT, canonical, differing, overlaid, read_overlay
+from domain.plain import duration_text
+from domain.scenario import Scenario, ScenarioError
+from wire.job import MAX_REASON
+
+HOUR_MS = 3_600_000
+HOURS = (1, 6, 24)
+LONGEST_MS = 7 * 24 * HOUR_MS
+"""The log holds no more than that."""
+_MINUTE = "%Y-%m-%dT%H:%M"
+
+
+class TrialForm(forms.Form):
+    """A proposed rule for one scenario.
+
+    rule: the changed keys, as they would stand in scenarios.toml; the fields beside it set one key
+    each, so that nobody has to write TOML for a hold.
+    """
+
+    scenario = forms.CharField(widget=forms.HiddenInput)
+    back = forms.ChoiceField(
+        label="Replay",
+        choices=[*((str(n), f"the last {n} h" if n > 1 else "the last hour") for n in HOURS),
+                 ("since", "since…")],
+    )  # fmt: skip
+    since = forms.DateTimeField(
+        required=False,
+        label="Since (UTC)",
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format=_MINUTE),
+    )
+    vote_lifetime = forms.CharField(required=False, max_length=20, label="Vote lifetime")
+    min_voters = forms.IntegerField(
+        required=False, min_value=1, max_value=1000, label="Fewest voters"
+    )
+    rule = forms.CharField(
+        required=False,
+        max_length=MAX_TEXT,
+        strip=False,
+        label="Changed keys, as TOML",
+        widget=forms.Textarea(attrs={"rows": 9, "spellcheck": "false"}),
+    )
+    reason = forms.CharField(required=False, max_length=MAX_REASON, label="Why (optional)")
+
+    def __init__(self, running: Scenario, now: int, data: Any = None, initial: Any = None) -> None:
+        super().__init__(data, initial=initial, label_suffix="", auto_id="try-%s")
+        self.running, self._now = running, now
+        for number, spec in enumerate(running.states):
+            field = forms.CharField(required=False, max_length=20, label=f"Hold: {spec.label}")
+            field.widget.attrs["placeholder"] = _told(running.hold(spec.name))
+            self.fields[f"hold-{number}"] = field
+        placeholders = {
+            "vote_lifetime": _told(running.vote_lifetime),
+            "min_voters": str(running.min_voters),
+            "rule": 'holds = { clear = "10m" }\n\n[rule]\nkind = "latest"',
+        }
+        for name, text in placeholders.items():
+            self.fields[name].widget.attrs["placeholder"] = text
+
+    @property
+    def simple(self) -> list[Any]:
+        """The fields that set one key each."""
+        names = [name for name in self.fields if name.startswith("hold-")]
+        return [self[name] for name in ("vote_lifetime", "min_voters", *names)]
+
+    def clean(self) -> dict[str, Any]:
+        """The changed keys, and since when; what is wrong is said at its field."""
+        data = super().clean() or self.cleaned_data
+        if not self.errors:
+            data["from"] = self._from(data)
+        if not self.errors:
+            data["keys"] = self._keys(data)
+        return data
+
+    def _from(self, data: dict[str, Any]) -> int:
+        if data["back"] != "since":
+            return self._now - int(data["back"]) * HOUR_MS
+        when = data.get("since")
+        if when is None:
+            self.add_error("since", "Expected a time, for instance 2026-11-20T08:00.")
+            return 0
+        at = int(when.replace(tzinfo=UTC).timestamp() * 1000)
+        if not self._now - LONGEST_MS <= at < self._now:
+            self.add_error("since", "Expected a time of the last seven days.")
+        return at
+
+    def _keys(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Plain keys in which the proposal differs from the rule that is used."""
+        try:
+            keys = read_overlay(data["rule"])
+        except ScenarioError as error:
+            self.add_error("rule", str(error))
+            return {}
+        for name, value in self._simple_keys(data).items():
+            if name in keys:
+                self.add_error("rule", f"{name}: expected here or in its field, not in both")
+                return {}
+            keys[name] = value
+        try:
+            found = canonical(self.running, keys)
+            changed = differing(self.running, overlaid(self.running, found))
+        except ScenarioError as error:
+            self.add_error(self._field_of(str(error), data), str(error))
+            return {}
+        if not changed:
+            self.add_error(None, "Nothing is changed: the rule is as it is used now.")
+        return changed
+
+    def _simple_keys(self, data: dict[str, Any]) -> dict[str, Any]:
+        keys: dict[str, Any] = {}
+        if data["vote_lifetime"]:
+            keys["vote_lifetime"] = data["vote_lifetime"]
+        if data["min_voters"] is not None:
+            keys["min_voters"] = data["min_voters"]
+        holds = {
+            spec.name: data[f"hold-{number}"]
+            for number, spec in enumerate(self.running.states)
+            if data[f"hold-{number}"]
+        }
+        if holds:
+            keys["holds"] = {**(self.running.holds or {}), **holds}
+        return keys
+
+    def _field_of(self, message: str, data: dict[str, Any]) -> str:
+        """The field that a message about a key belongs to."""
+        path = message.partition(":")[0]
+        for number, spec in enumerate(self.running.states):
+            if path.endswith(f".holds.{spec.name}") and data[f"hold-{number}"]:
+                return f"hold-{number}"
+        if path.endswith(".vote_lifetime") and data["vote_lifetime"]:
+            return "vote_lifetime"
+        return "rule"
+
+
+def _told(ms: int | None) -> str:
+    """A duration as scenarios.toml has it."""
+    return "none" if ms is None else duration_text(ms)

@@ -1,0 +1,133 @@
+"""A scenario's overlay: keys that were changed from the console, laid over scenarios.toml.
+
+An overlay holds whole keys, as the `demo` table does. Only what a running job can take over may
+stand in it: topics, partitions and states are changed in the file alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from domain.plain import PlainError, duration_text
+from domain.scenario import Scenario, ScenarioError, parse_whole
+
+LIVE_KEYS = (
+    "rule",
+    "min_voters",
+    "vote_lifetime",
+    "max_report_age",
+    "electorate",
+    "holds",
+    "reminders",
+    "purge_after",
+    "weights",
+)
+"""What an overlay may hold."""
+OPTIONAL = ("vote_lifetime", "max_report_age", "electorate")
+"""Keys that may be absent: `"none"` in TOML, which has no null, and None in plain data."""
+NONE = "none"
+MAX_TEXT = 32_768
+"""Longest text of an overlay, characters."""
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
+_DURATIONS = ("vote_lifetime", "max_report_age")
+_DURATIONS_BY_STATE = ("holds", "reminders", "purge_after")
+
+
+def overlaid(scenario: Scenario, keys: Mapping[str, Any]) -> Scenario:
+    """The scenario with these keys in place of its own. Raises ScenarioError naming the key."""
+    for key in keys:
+        if key not in LIVE_KEYS:
+            expected = f"one of {', '.join(LIVE_KEYS)}; all else is changed in scenarios.toml"
+            raise ScenarioError(f"{scenario.name}.{key}: expected {expected}")
+    content = {**scenario.to_plain(), **keys}
+    del content["name"]
+    try:
+        return parse_whole(scenario.name, content)
+    except PlainError as error:
+        raise ScenarioError(str(error)) from None
+
+
+def differing(configured: Scenario, wanted: Scenario) -> dict[str, Any]:
+    """The keys in which `wanted` differs from `configured`, as plain data: its overlay."""
+    before, after = configured.to_plain(), wanted.to_plain()
+    return {key: after[key] for key in LIVE_KEYS if after[key] != before[key]}
+
+
+def canonical(scenario: Scenario, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys as they stand once they were read: durations in ms, the ladder in its order.
+
+    Raises ScenarioError.
+    """
+    plain = overlaid(scenario, keys).to_plain()
+    return {key: plain[key] for key in LIVE_KEYS if key in keys}
+
+
+def digest(configured: Scenario, keys: Mapping[str, Any]) -> str:
+    """Names a scenario with an overlay; a proposal says by it what it was based on."""
+    text = json.dumps([configured.to_plain(), keys], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+# ---- as text --------------------------------------------------------------------------------
+
+
+def read_overlay(text: str) -> dict[str, Any]:
+    """The keys that a TOML text holds, not yet held against a scenario. Raises ScenarioError."""
+    if len(text) > MAX_TEXT:
+        raise ScenarioError(f"expected at most {MAX_TEXT:,} characters, got {len(text):,}")
+    try:
+        keys = tomllib.loads(text.replace("\r\n", "\n"))
+    except RecursionError:
+        raise ScenarioError("expected TOML that is less deep") from None
+    except ValueError as error:  # also an integer with thousands of digits
+        raise ScenarioError(f"expected TOML: {error}") from None
+    return {key: None if key in OPTIONAL and v == NONE else v for key, v in keys.items()}
+
+
+def overlay_text(keys: Mapping[str, Any]) -> str:
+    """Plain keys, as `canonical` and `differing` give them, as TOML; `read_overlay` reads it."""
+    lines = [f"{key} = {_value(key, keys[key])}" for key in LIVE_KEYS[1:] if key in keys]
+    if "rule" in keys:
+        lines += [""] * bool(lines) + ["[rule]", *_rule_lines(keys["rule"])]
+    return "\n".join(lines) + "\n" * bool(lines)
+
+
+def _rule_lines(rule: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for key, value in rule.items():
+        if key == "ladder":
+            rungs = [f"    {_table(rung.items())}," for rung in value]
+            lines += ["ladder = [", *rungs, "]"]
+        else:
+            lines.append(f"{key} = {_text(value)}")
+    return lines
+
+
+def _value(key: str, value: Any) -> str:
+    if value is None:
+        return _text(NONE)
+    if key in _DURATIONS:
+        return _text(duration_text(value))
+    if key in _DURATIONS_BY_STATE:
+        return _table((state, duration_text(ms)) for state, ms in value.items())
+    return _table(value.items()) if isinstance(value, Mapping) else str(value)
+
+
+def _table(items: Iterable[tuple[str, Any]]) -> str:
+    inner = ", ".join(
+        f"{name if _BARE.match(name) else _text(name)} = "
+        f"{_text(value) if isinstance(value, str) else value}"
+        for name, value in items
+    )
+    return f"{{ {inner} }}" if inner else "{}"
+
+
+def _text(value: str) -> str:
+    """A TOML string: as in JSON, but that DEL is escaped too."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

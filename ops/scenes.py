@@ -1,0 +1,240 @@
+"""The pictures of README and docs/tour.md: which pages, and what is done on them first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from playwright.sync_api import Page
+
+LOOKED_UP = "scenario=attack&asset=shop.example"
+ERRAND_MS = 180_000
+"""A Spark of its own starts and reads the log beside all that runs."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A page as it is to be seen. size: of the window; theme: chosen on the page, or the system's.
+
+    prepare: what is done on the page first; user: who looks.
+    """
+
+    name: str
+    path: str
+    prepare: Callable[[Page], None]
+    size: tuple[int, int] = (1280, 800)
+    scheme: str = "light"
+    theme: str = ""
+    user: str = "operator"
+
+
+def _nothing(_page: Page) -> None:
+    """The page as it comes."""
+
+
+def _live(page: Page) -> None:
+    page.locator('#live[data-state="live"]').wait_for()
+    page.locator("#tbody tr").first.wait_for()
+
+
+def _chosen(page: Page) -> None:
+    _live(page)
+    page.locator("#tbody tr .asset").first.click()
+    page.locator("#panel-title").wait_for()
+
+
+def _setting(page: Page) -> None:
+    _chosen(page)
+    page.locator("#panel .command-set > summary").click()
+    page.locator("#panel .command-set button").scroll_into_view_if_needed()
+
+
+def _asset_page(page: Page) -> None:
+    _live(page)
+    address = page.locator("#tbody tr .asset").first.get_attribute("href")
+    page.goto(str(address))
+    page.locator("#why").wait_for()
+
+
+def _record(page: Page) -> None:
+    _asset_page(page)
+    page.locator(".record-link").first.click()
+    page.locator("#record-dialog[open] #record > *").first.wait_for()
+
+
+def _help(page: Page) -> None:
+    _live(page)
+    page.keyboard.press("?")
+    page.locator("#help[open]").wait_for()
+
+
+def _cut_off(page: Page) -> None:
+    _live(page)
+    page.context.set_offline(True)
+    page.locator('#standing[data-kind="cut-off"]:not([hidden])').wait_for()
+
+
+def _on_the_wall(page: Page) -> None:
+    page.locator("#tbody tr").first.wait_for()
+    page.locator("#wall-counts li").first.wait_for()
+
+
+def _pinned(page: Page) -> None:
+    """Pin an asset for an hour, as long as none is pinned."""
+    page.locator("#overrides").wait_for()
+    if not page.locator("#overrides tbody tr").count():
+        page.goto("/s/attack/")
+        _setting(page)
+        form = page.locator("#panel .command-set form")
+        form.locator("[name=state]").select_option("clear")
+        form.locator("[name=reason]").fill("a load test of the customer's own")
+        form.locator("[name=end]").select_option("1h")
+        form.get_by_role("button").click()
+        page.locator("#panel .command-following .phase-applied").wait_for()
+        page.goto("/overrides/")
+    page.locator("#overrides tbody tr").first.wait_for()
+
+
+def _looked_up(page: Page) -> None:
+    page.locator("#way").wait_for()
+
+
+def _charted(page: Page) -> None:
+    page.locator(".chart canvas").first.wait_for()
+
+
+def _refused(page: Page) -> None:
+    page.locator(".letter-table tbody tr").first.wait_for()
+
+
+def _letter(page: Page) -> None:
+    _refused(page)
+    page.locator(".letter-table tbody a", has_text="unknown-state").first.click()
+    page.locator("pre.bytes mark.fault").wait_for()
+
+
+def _searched(page: Page) -> None:
+    _live(page)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("shop")
+    page.locator("#palette-offers .option").first.wait_for()
+
+
+def _selected(page: Page) -> None:
+    _live(page)
+    page.keyboard.press("j")
+    page.keyboard.press(" ")
+    page.keyboard.press("Shift+ArrowDown")
+    page.keyboard.press("Shift+ArrowDown")
+    page.locator("#selection:not([hidden])").wait_for()
+
+
+def _completed(page: Page) -> None:
+    _live(page)
+    page.locator("#q").press_sequentially("state:")
+    page.locator("[role=listbox] [role=option]:not([hidden])").first.wait_for()
+
+
+def _rows(page: Page) -> None:
+    page.locator("table.data tbody tr").first.wait_for()
+
+
+def _labelled(page: Page) -> None:
+    """Upload some labels, as long as there are none."""
+    page.locator("#keys-title").wait_for()
+    if page.locator("table.data tbody tr").count():
+        return
+    page.locator("#label-file").set_input_files(
+        {"name": "labels.csv", "mimeType": "text/csv", "buffer": LABELS.encode()}
+    )
+    page.get_by_role("button", name="Look at it").click()
+    page.get_by_role("button", name="Apply").click()
+    page.goto("/labels/?scenario=attack&key=customer")
+    _rows(page)
+
+
+LABELS = """asset,customer,tier
+shop.example,Acme GmbH,gold
+news.example,Daily Post,silver
+mail.example,Acme GmbH,gold
+bank.example,First Bank,gold
+"""
+
+
+def _reviewed_many(page: Page) -> None:
+    page.get_by_label("Command").select_option("set")
+    page.locator("#id_to").select_option("clear")
+    page.get_by_label("Reason").fill("a load test of the customer's own")
+    page.get_by_role("button", name="Review…").click()
+    page.locator(".bulk-sum").wait_for()
+
+
+def _proposed(page: Page) -> None:
+    page.get_by_label("holds: clear", exact=False).first.fill("10m")
+    page.get_by_role("button", name="Review the change").click()
+    page.locator("tr.differs").first.wait_for()
+
+
+def _tried(page: Page) -> None:
+    """Try another hold, as long as none was tried."""
+    page.locator("#trials").wait_for()
+    links = page.locator("table.data tbody a")
+    if links.count():
+        links.first.click()
+    else:
+        page.get_by_label("Hold: Clear").fill("10m")
+        page.get_by_label("Replay").select_option("1")
+        page.get_by_role("button", name="Try it").click()
+    page.locator('[data-key="result"]').wait_for(timeout=ERRAND_MS)
+
+
+def _stored(page: Page) -> None:
+    page.get_by_label("Scenario", exact=True).select_option("attack")
+    page.get_by_role("button", name="Read it").click()
+    page.locator('[data-key="result"]').wait_for(timeout=ERRAND_MS)
+
+
+def _planned(page: Page) -> None:
+    page.get_by_label("Scenario", exact=True).select_option("attack")
+    page.get_by_role("button", name="Review").click()
+    page.locator("#plan").wait_for()
+
+
+PICTURES = (
+    Picture("board", "/s/attack/", _live),
+    Picture("panel-dark", "/s/attack/", _chosen, scheme="dark"),
+    Picture("setting", "/s/attack/", _setting),
+    Picture("asset", "/s/attack/", _asset_page),
+    Picture("record", "/s/attack/", _record),
+    Picture("help", "/s/attack/", _help),
+    Picture("cut-off", "/s/attack/", _cut_off),
+    Picture("contrast", "/s/attack/", _live, theme="contrast"),
+    Picture("wall", "/s/attack/?wall=1", _on_the_wall, size=(1920, 1080), scheme="dark"),
+    Picture("tablet", "/s/orders/", _live, size=(1024, 768)),
+    Picture("phone", "/s/connectivity/", _live, size=(390, 800)),
+    Picture("palette", "/s/attack/", _searched, scheme="dark"),
+    Picture("filter", "/s/attack/", _completed),
+    Picture("selection", "/s/attack/", _selected),
+    Picture("handover", "/handover/", _nothing, size=(1280, 900)),
+    Picture("labels", "/labels/?scenario=attack&key=customer", _labelled, size=(1280, 640)),
+    Picture("bulk", "/bulk/?scenario=attack&q=example", _reviewed_many),
+    Picture("stale", "/stale/", _nothing, size=(1280, 640)),
+    Picture("events", "/events/", _rows, size=(1280, 720)),
+    Picture("as-of", "/as-of/?scenario=attack", _rows, scheme="dark"),
+    Picture("agents", "/agents/", _rows, size=(1440, 800)),
+    Picture("overrides", "/overrides/", _pinned, size=(1280, 560)),
+    Picture("partitions", f"/partitions/?{LOOKED_UP}", _looked_up, size=(1440, 900)),
+    Picture("job", "/job/", _charted, size=(1440, 900), scheme="dark", user="admin"),
+    Picture("dead-letters", "/dead-letters/", _refused, size=(1440, 900), user="admin"),
+    Picture("letter", "/dead-letters/", _letter, size=(1280, 900), user="admin"),
+    Picture("scenario", "/scenarios/attack/", _rows, size=(1440, 900), user="admin"),
+    Picture("change", "/scenarios/attack/change/", _proposed, size=(1280, 900), user="admin"),
+    Picture("what-if", "/what-if/?scenario=attack", _tried, size=(1440, 900), user="admin"),
+    Picture("state-store", "/state-store/", _stored, size=(1440, 800), user="admin"),
+    Picture("replay", "/replay/", _planned, size=(1280, 1000), user="admin"),
+    Picture("users", "/users/", _rows, size=(1280, 560), user="admin"),
+    Picture("audit", "/audit/", _rows, size=(1280, 720), user="admin"),
+    Picture("tokens", "/account/tokens/", _nothing),
+    Picture("second-factor", "/account/2fa/", _nothing),
+)
+"""Every picture, in the order of docs/tour.md."""

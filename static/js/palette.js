@@ -1,0 +1,162 @@
+// The command palette (Ctrl+K): pages by their titles, assets by a part of their name.
+//
+// Pages are the links of this page's own menus, so that nobody is offered what is not allowed.
+// Assets are asked for at each key; an answer that comes late for another text is dropped.
+const SOON_MS = 40; // two keys in a row are one question
+
+/** Let `dialog` open by Ctrl+K or ⌘K, and by the click of `button`. */
+export function startPalette(dialog, button) {
+  const palette = new Palette(dialog);
+  document.addEventListener("keydown", (event) => {
+    const asked = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
+    if (!asked || event.key.toLowerCase() !== "k") return;
+    event.preventDefault();
+    if (dialog.open) dialog.close();
+    else if (!document.querySelector("dialog[open]")) palette.open();
+  });
+  button.addEventListener("click", () => palette.open());
+  button.hidden = false;
+}
+
+class Palette {
+  constructor(dialog) {
+    this.dialog = dialog;
+    this.input = dialog.querySelector("input");
+    this.offers = dialog.querySelector("#palette-offers");
+    this.places = dialog.querySelector("#palette-places");
+    this.none = dialog.querySelector("#palette-none");
+    this.links = [];
+    this.at = 0;
+    this.asked = null;
+    this.timer = 0;
+    this.waits = false; // for the server's answer
+    this.input.addEventListener("input", () => this.typed());
+    this.input.addEventListener("keydown", (event) => this.key(event));
+    dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+    dialog.addEventListener("close", () => this.drop());
+  }
+
+  open() {
+    this.links = pages();
+    this.input.value = "";
+    this.offers.replaceChildren();
+    this.dialog.showModal();
+    this.input.focus();
+    this.typed();
+  }
+
+  typed() {
+    this.listPages();
+    this.drop();
+    this.waits = this.text() !== "";
+    if (this.waits) this.timer = setTimeout(() => this.ask(), SOON_MS);
+    else this.offers.replaceChildren();
+    this.shown(0);
+  }
+
+  text() {
+    return this.input.value.trim();
+  }
+
+  drop() {
+    clearTimeout(this.timer);
+    this.asked?.abort();
+    this.asked = null;
+  }
+
+  async ask() {
+    const asked = new AbortController();
+    this.asked = asked;
+    const address = `${this.dialog.dataset.assets}?${new URLSearchParams({ q: this.text() })}`;
+    try {
+      const answer = await fetch(address, {
+        headers: { "HX-Request": "true" },
+        signal: asked.signal,
+      });
+      if (!answer.ok) throw new Error(`${answer.status}`);
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      this.offers.replaceChildren(...page.querySelectorAll("[role=option]"));
+      this.waits = false;
+      this.shown(0);
+    } catch {
+      if (asked.signal.aborted) return;
+      this.waits = false;
+      this.offers.replaceChildren();
+      this.shown(0, "The server does not answer: assets cannot be looked up.");
+    }
+  }
+
+  listPages() {
+    const words = this.text().toLowerCase().split(/\s+/);
+    const found = this.links.filter(({ search }) => words.every((word) => search.includes(word)));
+    this.places.replaceChildren(...found.map(option));
+  }
+
+  /** What is listed has changed: choose the option at `at`, and say what is missing. */
+  shown(at, fault = "") {
+    const groups = [this.offers, this.places];
+    for (const group of groups) group.previousElementSibling.hidden = !group.children.length;
+    const nothing = !this.options().length && !this.waits;
+    this.none.textContent = fault || (nothing ? "No page and no asset has this in its name." : "");
+    this.none.hidden = !this.none.textContent;
+    this.choose(at);
+  }
+
+  options() {
+    return [...this.dialog.querySelectorAll("[role=option]")];
+  }
+
+  choose(at) {
+    const all = this.options();
+    this.at = Math.min(Math.max(at, 0), Math.max(all.length - 1, 0));
+    all.forEach((each, n) => each.setAttribute("aria-selected", String(n === this.at)));
+    const chosen = all[this.at];
+    chosen?.scrollIntoView({ block: "nearest" });
+    this.input.setAttribute("aria-activedescendant", chosen?.id ?? "");
+  }
+
+  key(event) {
+    const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 };
+    if (event.key in steps) this.choose(this.at + steps[event.key]);
+    else if (event.key === "Enter") this.follow(event.ctrlKey || event.metaKey);
+    else if (event.key === "Escape") this.dialog.close(); // the first one, also from a full field
+    else return;
+    event.preventDefault();
+  }
+
+  follow(beside) {
+    const chosen = this.options()[this.at];
+    if (!chosen) return;
+    if (beside) window.open(chosen.href, "_blank", "noopener");
+    else location.assign(chosen.href);
+    this.dialog.close();
+  }
+}
+
+/** The links of the page's menus. */
+function pages() {
+  const links = document.querySelectorAll(".tabs a, nav.places a, #user-menu a");
+  return [...links].map((link) => {
+    const title = link.querySelector(".place-title") ?? link;
+    const words = [...title.childNodes].find((node) => node.nodeType === Node.TEXT_NODE);
+    const name = (words ?? title).textContent.trim();
+    const hint = link.querySelector("small")?.textContent ?? (link.closest(".tabs") ? "board" : "");
+    return { name, hint, href: link.href, search: `${name} ${hint}`.toLowerCase() };
+  });
+}
+
+function option({ name, hint, href }, n) {
+  const made = document.createElement("a");
+  made.className = "option";
+  made.id = `palette-page-${n}`;
+  made.href = href;
+  made.tabIndex = -1;
+  made.setAttribute("role", "option");
+  const title = document.createElement("span");
+  title.className = "option-name";
+  title.textContent = name;
+  const small = document.createElement("small");
+  small.textContent = hint;
+  made.append(title, small);
+  return made;
+}

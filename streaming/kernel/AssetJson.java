@@ -1,0 +1,117 @@
+package tallyboard.kernel;
+
+import org.apache.spark.sql.api.java.UDF1;
+
+/**
+ * An asset of the kernel's state as JSON, for whoever looks into a checkpoint: the list of fields
+ * that wire/asset.py has.
+ */
+public final class AssetJson implements UDF1<byte[], String> {
+  /** The bytes that Codec wrote, as JSON. Raises IllegalStateException for an unknown version. */
+  @Override
+  public String call(byte[] data) {
+    return new Text(Codec.read(data)).toString();
+  }
+
+  /** The JSON of one asset. */
+  private static final class Text {
+    private final StringBuilder out = new StringBuilder(512);
+
+    Text(Asset asset) {
+      out.append('[');
+      text(asset.state).text(asset.shown).text(asset.previous).number(asset.since);
+      raw(asset.unconfirmed ? "true" : "false");
+      open();
+      for (Asset.Vote vote : asset.votes) vote(vote);
+      close();
+      pending(asset.pending);
+      override(asset.override);
+      number(asset.offset).number(asset.step);
+      open();
+      number(asset.changedOffset).number(asset.changedStep);
+      close();
+      number(asset.reminded).number(asset.emittedAt);
+      open();
+      for (Asset.Answer answer : asset.answers) {
+        open();
+        text(answer.command()).text(answer.outcome());
+        close();
+      }
+      close();
+      time(asset.forgetAt);
+      out.append(']');
+    }
+
+    private void vote(Asset.Vote vote) {
+      open();
+      text(vote.agent()).text(vote.state()).number(vote.reportedAt()).number(vote.time());
+      number(vote.offset()).time(vote.expires()).number(vote.weight()).text(vote.detail());
+      if (vote.muted() != null) {
+        open();
+        time(vote.muted().until()).text(vote.muted().user());
+        close();
+      }
+      close();
+    }
+
+    private void pending(Asset.Pending pending) {
+      if (pending == null) {
+        raw("null");
+        return;
+      }
+      open();
+      text(pending.state()).number(pending.since()).number(pending.due());
+      close();
+    }
+
+    private void override(Asset.Override pin) {
+      if (pin == null) {
+        raw("null");
+        return;
+      }
+      open();
+      text(pin.state()).time(pin.until()).text(pin.user()).text(pin.reason()).text(pin.command());
+      number(pin.since()).text(pin.underlying());
+      close();
+    }
+
+    private void open() {
+      separate();
+      out.append('[');
+    }
+
+    private void close() {
+      out.append(']');
+    }
+
+    private void separate() {
+      if (out.charAt(out.length() - 1) != '[') out.append(',');
+    }
+
+    private Text raw(String json) {
+      separate();
+      out.append(json);
+      return this;
+    }
+
+    private Text number(long number) {
+      return raw(Long.toString(number));
+    }
+
+    private Text time(long time) {
+      return time == Asset.NONE ? raw("null") : number(time);
+    }
+
+    private Text text(String text) {
+      if (text == null) return raw("null");
+      separate();
+      Json.write(out, text);
+      return this;
+    }
+
+    @Override
+    public String toString() {
+      return out.toString();
+    }
+  }
+}

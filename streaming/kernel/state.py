@@ -1,0 +1,111 @@
+"""A bucket's state as the kernel keeps it, written by Python: the bytes of Codec and Run."""
+
+from __future__ import annotations
+
+import struct
+from uuid import UUID
+
+import msgspec
+
+from domain.asset import Asset
+from domain.fold import Bucket
+from domain.records import Override, Pending, Vote
+
+PLAIN, MUTED = 2, 3
+"""Versions of an asset: without a muted vote, and with one."""
+META_PLAIN, META_MUTES = 1, 2
+"""Versions of a bucket's own: without mutes, and with some."""
+_META = struct.Struct(">b7q")
+_NONE = -1
+
+
+def dump_kernel_meta(bucket: Bucket) -> bytes:
+    """What the kernel keeps of a bucket beside its assets; nothing is counted yet."""
+    mutes = [bucket.mutes[agent] for agent in sorted(bucket.mutes)]
+    told = msgspec.json.encode(mutes) if mutes else b""
+    version = META_MUTES if mutes else META_PLAIN
+    counted = (0, 0, 0, 0)  # the last heartbeat; records, dead letters, stale reports since
+    return _META.pack(version, bucket.clock, bucket.offset, bucket.live, *counted) + told
+
+
+def dump_kernel_asset(asset: Asset, noted: int | None) -> bytes:
+    """An asset's entry. noted: when the index of dues looks at it, ms, None: nothing is due."""
+    muted = any(vote.muted is not None for vote in asset.votes.values())
+    out = _Out(MUTED if muted else PLAIN)
+    out.signed(_NONE if noted is None else noted)
+    for text in (asset.state, asset.shown, asset.previous):
+        out.text(text)
+    out.signed(asset.since, int(asset.unconfirmed), asset.offset, len(asset.votes))
+    for _, vote in sorted(asset.votes.items()):
+        _vote(out, vote, asset)
+    _pending(out, asset.pending)
+    _override(out, asset.override)
+    changed_offset, changed_step = asset.changed
+    out.signed(asset.step, changed_offset - asset.offset, changed_step)
+    out.signed(asset.reminded - asset.since, asset.emitted_at - asset.since, len(asset.answers))
+    for answer in asset.answers:
+        out.id(answer.command)
+        out.text(answer.outcome)
+    out.signed(_NONE if asset.forget_at is None else asset.forget_at)
+    return bytes(out.data)
+
+
+def _vote(out: _Out, vote: Vote, asset: Asset) -> None:
+    out.text(vote.agent)
+    out.text(vote.state)
+    out.signed(vote.time - asset.since, vote.reported_at - vote.time, vote.offset - asset.offset)
+    out.signed(0 if vote.expires is None else vote.expires - vote.time + 1, vote.weight)
+    out.text(vote.detail)
+    if out.version < MUTED:
+        return
+    out.text(None if vote.muted is None else vote.muted.user)
+    if vote.muted is not None:
+        out.signed(_NONE if vote.muted.until is None else vote.muted.until)
+
+
+def _pending(out: _Out, pending: Pending | None) -> None:
+    out.text(None if pending is None else pending.state)
+    if pending is not None:
+        out.signed(pending.since, pending.due)
+
+
+def _override(out: _Out, pin: Override | None) -> None:
+    out.text(None if pin is None else pin.state)
+    if pin is None:
+        return
+    out.signed(_NONE if pin.until is None else pin.until)
+    out.text(pin.user)
+    out.text(pin.reason)
+    out.id(pin.command)
+    out.signed(pin.since)
+    out.text(pin.underlying)
+
+
+class _Out:
+    """Bytes as they are written."""
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.data = bytearray([version])
+
+    def signed(self, *values: int) -> None:
+        """Integers of variable length: zigzag, 7 bits a byte, the least first."""
+        for value in values:
+            left = value << 1 if value >= 0 else (-value << 1) - 1
+            while left > 0x7F:
+                self.data.append(left & 0x7F | 0x80)
+                left >>= 7
+            self.data.append(left)
+
+    def text(self, text: str | None) -> None:
+        """UTF-8 after its length plus one, zero for None."""
+        if text is None:
+            self.signed(0)
+            return
+        data = text.encode()
+        self.signed(len(data) + 1)
+        self.data += data
+
+    def id(self, command: str) -> None:
+        """A command's id, a UUID, as its 16 bytes."""
+        self.data += UUID(command).bytes

@@ -1,0 +1,33 @@
+"""Errands from the console, of the real product: another rule is tried."""
+
+from __future__ import annotations
+
+from browsing import Open, Send, serious_in_both, too_wide_in
+from playwright.sync_api import Page, expect
+
+LONG_MS = 120_000
+"""An errand starts a Spark of its own, beside the product, on a machine that may be busy."""
+
+
+def arrived(page: Page) -> None:
+    """The errand has ended well, and its result is on the page, which renewed itself."""
+    expect(page.locator('[data-key="result"]')).to_be_visible(timeout=LONG_MS)
+    expect(page.locator(".errand-done")).to_be_visible()
+
+
+def test_another_rule_is_tried(open_as: Open, send: Send, prefix: str, faults: list[str]) -> None:
+    for agent in ("waf-1", "waf-2", "waf-3"):
+        send("attack", f"{prefix}tried", agent, "under-attack")
+    page = open_as("admin", "/what-if/?scenario=attack")
+    assert too_wide_in(page) == []
+    assert serious_in_both(page) == []
+    page.get_by_label("Hold: Under attack").fill("an hour")
+    page.get_by_role("button", name="Try it").click()
+    expect(page.get_by_text("attack.holds.under-attack")).to_be_visible()
+    assert ["422" in fault for fault in faults] == [True]
+    faults.clear()
+    page.get_by_label("Hold: Under attack").fill("1h")
+    page.locator("#try-back").select_option("1")
+    page.get_by_role("button", name="Try it").click()
+    expect(page.locator(".errand")).to_be_visible()
+    arrived(page)

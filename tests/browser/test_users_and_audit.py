@@ -1,0 +1,80 @@
+"""A user from being made to being let go, and what the audit says of it."""
+
+from __future__ import annotations
+
+from browsing import Open, live, serious_in_both, too_wide_in
+from playwright.sync_api import Page, expect
+
+from stack import Stack
+
+NEW = "staple-correct-8"
+
+
+def confirm(page: Page, product: Stack) -> None:
+    """Give the admin's password once more, where it is asked for."""
+    expect(page.get_by_role("heading", name="Confirm that it is you")).to_be_visible()
+    page.get_by_label("Password").fill(product.logins["admin"])
+    page.get_by_role("button", name="Confirm").click()
+
+
+def enter(page: Page, name: str, password: str) -> None:
+    """Send the login form."""
+    page.get_by_label("Name", exact=True).fill(name)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Log in").click()
+
+
+def test_a_user_comes_and_goes_and_the_audit_tells_of_it(
+    open_as: Open, product: Stack, prefix: str
+) -> None:
+    name = f"{prefix}eve"
+    admin = open_as("admin", "/users/new/")
+    admin.get_by_label("Name", exact=True).fill(name)
+    admin.get_by_label("Role").select_option("operator")
+    admin.get_by_role("button", name="Make the user").click()
+    confirm(admin, product)
+    password = admin.locator(".once code").inner_text()
+    assert serious_in_both(admin) == []
+    assert too_wide_in(admin) == []
+
+    eve = open_as("", "/")
+    enter(eve, name, password)
+    expect(eve.get_by_role("heading", name="Change password")).to_be_visible()
+    eve.goto(f"{product.url}/events/")  # nothing else is shown before
+    expect(eve.get_by_role("heading", name="Change password")).to_be_visible()
+    eve.get_by_label("Current Password").fill(password)
+    eve.get_by_label("New Password", exact=True).fill(NEW)
+    eve.get_by_label("New Password (again)").fill(NEW)
+    eve.get_by_role("button", name="Change password").click()
+    live(eve)
+
+    elsewhere = open_as("", "/")
+    enter(elsewhere, name, NEW)
+    live(elsewhere)
+    eve.goto(f"{product.url}/account/sessions/")
+    assert serious_in_both(eve) == []
+    assert too_wide_in(eve) == []
+    eve.get_by_role("button", name="End all others").click()
+    expect(eve.get_by_text("Sessions that ended: 1.")).to_be_visible()
+    expect(elsewhere.get_by_role("heading", name="Log in")).to_be_visible()  # by itself
+    eve.goto(product.url)
+    live(eve)
+
+    admin.goto(f"{product.url}/users/?q={name}")
+    admin.get_by_role("link", name=name).click()
+    admin.get_by_role("button", name="Deactivate").click()
+    expect(admin.get_by_text(f"{name} is deactivated")).to_be_visible()
+    expect(eve.get_by_role("heading", name="Log in")).to_be_visible()  # by itself
+    enter(eve, name, NEW)
+    expect(eve.get_by_role("heading", name="This account is switched off")).to_be_visible()
+
+    audit = open_as("admin", f"/audit/?q={name}")
+    rows = audit.locator("#events tbody tr")
+    expect(rows.first).to_contain_text("login.failed")
+    for action in ("user.created", "password.changed", "session.ended", "user.deactivated"):
+        expect(rows.filter(has_text=action)).to_have_count(1)
+    opened = rows.filter(has_text="user.created")
+    opened.locator("summary").click()
+    expect(opened.locator("dl")).to_contain_text("operator")
+    assert serious_in_both(audit) == []
+    assert too_wide_in(audit) == []

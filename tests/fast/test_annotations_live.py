@@ -1,0 +1,222 @@
+"""What a live process tells of annotations and alarms, and which change ends an acknowledgement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from dashboard.annotations.ending import Move, why_ended
+from dashboard.annotations.marks import Ack, Mark, in_force
+from dashboard.annotations.models import Acknowledgement
+from dashboard.annotations.templatetags.annotations import linked
+from dashboard.live.alarms import MOST, Alarm, Alerts, Raised
+from dashboard.live.view import Entry, Filter, LiveView, Subscription, plain_changes
+from domain.scenario import Scenario
+
+PLACE = ("watch.states", 0)
+SCENARIO = Scenario.from_plain(
+    {
+        "name": "watch",
+        "states": [{"name": "bad"}, {"name": "odd"}, {"name": "good"}],
+        "rule": {"kind": "latest"},
+    }
+)
+
+
+def row(asset: str, state: str = "bad", offset: int = 1, since: int = 5, at: int = 5) -> Entry:
+    made = {"asset": asset, "state": state, "version": f"{offset:03d}", "severity": 0}
+    return Entry(asset, f"{offset:03d}", {**made, "since": since, "caused_at": at}, PLACE, offset)
+
+
+def mark(asset: str, revision: int = 1, notes: int = 1) -> Mark:
+    return Mark(asset, revision, None, notes)
+
+
+@pytest.fixture
+def live() -> tuple[LiveView, Subscription, list[int]]:
+    """A board that shows `a`."""
+    view, woken = LiveView(), list[int]()
+    subscription = Subscription("watch", lambda: woken.append(1))
+    view.subscribe(subscription)
+    view.begin(subscription)
+    view.settle(subscription, [row("a").row or {}], False, {PLACE: 1})
+    return view, subscription, woken
+
+
+def told(view: LiveView, subscription: Subscription) -> dict[str, Any]:
+    """The message that the browser gets."""
+    message: dict[str, Any] = msgspec.json.decode(plain_changes(view.take(subscription)))
+    return message
+
+
+# ---- marks ----------------------------------------------------------------------------------
+
+
+def test_a_mark_is_told_to_who_shows_the_row_and_to_nobody_else(live):
+    view, subscription, woken = live
+    view.annotate("watch", [mark("b")])
+    view.annotate("other", [mark("a")])
+    assert (woken, bool(view.take(subscription))) == ([], False)
+    view.annotate("watch", [mark("a", 7, 2)])
+    assert told(view, subscription)["marks"] == [["a", 7, None, 2]]
+
+
+def test_an_older_mark_and_the_same_again_are_not_told(live):
+    view, subscription, _ = live
+    view.annotate("watch", [mark("a", 7)])
+    view.take(subscription)
+    view.annotate("watch", [mark("a", 7), mark("a", 6)])
+    assert not view.take(subscription)
+
+
+def test_a_row_that_comes_brings_its_mark(live):
+    view, subscription, _ = live
+    view.annotate("watch", [mark("b", 7)])
+    view.apply("watch", [row("b", offset=2)], {})
+    message = told(view, subscription)
+    assert [each["asset"] for each in message["rows"]] == ["b"]
+    assert message["marks"] == [["b", 7, None, 1]]
+
+
+def test_a_mark_that_comes_while_the_snapshot_is_read_is_told_after_it(live):
+    view, subscription, woken = live
+    view.restart(subscription)
+    view.begin(subscription)
+    view.annotate("watch", [mark("a", 7)])
+    view.settle(subscription, [row("a").row or {}], False, {PLACE: 1})
+    assert woken == [1]
+    assert told(view, subscription)["marks"] == [["a", 7, None, 1]]
+
+
+def test_the_watched_asset_is_told_of_its_marks(live):
+    view, subscription, _ = live
+    view.refilter(subscription, Filter(rows=False, watch="z"))
+    view.begin(subscription)
+    view.settle(subscription, [], False, {})
+    view.annotate("watch", [mark("z", 7)])
+    assert view.take(subscription).watched == "7"
+
+
+def test_what_is_acknowledged_is_told_once_when_it_changes(live):
+    view, subscription, _ = live
+    view.set_acknowledged("watch", {"bad": 1})
+    view.set_acknowledged("watch", {"bad": 1})
+    assert told(view, subscription)["acknowledged"] == {"bad": 1}
+    view.set_acknowledged("watch", {})
+    assert told(view, subscription)["acknowledged"] == {}
+    view.set_acknowledged("watch", {})
+    assert not view.take(subscription)
+
+
+# ---- alarms ---------------------------------------------------------------------------------
+
+
+def alarmed(live: Any, alarm: Alarm, *entries: Entry) -> list[Any]:
+    """Of which assets the browser is alarmed."""
+    view, subscription, _ = live
+    view.set_alarm(subscription, alarm)
+    view.apply("watch", entries, {})
+    alerts = view.take(subscription).alerts
+    return [] if alerts is None else [each.asset for each in alerts[1]]
+
+
+def test_an_asset_that_comes_to_a_chosen_state_is_told(live):
+    entries = row("a", offset=2), row("b", "odd", 3), row("c", offset=4, since=1, at=9)
+    assert alarmed(live, Alarm(frozenset(["bad"])), *entries) == ["a"]
+
+
+def test_what_follows_in_the_same_portion_hides_no_coming(live):
+    comes = row("a", offset=2), row("a", offset=3, at=7)  # another agent says the same
+    goes = row("b", offset=4), row("b", "good", 5, since=6, at=6)
+    gone = row("c", offset=6), Entry("c", "007", None, PLACE, 7)
+    states = frozenset(["bad"])
+    assert alarmed(live, Alarm(states), *comes, *goes, *gone) == ["a"]
+
+
+def test_any_asset_or_those_that_the_filter_shows(live):
+    view, subscription, _ = live
+    view.refilter(subscription, Filter(q="a"))
+    view.begin(subscription)
+    view.settle(subscription, [], False, {})
+    states = frozenset(["bad"])
+    assert alarmed(live, Alarm(states), row("a", offset=2), row("b", offset=3)) == ["a"]
+    entries = row("a2", offset=4), row("b2", offset=5)
+    assert alarmed(live, Alarm(states, any=True), *entries) == ["a2", "b2"]
+
+
+def test_a_storm_is_told_though_the_rows_wait_for_a_snapshot(live):
+    view, subscription, _ = live
+    view.set_alarm(subscription, Alarm(frozenset(["bad"])))
+    view.apply("watch", [row(f"s{n}", offset=n + 2) for n in range(2_000)], {})
+    assert subscription.stale
+    view.begin(subscription)
+    view.settle(subscription, [], False, {PLACE: 9_999})
+    n, named = view.take(subscription).alerts or (0, [])
+    assert (n, len(named)) == (2_000, MOST)
+
+
+def test_before_the_first_snapshot_nobody_is_alarmed():
+    view = LiveView()
+    subscription = Subscription("watch", lambda: None)
+    view.subscribe(subscription)
+    view.set_alarm(subscription, Alarm(frozenset(["bad"])))
+    view.apply("watch", [row("a")], {})
+    view.begin(subscription)
+    view.settle(subscription, [], False, {})
+    assert view.take(subscription).alerts is None
+
+
+def test_an_asset_is_told_once_in_a_message():
+    alerts = Alerts()
+    alerts.add([Raised("a", "bad", 1), Raised("a", "bad", 2)])
+    assert alerts.take() == (1, [Raised("a", "bad", 2)])
+    assert alerts.take() is None
+
+
+# ---- how long an acknowledgement holds -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("severity", "now", "holds"),
+    [(1, 5, True), (0, 5, False), (2, 5, False), (1, 10, False), (1, 9, True)],
+)
+def test_it_holds_while_the_state_is_no_worse_and_not_calm(severity: int, now: int, holds: bool):
+    assert in_force(Ack("olga", 1, 10, 1, ""), severity, 2, now) is holds
+    assert not in_force(None, severity, 2, now)
+
+
+@pytest.mark.parametrize(
+    ("state", "place", "why"),
+    [
+        ("bad", "2", "worse"), ("odd", "2", ""), ("good", "2", "calm"), ("", "2", "purged"),
+        ("unheard of", "2", "calm"), ("bad", "1", ""), ("good", "0", ""),
+    ],
+)  # fmt: skip
+def test_which_change_ends_it(state: str, place: str, why: str):
+    ack = Acknowledgement(severity=1, place="1")
+    assert why_ended(ack, Move("watch", "a", place, 1, state), SCENARIO) == why
+
+
+# ---- links in notes -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "href"),
+    [
+        ("see https://a.example/b.", "https://a.example/b"),
+        ("(http://a.example/?q=1&r=2)", "http://a.example/?q=1&amp;r=2"),
+        ("https://a.example/\u202eevil", "https://a.example/"),
+        ('https://a.example/"onclick=x', "https://a.example/"),
+    ],
+)
+def test_an_address_can_be_followed(text: str, href: str):
+    assert f'href="{href}"' in linked(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["javascript:alert(1)", "ftp://a", "<a href=x>", "//a.example", "data:text/html,x"]
+)
+def test_nothing_else_is_a_link(text: str):
+    assert "<a" not in linked(text)

@@ -1,0 +1,413 @@
+"""Errands: transitions held against each other, what is asked, processes that are followed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bus.base import TopicSpec
+from bus.memory import MemoryBus
+from config.settings import Settings
+from dashboard.statestore.comparing import BEHIND, BOARD_BEHIND, DIFFERS, EQUAL, Board, judge
+from domain.overlay import overlaid
+from domain.records import Vote
+from domain.scenario import Scenario
+from stack import wait_until
+from streaming.checkpoint import Epoch
+from streaming.errands import runner
+from streaming.errands.comparing import (
+    MOST_PAIRS,
+    History,
+    Matched,
+    Tally,
+    Transition,
+    compare,
+    match,
+    transitions,
+)
+from streaming.errands.log import Times
+from streaming.errands.replaying import warm_up, window_of
+from streaming.errands.runner import Errands
+from streaming.errands.trouble import ErrandRefused
+from wire.errand import (
+    MOST_DIFFERENT,
+    MOST_MOMENTS,
+    StoredAsset,
+    decode_result,
+    parameters_of,
+    portions,
+)
+from wire.job import Control, Outcome, Step, UnreadableJobRecord
+
+RULE = Scenario.from_plain(
+    {
+        "name": "sites",
+        "partitions": 1,
+        "states": [{"name": "attack"}, {"name": "clear"}],
+        "rule": {"kind": "latest"},
+        "vote_lifetime": "10s",
+        "holds": {"clear": "5s"},
+    }
+)
+
+
+# ---- transitions --------------------------------------------------------------------------------
+
+
+def held(running: list[Any], proposed: list[Any]) -> Matched:
+    return match(transitions(None, running), transitions(None, proposed))
+
+
+@pytest.mark.parametrize(
+    ("running", "proposed", "expected"),
+    [
+        ([], [], (0, 0, 0, ())),
+        ([(1, "a")], [(1, "a")], (1, 0, 0, ())),
+        ([(1, "a")], [(4, "a")], (0, 0, 0, (3,))),
+        ([(4, "a")], [(1, "a")], (0, 0, 0, (-3,))),
+        ([(1, "a")], [], (0, 1, 0, ())),
+        ([], [(1, "a")], (0, 0, 1, ())),
+        ([(1, "a")], [(1, "b")], (0, 1, 1, ())),
+        # a flicker less: the way there and the way back are lost
+        ([(1, "a"), (5, "b"), (6, "a")], [(1, "a")], (1, 2, 0, ())),
+        # of two that may be meant, the nearer one has moved
+        ([(0, "a"), (10, "b"), (11, "a"), (90, "b")], [(0, "a"), (91, "b")], (1, 2, 0, (1,))),
+        # between those that are the same, none is matched across them
+        ([(1, "a"), (5, "b"), (9, "a")], [(1, "a"), (6, "b"), (9, "a")], (2, 0, 0, (1,))),
+    ],
+)
+def test_transitions_are_the_same_moved_lost_or_gained(
+    running: list[Any], proposed: list[Any], expected: tuple[Any, ...]
+) -> None:
+    assert held(running, proposed) == Matched(*expected)
+    # what is lost the one way is gained the other
+    turned = held(proposed, running)
+    assert (turned.same, turned.gained, turned.lost) == expected[:3]
+    assert sorted(map(abs, turned.shifts)) == sorted(map(abs, expected[3]))
+
+
+def test_each_transition_is_counted_once_however_many_there_are() -> None:
+    words = "ab" * 400
+    running = [(10 * at, word) for at, word in enumerate(words)]
+    proposed = [(10 * at + 3, word) for at, word in enumerate(words)][:-5]
+    assert len(running) * len(proposed) > MOST_PAIRS
+    found = held(running, proposed)
+    assert found == Matched(0, 5, 0, (3,) * 795)
+
+
+def test_totals_by_state_and_assets_that_differ() -> None:
+    tally = Tally(1000, 2000, RULE)
+    compare(
+        tally,
+        [
+            History("same", [(10, "attack"), (1500, "clear")], [(10, "attack"), (1500, "clear")]),
+            History("moved", [(10, "attack"), (1500, "clear")], [(10, "attack"), (1900, "clear")]),
+            History("lost", [(1200, "attack"), (1300, None)], []),
+            History("before", [(10, "attack")], [(10, "clear")]),
+        ],
+    )
+    told = tally.totals(0, {0: (5, 25)}, ("kernel", "kernel"), ({}, {}), 1)
+    assert (told.assets, told.different, told.other_end, told.records) == (4, 3, 1, 20)
+    assert (told.running, told.proposed, told.same) == (4, 2, 1)
+    assert (told.gained, told.lost, told.earlier, told.later, told.shift) == (0, 2, 0, 1, 400)
+    by_state = {one.state: one for one in told.states}
+    assert list(by_state) == ["attack", "clear"]
+    assert (by_state["attack"].running_ms, by_state["attack"].proposed_ms) == (2100, 1400)
+    assert (by_state["clear"].running_ms, by_state["clear"].proposed_ms) == (1000, 1600)
+    assert (by_state["attack"].running, by_state["attack"].proposed) == (1, 0)
+    assert [one.asset for one in tally.different()] == ["lost", "before", "moved"]
+
+
+def test_what_is_told_of_the_assets_is_bounded() -> None:
+    tally = Tally(0, 10_000, RULE)
+    flicker = [(at, "ab"[at % 2]) for at in range(3 * MOST_MOMENTS)]
+    compare(tally, [History("worst", flicker, [])])
+    compare(tally, (History(f"n{at}", [(1, "clear")], []) for at in range(MOST_DIFFERENT + 10)))
+    told = tally.different()
+    assert (len(told), told[0].asset) == (MOST_DIFFERENT, "worst")
+    assert (len(told[0].running), told[0].lost) == (MOST_MOMENTS, 3 * MOST_MOMENTS)
+    assert tally.differing == MOST_DIFFERENT + 11
+
+
+def test_kinds_are_from_and_to() -> None:
+    assert Transition(1, "a", "b").kind == ("a", "b")
+    assert [one.before for one in transitions("x", [(1, "a"), (2, "b")])] == ["x", "a"]
+
+
+# ---- what is replayed ---------------------------------------------------------------------------
+
+
+def test_a_replay_begins_a_votes_life_and_the_longest_hold_earlier() -> None:
+    other = overlaid(RULE, {"vote_lifetime": "30s", "holds": {"attack": "1s"}})
+    assert warm_up([RULE, other]) == 35_000
+    assert warm_up([RULE, overlaid(RULE, {"vote_lifetime": None})]) is None
+
+
+def filled() -> MemoryBus:
+    """A log with a record each second from 0 s to 99 s, at the offsets of the same numbers."""
+    clock = [0]
+    bus = MemoryBus(lambda: clock[0])
+    bus.ensure_topics([TopicSpec("sites.reports", 1, {"message.timestamp.type": "LogAppendTime"})])
+    producer = bus.producer()
+    for second in range(100):
+        clock[0] = 1000 * second
+        producer.send_and_wait("sites.reports", None, b"{}", partition=0)
+    return bus
+
+
+@pytest.mark.parametrize(("since", "offset"), [(0, 0), (1, 1), (50_000, 50), (99_001, 100)])
+def test_an_offset_is_found_by_time(since: int, offset: int) -> None:
+    with Times(filled()) as times:
+        assert times.first_since(("sites.reports", 0), 0, 100, since) == offset
+
+
+def test_a_window_is_from_the_warm_up_to_the_logs_end() -> None:
+    window = window_of(filled(), "sites.reports", 60_000, [RULE, RULE])
+    assert window.offsets == {0: (45, 100)}
+    assert (window.begun, window.since, window.until) == (45_000, 60_000, 99_000)
+    assert window.records == 55
+    endless = overlaid(RULE, {"vote_lifetime": None})
+    window = window_of(filled(), "sites.reports", 60_000, [RULE, endless])
+    assert (window.begun, window.records) == (0, 100)
+
+
+@pytest.mark.parametrize("since", [99_000, 10**12])
+def test_a_window_that_holds_nothing_is_refused(since: int) -> None:
+    with pytest.raises(ErrandRefused, match="before the log's end"):
+        window_of(filled(), "sites.reports", since, [RULE, RULE])
+
+
+def test_too_long_a_window_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streaming.errands.replaying.MOST_RECORDS", 54)
+    with pytest.raises(ErrandRefused, match="55 records with the warm-up, at most 54"):
+        window_of(filled(), "sites.reports", 60_000, [RULE, RULE])
+
+
+# ---- what is asked ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("action", "parameters", "wrong"),
+    [
+        ("read-state", {}, "scenario"),
+        ("read-state", {"scenario": "sites", "partition": -1}, "partition"),
+        ("read-state", {"scenario": "sites", "asset": "x" * 256}, "asset"),
+        ("read-state", {"scenario": "sites", "more": 1}, "more"),
+        ("what-if", {"scenario": "sites", "changes": {}}, "since"),
+        ("what-if", {"scenario": "sites", "since": 1.5, "changes": {}}, "since"),
+        ("cancel", {"ask": ""}, "ask"),
+        ("stop", {}, "stop"),
+    ],
+)
+def test_parameters_that_cannot_be_read_are_named(
+    action: Any, parameters: dict[str, Any], wrong: str
+) -> None:
+    with pytest.raises(UnreadableJobRecord, match=wrong):
+        parameters_of(Control("1", "kernel", action, parameters=parameters))
+
+
+@pytest.mark.parametrize("value", [None, b"", b"{", b"{}", b'{"type":"other"}', b"\xff"])
+def test_a_result_that_is_none_is_refused(value: bytes | None) -> None:
+    with pytest.raises(UnreadableJobRecord):
+        decode_result(value)
+
+
+def test_portions_are_of_about_one_size_and_lose_nothing() -> None:
+    rows = ["x" * 100] * 95
+    found = list(portions(rows, 1000))
+    assert [row for portion in found for row in portion] == rows
+    assert max(map(len, found)) == 10
+    assert list(portions([])) == [[]]
+
+
+# ---- the process --------------------------------------------------------------------------------
+
+
+class Desk:
+    """Notes what is answered."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.steps: list[Step] = []
+        self.answers: dict[str, tuple[Outcome, str]] = {}
+
+    def begin_errand(self, ask: Control) -> None:
+        self.begun.append(ask.id)
+
+    def step(self, _ask: Control, step: Step) -> None:
+        self.steps.append(step)
+
+    def answer(self, ask: Control, outcome: Outcome, why: str = "") -> None:
+        assert ask.id not in self.answers
+        self.answers[ask.id] = (outcome, why)
+
+
+SAYS = """
+import sys
+sys.stdin.readline()
+{}
+sys.stdout.flush()
+sys.stdin.read()
+"""
+STEP = """print('{"type":"step","step":{"done":1,"of":2,"what":"rows"}}')"""
+END = """print('{"type":"ended","outcome":"done","why":"two rows"}')"""
+
+
+@pytest.fixture
+def says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Errands whose process is another program."""
+    desk, epoch = Desk(), Epoch(1, tmp_path)
+    settings = Settings(_env_file=None, data_dir=tmp_path, errand_s=10)  # type: ignore[call-arg]
+    start = runner.subprocess.Popen
+
+    def make(program: str) -> tuple[Errands, Desk, Any]:
+        errands = Errands(settings, desk)
+
+        def popen(_command: list[str], **options: Any) -> Any:
+            return start([sys.executable, "-c", SAYS.replace("{}", program)], **options)
+
+        monkeypatch.setattr(runner.subprocess, "Popen", popen)
+
+        def begin(id_: str, **parameters: Any) -> None:
+            wish = {"scenario": "sites", "since": 0, "changes": {}, **parameters}
+            ask = Control(id_, "kernel", "what-if", "ada", "a drill", wish)
+            errands.begin(ask, "kernel", {"sites": RULE}, epoch)
+
+        return errands, desk, begin
+
+    return make
+
+
+def followed(errands: Errands, done: Any) -> None:
+    def looked() -> bool:
+        errands.look()
+        return bool(done())
+
+    wait_until(looked, 10, "nothing is told")
+
+
+def test_steps_and_the_end_are_told(says: Any) -> None:
+    errands, desk, begin = says(f"{STEP}\n{END}")
+    begin("a")
+    assert desk.begun == ["a"]
+    followed(errands, lambda: desk.answers)
+    assert desk.answers == {"a": ("done", "two rows")}
+
+
+def test_one_at_a_time_and_a_cancelled_one_makes_room(says: Any) -> None:
+    errands, desk, begin = says(STEP)
+    begin("a")
+    begin("b")
+    assert desk.answers["b"][0] == "refused"
+    other, _, begin_other = says(STEP)  # of the job's other query
+    begin_other("c")
+    assert "another errand" in desk.answers["c"][1]
+    followed(errands, lambda: desk.steps)
+    assert desk.steps[0] == Step(1, 2, "rows")
+    errands.cancel(Control("x", "kernel", "cancel", "eve", "no", {"ask": "b"}))
+    assert desk.answers["x"] == ("refused", "it is not under way")
+    errands.cancel(Control("y", "kernel", "cancel", "eve", "enough", {"ask": "a"}))
+    assert desk.answers["a"] == ("failed", "cancelled by eve: enough")
+    assert desk.answers["y"][0] == "done"
+    begin_other("d")
+    assert desk.begun[-1] == "d"
+    other.close()
+    assert desk.answers["d"] == ("failed", "the job ended")
+
+
+def test_a_process_that_ends_or_takes_too_long_has_failed(
+    says: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errands, desk, begin = says("sys.exit(3)")
+    begin("a")
+    followed(errands, lambda: desk.answers)
+    assert desk.answers["a"] == ("failed", "its process ended with 3")
+    errands, desk, begin = says("print('nonsense')")
+    begin("b")
+    now = runner.time.monotonic()
+    monkeypatch.setattr(runner.time, "monotonic", lambda: now + 11)
+    errands.look()
+    assert "longer than 10 s" in desk.answers["b"][1]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "wrong"),
+    [
+        ({"scenario": "other"}, "not carried"),
+        ({"changes": {"min_voters": 0}}, "sites.min_voters"),
+        ({"changes": {"states": []}}, "sites.states"),
+        ({"since": "today"}, "since"),
+    ],
+)
+def test_what_cannot_be_done_starts_no_process(
+    says: Any, parameters: dict[str, Any], wrong: str
+) -> None:
+    _, desk, begin = says(STEP)
+    begin("a", **parameters)
+    assert desk.answers["a"][0] == "refused"
+    assert wrong in desk.answers["a"][1]
+    assert not desk.begun
+
+
+def test_a_state_that_was_never_committed_is_not_read(tmp_path: Path) -> None:
+    desk = Desk()
+    settings = Settings(_env_file=None, data_dir=tmp_path)  # type: ignore[call-arg]
+    ask = Control("a", "kernel", "read-state", parameters={"scenario": "sites"})
+    Errands(settings, desk).begin(ask, "kernel", {"sites": RULE}, Epoch(1, tmp_path / "none"))
+    assert "nothing has been committed" in desk.answers["a"][1]
+    assert not (tmp_path / "errand.lock").exists()
+
+
+# ---- beside the database ------------------------------------------------------------------------
+
+VOTE = Vote("w", "attack", 5, 5, 7, None, 1)
+
+
+def asset(**changes: Any) -> StoredAsset:
+    fields: dict[str, Any] = {
+        "partition": 0, "asset": "a", "tallied": "attack", "state": "attack", "previous": None,
+        "since": 5, "unconfirmed": False, "offset": 9, "step": 1, "changed": (7, 0),
+        "emitted_at": 5, "votes": [VOTE], "pending": None, "override": None, "dues": [],
+        "answers": 0, "forget_at": None,
+    }  # fmt: skip
+    return StoredAsset(**{**fields, **changes})
+
+
+def board(version: str = "1.7.0", at: int = 5, purged: bool = False, **changes: Any) -> Board:
+    votes = [{"agent": "w", "state": "attack", "weight": 1}]
+    record = {
+        "state": "attack", "previous": None, "since": 5, "unconfirmed": False, "pending": None,
+        "override": None, "votes": votes, **changes,
+    }  # fmt: skip
+    return Board(version, at, purged, json.dumps(record))
+
+
+@pytest.mark.parametrize(
+    ("stored", "other", "verdict", "fields"),
+    [
+        (asset(), board(), EQUAL, ()),
+        (asset(), board("1.9.1"), EQUAL, ()),
+        (asset(), board("1.9.2"), BEHIND, ()),
+        (asset(), board("1.10.0"), BEHIND, ()),
+        (asset(), board("2.1.0"), BEHIND, ()),
+        (asset(), board("0.99.0"), BOARD_BEHIND, ()),
+        (asset(), board("1.6.5"), BOARD_BEHIND, ()),
+        (asset(emitted_at=6), board(), BOARD_BEHIND, ()),
+        (asset(), None, BOARD_BEHIND, ()),
+        (asset(state=None), None, EQUAL, ()),
+        (asset(state=None), board(purged=True), EQUAL, ()),
+        (asset(state=None), board(), DIFFERS, ("state",)),
+        (asset(), board(purged=True), DIFFERS, ("state",)),
+        (asset(), board(state="clear", since=4), DIFFERS, ("state", "since")),
+        (asset(votes=[]), board(), DIFFERS, ("votes",)),
+        (asset(unconfirmed=True), board(), DIFFERS, ("unconfirmed",)),
+    ],
+)
+def test_a_verdict_is_behind_before_it_is_a_difference(
+    stored: StoredAsset, other: Board | None, verdict: str, fields: tuple[str, ...]
+) -> None:
+    assert judge(stored, 1, other) == (verdict, fields)

@@ -1,0 +1,340 @@
+"""The filter language: what it reads, what it refuses, and that the database finds the same."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dashboard.annotations.marks import Ack, calm_of, in_force
+from dashboard.annotations.models import Mark
+from dashboard.board.models import AssetState
+from dashboard.filters import finding, query
+from dashboard.filters.asking import told
+from dashboard.filters.language import Filter, FilterError, parse
+from dashboard.filters.terms import Sight
+from dashboard.labels.models import Label
+from dashboard.scenarios import scenarios
+from domain.scenario import Scenario
+
+NOW = 1_790_000_000_000
+
+
+def attack() -> Scenario:
+    return scenarios()["attack"]
+
+
+def read(text: str, labels: Any = None) -> Filter:
+    return parse(text, attack(), NOW, labels)
+
+
+# ---- reading ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("shop", "shop"),
+        ("  shop\t-test ", "shop -test"),
+        ("state:attack", "state:under-attack"),
+        ('state:"Under attack"', "state:under-attack"),
+        ("state:CLEAR,susp", "state:clear,suspicious"),
+        ("since:>90m", "since:>1h30m"),
+        ("since:<2026-09-21T14:00", "since:<2026-09-21T14:00:00Z"),
+        ("until:none,<15m", "until:none,<15m"),
+        ("agent:waf-7=attack", "agent:waf-7=under-attack"),
+        ("agent:waf-*", "agent:waf-*"),
+        ('agent:"waf 7"*=clear', 'agent:"waf 7"*=clear'),
+        ('tier:gold customer:"Acme GmbH"', 'tier:gold customer:"Acme GmbH"'),
+        ("tier:*", "tier:*"),
+        ("fe80::1", '"fe80::1"'),
+        ("https://a/b", '"https://a/b"'),
+        ("10.0.0.0/8", "10.0.0.0/8"),
+        ('"state:clear"', '"state:clear"'),
+        ('override:yes,"yes"', 'override:yes,"yes"'),
+        ("pending:clear", "pending:clear"),
+        ("shop shop", "shop"),
+        ("", ""),
+    ],
+)
+def test_a_filter_is_printed_as_it_is_read(text: str, same: str) -> None:
+    assert str(read(text)) == same
+    assert read(same) == read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "part", "says"),
+    [
+        ("shop sate:clear", "sate:", "did you mean state:?"),
+        ("teir:gold", "teir:", "did you mean tier:?"),
+        ("order:12 x", "order:12", "stands in quotes"),
+        ("state:atack", "atack", "did you mean under-attack?"),
+        ("state:", ":", "expected a value after state:"),
+        ("a since:1h", "1h", "did you mean <1h?"),
+        ("since:>soon", ">soon", "expected a duration"),
+        ("since:>2026-13-01", ">2026-13-01", "expected a duration"),
+        ('customer:"Acme', '"Acme', "not closed"),
+        ('tier:""', '""', "between the quotes"),
+        ('"a"b', "b", "a space or a comma"),
+        ("muted:perhaps", "perhaps", "yes or no"),
+        ("a -", "-", "a part of the name"),
+        ("a,,b", ",", "a part of the name"),
+        ("a\ud800", "\ud800", "no character"),
+        ("x" * 1_001, "x", "at most 1000"),
+    ],
+)
+def test_a_refusal_names_the_part_at_fault(text: str, part: str, says: str) -> None:
+    with pytest.raises(FilterError, match=says.replace("?", r"\?")) as caught:
+        read(text, {"tier", "customer"})
+    assert text[caught.value.start : caught.value.end] == part
+
+
+def test_what_stands_in_quotes_is_no_state_of_another_name() -> None:
+    with pytest.raises(FilterError):
+        read('state:"attack"')
+
+
+def test_a_time_of_day_is_the_last_one() -> None:
+    assert str(read("since:>14:26")) == "since:>2026-09-20T14:26:00Z"  # now is 14:13:20
+    assert str(read("since:>9:00")) == "since:>2026-09-21T09:00:00Z"
+
+
+PIECES = st.sampled_from(
+    ["state", "since", "until", "agent", "tier", "name", "override", "pending", "muted", ":", ":",
+     ":", "-", ",", '"', '"', "\\", "<", ">", "=", "*", " ", " ", "\t", "1h", "30m", "14:00",
+     "2026-11-22", "yes", "no", "none", "clear", "attack", "shop", "ü", "\0", "\ud800", "١"]
+)  # fmt: skip
+TEXTS = st.one_of(st.lists(PIECES, max_size=14).map("".join), st.text(max_size=30))
+
+
+def read_or_fault(text: str, labels: Any) -> Filter | FilterError:
+    try:
+        return read(text, labels)
+    except FilterError as error:
+        return error
+
+
+@settings(max_examples=250, deadline=None)
+@given(TEXTS, st.sampled_from([None, frozenset(), frozenset(["tier"])]))
+def test_any_text_is_a_filter_or_says_where_it_is_none(text: str, labels: Any) -> None:
+    found = read_or_fault(text, labels)
+    if isinstance(found, Filter):
+        assert read(str(found)) == found
+    else:
+        assert 0 <= found.start < found.end <= len(text)
+
+
+# ---- what it finds ------------------------------------------------------------------------------
+
+STATES = ("under-attack", "suspicious", "clear")
+AGENTS = ("waf-7", "waf-70", "Waf-7", "scrubber 1", 'q"\\', "ü=1")
+NAMES = ("shop-1", "Shop-2", "test", "10.0.0.0/8", "a b", "100%", "under_score", "東京", "-x")
+USERS = ("ada", "Ada", "yes")
+VALUES = ("gold", "Gold", "Acme GmbH", "100%")
+
+
+def record(dice: random.Random, since: int) -> dict[str, Any]:
+    """The parts of a state record that a filter looks at."""
+    votes: list[dict[str, Any]] = [
+        {"agent": agent, "state": dice.choice(STATES)}
+        for agent in dice.sample(AGENTS, dice.randrange(4))
+    ]
+    if votes and dice.random() < 0.3:
+        votes[0]["muted"] = {"until": None}
+    until = dice.choice([None, NOW + 600_000, NOW + 7_200_000])
+    return {
+        "votes": votes,
+        "pending": {"state": dice.choice(STATES)} if dice.random() < 0.3 else None,
+        "override": {"user": dice.choice(USERS), "until": until} if dice.random() < 0.5 else None,
+        "since": since,
+    }
+
+
+def sight(name: str, state: str, made: dict[str, Any], labels: dict[str, str]) -> Sight:
+    override, pending = made["override"], made["pending"]
+    return Sight(
+        asset=name,
+        state=state,
+        since=made["since"],
+        unconfirmed=AssetState.objects.get(asset=name).unconfirmed,
+        pending=pending and pending["state"],
+        override=override and (override["user"], override["until"]),
+        votes=[(vote["agent"], vote["state"]) for vote in made["votes"]],
+        labels=labels,
+        ack=acknowledged(name),
+        muted=any("muted" in vote for vote in made["votes"]),
+    )
+
+
+def acknowledged(name: str) -> str | None:
+    """By whom, if it is in force: of half of the assets, some of them only as it was worse."""
+    row, number = AssetState.objects.get(asset=name), NAMES.index(name)
+    if number % 2:
+        return None
+    ack = Ack(USERS[number % 3], 0, NOW + (number % 3) * 1_000, number % 3, "")
+    Mark.objects.create(scenario="attack", asset=name, revision=1, changed_at=0, ack_by=ack.by,
+                        ack_since=0, ack_until=ack.until, ack_severity=ack.severity)  # fmt: skip
+    return ack.by if in_force(ack, row.severity, calm_of(attack()), NOW) else None
+
+
+def world(seed: int) -> list[Sight]:
+    """Rows of the database, and the same as they are told of live."""
+    dice = random.Random(seed)
+    seen = []
+    for name in NAMES:
+        since = NOW - dice.choice([0, 59_000, 60_000, 61_000, 3_600_000])
+        made, state = record(dice, since), dice.choice(STATES)
+        override, pending = made["override"], made["pending"]
+        AssetState.objects.create(
+            scenario="attack", asset=name, partition=0, state=state,
+            severity=attack().severity(state), since=since, version=name, changed_at=0,
+            cause_type="report", record=msgspec.json.encode(made).decode(),
+            unconfirmed=dice.random() < 0.5, overridden=override is not None,
+            override_until=override and override["until"],
+            override_user=override and override["user"], pending_due=NOW if pending else None,
+        )  # fmt: skip
+        labels = {key: dice.choice(VALUES) for key in ("tier", "owner") if dice.random() < 0.6}
+        for key, value in labels.items():
+            Label.objects.create(scenario="attack", asset=name, key=key, value=value,
+                                 source="person", name="ada", at=0)  # fmt: skip
+            Label.objects.create(scenario="attack", asset=name, key=key, value="hidden",
+                                 source="agent", name="waf", at=0, shown=False)  # fmt: skip
+        seen.append(sight(name, state, made, labels))
+    return seen
+
+
+TERMS = (
+    "shop", "SHOP", "%", "_", "o,x", "name:shop-1", "name:shop-*", "name:Shop-*", "name:*",
+    'name:"a b"', "state:clear", "state:attack,suspicious", "since:>1m", "since:<1m",
+    "since:>2026-09-21T14:12:20", "since:<2026-09-21T14:12:20", "until:none", "until:<15m",
+    "until:>15m", "until:>2026-09-21T15:00,none", "agent:waf-7", "agent:waf-*", "agent:*",
+    "agent:waf-7=attack", "agent:waf-*=clear", 'agent:"ü=1"', 'agent:"q\\"\\\\"', "override:yes",
+    "override:no", "override:ada", "override:A*", 'override:"yes"', "pending:yes", "pending:no",
+    "pending:clear,attack", "unconfirmed:yes", "unconfirmed:no", "muted:yes", "muted:no",
+    "tier:gold", "tier:G*", "tier:*", 'owner:"Acme GmbH"', "tier:hidden", "owner:gold,Gold",
+    "ack:yes", "ack:no", "ack:ada", "ack:*",
+)  # fmt: skip
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("seed", range(2))
+def test_the_database_finds_what_the_filter_matches(seed: int) -> None:
+    sights = world(seed)
+    AssetState.objects.create(
+        scenario="attack", asset="purged", partition=0, state="", severity=0, since=0,
+        version="1", changed_at=0, cause_type="report", record="{}", purged=True, purged_at=1,
+    )  # fmt: skip
+    dice = random.Random(seed)
+    pairs = [f"{dice.choice(TERMS)} -{dice.choice(TERMS)}" for _ in range(30)]
+    some = 0
+    for text in (*TERMS, *(f"-{term}" for term in TERMS), *pairs):
+        wanted = read(text)
+        expected = {sight.asset for sight in sights if wanted.matches(sight, NOW)}
+        found = query.rows(wanted, attack(), NOW)
+        assert set(found.values_list("asset", flat=True)) == expected, text
+        some += 0 < len(expected) < len(NAMES)
+    assert some > 60, "most tell some from others"
+
+
+# ---- a page of the board ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def near(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A walk that ends soon, and few that are many."""
+    for name, value in (("LOOKED", 6), ("TOLD", 4), ("PORTION", 2), ("COUNTED", 3)):
+        monkeypatch.setattr(finding, name, value)
+
+
+def in_order(sights: list[Sight]) -> list[Sight]:
+    severity = attack().severity
+    return sorted(sights, key=lambda each: (severity(each.state), -each.since, each.asset))
+
+
+def pages(wanted: Filter, limit: int, skip: set[str]) -> tuple[list[str], list[Any]]:
+    """The names of page after page, as a reader follows them."""
+    shown: list[str] = []
+    found, after = [], None
+    for _ in range(30):
+        page = finding.find(attack(), (), wanted, NOW, after=after, limit=limit, skip=skip)
+        found.append(page)
+        names = [ORDERS[json_of(record)] for record in page.records]
+        shown += [name for *_, name in names]
+        if page.stopped is None and len(page.records) < limit:
+            return shown, found
+        after = page.stopped or names[-1]
+    raise AssertionError("pages without an end")
+
+
+ORDERS: dict[str, tuple[int, int, str]] = {}
+
+
+def json_of(record: dict[str, Any]) -> str:
+    return msgspec.json.encode(record).decode()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("seed", range(2))
+def test_page_after_page_shows_what_matches_once(seed: int, near: None) -> None:
+    sights = in_order(world(seed))
+    ORDERS.clear()
+    for row in AssetState.objects.filter(purged=False):
+        row.record = json_of(msgspec.json.decode(row.record) | {"asset": row.asset})
+        row.save()
+        ORDERS[row.record] = (row.severity, -row.since, row.asset)
+    dice, stopped = random.Random(seed), 0
+    for text in dice.sample((*TERMS, *(f"-{term}" for term in TERMS)), 40):
+        wanted, skip = read(text), {dice.choice(NAMES)}
+        shown, found = pages(wanted, dice.choice([2, 4]), skip)
+        matching = [s.asset for s in sights if wanted.matches(s, NOW) and s.asset not in skip]
+        assert shown == matching, text
+        assert found[0].total == len(matching) or found[0].least, text
+        assert found[0].total <= len(matching), text
+        stopped += any(page.stopped for page in found)
+    assert stopped, "some walks ended early"
+
+
+@pytest.mark.django_db
+def test_by_name_gives_all_that_match_once(near: None) -> None:
+    sights = world(0)
+    for text in ("", *TERMS):
+        wanted, after, names = read(text), "", []
+        for _ in range(30):
+            page, more = finding.by_name(attack(), wanted, NOW, after=after, limit=2)
+            names += [name for name, _ in page]
+            if more is None:
+                break
+            after = more
+        assert names == sorted(s.asset for s in sights if wanted.matches(s, NOW)), text
+
+
+@pytest.mark.parametrize(
+    ("text", "states", "q", "rest"),
+    [
+        ("shop", set(), "shop", None),
+        ("state:clear shop", {"clear"}, "shop", None),
+        ("state:clear", {"clear"}, "", None),
+        ("-state:clear", set(), "", "-state:clear"),
+        ("shop test", set(), "", "shop test"),
+        ("a,b", set(), "", "a,b"),
+        ("state:clear -shop", {"clear"}, "", "-shop"),
+        ("", set(), "", None),
+    ],
+)
+def test_what_states_and_a_part_of_the_name_say_stays_what_it_was(
+    text: str, states: set[str], q: str, rest: str | None
+) -> None:
+    shown = told(read(text), frozenset(), NOW)
+    assert set(shown.states) == states
+    assert shown.q == q
+    assert (str(shown.terms) if shown.terms else None) == rest
+
+
+def test_buttons_and_text_that_agree_on_no_state_find_nothing() -> None:
+    shown = told(read("state:clear"), frozenset(["under-attack"]), NOW)
+    assert shown.states == {"under-attack"}
+    assert str(shown.terms) == "state:clear"

@@ -1,0 +1,262 @@
+"""Labels: what they may be, tables of them, whose stands before whose, and agents' own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sinks import PlayedJob
+
+from bus.memory import MemoryBus
+from dashboard.audit.models import AuditEntry
+from dashboard.audit.trail import Actor
+from dashboard.board.models import AssetState
+from dashboard.labels import store, tables, writing
+from dashboard.labels.intake import labels_of_votes
+from dashboard.labels.models import Label
+from dashboard.labels.rules import MOST, fault
+from dashboard.materialiser import tasks
+from dashboard.materialiser.rows import VoteShape
+from dashboard.materialiser.worker import Materialiser
+from dashboard.scenarios import scenarios
+from domain.records import Command, Report
+
+pytestmark = pytest.mark.django_db
+
+NOW = 1_790_000_000_000
+
+
+def labels(asset: str = "shop") -> dict[str, str]:
+    return store.labels_of("attack", [asset]).get(asset, {})
+
+
+def give(asset: str = "shop", **wanted: str | None) -> dict[str, int]:
+    return dict(writing.put("attack", {asset: wanted}, "ada", NOW))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("tier", "gold", ""),
+        ("a-1_b", "Acme GmbH · 東京", ""),
+        ("Tier", "gold", "key: expected a small letter"),
+        ("1a", "gold", "key: expected"),
+        ("state", "gold", "key: state is a word of the filter's own"),
+        ("a" * 33, "gold", "key: expected"),
+        ("tier", "", "value: expected"),
+        ("tier", " gold", "value: expected"),
+        ("tier", "a\nb", "value: expected"),
+        ("tier", "\ud800", "value: expected"),
+        ("tier", "x" * 101, "value: expected"),
+    ],
+)
+def test_what_a_label_may_be(key: str, value: str, says: str) -> None:
+    assert fault(key, value).startswith(says)
+    assert bool(fault(key, value)) == bool(says)
+
+
+def test_people_give_change_and_take_away() -> None:
+    assert give(tier="gold", owner="bob") == {"new": 2}
+    assert give(tier="silver", owner="bob") == {"changed": 1, "same": 1}
+    assert give(owner=None) == {"removed": 1}
+    assert labels() == {"tier": "silver"}
+    assert store.state("attack").n == 3
+
+
+def test_nothing_changed_is_no_change() -> None:
+    give(tier="gold")
+    before = store.state("attack").n
+    assert give(tier="gold", other=None) == {"same": 2}
+    assert store.state("attack").n == before
+
+
+def test_an_asset_has_at_most_so_many() -> None:
+    give(**{f"k{n}": "v" for n in range(MOST)})
+    assert give(more="v") == {"refused": 1}
+    assert give(more="v", k0=None) == {"removed": 1, "new": 1}
+    assert len(labels()) == MOST
+
+
+def test_people_stand_before_agents() -> None:
+    writing.take_in("attack", {"shop": {"tier": ("silver", "waf-1"), "zone": ("a", "waf-1")}}, NOW)
+    assert labels() == {"tier": "silver", "zone": "a"}
+    give(tier="gold")
+    assert labels() == {"tier": "gold", "zone": "a"}
+    writing.take_in("attack", {"shop": {"tier": ("bronze", "waf-2")}}, NOW)
+    assert labels() == {"tier": "gold"}
+    give(tier=None)
+    assert labels() == {"tier": "bronze"}
+    writing.take_in("attack", {"shop": {}}, NOW)
+    assert labels() == {}
+
+
+def test_of_one_key_and_source_there_is_one_that_is_shown() -> None:
+    writing.take_in("attack", {"shop": {"tier": ("silver", "waf-1")}}, NOW)
+    give(tier="gold")
+    shown = Label.objects.filter(asset="shop", shown=True)
+    assert [(row.value, row.source) for row in shown] == [("gold", "person")]
+
+
+def test_replacing_takes_away_what_is_not_named() -> None:
+    give(tier="gold", owner="bob")
+    writing.put("attack", writing.replaced("attack", {"shop": {"tier": "gold"}}), "ada", NOW)
+    assert labels() == {"tier": "gold"}
+
+
+def test_keys_and_values_are_known() -> None:
+    give("a", tier="gold", owner="bob")
+    give("b", tier="gilt")
+    give("c", tier="silver")
+    assert store.keys("attack") == ("owner", "tier")
+    assert store.values("attack", "tier", "g", 5) == ["gilt", "gold"]
+    assert store.values("attack", "tier", "", 2) == ["gilt", "gold"]
+
+
+def test_the_audit_says_who_changed_what() -> None:
+    wanted = {"shop": {"tier": "gold"}}
+    done = writing.put("attack", wanted, "ada", NOW)
+    writing.tell(Actor.system("test"), "attack", wanted, done)
+    entry = AuditEntry.objects.get()
+    assert (entry.action, entry.target) == ("labels.changed", "shop")
+    writing.tell(Actor.system("test"), "attack", wanted, {"same": 1})
+    assert AuditEntry.objects.count() == 1
+
+
+# ---- tables -------------------------------------------------------------------------------------
+
+
+def test_a_line_for_each_label() -> None:
+    table = tables.read(b"asset,key,value\nshop,tier,gold\nshop,owner,\nmail,tier,a b\n")
+    assert table.wanted == {"shop": {"tier": "gold", "owner": None}, "mail": {"tier": "a b"}}
+    assert (table.lines, table.refused) == (3, [])
+
+
+def test_a_line_for_each_asset_as_a_spreadsheet_saves_it() -> None:
+    data = "\ufeffasset;tier;owner\r\nshop;gold;\r\n\r\nZürich;;bob\r\n".encode()
+    table = tables.read(data)
+    assert table.wanted == {
+        "shop": {"tier": "gold", "owner": None},
+        "Zürich": {"tier": None, "owner": "bob"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("shop,tier", "expected asset, key and value"),
+        (",tier,gold", "asset: expected"),
+        ("shop,state,x", "key: state is a word"),
+        ("shop,Ti er,x", "key: expected"),
+        (f"shop,tier,{'x' * 101}", "value: expected"),
+        ("first,tier,other", "an earlier line says something else"),
+    ],
+)
+def test_a_line_that_is_none_is_refused_and_named(line: str, says: str) -> None:
+    table = tables.read(f"asset,key,value\nfirst,tier,gold\n{line}\n".encode())
+    assert table.wanted == {"first": {"tier": "gold"}}
+    ((number, why),) = table.refused
+    assert number == 3
+    assert why.startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "the header"),
+        (b"name,tier\n", "the header"),
+        (b"asset,state\n", "the header: state"),
+        (b"asset,tier,tier\n", "twice"),
+        (b"\xff", "UTF-8"),
+        (b"asset,tier\n" + b"a" * 200_000 + b",b\n", "line 2"),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused(data: bytes, says: str) -> None:
+    with pytest.raises(tables.Unreadable, match=says):
+        tables.read(data)
+
+
+def test_too_many_lines_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MAX_LINES", 2)
+    with pytest.raises(tables.Unreadable, match="at most 2 lines"):
+        tables.read(b"asset,tier\na,b\nc,d\ne,f\n")
+
+
+def test_what_is_written_can_be_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "PORTION", 17)
+    odd = ("=1+1", "'quoted", "'=x", "-", "a,b", 'say "x"', "@home", "東京")
+    for number in range(12):
+        give(f"asset-{number}", **{f"k{n}": value for n, value in enumerate(odd[:4])})
+    for number, value in enumerate(odd):
+        give(value, key=value, more=str(number))
+    writing.take_in("attack", {"asset-1": {"zone": ("a", "waf-1")}}, NOW)
+    before = {row.asset: labels(row.asset) for row in Label.objects.filter(source="person")}
+    before["asset-1"].pop("zone")
+    table = tables.read(b"".join(tables.lines("attack")))
+    assert table.wanted == before
+    assert table.refused == []
+
+
+# ---- agents -------------------------------------------------------------------------------------
+
+
+def vote(agent: str, time: int, **labels: Any) -> VoteShape:
+    return VoteShape(agent=agent, state="clear", reported_at=0, time=time, offset=0, expires=None,
+                     weight=1, detail={"labels": labels} if labels else None)  # fmt: skip
+
+
+def test_of_two_agents_the_newest_vote_counts() -> None:
+    votes = [vote("a", 1, tier="old", zone="x"), vote("b", 2, tier="new"), vote("c", 3)]
+    assert labels_of_votes(votes) == {"tier": ("new", "b"), "zone": ("x", "a")}
+
+
+def test_what_can_be_no_label_is_passed_over() -> None:
+    assert labels_of_votes([vote("a", 1, Tier="x", state="y", tier=5, ok="z")]) == {
+        "ok": ("z", "a")
+    }
+    bad = VoteShape(agent="a", state="clear", reported_at=0, time=1, offset=0, expires=None,
+                    weight=1, detail={"labels": ["tier"]})  # fmt: skip
+    assert labels_of_votes([bad]) == {}
+
+
+@pytest.fixture
+def job() -> PlayedJob:
+    clock: Iterator[int] = itertools.count(NOW, 1_000)
+    return PlayedJob(MemoryBus(lambda: next(clock)), scenarios().values())
+
+
+def materialise(job: PlayedJob) -> None:
+    job.run()
+    worker = Materialiser(job.bus, job.topics, scenarios(), lambda: NOW)
+    while worker.step():
+        pass
+    worker.close()
+
+
+def test_a_report_gives_labels_and_they_go_when_no_vote_has_them(job: PlayedJob) -> None:
+    for agent in ("waf-1", "waf-2"):
+        detail = '{"labels":{"tier":"gold"}}' if agent == "waf-1" else None
+        job.put("attack", Report("shop", agent, "clear", detail=detail))
+    materialise(job)
+    assert labels() == {"tier": "gold"}
+    job.put("attack", Report("shop", "waf-1", "under-attack"))
+    materialise(job)
+    assert labels() == {}
+
+
+def test_labels_of_people_outlast_a_purge_for_the_hidden_week(
+    job: PlayedJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job.put("attack", Report("shop", "waf-1", "clear", detail='{"labels":{"zone":"a"}}'))
+    materialise(job)
+    give(tier="gold")
+    give("kept", tier="gold")
+    job.put("attack", Command("purge", "shop", "0b8f7e0c-51a3-4f0e-9d3e-6a8a3a1f2c55", "olga", ""))
+    materialise(job)
+    assert labels() == {"tier": "gold"}
+    assert AssetState.objects.get(asset="shop").purged
+    monkeypatch.setattr(tasks, "now_ms", lambda: NOW + 8 * 86_400_000)
+    tasks.forget_purged()
+    assert labels() == {}
+    assert labels("kept") == {"tier": "gold"}

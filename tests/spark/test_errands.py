@@ -1,0 +1,299 @@
+"""Errands beside the real job: what they bring back is what the plain fold makes of the log."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jobs import SCENARIOS, Job, Load, alive
+
+from bus.base import Message
+from domain.asset import all_dues
+from domain.fold import Bucket
+from domain.overlay import overlaid
+from domain.records import ScenarioChange, StateRecord, Tombstone
+from domain.scenario import Scenario
+from ops.leftovers import descendants
+from stack import EmbeddedBroker, wait_until
+from streaming.errands.comparing import History, Tally, compare
+from wire.errand import Compared, Result, Stored, StoredAsset, Totals, decode_result
+from wire.job import Answer, Control, decode_progress, encode
+from wire.source import decode_placed
+
+pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
+
+IN_PYTHON = SCENARIOS.replace('{ kind = "latest" }', '{ kind = "python", function = "loudest" }')
+
+
+@pytest.fixture
+def job(broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
+    """A configured job whose batches are short, not yet started."""
+    made = Job(broker, tmp_path / "job", f"{request.node.name[:60]}.", batch_s=5)
+    yield made
+    made.clean_up()
+
+
+def ask(job: Job, action: Any, parameters: dict[str, Any], query: str = "kernel") -> str:
+    """Ask for something; its id."""
+    id_ = str(uuid.uuid4())
+    record = Control(id_, query, action, "ada", "a drill", parameters)
+    job.bus.producer().send_and_wait(job.topics.control, query.encode(), encode(record))
+    return id_
+
+
+def answers(job: Job, id_: str) -> list[Answer]:
+    told = [decode_progress(m.value).answer for m in job.read([job.topics.progress])]
+    return [answer for answer in told if answer is not None and answer.id == id_]
+
+
+def ended(job: Job, id_: str) -> Answer:
+    """The answer that settles it."""
+
+    def last() -> list[Answer]:
+        return [a for a in answers(job, id_) if a.outcome != "accepted"]
+
+    wait_until(last, 90, f"not answered, see {job.log}")
+    return last()[-1]
+
+
+def brought(job: Job, id_: str) -> list[Result]:
+    """The parts of its result, in order."""
+    found = [m for m in job.read([job.topics.results]) if m.key == id_.encode()]
+    parts = [decode_result(m.value) for m in found]
+    assert [part.part for part in parts] == list(range(len(parts)))
+    assert [part.last for part in parts] == [False] * (len(parts) - 1) + [True]
+    return parts
+
+
+def logs(job: Job, scenario: str) -> dict[int, list[Message]]:
+    found: dict[int, list[Message]] = {}
+    for message in job.read([job.topics.reports(scenario)]):
+        found.setdefault(message.partition, []).append(message)
+    return found
+
+
+def fold(log: list[Message], partitions: int, upto: int) -> Bucket:
+    """The plain fold over a bucket's log, its rules included, up to an offset."""
+    records = [
+        (decode_placed(m.key, m.value, m.timestamp, m.partition, partitions), m) for m in log
+    ]
+    first = next(r.scenario for r, _ in records if isinstance(r, ScenarioChange))
+    bucket = Bucket(first, log[0].partition, 1)
+    for record, message in records:
+        if message.offset <= upto:
+            bucket.apply(record, message.offset, message.timestamp)
+    return bucket
+
+
+def check_stored(job: Job, scenario: str, parts: list[Result]) -> int:
+    """Every asset of every bucket is as the fold has it at the offset that was committed."""
+    last = parts[-1]
+    assert isinstance(last, Stored)
+    rows = [row for part in parts if isinstance(part, Stored) for row in part.rows]
+    assert [row.asset for row in rows] == sorted(row.asset for row in rows)
+    stored = {(row.partition, row.asset): row for row in rows}
+    expected = {}
+    partitions = job.scenarios()[scenario].partitions
+    for bucket in last.buckets:
+        folded = fold(logs(job, scenario)[bucket.partition], partitions, bucket.offset)
+        assert (bucket.clock, bucket.assets) == (folded.clock, folded.live)
+        assert bucket.rule == folded.scenario.to_plain()
+        for name, asset in folded.assets.items():
+            expected[bucket.partition, name] = StoredAsset(
+                bucket.partition,
+                name,
+                asset.state,
+                asset.shown,
+                asset.previous,
+                asset.since,
+                asset.unconfirmed,
+                asset.offset,
+                asset.step,
+                asset.changed,
+                asset.emitted_at,
+                sorted(asset.votes.values(), key=lambda vote: vote.agent),
+                asset.pending,
+                asset.override,
+                [
+                    (due.time, due.type, due.agent)
+                    for due in sorted(all_dues(asset, folded.scenario))
+                ],
+                len(asset.answers),
+                asset.forget_at,
+            )
+    assert stored == expected
+    return len(stored)
+
+
+def committed(job: Job, query: str = "kernel") -> bool:
+    told = [decode_progress(m.value) for m in job.read([job.topics.progress])]
+    return any(p.checkpoint and p.checkpoint.batch > 1 for p in told if p.query == query)
+
+
+def test_the_state_reader_reads_what_the_fold_has(job: Job) -> None:
+    job.configure(IN_PYTHON)
+    process = job.start()
+    load = Load(job, 31)
+    load.send(400)
+    load.finish()
+    wait_until(lambda: committed(job), 90, f"no batch was committed, see {job.log}")
+    before = descendants(process.pid)
+
+    id_ = ask(job, "read-state", {"scenario": "sites"})
+    assert ended(job, id_).outcome == "done"
+    assert check_stored(job, "sites", brought(job, id_)) > 20
+    assert answers(job, id_)[0] == Answer(id_, "read-state", "accepted")
+    assert any(answer.step for answer in answers(job, id_))
+    wait_until(lambda: set(descendants(process.pid)) <= set(before), 10, "an errand stays behind")
+
+    id_ = ask(job, "read-state", {"scenario": "orders", "partition": 1}, "python")
+    assert ended(job, id_).outcome == "done"
+    assert check_stored(job, "orders", brought(job, id_)) > 3
+
+    assert "not carried" in ended(job, ask(job, "read-state", {"scenario": "orders"})).why
+    assert process.poll() is None
+
+
+# ---- what if ------------------------------------------------------------------------------------
+
+Moments = list[tuple[int, str | None]]
+
+
+def histories(job: Job, rule: Scenario, offsets: dict[int, tuple[int, int]]) -> dict[str, Moments]:
+    """When each asset's state changed, by the plain fold under one rule throughout."""
+    found: dict[str, Moments] = {}
+    for partition, log in logs(job, rule.name).items():
+        bucket = Bucket(rule, partition, 1)
+        first, end = offsets[partition]
+        for m in (m for m in log if first <= m.offset < end):
+            record = decode_placed(m.key, m.value, m.timestamp, partition, rule.partitions)
+            if isinstance(record, ScenarioChange):
+                continue
+            for out in bucket.apply(record, m.offset, m.timestamp):
+                note(found, out)
+    return found
+
+
+def note(found: dict[str, Moments], out: Any) -> None:
+    """Add what was emitted, if the asset's state changed with it."""
+    if isinstance(out, StateRecord | Tombstone):
+        state = out.state if isinstance(out, StateRecord) else None
+        moments = found.setdefault(out.asset, [])
+        if state != (moments[-1][1] if moments else None):
+            at = out.since if isinstance(out, StateRecord) else out.cause.time
+            moments.append((at, state))
+
+
+def check_compared(job: Job, id_: str, running: Scenario, proposed: Scenario, since: int) -> Totals:
+    """What was found is what the plain fold finds, with the same comparison."""
+    parts = brought(job, id_)
+    rows = [row for part in parts if isinstance(part, Compared) for row in part.rows]
+    last = parts[-1]
+    assert isinstance(last, Compared)
+    assert last.totals is not None
+    sides = [histories(job, rule, last.totals.offsets) for rule in (running, proposed)]
+    tally = Tally(since, last.totals.until, proposed)
+    names = sorted({name for side in sides for name, moments in side.items() if moments})
+    compare(
+        tally, (History(name, sides[0].get(name, []), sides[1].get(name, [])) for name in names)
+    )
+    assert rows == tally.different()
+    expected = tally.totals(
+        last.totals.begun,
+        last.totals.offsets,
+        last.totals.engines,
+        (running.to_plain(), proposed.to_plain()),
+        last.totals.took_ms,
+    )
+    assert last.totals == expected
+    return last.totals
+
+
+def test_a_what_if_is_the_fold_under_both_rules(job: Job) -> None:
+    job.configure(SCENARIOS)
+    job.start()
+    load = Load(job, 32)
+    for _ in range(4):
+        load.send(150)
+        time.sleep(0.4)  # real time passes, so that holds and expiries fall due
+    load.finish()
+    running = job.scenarios()["sites"]
+    begun = logs(job, "sites")[0][0].timestamp
+
+    changes = {"holds": {"clear": "100ms"}, "min_voters": 1}
+    id_ = ask(job, "what-if", {"scenario": "sites", "since": begun, "changes": changes})
+    answer = ended(job, id_)
+    assert answer.outcome == "done", answer.why
+    totals = check_compared(job, id_, running, overlaid(running, changes), begun)
+    assert totals.different > 5
+    assert totals.gained + totals.lost + totals.earlier > 5
+    assert totals.engines == ("kernel", "kernel")
+
+    since = begun + 800
+    id_ = ask(
+        job,
+        "what-if",
+        {
+            "scenario": "sites",
+            "since": since,
+            "changes": {"rule": {"kind": "python", "function": "loudest"}},
+        },
+    )
+    answer = ended(job, id_)
+    assert answer.outcome == "done", answer.why
+    rule = overlaid(running, {"rule": {"kind": "python", "function": "loudest"}})
+    assert check_compared(job, id_, running, rule, since).engines == ("kernel", "python")
+
+
+def test_what_cannot_be_carried_out_is_answered(job: Job) -> None:
+    """A bad rule, one that is busy, one that is cancelled, one whose process is killed."""
+    job.configure(SCENARIOS)
+    process = job.start()
+    load = Load(job, 33)
+    load.send(50)
+    load.finish()
+    wish = {"scenario": "sites", "since": 0, "changes": {"min_voters": 1}}
+    answer = ended(job, ask(job, "what-if", {**wish, "changes": {"min_voters": "many"}}))
+    assert answer.outcome == "refused"
+    assert "sites.min_voters" in answer.why
+    assert ended(job, ask(job, "read-state", {"scenario": 7})).outcome == "refused"
+
+    first = ask(job, "what-if", wish)
+    wait_until(lambda: answers(job, first), 30, "not accepted")
+    busy = ended(job, ask(job, "what-if", wish))
+    assert (busy.outcome, "another errand" in busy.why) == ("refused", True)
+    assert ended(job, ask(job, "cancel", {"ask": first})).outcome == "done"
+    assert ended(job, first).why == "cancelled by ada: a drill"
+    assert ended(job, ask(job, "cancel", {"ask": first})).outcome == "refused"
+
+    second = ask(job, "what-if", wish)
+    wait_until(lambda: answers(job, second), 30, "not accepted")
+    os.kill(errand_of(process.pid), signal.SIGKILL)
+    assert ended(job, second).outcome == "failed"
+    assert "ended with -9" in ended(job, second).why
+
+    third = ask(job, "what-if", wish)
+    wait_until(lambda: answers(job, third), 30, "not accepted")
+    errand = errand_of(process.pid)
+    below = [errand, *descendants(errand)]
+    os.kill(process.pid, signal.SIGKILL)  # an errand goes with its driver
+    process.wait()
+    wait_until(lambda: not alive(below), 20, "an errand outlives its driver")
+    job.start()
+    assert ended(job, third).why == "the job ended meanwhile: ask again"
+
+
+def errand_of(driver: int) -> int:
+    """The process of the errand that is under way."""
+    found = [
+        pid
+        for pid in descendants(driver)
+        if b"streaming.errands" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    return found[0]

@@ -1,0 +1,419 @@
+"""One command for many assets: chosen, reviewed, started, carried out, answered, counted."""
+
+from __future__ import annotations
+
+import csv
+import re
+import uuid
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from webkit import commands_sent, make_user
+from world import World
+
+from bus.base import TooLarge, Unavailable
+from bus.memory import MemoryProducer
+from dashboard.audit.models import AuditEntry
+from dashboard.bulk import carrying, choosing, retention, run_views
+from dashboard.bulk.models import Item, Run
+from dashboard.bulk.reviewing import command_id
+from dashboard.bulk.telling import tell
+from dashboard.commands.sending import now_ms
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def client() -> Client:
+    client = Client()
+    client.force_login(make_user("operator"))
+    return client
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No turn waits for answers that the test has not let come, and nobody wakes a worker."""
+    monkeypatch.setattr(carrying, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(carrying, "QUIET_S", 0.0)
+    monkeypatch.setattr(run_views, "wake", lambda: None)
+
+
+def board(world: World, *assets: str, scenario: str = "attack") -> None:
+    for asset in assets:
+        world.report(asset, "under-attack", scenario=scenario)
+    world.write()
+
+
+def form(**more: Any) -> dict[str, Any]:
+    """A form that is complete."""
+    return {
+        "id": str(uuid.uuid4()), "scenario": "attack", "by": "filter", "kind": "purge",
+        "reason": "a drill", "unchanged": "on", **more,
+    }  # fmt: skip
+
+
+def reviewed(client: Client, **more: Any) -> Run:
+    """The review that a form leads to."""
+    response = client.post("/bulk/review/", form(**more))
+    assert response.status_code == 302, response.content.decode()
+    return Run.objects.get(pk=re.findall(r"/bulk/([^/]+)/", response["Location"])[0])
+
+
+def started(client: Client, **more: Any) -> Run:
+    run = reviewed(client, **more)
+    assert client.post(f"/bulk/{run.pk}/start/").status_code == 302
+    return run
+
+
+def fates(run: Run) -> dict[str, str]:
+    return dict(run.items.values_list("asset", "fate"))
+
+
+def page(client: Client, run: Run, query: str = "") -> str:
+    return client.get(f"/bulk/{run.pk}/{query}").content.decode()
+
+
+def test_a_purge_from_its_review_to_its_answers(world: World, client: Client) -> None:
+    board(world, "one", "two", "stays")
+    run = reviewed(client, by="names", names="one\r\ntwo\r\nnobody\r\n\r\none")
+    assert (run.matched, run.repeated) == (3, 1)
+    body = page(client, run)
+    assert "<strong>2</strong> of 3 will be purged" in body
+    assert "1 not on the board" in body
+    assert "2 will be back" in body
+    assert commands_sent(world.gateway, "attack") == []
+    client.post(f"/bulk/{run.pk}/start/")
+    carrying.work()
+    sent = commands_sent(world.gateway, "attack")
+    assert {(c.kind, c.asset, c.user, c.reason) for c in sent} == {
+        ("purge", "one", "operator", "a drill"), ("purge", "two", "operator", "a drill"),
+    }  # fmt: skip
+    assert {c.id for c in sent} == {command_id(run.pk, name) for name in ("one", "two")}
+    assert fates(run) == {"one": "sent", "two": "sent", "nobody": "skipped"}
+    world.write()
+    carrying.work()
+    run.refresh_from_db()
+    assert run.status == "done"
+    assert fates(run) == {"one": "applied", "two": "applied", "nobody": "skipped"}
+    assert sum(n for _, _, n in tell(run).lines) == run.matched == 3
+    assert run.tallies == {"applied": 2, "skipped": 1}
+    listed = client.get("/bulk/").content.decode()
+    assert str(run.pk) in listed
+
+
+def test_a_filter_as_on_the_board(world: World, client: Client) -> None:
+    board(world, "shop-1", "shop-2", "blog")
+    world.report("shop-3", "clear")
+    world.write()
+    run = reviewed(client, q="shop", state="under-attack")
+    assert set(fates(run)) == {"shop-1", "shop-2"}
+    assert run.chosen == "in Under attack; shop"
+
+
+def test_what_was_typed_stays_and_each_fault_is_named(world: World, client: Client) -> None:
+    for more, fault in (
+        ({"reason": ""}, "This field is required"),
+        ({"kind": "set", "to": "odd"}, "Unknown state &#x27;odd&#x27;"),
+        ({"q": "stat:clear"}, "there is no key stat"),
+        ({"by": "names", "names": " \n"}, "Expected names"),
+        ({"by": "stale", "n": "-1"}, "n: "),
+        ({"kind": "set", "to": "clear", "end": "at", "until_at": "soon"}, "Expected a date"),
+    ):
+        response = client.post("/bulk/review/", form(**{"names": "kept-1\nkept-2", **more}))
+        body = response.content.decode()
+        assert response.status_code == 422, more
+        assert fault in body, more
+        assert "kept-1\nkept-2" in body or more.get("names")
+    assert not Run.objects.exists()
+
+
+def test_a_list_as_a_file(world: World, client: Client) -> None:
+    board(world, "a", " spaced ", "Zürich")
+    upload = SimpleUploadedFile("list.txt", "\ufeffa\r\n spaced \n  Zürich\n".encode())
+    run = reviewed(client, by="names", file=upload)
+    assert fates(run) == {"a": "ready", " spaced ": "ready", "Zürich": "ready"}
+    bad = SimpleUploadedFile("list.txt", b"a\n\xff")
+    body = client.post("/bulk/review/", form(by="names", file=bad)).content.decode()
+    assert "byte 2 is none" in body
+
+
+def test_set_and_release_say_what_is_so_already(world: World, client: Client) -> None:
+    board(world, "a", "b")
+    run = started(client, by="names", names="a", kind="set", to="clear")
+    carrying.work()
+    world.write()
+    carrying.work()
+    assert fates(run) == {"a": "applied"}
+    again = reviewed(client, kind="set", to="clear")
+    assert dict(again.items.values_list("asset", "text")) == {"a": "already pinned so", "b": ""}
+    release = started(client, kind="release")
+    assert fates(release) == {"a": "ready", "b": "skipped"}
+    carrying.work()
+    world.write()
+    carrying.work()
+    assert fates(release) == {"a": "applied", "b": "skipped"}
+
+
+def test_the_job_refuses_what_has_changed_since(world: World, client: Client) -> None:
+    board(world, "a", "b")
+    run = reviewed(client)
+    world.command("set", "a", state="clear")
+    world.write()
+    assert "1 has changed since this review" in page(client, run)
+    client.post(f"/bulk/{run.pk}/start/")
+    carrying.work()
+    world.write()
+    carrying.work()
+    assert fates(run) == {"a": "refused", "b": "applied"}
+    assert "1 the state has moved on" in page(client, run)
+
+
+def test_above_a_thousand_the_number_must_be_typed(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_views, "ASK_ABOVE", 1)
+    board(world, "a", "b")
+    run = reviewed(client)
+    wrong = client.post(f"/bulk/{run.pk}/start/", {"confirm": "3"})
+    assert wrong.status_code == 422
+    assert "confirm: expected 2" in wrong.content.decode()
+    assert client.post(f"/bulk/{run.pk}/start/", {"confirm": "2"}).status_code == 302
+    run.refresh_from_db()
+    assert run.status == "running"
+
+
+def test_paused_resumed_cancelled(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carrying, "PORTION", 1)
+    monkeypatch.setattr(carrying, "TURN_S", 0.0)
+    board(world, "a", "b", "c")
+    run = started(client)
+    turn = carrying.Turn(Run.objects.get(), "", now_ms)
+    assert turn._send() == 1
+    for do, status in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelled")):
+        client.post(f"/bulk/{run.pk}/ask/", {"do": do})
+        run.refresh_from_db()
+        assert run.status == status
+    monkeypatch.setattr(carrying, "TURN_S", 10.0)
+    world.write()
+    carrying.work()
+    run.refresh_from_db()
+    assert run.ended_at
+    assert run.tallies == {"applied": 1, "left": 2}
+    assert len(commands_sent(world.gateway, "attack")) == 1
+    actions = list(AuditEntry.objects.values_list("action", "outcome"))
+    assert ("bulk.started", "started") in actions
+    assert ("bulk.stopped", "cancel") in actions
+
+
+def test_a_paused_run_sends_nothing(world: World, client: Client) -> None:
+    board(world, "a")
+    run = started(client)
+    client.post(f"/bulk/{run.pk}/ask/", {"do": "pause"})
+    assert not carrying.work()
+    assert fates(run) == {"a": "ready"}
+
+
+def test_a_worker_killed_after_sending_sends_under_the_same_id(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board(world, "a", "b")
+    run = started(client)
+
+    def killed(_results: object) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(carrying, "note", killed)
+        with pytest.raises(KeyboardInterrupt):
+            carrying.work()
+    assert set(fates(run).values()) == {"sending"}
+    carrying.work()
+    sent = commands_sent(world.gateway, "attack")
+    assert len(sent) == 4
+    assert len({command.id for command in sent}) == 2
+    world.write()
+    carrying.work()
+    run.refresh_from_db()
+    assert run.tallies == {"applied": 2}
+
+
+def test_one_worker_has_a_run_until_its_lease_ends(world: World, client: Client) -> None:
+    board(world, "a")
+    run = started(client)
+    assert carrying._take(run, "other", now_ms())
+    assert not carrying.work()
+    assert fates(run) == {"a": "ready"}
+    later = now_ms() + carrying.LEASE_MS + 1
+    carrying.work(lambda: later)
+    assert fates(run) == {"a": "sent"}
+
+
+def test_where_kafka_does_not_answer_it_waits_and_says_so(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carrying, "REACH_S", 0.0)
+    board(world, "a")
+    run = started(client)
+    world.bus.stop()
+    carrying.work()
+    assert "Kafka does not answer" in page(client, run)
+    world.bus.start()
+    carrying.work()
+    assert fates(run) == {"a": "sent"}
+    assert "Kafka does not answer" not in page(client, run)
+
+
+def test_what_another_page_chose_fills_the_form(world: World, client: Client) -> None:
+    chosen = {"scenario": "orders", "asset": ["a", "b c"]}
+    body = client.post("/bulk/review/", chosen).content.decode()
+    assert "a\nb c</textarea>" in body
+    assert 'value="names" id="id_by_1" checked' in body or re.search(
+        r'<input[^>]*value="names"[^>]*checked', body
+    )
+    board_link = client.get("/bulk/?scenario=attack&state=clear&q=shop").content.decode()
+    assert 'value="shop"' in board_link
+    assert 'value="clear" checked' in board_link
+
+
+def test_a_manager_looks_on(world: World, client: Client) -> None:
+    board(world, "a")
+    run = reviewed(client)
+    manager = Client()
+    manager.force_login(make_user("manager"))
+    assert "Type" not in page(manager, run)
+    assert '<form class="card bulk-form"' not in manager.get("/bulk/").content.decode()
+    assert manager.post(f"/bulk/{run.pk}/start/").status_code == 403
+
+
+def test_more_than_the_bound_are_counted_and_left(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choosing, "MOST", 2)
+    monkeypatch.setattr("dashboard.bulk.reviewing.MOST", 2)
+    board(world, "a", "b", "c")
+    run = reviewed(client)
+    assert (run.matched, run.beyond) == (2, 1)
+    assert "1 more match" in page(client, run)
+
+
+def test_outcomes_as_a_file(world: World, client: Client) -> None:
+    board(world, "=a")
+    run = started(client)
+    carrying.work()
+    world.write()
+    carrying.work()
+    response: Any = client.get(f"/bulk/{run.pk}/outcomes.csv")
+    (line,) = csv.DictReader(b"".join(response.streaming_content).decode().splitlines())
+    assert (line["asset"], line["fate"], line["was"]) == ("'=a", "Applied", "under-attack")
+    assert line["command"] == command_id(run.pk, "=a")
+
+
+def test_a_review_sent_twice_is_one(world: World, client: Client) -> None:
+    board(world, "a")
+    one = form()
+    first, second = (client.post("/bulk/review/", one)["Location"] for _ in range(2))
+    assert first == second
+    assert Run.objects.count() == 1
+
+
+def test_old_runs_and_reviews_are_deleted(world: World, client: Client) -> None:
+    board(world, "a")
+    run = started(client)
+    reviewed(client)
+    assert retention.thin(now_ms() + retention.REVIEW_KEPT_MS + 60_000) == 1
+    assert set(Run.objects.all()) == {run}
+    assert retention.thin(now_ms() + retention.KEPT_MS + 60_000) == 1
+    assert not Item.objects.exists()
+
+
+def test_reviews_of_one_user_are_bounded(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "MOST_REVIEWS", 1)
+    board(world, "a")
+    reviewed(client)
+    last = reviewed(client)
+    assert list(Run.objects.all()) == [last]
+
+
+def test_what_kafka_refuses_for_good_is_not_tried_again(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def send(*_args: Any, **_more: Any) -> None:
+        raise TooLarge("too large")
+
+    board(world, "a")
+    run = started(client)
+    monkeypatch.setattr(MemoryProducer, "send", send)
+    carrying.work()
+    run.refresh_from_db()
+    assert run.tallies == {"unsent": 1}
+
+
+def test_what_kafka_does_not_confirm_stays_claimed(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def send(*_args: Any, on_delivery: Any, **_more: Any) -> None:
+        on_delivery(Unavailable("timed out"))
+
+    board(world, "a")
+    run = started(client)
+    monkeypatch.setattr(MemoryProducer, "send", send)
+    carrying.work()
+    assert fates(run) == {"a": "sending"}
+    assert "Kafka does not confirm" in page(client, run)
+
+
+def test_the_history_of_an_asset_says_who_why_and_in_which_run(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board(world, "a")
+    run = started(client, reason="customer left")
+    with monkeypatch.context() as patch:
+        patch.setattr(carrying, "note", lambda _results: 0)  # the worker dies before it has noted
+        carrying.work()
+    carrying.work()
+    world.write()
+    carrying.work()
+    assert len(commands_sent(world.gateway, "attack")) == 2
+    body = client.get("/s/attack/a/a/").content.decode()
+    assert body.count("Applied, in bulk") == 1
+    assert f'href="/bulk/{run.pk}/"' in body
+    assert "customer left" in body
+    assert "purged by" in body
+
+
+def test_a_run_that_fails_holds_up_no_other(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board(world, "a", "b")
+    bad = started(client, by="names", names="a")
+    good = started(client, by="names", names="b")
+    sending = carrying.produce
+
+    def produce(to: Any, run: Run, rows: Any) -> Any:
+        if run.pk == bad.pk:
+            raise ValueError("odd")
+        return sending(to, run, rows)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(carrying, "produce", produce)
+        carrying.work()
+    assert fates(good) == {"b": "sent"}
+    assert "The worker failed: odd" in page(client, bad)
+    carrying.work()
+    assert fates(bad) == {"a": "sent"}
+    assert "The worker failed" not in page(client, bad)
+
+
+def test_a_run_of_a_scenario_that_is_gone_stays_as_it_is(world: World, client: Client) -> None:
+    board(world, "a")
+    run = started(client)
+    Run.objects.update(scenario="gone")
+    assert not carrying.work()
+    assert "The scenario gone is not configured here any more" in page(client, run)
+    assert client.get("/bulk/").status_code == 200

@@ -1,0 +1,201 @@
+"""The handover: what it tells of, since when, as text; shifts and what is written for the next."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.cache import cache
+from django.test import Client
+from webkit import make_user
+from world import World
+
+from dashboard.annotations import moves, shifts
+from dashboard.annotations.models import Handover, Presence, Shift
+from dashboard.commands.sending import now_ms
+from dashboard.scenarios import scenarios
+
+pytestmark = pytest.mark.django_db
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_remembered() -> None:
+    cache.clear()
+
+
+@pytest.fixture
+def user() -> User:
+    return make_user("operator")
+
+
+@pytest.fixture
+def client(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def night(world: World, client: Client) -> World:
+    """One site flaps, one is pinned without an end, one is acknowledged and noted."""
+    for state in ("suspicious", "under-attack", "suspicious"):
+        world.report("flapping", state)
+        world.later(40_000)
+        world.write()
+    world.report("pinned", "under-attack")
+    world.command("set", "pinned", state="suspicious")
+    world.report("held", "under-attack")
+    world.report("calm", "clear")
+    world.write()
+    client.post("/s/attack/acknowledge/", {"asset": "held", "end": "15m", "reason": "on the phone"})
+    client.post("/s/attack/note/held/", {"text": "call *them* first"})
+    return world
+
+
+def page_of(client: Client, query: str = "?hours=1") -> str:
+    response = client.get(f"/handover/{query}")
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def section(page: str, key: str) -> str:
+    """A part of the page, by the key that it is renewed by."""
+    found = re.search(rf'<section data-key="{key}".*?</section>', page, re.DOTALL)
+    assert found, f"no {key}"
+    return found[0]
+
+
+def test_open_incidents_are_listed_the_most_severe_first(night: World, client: Client):
+    found = section(page_of(client), "open-attack")
+    assert "Attacks: 3 open" in found
+    assert "1 acknowledged" in found
+    assert re.findall(r'<tr data-key="([^"]+)"', found)[0] == "held"
+    assert "calm" not in re.findall(r'<tr data-key="([^"]+)"', found)
+    held = re.search(r'<tr data-key="held".*?</tr>', found, re.DOTALL)
+    assert held
+    assert "<bdi>operator</bdi>, ends in" in held[0]
+    assert "on the phone" in held[0]
+    assert "call *them* first" in held[0]
+
+
+def test_changes_say_from_where_to_where_and_the_worst_between(night: World):
+    found = {each.asset: each for each in moves.moves(scenarios()["attack"], 0).listed}
+    flapping = found["flapping"]
+    assert (flapping.before, flapping.after, flapping.worst) == ("", "suspicious", "under-attack")
+    assert flapping.n == 3
+    assert flapping.worse_between
+    assert not found["held"].worse_between
+    assert found["held"].before == ""
+
+
+def test_changes_are_those_since_the_time_and_the_newest_are_looked_at(
+    night: World, monkeypatch: pytest.MonkeyPatch
+):
+    scenario = scenarios()["attack"]
+    assert moves.moves(scenario, now_ms() + HOUR_MS).listed == []
+    monkeypatch.setattr(moves, "LOOKED_AT", 1)
+    found = moves.moves(scenario, 0)
+    assert (len(found.listed), found.cut) == (1, True)
+    monkeypatch.setattr(moves, "LOOKED_AT", 1_000)
+    monkeypatch.setattr(moves, "MOST", 2)
+    found = moves.moves(scenario, 0)
+    assert (len(found.listed), found.total, found.cut) == (2, 4, False)
+
+
+def test_the_rest_is_told_too(night: World, client: Client):
+    page = page_of(client)
+    assert "pinned" in section(page, "overrides")
+    assert "no end" in section(page, "overrides")
+    assert "held" in section(page, "acks")
+    assert "call *them* first" in section(page, "notes")
+    assert 'data-key="open-connectivity"' not in page
+    assert 'data-key="moves-attack"' not in page_of(client, "?scenario=connectivity")
+
+
+def test_where_nothing_is_open_it_says_so(world: World, client: Client):
+    world.report("calm", "clear")
+    world.write()
+    assert "Nothing is open" in page_of(client)
+
+
+def test_as_text_nothing_that_somebody_wrote_is_markup(night: World, client: Client):
+    Handover.objects.create(username="olga", text="# quiet\n<b>night</b>", at=now_ms())
+    response = client.get("/handover/text/?hours=1")
+    assert response["Content-Type"] == "text/markdown; charset=utf-8"
+    text = response.content.decode()
+    assert "**held**: Under attack for" in text
+    assert "acknowledged by operator until" in text
+    assert r"call \*them\* first" in text
+    assert "> \\# quiet" in text
+    assert r"\<b\>night" in text
+    assert "**pinned**: Suspicious without end" in text
+
+
+@pytest.mark.parametrize("query", ["?since=soon", "?hours=9999", "?scenario=none", "?at=x"])
+def test_what_it_cannot_read_it_names(client: Client, query: str):
+    field = query[1:].partition("=")[0]
+    response = client.get(f"/handover/{query}")
+    assert response.status_code == 422
+    assert f"{field}:" in response.content.decode()
+    assert client.get(f"/handover/text/{query}").status_code == 422
+
+
+# ---- shifts ---------------------------------------------------------------------------------
+
+
+def test_a_shift_begins_and_ends(client: Client, user: User):
+    assert "I take over" in page_of(client)
+    client.post("/handover/shift/begin/")
+    client.post("/handover/shift/begin/")
+    shift = Shift.objects.get()
+    assert (shift.user, shift.ended_at) == (user, None)
+    assert "You have been on shift" in page_of(client)
+    client.post("/handover/shift/end/", {"text": "all quiet"})
+    shift.refresh_from_db()
+    assert shift.ended_at is not None
+    assert Handover.objects.get().text == "all quiet"
+    page = page_of(client, "")
+    assert "your last shift ended then" in page
+    assert f'data-at="{shift.ended_at}"' in page
+    assert "all quiet" in section(page, "text")
+
+
+def test_a_shift_may_end_without_a_text_but_an_empty_text_is_none(client: Client):
+    assert client.post("/handover/shift/end/", {"text": ""}).status_code == 302
+    assert client.post("/handover/shift/text/", {"text": ""}).status_code == 422
+    long = client.post("/handover/shift/text/", {"text": "x" * 8_001})
+    assert long.status_code == 422
+    assert "x" * 8_001 in long.content.decode()
+    assert client.post("/handover/shift/other/").status_code == 404
+    assert not Handover.objects.exists()
+
+
+def test_who_was_away_for_hours_is_told_since_then(user: User):
+    now = now_ms()
+    Presence.objects.create(user=user, last_at=now - 5 * HOUR_MS)
+    shifts.here(user, now)
+    assert shifts.last_shift(user, now).at == now - 5 * HOUR_MS
+    Shift.objects.create(user=user, username="x", began_at=1, ended_at=now - 9 * HOUR_MS)
+    assert shifts.last_shift(user, now).at == now - 9 * HOUR_MS
+    Shift.objects.update(ended_at=now - 200 * HOUR_MS)
+    assert shifts.last_shift(user, now).at == now - 5 * HOUR_MS
+
+
+def test_who_was_here_all_along_was_not_away(user: User):
+    now = now_ms()
+    Presence.objects.create(user=user, last_at=now - 3 * HOUR_MS)
+    shifts.here(user, now)
+    assert Presence.objects.get().away_from is None
+    assert shifts.last_shift(user, now).at == now - shifts.SHIFT_MS
+
+
+def test_the_end_of_a_shift_is_eight_hours_after_its_begin(user: User):
+    now = now_ms()
+    assert shifts.shift_ends(user, now) == now + shifts.SHIFT_MS
+    Shift.objects.create(user=user, username="x", began_at=now - 6 * HOUR_MS)
+    assert shifts.shift_ends(user, now) == now + 2 * HOUR_MS
+    Shift.objects.update(began_at=now - 9 * HOUR_MS)
+    assert shifts.shift_ends(user, now) == now + shifts.SHIFT_MS

@@ -1,0 +1,366 @@
+"""The page of replays: what would be read again, what that means, and that it is asked for once."""
+
+from __future__ import annotations
+
+import html
+import re
+import uuid
+from typing import Any
+
+import pytest
+from django.test import Client
+from hostile import calm, text
+from webkit import make_user, show
+from world import World
+
+from dashboard.audit.models import AuditEntry
+from dashboard.commands.sending import now_ms
+from dashboard.job.intake import take_in
+from dashboard.job.models import BucketStatus, JobAsk
+from dashboard.materialiser.models import FoldSnapshot
+from dashboard.replay import judging, tasks
+from dashboard.replay.models import Replay
+from dashboard.scenarios import scenarios
+from wire.job import Answer, Control, Heartbeat, Progress, decode_control
+
+pytestmark = pytest.mark.django_db
+
+HOUR = 3_600_000
+SCENARIOS = ("attack", "orders")
+
+
+@pytest.fixture
+def client(world: World) -> Client:
+    """An admin, and a job whose kernel carries two scenarios of some records each."""
+    for name in SCENARIOS:
+        for at in range(scenarios()[name].partitions):
+            beat(name, at)
+            for _ in range(10):
+                topic = f"{name}.reports"
+                world.gateway.producer().send_and_wait(topic, b"a", b"{}", partition=at)
+    tell()
+    client = Client()
+    client.force_login(make_user("admin"))
+    return client
+
+
+def beat(scenario: str, at: int, epoch: int = 3, offset: int = 9) -> None:
+    now = now_ms()
+    told = Heartbeat(
+        f"{scenario}/{at}", scenario, at, epoch, "driver", "h", now, offset, 1, 1, 1, 0, 0,
+        "kernel", now,
+    )  # fmt: skip
+    columns = {field.name for field in BucketStatus._meta.get_fields()}
+    row = {name: getattr(told, name) for name in Heartbeat.__struct_fields__ if name in columns}
+    BucketStatus.objects.update_or_create(bucket=told.bucket, defaults=row | {"received_at": now})
+
+
+def tell(**more: Any) -> None:
+    take_in([Progress("kernel", now_ms(), "running", 3, since=now_ms(), **more)])
+
+
+def ends(world: World, scenario: str, at: int = 0) -> int:
+    topic = f"{scenario}.reports"
+    return world.bus.offsets([topic])[topic, at][1]
+
+
+def snapshot(scenario: str, at: int, offset: int, age: int) -> FoldSnapshot:
+    """A daily snapshot up to an offset, of a clock so long ago."""
+    clock = now_ms() - age
+    return FoldSnapshot.objects.create(
+        scenario=scenario, partition=at, next_offset=offset, clock=clock, taken_at=clock,
+        file=f"{scenario}-{at}-{offset}.fold", assets=5, digest=f"{offset:064d}",
+    )  # fmt: skip
+
+
+def plain(body: str) -> str:
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
+
+
+def review(client: Client, status: int = 200, **query: Any) -> str:
+    response = client.get("/replay/", {"query": "kernel", "start": "earliest", **query})
+    assert response.status_code == status, plain(response.content.decode())[:800]
+    return response.content.decode()
+
+
+def line(body: str, bucket: str) -> list[str]:
+    (row,) = re.findall(rf'<tr data-key="{bucket}".*?</tr>', body, re.DOTALL)
+    return [plain(cell) for cell in re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL)]
+
+
+def confirm(client: Client, body: str, status: int, **changes: str) -> Any:
+    """Send the review's form, filled in."""
+    form = body[body.index('action="/replay/start/"') :]
+    fields = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', form))
+    given = {"reason": "a drill", **fields, **changes}
+    response = client.post("/replay/start/", given)
+    assert response.status_code == status, plain(response.content.decode())[:800]
+    return response
+
+
+def asked(world: World) -> list[Control]:
+    places = world.bus.offsets(["job.control"])
+    reader = world.bus.reader({place: begin for place, (begin, _) in places.items()})
+    return [decode_control(message.value) for message in reader.poll(0)]
+
+
+def test_before_anything_is_told_it_says_what_to_do(world: World) -> None:
+    client = Client()
+    client.force_login(make_user("admin"))
+    body = client.get("/replay/").content.decode()
+    assert "The job has not been heard of yet" in body
+    assert "make status" in body
+
+
+def test_from_the_beginning_everything_is_read(client: Client, world: World) -> None:
+    body = review(client)
+    end = ends(world, "attack")
+    assert line(body, "attack/0")[1:3] == ["0", "0"]
+    wanted = [str(end), str(end), "< 1 s", "its whole log, from an empty state"]
+    assert line(body, "attack/0")[4:] == wanted
+    assert "Every state comes out as the whole log has it" in body
+    assert "which is assumed" in body
+    assert "records again, in under a second" in plain(body)
+
+
+def test_the_rate_is_that_of_the_last_catching_up(client: Client) -> None:
+    batch = {"numInputRows": 50_000, "processedRowsPerSecond": 1.5}
+    take_in([Progress("kernel", now_ms(), "catching-up", 3, batch=batch)])
+    tell()
+    body = plain(review(client))
+    assert "At 1.5 records/s, as the query has caught up of late" in body
+    assert "records again, in about" in body
+
+
+def test_a_time_begins_at_the_snapshot_before_it(client: Client, world: World) -> None:
+    for offset, age in ((3, 30 * HOUR), (6, 6 * HOUR), (9, HOUR)):
+        snapshot("attack", 0, offset, age)
+        snapshot("orders", 0, offset, age)
+    at = re.sub(r"\..*", "", _iso(now_ms() - 5 * HOUR))
+    body = review(client, start="time", time=at, scenario="attack")
+    assert line(body, "attack/0")[2] == "6"
+    assert "the snapshot's state, then what came since" in line(body, "attack/0")[7]
+    assert line(body, "orders/0")[2] == "9"
+    assert "carried along" in line(body, "orders/0")[7]
+    assert line(body, "attack/1")[2] == "0"
+    confirm(client, body, 302, typed="attack")
+    (sent,) = asked(world)
+    assert sent.action == "rebuild"
+    place = {"offset": 6, "snapshot": "attack-0-6.fold", "digest": f"{6:064d}"}
+    assert sent.parameters["buckets"]["attack/0"] == place
+    assert set(sent.parameters["buckets"]) == {"attack/0", "orders/0"}
+
+
+def _iso(ms: int) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def test_where_the_log_s_beginning_is_gone_it_begins_at_a_snapshot(
+    client: Client, world: World
+) -> None:
+    world.bus.truncate("attack.reports", 0, 5)
+    snapshot("attack", 0, 3, HOUR)
+    snapshot("attack", 0, 7, HOUR)
+    snapshot("attack", 0, 9, HOUR)
+    cells = line(review(client), "attack/0")
+    assert cells[1:3] == ["5 deleted before", "7"]
+    cells = line(review(client, start="offsets", **{"offset-attack/0": 6}), "attack/0")
+    assert cells[2] == "7"
+    assert "it begins after the place that you chose" in cells[7]
+
+
+def test_without_any_state_it_says_what_is_lost(client: Client, world: World) -> None:
+    show("attack", "shop", "under-attack", offset=2)
+    world.bus.truncate("attack.reports", 0, 5)
+    body = review(client)
+    assert "forgets no state" in line(body, "attack/0")[7]
+    said = plain(body)
+    assert "States will not be those of the whole log." in said
+    assert "1 asset on the board has its last record before." in said
+    confirm(client, body, 302, typed="kernel")
+    (sent,) = asked(world)
+    assert (sent.action, sent.parameters) == ("reset", {"buckets": {"attack/0": {"offset": 5}}})
+
+
+def test_exactly_at_an_offset_nothing_before_counts(client: Client) -> None:
+    show("attack", "shop", "under-attack", offset=2)
+    query: dict[str, Any] = {
+        "start": "offsets",
+        "offset-attack/0": 4,
+        "exactly": "on",
+        "scenario": "attack",
+    }
+    body = review(client, **query)
+    assert "forgets no state" in line(body, "attack/0")[7]
+    assert "1 asset on the board" in plain(body)
+    assert line(body, "orders/0")[7].startswith("its whole log")
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ({"query": "spark"}, "Expected one of: kernel."),
+        ({"scenario": "nowhere"}, "Expected one of: attack, orders."),
+        ({"start": "time"}, "Expected a time to begin at."),
+        ({"start": "time", "time": "soon"}, "Expected a day and a time"),
+        ({"start": "offsets", "offset-attack/0": "99"}, "Expected an offset of its log, 0 to 1"),
+        ({"start": "offsets", "offset-attack/0": "x"}, "Expected an offset of its log, 0 to 1"),
+        ({"exactly": "on"}, "Expected offsets with it"),
+    ],
+)
+def test_what_cannot_be_is_named_and_kept(client: Client, query: dict[str, str], said: str) -> None:
+    body = review(client, 422, **query)
+    assert said in body
+    assert 'action="/replay/start/"' not in body
+
+
+def test_it_is_asked_for_once_by_the_name_that_was_typed(client: Client, world: World) -> None:
+    body = review(client, scenario="attack")
+    again = confirm(client, body, 422, typed="atack", reason="a < drill")
+    assert "Expected attack, letter by letter." in again.content.decode()
+    assert "a &lt; drill" in again.content.decode()
+    assert asked(world) == []
+    for _ in range(2):
+        confirm(client, body, 302, typed="attack")
+    (sent,) = asked(world)
+    assert (sent.query, sent.user, sent.reason) == ("kernel", "admin", "a drill")
+    row = Replay.objects.get()
+    assert (str(row.pk), row.epoch, row.whole) == (sent.id, 3, True)
+    assert AuditEntry.objects.filter(action="job.rebuild", target="kernel").count() == 1
+
+
+def test_what_has_changed_since_the_review_is_reviewed_again(client: Client, world: World) -> None:
+    body = review(client)
+    world.bus.truncate("attack.reports", 0, 5)
+    again = confirm(client, body, 409, typed="kernel")
+    assert "has changed meanwhile" in again.content.decode()
+    assert asked(world) == []
+
+
+def test_kafka_away_is_said(client: Client, world: World) -> None:
+    world.bus.stop()
+    assert "Kafka does not answer" in review(client, 503)
+    assert client.post("/replay/start/", {"query": "kernel"}).status_code == 503
+
+
+def test_it_is_followed_to_its_end(client: Client, world: World) -> None:
+    confirm(client, review(client), 302, typed="kernel")
+    (sent,) = asked(world)
+    answer(sent.id, "accepted")
+    body = followed(client)
+    assert "attack/0 not begun" in body
+    for name in SCENARIOS:
+        for at in range(scenarios()[name].partitions):
+            beat(name, at, 4, 9 if name == "attack" else ends(world, name, at) - 1)
+    total = sum(
+        ends(world, name, at) for name in SCENARIOS for at in range(scenarios()[name].partitions)
+    )
+    body = followed(client)
+    left = scenarios()["attack"].partitions * (ends(world, "attack") - 10)
+    assert f"{left} of {total} records left" in body
+    assert "orders/0 100 %, 0 left" in body
+    assert judging.due(now_ms()) == []
+    answer(sent.id, "done", "epoch 4: 30 records in 2 s")
+    assert "epoch 4: 30 records in 2 s" in followed(client)
+    assert "The worker compares it" in followed(client)
+
+
+def answer(id_: str, outcome: Any, why: str = "") -> None:
+    told = Answer(id_, "rebuild", outcome, why)
+    take_in([Progress("kernel", now_ms(), "running", 4, answer=told)])
+
+
+def followed(client: Client) -> str:
+    response = client.get("/replay/", headers={"HX-Request": "true"})
+    assert b"<form" not in response.content
+    return plain(response.content.decode())
+
+
+def ended(**more: Any) -> Replay:
+    """A replay that the job has told the end of."""
+    id_ = uuid.uuid4()
+    JobAsk.objects.create(
+        id=id_, query="kernel", action="rebuild", username="ada", reason="r", asked_at=now_ms(),
+        status="done",
+    )  # fmt: skip
+    return Replay.objects.create(
+        id=id_, query="kernel", start="the beginning", reason="r", username="ada",
+        asked_at=now_ms(), whole=True, epoch=1, plan="[]", **more,
+    )  # fmt: skip
+
+
+def test_one_that_the_job_does_not_answer_is_over(client: Client) -> None:
+    row = ended()
+    long_ago = now_ms() - HOUR
+    JobAsk.objects.filter(pk=row.pk).update(status="sent", asked_at=long_ago)
+    Replay.objects.filter(pk=row.pk).update(asked_at=long_ago)
+    said = followed(client)
+    assert "unanswered" in said
+    assert "records left" not in said
+    assert judging.due(now_ms()) == []
+
+
+def test_it_is_compared_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = ended()
+    assert judging.due(now_ms()) == [row]
+    assert judging.claim(row, now_ms())
+    assert not judging.claim(row, now_ms())
+    assert judging.due(now_ms()) == []
+    assert judging.due(now_ms() + judging.GIVEN_UP_MS + 1000) == [row]
+    found = {"reconcile": "done", "records": 1234, "compared": 56, "unjudged": 0}
+    monkeypatch.setattr(judging, "_compare", lambda _row: {**found, "differences": 0})
+    judging.compare(row.pk)
+    assert "agrees Compared with the log: 1,234 records, 56 assets, 0 differences" in followed(
+        client
+    )
+    judged = {**found, "differences": 2, "trouble": "attack/<b>: differs"}
+    monkeypatch.setattr(judging, "_compare", lambda _row: judged)
+    judging.compare(row.pk)
+    assert "2 differences" in followed(client)
+    assert "attack/<b>: differs" in followed(client)
+
+
+def test_a_comparison_that_fails_says_why(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_row: Replay) -> None:
+        raise OSError("no snapshots")
+
+    row = ended()
+    monkeypatch.setattr(judging, "_compare", fail)
+    assert judging.compare(row.pk).reconcile == "failed"
+    assert "It could not be compared: OSError: no snapshots" in followed(client)
+
+
+def test_the_worker_starts_a_comparison_and_forgets_old_replays(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(tasks.subprocess, "Popen", started.append)
+    row, old = ended(), ended()
+    Replay.objects.filter(pk=old.pk).update(asked_at=now_ms() - tasks.KEPT_MS - HOUR)
+    assert tasks.thin_replays() == 1
+    assert (tasks.judge_ended(), tasks.judge_ended()) == (1, 0)
+    assert [command[2:] for command in started] == [["judge_replay", str(row.pk)]]
+
+
+@text
+def test_hostile_choices(client: Client, text: str) -> None:
+    for name in ("query", "scenario", "start", "time", "offset-attack/0", "exactly"):
+        given = {"query": "kernel", "start": "offsets", name: text.replace("\ud800", "?")}
+        if len(text) < 5000:
+            calm(client.get("/replay/", given), text)
+        calm(client.post("/replay/start/", given), text)
+
+
+@text
+def test_hostile_confirmations(client: Client, world: World, text: str) -> None:
+    body, text = review(client, scenario="attack"), text.replace("\ud800", "?")
+    form = body[body.index('action="/replay/start/"') :]
+    fields = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', form))
+    for name in ("typed", "id", "seen"):
+        given = {"reason": "r", "typed": "attack", **fields, name: text}
+        response = client.post("/replay/start/", given)
+        calm(response, text)
+        assert response.status_code in (409, 422)
+    assert asked(world) == []

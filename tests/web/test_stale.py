@@ -1,0 +1,146 @@
+"""Stale assets: what a row tells of its last report, counted and listed by ranges of an index."""
+
+from __future__ import annotations
+
+import importlib
+import re
+
+import pytest
+from django.db import connection
+from django.test import Client
+from webkit import make_user
+from world import World
+
+from dashboard.board.models import AssetState
+from dashboard.bulk import stale
+from dashboard.bulk.models import Run
+from dashboard.bulk.stale import Reason
+from dashboard.commands.sending import now_ms
+from dashboard.scenarios import scenarios
+from domain.records import Report
+
+pytestmark = pytest.mark.django_db
+
+HOUR = 3_600_000
+MINUTE = 60_000
+
+
+@pytest.fixture
+def client() -> Client:
+    client = Client()
+    client.force_login(make_user("operator"))
+    return client
+
+
+def found(reason: Reason, age: int, now: int, scenario: str = "attack") -> list[str]:
+    page = stale.page(scenarios()[scenario], reason, age, now)
+    total = stale.count(scenarios()[scenario], reason, age, now)
+    assert total.n == len(page.lines)
+    return [line.asset for line in page.lines]
+
+
+def test_what_each_reason_finds(world: World) -> None:
+    world.report("old", "clear")
+    world.report("kept", "received", "desk", scenario="orders")
+    world.command("set", "pinned", state="clear")
+    world.later(2 * HOUR)
+    world.report("new", "clear")
+    world.report("fresh", "received", "desk", scenario="orders")
+    world.command("set", "lately", state="clear")
+    world.write()
+    now = world.bus._clock()
+    assert set(found("silent", HOUR, now)) == {"old", "pinned"}  # nobody ever reported on that
+    assert found("silent", 3 * HOUR, now) == []
+    assert set(found("voteless", HOUR, now)) == {"old", "pinned", "lately"}
+    assert found("pinned", HOUR, now) == ["pinned"]
+    assert found("silent", HOUR, now, "orders") == ["kept"]  # its votes do not expire
+    assert found("voteless", HOUR, now, "orders") == []
+
+
+def test_a_users_vote_is_no_report(world: World) -> None:
+    world.command("vote", "a", state="clear")
+    world.write()
+    assert AssetState.objects.get().reported_at is None
+    assert found("voteless", HOUR, now_ms()) == ["a"]
+
+
+def test_the_migration_fills_the_column_as_the_materialiser_does(world: World) -> None:
+    world.report("a", "clear", "waf-1", "waf-2")
+    world.command("vote", "a", state="clear")
+    world.command("vote", "b", state="clear")
+    world.report("gone", "clear")
+    world.command("purge", "gone")
+    world.write()
+    rows = AssetState.objects.order_by("asset").values_list("asset", "reported_at")
+    before = list(rows)
+    assert [at is None for _, at in before] == [False, True, True]
+    AssetState.objects.update(reported_at=None)
+    fill = importlib.import_module("dashboard.board.migrations.0008_reported_at").FILL
+    with connection.cursor() as cursor:
+        cursor.execute(fill[connection.vendor])
+    assert list(rows) == before
+
+
+def test_page_after_page_until_there_is_none(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stale, "PAGE", 2)
+    for n in range(3):
+        world.report(f"expired-{n}", "clear")
+    world.later(20 * MINUTE)
+    world.job.put("attack", Report("silent", "waf-1", "clear"))
+    world.write()
+    AssetState.objects.filter(asset="silent").update(reported_at=now_ms() - 3 * HOUR)
+    monkeypatch.setattr("dashboard.bulk.stale_views.now_ms", lambda: now_ms() + 4 * HOUR)
+    shown, address = [], "/stale/?why=silent&n=2&unit=hours"
+    while address:
+        body = client.get(address).content.decode()
+        shown += re.findall(r'name="asset" value="([^"]+)"', body)
+        after = re.search(r'href="(\?[^"]+after=[^"]+)"', body)
+        address = f"/stale/{after[1]}".replace("&amp;", "&") if after else ""
+    assert sorted(shown) == ["expired-0", "expired-1", "expired-2", "silent"]
+
+
+def test_chosen_and_all_are_reviewed_to_be_purged(world: World, client: Client) -> None:
+    for n in range(3):
+        world.report(f"old-{n}", "clear")
+    world.later(2 * HOUR)
+    world.report("new", "clear")
+    world.write()
+    asked = {"scenario": "attack", "why": "voteless", "n": "1", "unit": "hours", "kind": "purge"}
+    asked |= {"reason": "gone for good", "unchanged": "on"}
+    chosen = client.post("/bulk/review/", {**asked, "by": "names", "asset": ["old-0", "old-2"]})
+    every = client.post("/bulk/review/", {**asked, "by": "stale", "asset": ["old-0"]})
+    assert (chosen.status_code, every.status_code) == (302, 302)
+    runs = {run.chosen: set(run.items.values_list("asset", flat=True)) for run in Run.objects.all()}
+    assert runs == {
+        "2 by name": {"old-0", "old-2"},
+        "no live vote": {"old-0", "old-1", "old-2"},
+    }
+
+
+def test_without_a_reason_the_form_is_shown_with_what_was_chosen(
+    world: World, client: Client
+) -> None:
+    asked = {"scenario": "attack", "kind": "purge", "by": "names", "asset": ["a"], "reason": ""}
+    response = client.post("/bulk/review/", asked)
+    assert response.status_code == 422
+    assert ">a</textarea>" in response.content.decode().replace(">\na", ">a")
+
+
+def test_where_nothing_is_stale_it_says_so(world: World, client: Client) -> None:
+    body = client.get("/stale/").content.decode()
+    assert "No site of this board is stale in this way" in body
+    assert client.get("/stale/?n=0").status_code == 422
+
+
+def test_it_is_read_by_an_index(world: World) -> None:
+    if connection.vendor != "sqlite":
+        pytest.skip("SQLite's plan")
+    for reason in ("silent", "voteless"):
+        for each in stale.ranges(scenarios()["attack"], reason, HOUR, now_ms()):
+            index = "voteless" if each.column == "changed_at" else "last_reports"
+            assert index in each.rows.order_by(each.column, "pk")[:100].explain()
+            assert index in each.rows.order_by().values("pk")[:9].explain()
+    (pinned,) = stale.ranges(scenarios()["attack"], "pinned", HOUR, now_ms())
+    assert "overrides" in pinned.rows.explain()

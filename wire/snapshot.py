@@ -1,0 +1,47 @@
+"""A snapshot of a bucket's fold as bytes: the bucket, and what was last emitted of each asset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from domain.fold import Bucket
+from domain.records import StateRecord, Tombstone
+from wire.asset import UnreadableAsset, dump_bucket, load_bucket
+from wire.sink import decode_state, encode_headers, encode_state
+
+Emitted = StateRecord | Tombstone
+
+
+class DamagedSnapshot(Exception):
+    """A snapshot's file is missing, or is not what was written."""
+
+
+def dump_snapshot(bucket: Bucket, last: Mapping[str, Emitted]) -> bytes:
+    """A bucket with what was last emitted, by asset."""
+    emitted = [
+        [
+            asset,
+            encode_state(record) if isinstance(record, StateRecord) else None,
+            encode_headers(record),
+        ]
+        for asset, record in sorted(last.items())
+    ]
+    return msgspec.msgpack.encode([dump_bucket(bucket), emitted])
+
+
+def load_snapshot(data: bytes, epoch: int) -> tuple[Bucket, dict[str, Emitted]]:
+    """Read what `dump_snapshot` wrote, to go on in `epoch`. Raises DamagedSnapshot.
+
+    What was emitted keeps the epoch that it was emitted in.
+    """
+    try:
+        fields, emitted = msgspec.msgpack.decode(data)
+        bucket = load_bucket(fields, epoch)
+        last = {
+            asset: decode_state(asset.encode(), value, headers) for asset, value, headers in emitted
+        }
+    except (TypeError, ValueError, UnreadableAsset) as error:  # the others are ValueErrors
+        raise DamagedSnapshot(str(error)) from None
+    return bucket, last
