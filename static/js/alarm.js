@@ -1,19 +1,19 @@
 // Notifications of the desktop and a sound, for who has chosen them: off at first.
 //
 // The server says which assets have just come to the chosen states; a snapshot says nothing of
-// that. Of all tabs one tells it: a lock, and what was told in the browser's storage. What comes
-// together is told together, at most once in ten seconds.
+// that. Of all tabs one tells it (told.js). What comes together is told together, at most once in
+// ten seconds.
 import { now } from "./clock.js";
 import { isolated, spec } from "./marks.js";
 import { number } from "./number.js";
 import { chime, ready, whenReady } from "./sound.js";
+import { claim } from "./told.js";
 
 const PAUSE_MS = 10000;
 const RECENT_MS = 60000; // a replay, or a job that catches up, brings what was long ago
 const TOGETHER_MS = 400; // what comes in this time is told at once
 const QUIET_MS = 300; // a tab that may not make a sound lets one that may go first
 const NAMED = 5;
-const TOLD = "alarm-told";
 const OFF = { states: {}, any: false, notify: false, sound: false, volume: 40 };
 
 export class Alarm {
@@ -130,36 +130,24 @@ export class Alarm {
   soon(ms) {
     if (this.timer) return;
     const turn = this.chosen.sound && !ready() ? QUIET_MS : 0;
-    this.timer = setTimeout(() => {
-      this.timer = 0;
-      alone(() => this.tell());
-    }, ms + turn);
+    this.timer = setTimeout(() => this.tell(), ms + turn);
   }
 
   /** Tell what no tab has told yet, unless one has told something a moment ago. */
-  tell() {
-    const told = read(TOLD) ?? {};
-    const { at = 0, keys = [] } = told;
-    const known = new Set(keys);
-    const fresh = this.waiting.filter((each) => !known.has(this.key(each)));
-    if (!fresh.length) {
-      this.forget();
-      return;
-    }
-    const early = at + PAUSE_MS - Date.now();
-    if (early > 0 && early <= PAUSE_MS) {
-      this.soon(early);
-      return;
-    }
-    const all = [...fresh.map((each) => this.key(each)), ...keys].slice(0, 500);
-    try {
-      localStorage.setItem(TOLD, JSON.stringify({ at: Date.now(), keys: all }));
-    } catch {
-      // No storage: each tab tells it.
-    }
-    const n = fresh.length + this.more;
+  async tell() {
+    const { waiting, more } = this;
     this.forget();
-    if (this.chosen.notify) this.notify(fresh, n);
+    const byKey = new Map(waiting.map((each) => [this.key(each), each]));
+    const { mine, early } = await claim([...byKey.keys()], PAUSE_MS);
+    this.timer = 0;
+    if (early) {
+      this.waiting.unshift(...waiting);
+      this.more += more;
+    }
+    if (this.waiting.length) this.soon(early || TOGETHER_MS);
+    if (!mine.length) return;
+    const fresh = mine.map((key) => byKey.get(key));
+    if (this.chosen.notify) this.notify(fresh, fresh.length + more);
     if (this.chosen.sound) chime(this.chosen.volume / 100);
   }
 
@@ -201,12 +189,6 @@ function allowed() {
 
 async function permission() {
   if (allowed() === "default") await Notification.requestPermission();
-}
-
-/** One tab at a time, where the browser can tell them apart. */
-function alone(act) {
-  if (!navigator.locks) act();
-  else navigator.locks.request("tallyboard-alarm", act);
 }
 
 function read(name) {

@@ -110,8 +110,12 @@ def test_an_alarm_is_told_once_for_what_comes_and_never_for_what_was_there(
 
 NOTED = """window.told = [];
 window.turns = 0;
-const request = navigator.locks.request.bind(navigator.locks);
-navigator.locks.request = (...given) => request(...given).finally(() => { window.turns += 1; });
+const { transaction } = IDBDatabase.prototype;
+IDBDatabase.prototype.transaction = function (...given) {
+  const begun = transaction.apply(this, given);
+  begun.addEventListener("complete", () => setTimeout(() => { window.turns += 1; }));
+  return begun;
+};
 window.Notification = class extends EventTarget {
   static permission = "granted";
   static requestPermission = async () => "granted";

@@ -32,7 +32,7 @@ def turn(page: Page, key: str, number: int) -> list[str]:
     with page.expect_navigation():
         page.keyboard.press(key)
     live(page)
-    wait_until(lambda: len(order(page)) == number, 45, f"a page of {number} rows")
+    expect(page.locator("#tbody tr"), f"{key} led to {page.url}").to_have_count(number)
     return order(page)
 
 

@@ -1,6 +1,6 @@
-// The page of events: pauses by its button or `p`, and while somebody is at the list.
-import { Calm } from "../calm.js";
+// The page of events: completes its filter, and pauses.
 import { startCompletion } from "../complete.js";
+import "./pausing.js";
 
 const form = document.getElementById("event-filter");
 const { scenario, q } = form.elements;
@@ -12,35 +12,3 @@ const completion = startCompletion(q, document.getElementById("offers"), {
 scenario.addEventListener("change", () => {
   completion.scenario = scenario.value || scenario.options[1].value;
 });
-
-const region = document.getElementById("events");
-const button = document.getElementById("pause");
-
-if (button) {
-  let asked = false;
-  const calm = new Calm(region, apply);
-
-  function apply() {
-    const paused = asked || calm.holds();
-    if (paused) region.dataset.paused = "";
-    else delete region.dataset.paused;
-    button.setAttribute("aria-pressed", String(asked));
-    button.firstChild.data = asked ? "Go on " : "Pause ";
-  }
-
-  function turn() {
-    asked = !asked;
-    apply();
-  }
-
-  button.hidden = false;
-  button.addEventListener("click", turn);
-  for (const kind of ["pointerover", "focusin", "scroll"]) {
-    document.addEventListener(kind, apply, { passive: true });
-  }
-  document.addEventListener("keydown", (event) => {
-    if (event.key !== "p" || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.target.closest("input, select, textarea")) return;
-    turn();
-  });
-}

@@ -1,0 +1,34 @@
+// A list that renews itself pauses by its button or `p`, and while somebody is at it.
+import { Calm } from "../calm.js";
+
+const region = document.getElementById("events");
+const button = document.getElementById("pause");
+
+if (button) {
+  let asked = false;
+  const calm = new Calm(region, apply);
+
+  function apply() {
+    const paused = asked || calm.holds();
+    if (paused) region.dataset.paused = "";
+    else delete region.dataset.paused;
+    button.setAttribute("aria-pressed", String(asked));
+    button.firstChild.data = asked ? "Go on " : "Pause ";
+  }
+
+  function turn() {
+    asked = !asked;
+    apply();
+  }
+
+  button.hidden = false;
+  button.addEventListener("click", turn);
+  for (const kind of ["pointerover", "focusin", "scroll"]) {
+    document.addEventListener(kind, apply, { passive: true });
+  }
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "p" || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest("input, select, textarea")) return;
+    turn();
+  });
+}
