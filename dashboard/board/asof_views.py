@@ -20,7 +20,7 @@ from dashboard.board import store
 from dashboard.board.asof import PAGE, Asked, AsOf, Difference, Narrowed, Then, TooManyChanges
 from dashboard.commands.sending import now_ms
 from dashboard.exporting import CONTENT_TYPES, attachment, csv_line
-from dashboard.live.view import order_of_token
+from dashboard.live.shown import order_of_token
 from dashboard.materialiser.tasks import HISTORY_KEPT_MS
 from dashboard.scenarios import scenarios
 from domain.names import CONTROL, MAX_NAME, MAX_STATE

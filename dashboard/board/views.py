@@ -22,9 +22,10 @@ from dashboard.filters.models import SavedFilter
 from dashboard.filters.saved import default_of, menu
 from dashboard.job.recall import recall
 from dashboard.job.standing import Trouble, standing
+from dashboard.live.merging import Merged
 from dashboard.live.process import live_view
 from dashboard.live.reading import Read, count, read, record_of
-from dashboard.live.view import LIMIT, Filter, Merged, order_of_token
+from dashboard.live.shown import LIMIT, Filter, order_of_token
 from dashboard.scenarios import scenarios, topics
 from domain.names import name_ok
 from domain.scenario import Scenario, StateSpec

@@ -10,7 +10,7 @@ from django.db import DatabaseError
 from dashboard.filters.language import FilterError, parse
 from dashboard.filters.terms import WORD, Filter, Term, Text
 from dashboard.labels.store import keys
-from dashboard.live.view import Filter as Shown
+from dashboard.live.shown import Filter as Shown
 from domain.scenario import Scenario
 
 Told = dict[str, str | int]

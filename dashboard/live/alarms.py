@@ -7,10 +7,10 @@ told of the browser judges, as a replay may bring what was long ago.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from dashboard.live.view import Entry, Filter
+from dashboard.live.entries import Entry
+from dashboard.live.shown import Filter
 
 MOST = 50
 """Most assets that one message names; of others it tells the number."""

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 
 from dashboard.annotations.marks import Mark, calm_of, in_force
 from dashboard.labels.store import State, labels_of, states
-from dashboard.live.view import Entry, LiveView
+from dashboard.live.entries import Entry
+from dashboard.live.view import LiveView
 from domain.scenario import Scenario
 
 LOOK_S = 2.0

@@ -24,17 +24,12 @@ from dashboard.filters.language import FilterError
 from dashboard.live.admission import admissions
 from dashboard.live.alarms import Alarm
 from dashboard.live.beats import beats
+from dashboard.live.messages import numbered, plain_changes
 from dashboard.live.process import live_view
 from dashboard.live.readers import read_in_thread
 from dashboard.live.sharing import shared_reads
-from dashboard.live.view import (
-    MAX_TOKEN,
-    Filter,
-    Subscription,
-    numbered,
-    order_of_token,
-    plain_changes,
-)
+from dashboard.live.shown import MAX_TOKEN, Filter, order_of_token
+from dashboard.live.subscription import Subscription
 from dashboard.scenarios import scenarios
 from domain.names import MAX_NAME, MAX_STATE
 from domain.scenario import Scenario

@@ -15,9 +15,11 @@ from dashboard.board.models import AssetState
 from dashboard.commands.sending import now_ms
 from dashboard.filters import finding
 from dashboard.labels import store as labels
+from dashboard.live.entries import Entry, Offsets
+from dashboard.live.merging import Merged, Stored, merge, newer_than
 from dashboard.live.process import live_view
 from dashboard.live.rows import Row, row_of
-from dashboard.live.view import LIMIT, Entry, Filter, Merged, Offsets, Stored, merge, newer_than
+from dashboard.live.shown import LIMIT, Filter
 from domain.scenario import Scenario
 
 

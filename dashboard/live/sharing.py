@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from dashboard.live.entries import Offsets
 from dashboard.live.process import live_view
 from dashboard.live.readers import READERS, per_loop, read_in_thread
 from dashboard.live.reading import Read, read
 from dashboard.live.rows import Row
-from dashboard.live.view import Filter, Offsets, Order, Page
+from dashboard.live.shown import Filter, Order, Page
 from domain.scenario import Scenario
 
 Key = tuple[str, Page]

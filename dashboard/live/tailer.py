@@ -15,9 +15,10 @@ from dashboard.annotations.marks import Changes
 from dashboard.board.store import sink_offsets
 from dashboard.job.recall import recall
 from dashboard.live.beside import Beside
+from dashboard.live.entries import Entry, Offsets, Place
 from dashboard.live.reading import counted, stored_states
 from dashboard.live.rows import row_of
-from dashboard.live.view import Entry, LiveView, Offsets, Place
+from dashboard.live.view import LiveView
 from dashboard.metrics import UNREADABLE
 from domain.records import Tombstone
 from domain.scenario import Scenario

@@ -12,7 +12,11 @@ from dashboard.annotations.marks import Ack, Mark, in_force
 from dashboard.annotations.models import Acknowledgement
 from dashboard.annotations.templatetags.annotations import linked
 from dashboard.live.alarms import MOST, Alarm, Alerts, Raised
-from dashboard.live.view import Entry, Filter, LiveView, Subscription, plain_changes
+from dashboard.live.entries import Entry
+from dashboard.live.messages import plain_changes
+from dashboard.live.shown import Filter
+from dashboard.live.subscription import Subscription
+from dashboard.live.view import LiveView
 from domain.scenario import Scenario
 
 PLACE = ("watch.states", 0)

@@ -30,8 +30,9 @@ from dashboard.labels import writing
 from dashboard.live import beside, consumer, readers, sharing
 from dashboard.live.process import live_view
 from dashboard.live.reading import read
+from dashboard.live.shown import LIMIT, Filter, token_of
 from dashboard.live.tailer import Tailer
-from dashboard.live.view import LIMIT, Filter, LiveView, token_of
+from dashboard.live.view import LiveView
 from dashboard.materialiser.worker import Materialiser
 from dashboard.scenarios import scenarios, topics
 from domain.records import Command, Report

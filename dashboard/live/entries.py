@@ -1,0 +1,66 @@
+"""The newest record of one asset, as a process keeps it beyond the database."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from dashboard.filters.terms import Sight
+from dashboard.filters.votes import votes_of
+from dashboard.labels.store import chips_of
+from dashboard.live.rows import Row
+
+Place = tuple[str, int]
+"""A sink topic and one of its partitions."""
+Offsets = Mapping[Place, int]
+
+
+@dataclass(slots=True)
+class Entry:
+    """The newest record of one asset, and where it was read.
+
+    row: None after a purge; value: the record as it stands in the topic; labels: the asset's; ack:
+    who has acknowledged it.
+    """
+
+    asset: str
+    version: str
+    row: Row | None
+    place: Place
+    offset: int
+    value: bytes = b""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    ack: str | None = None
+    _json: bytes = b""
+
+    def json(self) -> bytes:
+        """The row as JSON, made once for all sockets."""
+        if not self._json:
+            self._json = msgspec.json.encode(self.row)
+        return self._json
+
+    def tell(self, labels: Mapping[str, str], chips: Collection[str], ack: str | None) -> None:
+        """Say what is known of the asset beside its states. chips: keys of the labels shown."""
+        self.labels, self.ack, self._json = labels, ack, b""
+        if self.row is not None:
+            self.row["labels"] = chips_of(labels, chips)
+
+    def sight(self) -> Sight:
+        """What a filter looks at. Only of an asset that is on the board."""
+        row = self.row
+        assert row is not None
+        votes = votes_of(self.value) if self.value else []
+        return Sight(
+            row["asset"],
+            row["state"],
+            row["since"],
+            row["unconfirmed"],
+            row["pending"][0] if row["pending"] else None,
+            tuple(row["override"]) if row["override"] else None,
+            [(vote.agent, vote.state) for vote in votes],
+            self.labels,
+            self.ack,
+            any(vote.muted is not None for vote in votes),
+        )
