@@ -39,6 +39,9 @@ TWO = ("-n", "2", "--dist", "worksteal")
 """Two workers, each with processes of its own: while one waits for a start or an end, the other
 works."""
 
+FILES = ("-n", "2", "--dist", "loadfile")
+"""Two workers as well, but each file is one's own: its tests may stop what others need."""
+
 UNLOADED = ("-p", "no:schemathesis", "-p", "no:playwright")
 """Plugins that take seconds to load, in every worker."""
 
@@ -47,7 +50,7 @@ STAGES = (
     Stage("web", options=EACH_CORE),
     Stage("kafka", options=TWO),
     Stage("spark", options=TWO),
-    Stage("browser", environment={"DJANGO_ALLOW_ASYNC_UNSAFE": "1"}),
+    Stage("browser", options=FILES, environment={"DJANGO_ALLOW_ASYNC_UNSAFE": "1"}),
     Stage("faults", options=TWO),
 )
 

@@ -21,7 +21,7 @@ from stack import Stack
 PAGES = {
     "login": ("", "/account/login/"),
     "board": ("operator", "/"),
-    "orders": ("operator", "/s/orders/"),
+    "orders": ("operator", "/s/orders/?q=order-"),  # the demo's own, as others leave hundreds
     "asset": ("operator", "/s/attack/a/shop.example/"),
     "asset-manager": ("manager", "/s/attack/a/shop.example/"),
     "events": ("operator", "/events/?all=on"),

@@ -94,6 +94,18 @@ def test_database_that_is_behind_leaves_rows_live(open_as: Open, supervisor: Sup
     expect(page.locator("#standing[data-kind=database]")).to_have_count(0)
 
 
+def test_silent_agents_are_told_for_each_scenario(open_as: Open) -> None:
+    page = live(open_as("operator", "/s/attack/"))
+    asset = live(open_as("operator", "/s/attack/a/shop.example/"))
+    expect(page.locator("#standing")).to_have_attribute("data-kind", "agents", timeout=90_000)
+    banner(page, "agents", "Attacks: no agent has reported since")
+    banner(asset, "agents", "Attacks: no agent has reported since")
+    page.keyboard.press("s")
+    listed = page.locator(".standing-list")
+    expect(listed).to_be_visible()
+    expect(listed).to_contain_text("Connectivity: no agent has reported since")
+
+
 def test_stalled_job_is_told_and_goes_on(open_as: Open, supervisor: Supervisor) -> None:
     page = live(open_as("operator", "/s/orders/"))
     asset = live(open_as("operator", "/s/attack/a/shop.example/"))
@@ -109,15 +121,3 @@ def test_stalled_job_is_told_and_goes_on(open_as: Open, supervisor: Supervisor) 
     supervisor.start("job")
     for followed in (page, asset):
         expect(followed.locator("#standing[data-kind=job]")).to_have_count(0, timeout=90_000)
-
-
-def test_silent_agents_are_told_for_each_scenario(open_as: Open) -> None:
-    page = live(open_as("operator", "/s/attack/"))
-    asset = live(open_as("operator", "/s/attack/a/shop.example/"))
-    expect(page.locator("#standing")).to_have_attribute("data-kind", "agents", timeout=90_000)
-    banner(page, "agents", "Attacks: no agent has reported since")
-    banner(asset, "agents", "Attacks: no agent has reported since")
-    page.keyboard.press("s")
-    listed = page.locator(".standing-list")
-    expect(listed).to_be_visible()
-    expect(listed).to_contain_text("Connectivity: no agent has reported since")
