@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 from django.test import Client
@@ -17,6 +17,8 @@ from dashboard.statestore.models import Reading, StoredRow
 from dashboard.whatif.models import Trial
 
 pytestmark = pytest.mark.django_db
+
+FORM_TYPE = "application/x-www-form-urlencoded"
 
 
 @pytest.fixture
@@ -32,8 +34,7 @@ def parameter(text: str) -> str:
 
 
 def post(client: Client, url: str, fields: dict[str, Any]) -> Any:
-    fields = {name: value.encode(errors="surrogatepass") for name, value in fields.items()}
-    return client.post(url, fields)
+    return client.post(url, urlencode(fields, errors="surrogatepass"), content_type=FORM_TYPE)
 
 
 @text
