@@ -1,12 +1,13 @@
-"""Tables as files that are sent a portion at a time: lines of CSV, and the answer that streams."""
+"""Tables as files that are sent a portion at a time: CSV or NDJSON, and the answer that streams."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, StreamingHttpResponse
@@ -26,6 +27,28 @@ def attachment(
     return response
 
 
+def written(
+    form: str, fields: Sequence[str], portions: Iterable[Iterable[Mapping[str, Any]]]
+) -> Iterator[bytes]:
+    """Rows as a file of this form, a part for each portion that has any.
+
+    CSV begins with a line of the fields, and of each row has these; NDJSON has an object in a line
+    for each row, with all that is in it.
+    """
+    if form == "csv":
+        yield csv_line(fields)
+    for rows in portions:
+        part = b"".join(_line(form, fields, row) for row in rows)
+        if part:  # an empty part would be the end
+            yield part
+
+
+def _line(form: str, fields: Sequence[str], row: Mapping[str, Any]) -> bytes:
+    if form == "csv":
+        return csv_line(row[name] for name in fields)
+    return msgspec.json.encode(row) + b"\n"
+
+
 def csv_line(cells: Iterable[Any]) -> bytes:
     """A line of CSV, in which no cell begins as a formula does."""
     line = io.StringIO()
@@ -35,6 +58,8 @@ def csv_line(cells: Iterable[Any]) -> bytes:
 
 def safe_cell(value: Any) -> str:
     """A value as a cell's text. One that begins as a formula does gets an apostrophe before it."""
+    if isinstance(value, msgspec.Raw):  # what is JSON already
+        return bytes(value).decode()
     text = "" if value is None else str(value)
     guarded = isinstance(value, str) and text.lstrip(" ").startswith(FORMULA)
     return f"'{text}" if guarded or text.startswith(("\t", "\r", "\n")) else text

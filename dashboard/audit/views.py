@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import msgspec
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
@@ -20,7 +18,7 @@ from dashboard.audit.reading import COLUMNS, Wanted, checked, page, plain, porti
 from dashboard.audit.trail import Actor, note
 from dashboard.audit.triggers import KEPT_DAYS
 from dashboard.commands.sending import now_ms
-from dashboard.exporting import CONTENT_TYPES, attachment, csv_line
+from dashboard.exporting import CONTENT_TYPES, attachment, written
 
 ADMINS = frozenset((Role.ADMIN,))
 MAX_OFFERED = 200
@@ -71,22 +69,6 @@ def entry_file(request: HttpRequest, form: str) -> HttpResponseBase:
     if not asked.is_valid():
         faults = "; ".join(f"{name}: {told[0]}" for name, told in asked.errors.items())
         return HttpResponse(faults, status=422, content_type="text/plain; charset=utf-8")
-    lines = _as_csv if form == "csv" else _as_ndjson
     note(Actor.of(request), "export.audit", target=f"audit.{form}", filter=query_of(asked))
-    return attachment(request, lines(asked.wanted()), "audit", form)
-
-
-def _as_csv(wanted: Wanted) -> Iterator[bytes]:
-    yield csv_line(COLUMNS)
-    for rows in portions(wanted):
-        yield b"".join(csv_line(plain(row).values()) for row in rows)
-
-
-def _as_ndjson(wanted: Wanted) -> Iterator[bytes]:
-    for rows in portions(wanted):
-        yield b"".join(msgspec.json.encode(_object(plain(row))) + b"\n" for row in rows)
-
-
-def _object(told: dict[str, Any]) -> dict[str, Any]:
-    """An entry whose facts are no text in it, but an object."""
-    return told | {"facts": msgspec.Raw(told["facts"].encode())}
+    rows = (map(plain, entries) for entries in portions(asked.wanted()))
+    return attachment(request, written(form, COLUMNS, rows), "audit", form)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 from django import forms
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import render
@@ -18,8 +17,9 @@ from django.views.decorators.http import require_safe
 from dashboard.accounts.access import role_required
 from dashboard.board import store
 from dashboard.board.asof import PAGE, Asked, AsOf, Difference, Narrowed, Then, TooManyChanges
+from dashboard.chunks import chunks
 from dashboard.commands.sending import now_ms
-from dashboard.exporting import CONTENT_TYPES, attachment, csv_line
+from dashboard.exporting import CONTENT_TYPES, attachment, written
 from dashboard.live.shown import order_of_token
 from dashboard.materialiser.tasks import HISTORY_KEPT_MS
 from dashboard.scenarios import scenarios
@@ -199,6 +199,8 @@ FIELDS = {
     "board": ("asset", "state", "since"),
     "differences": ("asset", "state", "now", "worst", "changes", "at"),
 }
+PORTION = 1_000
+"""Rows that are sent at a time."""
 
 
 @require_safe
@@ -216,9 +218,10 @@ def as_of_file(request: HttpRequest, form: str) -> HttpResponseBase:
         past = AsOf(scenarios()[asked.scenario], asked.at)
     except TooManyChanges as error:
         return _refused(f"at: {error}")
-    return attachment(
-        request, _lines(_whole(past, asked), asked, form), f"as-of-{asked.view}", form
-    )
+    fields = ("scenario", *FIELDS[asked.view])
+    whole = chunks(_whole(past, asked), PORTION)
+    rows = ([_plain(each, asked) for each in portion] for portion in whole)
+    return attachment(request, written(form, fields, rows), f"as-of-{asked.view}", form)
 
 
 def _refused(why: str) -> HttpResponse:
@@ -231,10 +234,6 @@ def _whole(past: AsOf, asked: Asked) -> Iterator[Then | Difference]:
     return (one for one in past.differences() if asked.wants(one))
 
 
-def _lines(rows: Iterator[Then | Difference], asked: Asked, form: str) -> Iterator[bytes]:
-    fields = ("scenario", *FIELDS[asked.view])
-    if form == "csv":
-        yield csv_line(fields)
-    for row in rows:
-        plain = {name: getattr(row, name) for name in fields} | {"scenario": asked.scenario}
-        yield csv_line(plain.values()) if form == "csv" else msgspec.json.encode(plain) + b"\n"
+def _plain(each: Then | Difference, asked: Asked) -> dict[str, Any]:
+    told = {name: getattr(each, name) for name in FIELDS[asked.view]}
+    return {"scenario": asked.scenario} | told

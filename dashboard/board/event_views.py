@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import msgspec
 from django import forms
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
@@ -17,7 +15,7 @@ from dashboard.accounts.access import is_fragment, role_required
 from dashboard.audit.trail import Actor, note
 from dashboard.board.events import FIELDS, MOST_EXPORTED, Wanted, page, plain, portions
 from dashboard.commands.sending import now_ms
-from dashboard.exporting import CONTENT_TYPES, attachment, csv_line
+from dashboard.exporting import CONTENT_TYPES, attachment, written
 from dashboard.filters.events import condition_of
 from dashboard.filters.language import MAX_TEXT, FilterError
 from dashboard.scenarios import scenarios
@@ -117,16 +115,5 @@ def event_file(request: HttpRequest, form: str) -> HttpResponseBase:
         return HttpResponse(faults, status=422, content_type="text/plain; charset=utf-8")
     told = {"form": form, "filter": query_of(asked.wanted())}
     note(Actor.of(request), "export.events", target=f"events.{form}", **told)
-    lines = _as_csv if form == "csv" else _as_ndjson
-    return attachment(request, lines(asked.wanted()), "events", form)
-
-
-def _as_csv(wanted: Wanted) -> Iterator[bytes]:
-    yield csv_line(FIELDS)
-    for events in portions(wanted):
-        yield b"".join(csv_line(plain(event).values()) for event in events)
-
-
-def _as_ndjson(wanted: Wanted) -> Iterator[bytes]:
-    for events in portions(wanted):
-        yield b"".join(msgspec.json.encode(plain(event)) + b"\n" for event in events)
+    rows = (map(plain, events) for events in portions(asked.wanted()))
+    return attachment(request, written(form, FIELDS, rows), "events", form)

@@ -32,7 +32,7 @@ from dashboard.bulk.reviewing import back, moved_on
 from dashboard.bulk.tasks import wake
 from dashboard.bulk.telling import Told, reasons, tell
 from dashboard.commands.sending import now_ms
-from dashboard.exporting import attachment, csv_line
+from dashboard.exporting import attachment, written
 from domain.version import Version
 
 PAGE = 100
@@ -128,21 +128,22 @@ def _audit(request: HttpRequest, known: Run, action: str, outcome: str, told: To
 def outcomes(request: HttpRequest, id: uuid.UUID) -> HttpResponseBase:  # noqa: A002 - as in the URL
     """What became of each asset, as CSV."""
     known = _known(id)
-    return attachment(request, _as_csv(tell(known)), f"bulk-{str(known.pk)[:8]}", "csv")
+    lines = written("csv", FIELDS, _portions(tell(known)))
+    return attachment(request, lines, f"bulk-{str(known.pk)[:8]}", "csv")
 
 
-def _as_csv(told: Told) -> Iterator[bytes]:
-    yield csv_line(FIELDS)
+def _portions(told: Told) -> Iterator[list[dict[str, Any]]]:
     items, last = told.run.items.order_by("number"), -1
     while portion := list(items.filter(number__gt=last)[:PORTION]):
-        yield b"".join(csv_line(_cells(told, item)) for item in portion)
+        yield [_plain(told, item) for item in portion]
         last = portion[-1].number
 
 
-def _cells(told: Told, item: Item) -> tuple[Any, ...]:
+def _plain(told: Told, item: Item) -> dict[str, Any]:
     version = str(Version.parse(item.answered_version)) if item.answered_version else ""
     where = (item.partition, item.offset, version, item.answered_at)
-    return (item.asset, item.was, told.word(item.fate), item.text, item.command, *where)
+    cells = (item.asset, item.was, told.word(item.fate), item.text, item.command, *where)
+    return dict(zip(FIELDS, cells, strict=True))
 
 
 def _known(id: uuid.UUID) -> Run:  # noqa: A002 - as in the URL

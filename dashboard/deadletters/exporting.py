@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-import msgspec
 from django.http import Http404, HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
@@ -19,7 +18,7 @@ from dashboard.deadletters.forms import FilterForm
 from dashboard.deadletters.models import DeadLetter
 from dashboard.deadletters.reading import Wanted
 from dashboard.deadletters.stored import headers_of, key_of, value_of
-from dashboard.exporting import attachment, csv_line
+from dashboard.exporting import CONTENT_TYPES, attachment, written
 
 PORTION = 200
 """Letters read and sent at a time: no file is held in memory."""
@@ -36,7 +35,7 @@ BYTES = ("key", "value")
 @role_required("read", frozenset((Role.ADMIN,)))
 def export(request: HttpRequest, form: str) -> HttpResponseBase:
     """All letters that pass the filter, oldest first, as a file."""
-    if form not in FORMS:
+    if form not in CONTENT_TYPES:
         raise Http404
     asked = FilterForm(request.GET)
     if not asked.is_valid():
@@ -44,23 +43,9 @@ def export(request: HttpRequest, form: str) -> HttpResponseBase:
         return render(request, "deadletters/refused.html", context, status=422)
     told = {"form": form, "filter": asked.wanted().query()}
     note(Actor.of(request), "export.letters", target=f"dead-letters.{form}", **told)
-    return attachment(request, FORMS[form](asked.wanted()), "dead-letters", form)
-
-
-def as_ndjson(wanted: Wanted) -> Iterator[bytes]:
-    """A JSON object in a line for each letter; bytes that are no UTF-8 as `…_base64`."""
-    for letters in _portions(wanted):
-        yield b"".join(msgspec.json.encode(_object(letter)) + b"\n" for letter in letters)
-
-
-def as_csv(wanted: Wanted) -> Iterator[bytes]:
-    """A line for each letter, a head before. No cell begins as a formula does."""
-    yield csv_line((*FIELDS, *BYTES))
-    for letters in _portions(wanted):
-        yield b"".join(csv_line(_cells(letter)) for letter in letters)
-
-
-FORMS = {"ndjson": as_ndjson, "csv": as_csv}
+    row = _cells if form == "csv" else _object
+    rows = (map(row, letters) for letters in _portions(asked.wanted()))
+    return attachment(request, written(form, (*FIELDS, *BYTES), rows), "dead-letters", form)
 
 
 def _portions(wanted: Wanted) -> Iterator[list[DeadLetter]]:
@@ -76,6 +61,7 @@ def _portions(wanted: Wanted) -> Iterator[list[DeadLetter]]:
 
 
 def _object(letter: DeadLetter) -> dict[str, Any]:
+    """A letter as an object of NDJSON; bytes that are no UTF-8 as `…_base64`."""
     data = {name: getattr(letter, name) for name in FIELDS}
     for name, value in (("key", key_of(letter)), ("value", value_of(letter))):
         data |= _text_or_base64(name, value)
@@ -92,6 +78,9 @@ def _text_or_base64(name: str, value: bytes | None) -> dict[str, Any]:
         return {f"{name}_base64": value}
 
 
-def _cells(letter: DeadLetter) -> list[Any]:
-    texts = [(data or b"").decode(errors="replace") for data in (key_of(letter), value_of(letter))]
-    return [*(getattr(letter, name) for name in FIELDS), *texts]
+def _cells(letter: DeadLetter) -> dict[str, Any]:
+    """A letter as a line of CSV."""
+    data = {name: getattr(letter, name) for name in FIELDS}
+    for name, value in (("key", key_of(letter)), ("value", value_of(letter))):
+        data[name] = (value or b"").decode(errors="replace")
+    return data

@@ -11,7 +11,7 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from dashboard.exporting import FORMULA, csv_line
+from dashboard.exporting import FORMULA, written
 from dashboard.labels.models import PERSON, Label
 from dashboard.labels.rules import fault, key_fault
 from domain.names import name_ok
@@ -135,14 +135,17 @@ def _take(table: Table, line: int, asset: str, key: str, value: str) -> None:
 
 def lines(scenario: str) -> Iterator[bytes]:
     """Labels that are shown, as CSV that can be read again; source: people's, or an agent's."""
-    yield csv_line((*LONG, "source"))
-    for asset, key, value, source, name in _shown(scenario):
-        by = source if source == PERSON else f"{OF_AGENT}{name}"
-        yield csv_line((_kept(asset), key, _kept(value), by))
+    return written("csv", (*LONG, "source"), (map(_plain_of, rows) for rows in _shown(scenario)))
 
 
-def _shown(scenario: str) -> Iterator[tuple[str, str, str, str, str]]:
-    """All of them by asset, a portion at a time; of an asset that is cut, the next one has all."""
+def _plain_of(row: tuple[str, str, str, str, str]) -> dict[str, str]:
+    asset, key, value, source, name = row
+    by = source if source == PERSON else f"{OF_AGENT}{name}"
+    return {"asset": _kept(asset), "key": key, "value": _kept(value), "source": by}
+
+
+def _shown(scenario: str) -> Iterator[list[tuple[str, str, str, str, str]]]:
+    """All of them by asset, in portions; of an asset that is cut, the next one has all."""
     rows = Label.objects.filter(scenario=scenario, shown=True).order_by("asset", "key")
     columns = rows.values_list("asset", "key", "value", "source", "name")
     portion, last = list(columns[:PORTION]), ""
@@ -150,7 +153,7 @@ def _shown(scenario: str) -> Iterator[tuple[str, str, str, str, str]]:
         if len(portion) == PORTION:
             cut = portion[-1][0]
             portion = [row for row in portion if row[0] != cut]
-        yield from portion
+        yield portion
         last = portion[-1][0]
         portion = list(columns.filter(asset__gt=last)[:PORTION])
 

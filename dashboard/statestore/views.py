@@ -20,7 +20,7 @@ from dashboard.audit.trail import Actor, note
 from dashboard.commands.limits import TooMany
 from dashboard.commands.sending import now_ms
 from dashboard.errands.following import follow, query_of
-from dashboard.exporting import attachment
+from dashboard.exporting import attachment, written
 from dashboard.job.asks import send
 from dashboard.live.rows import asset_path
 from dashboard.scenarios import scenarios
@@ -175,14 +175,15 @@ def export(request: HttpRequest, ask: UUID) -> HttpResponseBase:
     """The rows that are asked for as a file: a JSON object in a line each."""
     found = _found(ask)
     shown = _shown(ShowForm(request.GET))
-    return attachment(request, _lines(found, shown), f"state-store-{found.scenario}", "ndjson")
+    lines = written("ndjson", (), _portions(found, shown))
+    return attachment(request, lines, f"state-store-{found.scenario}", "ndjson")
 
 
-def _lines(found: Reading, shown: Shown) -> Iterator[bytes]:
+def _portions(found: Reading, shown: Shown) -> Iterator[Iterator[dict[str, Any]]]:
     rows = rows_of(found, shown)
     at = 0
     while portion := list(rows[at : at + PORTION]):
-        yield b"".join(msgspec.json.encode(_object(row)) + b"\n" for row in portion)
+        yield map(_object, portion)
         at += PORTION
 
 
