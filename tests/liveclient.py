@@ -1,9 +1,11 @@
-"""A browser's side of the live board, played in Python by the same rules as static/js/rows.js."""
+"""A browser's side of the live board in Python, by the rules of static/js/rows.js and paging.js."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from dashboard.live.shown import token_of
 
 Row = dict[str, Any]
 
@@ -15,6 +17,8 @@ class Client:
         self.rows: dict[str, Row] = {}
         self.counts: dict[str, int] = {}
         self.total = 0
+        self.next: str | None = None
+        self.stopped = False
         self.seq = 0
 
     def apply(self, message: Mapping[str, Any]) -> None:
@@ -26,7 +30,8 @@ class Client:
             self.seq = message["seq"]
         self.counts = message.get("counts", self.counts)
         if message["type"] == "snapshot":
-            self.total = message["total"]
+            self.total, self.next = message["total"], message["next"]
+            self.stopped = bool(message.get("stopped"))
             self._replace(message["rows"])
         else:
             self._change(message["rows"], message.get("gone", ()))
@@ -53,6 +58,14 @@ class Client:
             return (row["severity"], -row["since"], row["asset"])
 
         return sorted(self.rows.values(), key=order)[:limit]
+
+    def token(self, limit: int) -> str | None:
+        """Where the next page begins, as rows stand now; None where there is none."""
+        whole = len(self.rows) <= limit
+        if (self.next is None or self.stopped) and whole:
+            return self.next
+        last = self.shown(limit)[-1:]
+        return token_of(last[0]) if last else self.next
 
 
 def assert_snapshot_plus_events(client: Client, fresh: Mapping[str, Any], limit: int) -> None:

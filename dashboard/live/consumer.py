@@ -7,9 +7,11 @@ told nothing further; who stays behind is dropped.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from dataclasses import replace
 from functools import partial
+from typing import Annotated
 from urllib.parse import urlsplit
 
 import msgspec
@@ -44,6 +46,10 @@ SNAPSHOT_S = 1.0
 """At most one snapshot in this time, unless the browser asked for something else."""
 RENEW_S = 30.0
 """How often a filter that asks how long ago something was is looked at anew."""
+RECOUNT_S = 10.0
+"""How often a filter that finds more than a page is counted anew, as of others no rows are told."""
+MOST_RECOUNTS = 20
+"""At most so many of these a second: more open sockets wait longer."""
 BEAT_S = 2.0
 """How often a socket is told the time and when the job was last heard."""
 CHECK_S = 5.0
@@ -64,6 +70,8 @@ MOST_TYPED = 2_000
 """Longest text of a filter that is looked at, to say that it is too long."""
 MAX_STATES = 50
 """Most states in one filter."""
+MOST_NUMBER = 2**53
+"""Highest number of a filter: what a browser counts without error."""
 MAX_SOCKETS = 2_000
 """Most sockets of one process."""
 
@@ -83,6 +91,7 @@ class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     after: str | None = None
     any: bool = False
     seq: int = 0
+    number: Annotated[int, msgspec.Meta(ge=0, le=MOST_NUMBER)] = 0
 
 
 class Closing(Exception):
@@ -127,6 +136,8 @@ class BoardConsumer(AsyncWebsocketConsumer):
         BoardConsumer.open_sockets += 1
         loop = asyncio.get_running_loop()
         self.scenario = scenarios()[self.scope["url_route"]["kwargs"]["scenario"]]
+        self.asked = asyncio.Event()
+        self.number = 0
         self.changed = asyncio.Event()
         self.acked = asyncio.Event()
         self.acked.set()
@@ -187,6 +198,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
         else:
             live_view().restart(self.subscription)
         self.asked_at = time.monotonic()
+        self.asked.set()
         self.changed.set()
 
     async def _refilter(self, subscription: Subscription, ask: Ask) -> None:
@@ -203,6 +215,9 @@ class BoardConsumer(AsyncWebsocketConsumer):
             await self._say_problem(NO_PROBLEM)
         if self.subscription is not None:
             live_view().refilter(subscription, wanted)
+            if ask.number != self.number:
+                self.number = ask.number
+                live_view().restart(subscription)
 
     # ---- what the browser is told ----
 
@@ -213,11 +228,6 @@ class BoardConsumer(AsyncWebsocketConsumer):
             await self.send(msgspec.json.encode({"type": "problem", **problem}).decode())
 
     async def _guarded(self) -> None:
-        try:
-            async with asyncio.timeout(BEAT_S):
-                await self.changed.wait()  # most browsers ask at once
-        except TimeoutError:
-            self.changed.set()
         try:
             await self._serve_through_faults()
         except Closing as closing:
@@ -252,7 +262,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
             if now - beaten > BEAT_S:
                 await self._beat()
                 beaten = now
-            if self.subscription.filter.timed and now - snapshot_at > RENEW_S:
+            if now - snapshot_at > self._renewed_after(self.subscription):
                 live_view().restart(self.subscription)
                 self.changed.set()
             if not await self._something_changed():
@@ -267,9 +277,20 @@ class BoardConsumer(AsyncWebsocketConsumer):
             if self.subscription is not None and self.subscription.stale:
                 self.changed.set()
 
+    def _renewed_after(self, subscription: Subscription) -> float:
+        """How old a snapshot may be that changes alone do not keep right, s."""
+        recounted = max(RECOUNT_S, BoardConsumer.open_sockets / MOST_RECOUNTS)
+        found = recounted if subscription.miscounted else math.inf
+        return min(found, RENEW_S) if subscription.filter.timed else found
+
     async def _something_changed(self) -> bool:
+        """Whether there may be something to tell.
+
+        Before the browser has asked there is not: what it shows is not known until then.
+        """
         try:
             async with asyncio.timeout(BEAT_S / 2):
+                await self.asked.wait()
                 await self.changed.wait()
         except TimeoutError:
             return False
@@ -279,10 +300,11 @@ class BoardConsumer(AsyncWebsocketConsumer):
     async def _snapshot(self, subscription: Subscription) -> None:
         view = live_view()
         view.begin(subscription)
-        found = await shared_reads().snapshot(self.scenario, subscription.filter)
+        wanted, number = subscription.filter, self.number  # others may be asked for meanwhile
+        found = await shared_reads().snapshot(self.scenario, wanted)
         view.settle(subscription, found.rows, found.more, found.offsets, found.stopped)
         await self._ask_to_acknowledge()
-        await self.send(found.message(now=now_ms(), seq=self.seq).decode())
+        await self.send(found.message(now=now_ms(), seq=self.seq, answers=number).decode())
         self.told = ASK_EVERY - 1  # nothing more until it is acknowledged
 
     async def _changes(self, subscription: Subscription) -> None:

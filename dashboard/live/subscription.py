@@ -80,6 +80,7 @@ class Subscription:
     _alerts: Alerts = field(default_factory=Alerts)
     _last: Order | None = None
     _full: bool = True
+    _drifted: bool = False
     _reading: bool = False
     _awake: bool = False
     _base: Offsets = field(default_factory=dict)
@@ -97,7 +98,7 @@ class Subscription:
         self._base = {}
         self._reading = True
         self._awake = False
-        self.stale = False
+        self.stale = self._drifted = False
 
     def settle(
         self, rows: Sequence[Row], more: bool, offsets: Offsets, stopped: Order | None = None
@@ -132,9 +133,19 @@ class Subscription:
         watched = news.entries.get(self.filter.watch) if self.filter.watch else None
         if watched is not None and self._is_news(watched):
             self._watched, heard = watched.version, True
+        self._drifted |= heard or bool(news.shown)
         if len(self._pending) > most:
             self.invalidate()
         return heard
+
+    @property
+    def miscounted(self) -> bool:
+        """Whether another number may match a filter by now than the snapshot said: there are pages
+        of whose rows this socket is not told."""
+        shown = self.filter
+        narrowed = bool(shown.q or shown.states) or shown.terms is not None
+        elsewhere = self._last is not None or shown.after is not None
+        return self._drifted and narrowed and elsewhere
 
     def alert(self, found: Iterable[Raised]) -> None:
         """What the browser is to be alarmed of, though it may have missed other changes by now."""

@@ -25,6 +25,7 @@ marks.knowStates(boot.states);
 let { counts, total, least } = boot;
 let panel = null;
 let beyond = 0; // how many match that the server did not send
+let asked = 0; // which filter of this page's it is: a snapshot says which one it answers
 
 const getTotal = () => total;
 const all = () => Object.values(counts).reduce((sum, n) => sum + n, 0);
@@ -32,19 +33,21 @@ const plural = (n) => (n === 1 ? boot.noun : `${boot.noun}s`);
 
 // ---- rows and how many there are ----
 
-function matching() {
+/** How many match on all pages; known: those that this browser knows. */
+function matching(known) {
   const { states, q } = filters.read();
-  if (q) return rows.wanted().length + beyond;
+  if (q) return known.length + beyond;
   return states.length ? states.reduce((sum, name) => sum + (counts[name] ?? 0), 0) : all();
 }
 
 function showTotals() {
   const shown = tbody.rows.length;
-  total = Math.max(matching(), shown);
+  const known = [...rows.known.values()].filter(rows.matches);
+  total = Math.max(matching(known), shown);
   const found = `${number(total)}${least ? "+" : ""}`;
   $("shown").textContent = `${found} of ${number(all())} ${plural(all())}`;
   $("rows").hidden = shown === 0;
-  paging.show(shown, total, [...rows.known.values()].filter(rows.matches));
+  paging.show(shown, total, known);
   $("empty-board").hidden = all() > 0 || shown > 0;
   $("empty-filter").hidden = all() === 0 || shown > 0 || rows.known.size > 0;
   selection.check();
@@ -114,8 +117,15 @@ waiting.addEventListener("click", applyWaiting);
 
 // ---- filter ----
 
-const ask = () => ({ type: "filter", ...filters.read(), ...paging.ask(), watch: panel.asset });
+const ask = () => ({
+  type: "filter",
+  number: asked,
+  ...filters.read(),
+  ...paging.ask(),
+  watch: panel.asset,
+});
 const filters = startFilters($("filters"), (filter) => {
+  asked += 1;
   paging.top();
   rows.narrow(matcher(filter));
   socket.send(ask());
@@ -299,6 +309,7 @@ startKeys(KEYS, {
 const take = {
   snapshot(message) {
     clock.correct(message.now);
+    if (message.answers !== asked) return; // of the filter before: the next one is on its way
     ({ least = false } = message);
     paging.stopped = message.stopped ? message.next : "";
     paging.follows = Boolean(message.next);

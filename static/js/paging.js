@@ -49,7 +49,7 @@ export class Paging {
 
   /** The next page begins after the last row that belongs to this one, as rows stand now. */
   tokenAfter(known) {
-    if (this.stopped) return this.stopped;
+    if (this.stopped && known.length <= this.limit) return this.stopped;
     if (!this.follows && known.length <= this.limit) return "";
     const last = known.sort(byOrder)[Math.min(known.length, this.limit) - 1];
     return last ? `${last.severity}.${last.since}.${last.asset}` : this.next;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 from browsing import Open, live, order
 from playwright.sync_api import Page, expect
@@ -27,13 +28,28 @@ def report(product: Stack, spool: Path, assets: list[str], state: str) -> None:
     reporter.close()
 
 
+def in_place(page: Page, number: int) -> list[str]:
+    """The assets of a page of so many rows, once they are in their places: where rows follow, they
+    do so after the last one that is shown."""
+    expect(page.locator("#tbody tr"), f"at {page.url}").to_have_count(number)
+    wait_until(lambda: goes_on_after(page) in (None, order(page)[-1]), 45, "rows in place")
+    return order(page)
+
+
+def goes_on_after(page: Page) -> str | None:
+    """The asset after which the next page begins."""
+    following = page.locator("#next-page:not([hidden])")
+    if not following.count():
+        return None
+    query = parse_qs(urlsplit(following.get_attribute("href") or "").query)
+    return query["after"][0].split(".", 2)[2]
+
+
 def turn(page: Page, key: str, number: int) -> list[str]:
     """Press a key that leads to another page of so many rows; its assets, once it is live."""
     with page.expect_navigation():
         page.keyboard.press(key)
-    live(page)
-    expect(page.locator("#tbody tr"), f"{key} led to {page.url}").to_have_count(number)
-    return order(page)
+    return in_place(live(page), number)
 
 
 def test_names_are_in_the_servers_order(open_as: Open) -> None:
@@ -69,8 +85,7 @@ def test_every_asset_is_met_once_page_by_page_and_back(
     page = open_as("operator", f"/s/orders/?q={prefix}")
     expect(page.locator("#shown")).to_have_text(re.compile(f"^{ALL:,} of "), timeout=90_000)
     expect(page.locator("#more-n")).to_have_text(f"and {ALL - PAGE} more")
-    wait_until(lambda: len(order(page)) == PAGE, 45, "the first page")
-    first = order(page)
+    first = in_place(live(page), PAGE)
     second = turn(page, ">", PAGE)
     third = turn(page, ">", ALL - 2 * PAGE)
     assert sorted(first + second + third) == assets

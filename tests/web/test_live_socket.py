@@ -27,7 +27,7 @@ from dashboard.accounts.roles import Role
 from dashboard.asgi import application
 from dashboard.commands.sending import now_ms
 from dashboard.labels import writing
-from dashboard.live import beside, consumer, readers, sharing
+from dashboard.live import beside, consumer, merging, readers, sharing, subscription
 from dashboard.live.process import live_view
 from dashboard.live.reading import read
 from dashboard.live.shown import LIMIT, Filter, token_of
@@ -230,6 +230,53 @@ async def test_a_filter_is_the_servers_too(world: World):
         await browser.until(lambda: not browser.client.rows)
 
 
+async def test_nothing_is_shown_before_it_is_known_what(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(consumer, "BEAT_S", 0.02)
+    session = await sync_to_async(cookie)("operator")
+    await sync_to_async(told)(world, ("shop", "clear"), ("mail", "clear"))
+    async with talk(session) as browser:
+        live_view().set_counts("attack", {"clear": 3})  # wakes whoever is told of counts
+        for _ in range(5):
+            await browser.next("beat")
+        assert not browser.client.rows
+        await browser.say(type="filter", q="shop")
+        first = await browser.next("snapshot")
+        assert [row["asset"] for row in first["rows"]] == ["shop"]
+
+
+async def test_a_snapshot_says_which_filter_it_answers(world: World):
+    session = await sync_to_async(cookie)("operator")
+    await sync_to_async(told)(world, ("shop", "clear"), ("mail", "clear"))
+    async with talk(session) as browser:
+        await browser.say(type="filter", q="s")
+        assert (await browser.next("snapshot"))["answers"] == 0
+        await browser.say(type="filter", q="sh", number=1)
+        await browser.say(type="filter", q="sh", number=2, watch="mail")
+        while (later := await browser.next("snapshot"))["answers"] < 2:
+            pass
+        assert [row["asset"] for row in later["rows"]] == ["shop"]
+        await browser.say(type="filter", q="nothing:here", number=3)  # the former one stays
+        assert (await browser.next("snapshot"))["answers"] == 3
+        assert set(browser.client.rows) == {"shop"}
+
+
+async def test_what_a_socket_is_told_of_in_part_is_counted_anew(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(consumer, "RECOUNT_S", 0.05)
+    monkeypatch.setattr(merging, "LIMIT", 1)
+    monkeypatch.setattr(subscription, "FEW_HELD", 1)
+    session = await sync_to_async(cookie)("operator")
+    await sync_to_async(told)(world, ("shop-1", "clear"), ("shop-2", "suspicious"))
+    async with talk(session) as browser:
+        await browser.say(type="filter", q="shop")
+        assert (await browser.next("snapshot"))["total"] == 2
+        await sync_to_async(told)(world, ("shop-3", "clear"), ("mail", "under-attack"))
+        assert (await browser.next("snapshot"))["total"] == 3
+
+
 async def test_a_watched_asset_is_told_without_rows(world: World):
     session = await sync_to_async(cookie)("operator")
     await sync_to_async(world.tail)()
@@ -397,7 +444,8 @@ async def test_a_page_of_somebody_else_gets_nothing(origin: bytes):
     "text",
     [
         "{", "[]", '"x"', '{"type":"drop"}', '{"type":"filter","states":"clear"}',
-        '{"type":"filter","more":1}', json.dumps({"type": "filter", "q": "x" * 3_000}),
+        '{"type":"filter","more":1}', '{"type":"filter","number":-1}',
+        json.dumps({"type": "filter", "q": "x" * 3_000}),
         json.dumps({"type": "filter", "states": ["a"] * 60}), "x" * 9000,
         '{"type":"ack","seq":"1"}',
     ],
