@@ -37,9 +37,11 @@ def row_of(scenario: Scenario, record: dict[str, Any]) -> Row:
     """The row of a state record as it stands in the topic. Times in Unix ms.
 
     version: sortable, so that the browser compares it as text; votes: agent and state, the most
-    severe first. Raises KeyError, TypeError or ValueError for anything that is no state record.
+    severe first; muted: whose of these count nothing. Raises KeyError, TypeError or ValueError for
+    anything that is no state record.
     """
     votes = sorted(record["votes"], key=lambda v: (scenario.severity(v["state"]), v["agent"]))
+    shown = votes[:VOTES_SHOWN]
     override, pending = record["override"], record["pending"]
     return {
         "asset": record["asset"],
@@ -50,8 +52,9 @@ def row_of(scenario: Scenario, record: dict[str, Any]) -> Row:
         "since": record["since"],
         "version": Version.parse(record["version"]).sortable(),
         "unconfirmed": record["unconfirmed"],
-        "votes": [[vote["agent"], vote["state"]] for vote in votes[:VOTES_SHOWN]],
-        "more_votes": max(0, len(votes) - VOTES_SHOWN),
+        "votes": [[vote["agent"], vote["state"]] for vote in shown],
+        "more_votes": len(votes) - len(shown),
+        "muted": [vote["agent"] for vote in shown if vote.get("muted")],
         "pending": [pending["state"], pending["due"]] if pending else None,
         "override": [override["user"], override["until"]] if override else None,
         "cause": cause_text(record["cause"]),

@@ -63,15 +63,17 @@ function votesText(row) {
   const whole = row.votes.length + row.more_votes;
   const parts = [...tally].map(([label, n]) => `${n} ${label}`).join(", ");
   const more = row.more_votes ? `, ${row.more_votes} more` : "";
-  return `${whole} ${whole === 1 ? "vote" : "votes"}: ${parts}${more}`;
+  const muted = row.muted.length ? `; ${row.muted.length} of them muted` : "";
+  return `${whole} ${whole === 1 ? "vote" : "votes"}: ${parts}${more}${muted}`;
 }
 
 export function votes(row) {
   if (!row.votes.length) return element("span", "none", "none");
   const marks = row.votes.map(([agent, name]) => {
     const { colour, icon: shape, label } = spec(name);
-    const mark = element("span", `vote c-${colour}`, icon(shape));
-    mark.title = `${isolated(agent)}: ${isolated(label)}`;
+    const muted = row.muted.includes(agent);
+    const mark = element("span", `vote${muted ? " silenced" : ""} c-${colour}`, icon(shape));
+    mark.title = `${isolated(agent)}: ${isolated(label)}${muted ? ", muted: counts nothing" : ""}`;
     return mark;
   });
   if (row.more_votes) marks.push(element("span", "more", `+${row.more_votes}`));

@@ -24,7 +24,10 @@ const CELLS = {
     ],
   },
   "col-since": { of: (row) => row.since, make: (row) => [ticking("since", row.since)] },
-  "col-votes": { of: (row) => [row.votes, row.more_votes], make: (row) => [marks.votes(row)] },
+  "col-votes": {
+    of: (row) => [row.votes, row.more_votes, row.muted],
+    make: (row) => [marks.votes(row)],
+  },
   "col-pending": { of: (row) => row.pending, make: (row) => marks.pending(row) },
   "col-cause": { of: (row) => [row.cause, row.caused_at], make: (row) => [marks.cause(row)] },
 };

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from browsing import Open, Send, live, row, serious_in_both, too_wide_in
 from playwright.sync_api import Page, expect
 
@@ -29,6 +31,15 @@ def test_a_muted_agent_counts_nothing_until_it_is_heard_again(
     ask(page, "Mute…", "it cries wolf", "Mute")
     expect(page.locator("#told")).to_contain_text("in force in all")
     expect(page.locator(".standing-now")).to_contain_text("muted by operator, ends in")
+
+    name = "3 votes: 1 Under attack, 2 Clear; 1 of them muted"
+    votes = row(board, asset).get_by_role("img", name=name)
+    expect(votes.locator(".silenced")).to_have_attribute(
+        "title", re.compile("muted: counts nothing$")
+    )
+    plain = open_as("operator", f"/s/attack/?q={asset}", java_script_enabled=False)
+    assert plain.locator(".col-votes").last.inner_html() == votes.locator("..").inner_html()
+    assert serious_in_both(board) == []
 
     row(board, asset).locator(".asset").click()
     panel = board.locator("#panel")

@@ -43,12 +43,7 @@ def votes(scenario: Scenario, row: Row) -> SafeString:
     if not row["votes"]:
         return mark_safe('<span class="none">none</span>')
     marks = format_html_join(
-        "",
-        '<span class="vote c-{}" title="{}: {}">{}</span>',
-        (
-            (spec.colour, isolated(agent), isolated(spec.label), icon(spec.icon))
-            for agent, spec in ((agent, scenario.spec(name)) for agent, name in row["votes"])
-        ),
+        "", "{}", ((_vote(scenario, row, agent, name),) for agent, name in row["votes"])
     )
     more = format_html('<span class="more">+{}</span>', row["more_votes"])
     return format_html(
@@ -56,6 +51,19 @@ def votes(scenario: Scenario, row: Row) -> SafeString:
         votes_text(scenario, row),
         marks,
         more if row["more_votes"] else "",
+    )
+
+
+def _vote(scenario: Scenario, row: Row, agent: str, name: str) -> SafeString:
+    spec, muted = scenario.spec(name), agent in row["muted"]
+    return format_html(
+        '<span class="vote{} c-{}" title="{}: {}{}">{}</span>',
+        " silenced" if muted else "",
+        spec.colour,
+        isolated(agent),
+        isolated(spec.label),
+        ", muted: counts nothing" if muted else "",
+        icon(spec.icon),
     )
 
 
@@ -96,7 +104,7 @@ def pending(scenario: Scenario, row: Row, now: int) -> SafeString:
 
 
 def votes_text(scenario: Scenario, row: Row) -> str:
-    """The votes in words: `3 votes: 2 Under attack, 1 Clear`."""
+    """The votes in words: `3 votes: 2 Under attack, 1 Clear; 1 of them muted`."""
     tally: dict[str, int] = {}
     for _, name in row["votes"]:
         label = isolated(scenario.spec(name).label)
@@ -104,7 +112,8 @@ def votes_text(scenario: Scenario, row: Row) -> str:
     whole = len(row["votes"]) + row["more_votes"]
     parts = ", ".join(f"{n} {label}" for label, n in tally.items())
     more = f", {row['more_votes']} more" if row["more_votes"] else ""
-    return f"{whole} {'vote' if whole == 1 else 'votes'}: {parts}{more}"
+    muted = f"; {len(row['muted'])} of them muted" if row["muted"] else ""
+    return f"{whole} {'vote' if whole == 1 else 'votes'}: {parts}{more}{muted}"
 
 
 @register.simple_tag
