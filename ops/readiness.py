@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Collection
@@ -34,11 +36,11 @@ def base_url(settings: Settings) -> str:
 
 def phases(settings: Settings, started: Collection[str]) -> list[Phase]:
     """The steps of a start of the named processes, in order."""
-    url, kafka = base_url(settings), settings.bootstrap
+    url, kafka, begun = base_url(settings), settings.bootstrap, time.time_ns() // 1_000_000
     steps = [
         ("broker", {"broker"}, f"broker ready on {kafka}", lambda: listens(kafka)),
         ("web", {"web"}, f"web answers on {url}", lambda: answers(f"{url}/healthz")),
-        ("job", READY_NEEDS, "job tallying, board ready", lambda: answers(f"{url}/readyz")),
+        ("job", READY_NEEDS, "job and board ready", lambda: ready(f"{url}/readyz", begun)),
     ]
     return [
         Phase(title, process, reached)
@@ -63,9 +65,37 @@ def _connects(server: str) -> bool:
 
 def answers(url: str) -> bool:
     """Whether a GET of `url` is answered with 200."""
+    return _get(url)[0] == 200
+
+
+def ready(url: str, begun: int) -> bool:
+    """Whether the board shows what the job tallies, or all that it does not is stopped on purpose.
+
+    begun: when this start began, Unix ms: the job has told so since.
+    """
+    status, body = _get(url)
+    if status != 503:
+        return status == 200
+    resting = _resting(body)
+    return bool(resting) and all(told >= begun for told in resting.values())
+
+
+def _resting(body: bytes) -> dict[str, int]:
+    try:
+        found = json.loads(body)["resting"]
+    except (ValueError, KeyError, TypeError):
+        return {}
+    return dict(found)
+
+
+def _get(url: str) -> tuple[int, bytes]:
+    """Status and body of what answers; 0 where nothing does."""
     request = urllib.request.Request(url)  # noqa: S310
     try:
         with urllib.request.urlopen(request, timeout=4) as response:  # noqa: S310
-            return bool(response.status == 200)
-    except (OSError, urllib.error.HTTPError):
-        return False
+            return response.status, response.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
+    except OSError:
+        return 0, b""

@@ -91,6 +91,7 @@ class Instance:
         self._phases = readiness.phases(settings, [process.name for process in wanted])
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._welcomed, self._moved = False, time.monotonic()
+        self._asks_job = {process.name for process in wanted} >= readiness.READY_NEEDS
 
     def start(self) -> None:
         """Start what takes longest, prepare the database beside it, start the rest.
@@ -124,7 +125,7 @@ class Instance:
             self._moved = time.monotonic()
         if not self._phases and not self._welcomed:
             self._welcomed = True
-            print_welcome(self._settings)
+            print_welcome(self._settings, _stopped(self._settings) if self._asks_job else "")
         if self._phases and time.monotonic() - self._moved > PATIENCE_S:
             self._moved = time.monotonic()
             log = log_path(self._settings.data_dir, self._phases[0].process)
@@ -178,13 +179,31 @@ def _manage(settings: Settings, *arguments: str) -> None:
         raise UpProblem(f"manage.py {arguments[0]} failed: {''.join(last)} (all of it in {path})")
 
 
-def print_welcome(settings: Settings) -> None:
-    """Print where the board is and the demo's logins."""
-    print(f"\n  Tallyboard is ready: {readiness.base_url(settings)}/")
+def _stopped(settings: Settings) -> str:
+    """Which queries were stopped from the console, a line for each."""
+    done = subprocess.run(
+        [sys.executable, "manage.py", "stopped"],
+        cwd=ROOT,
+        env=environment(settings.data_dir),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout if done.returncode == 0 else ""
+
+
+def print_welcome(settings: Settings, stopped: str = "") -> None:
+    """Print where the board is and the demo's logins. stopped: the job's queries that are."""
+    url = readiness.base_url(settings)
+    print(f"\n  Tallyboard is ready: {url}/")
     logins = settings.data_dir / "demo-logins.json"
     if settings.demo and logins.exists():
         for user, password in json.loads(logins.read_text()).items():
             print(f"    {user:10} {password}")
+    for line in stopped.splitlines():
+        print(f"  The job's query {line}")
+    if stopped:
+        print(f"  Its boards stand as they were. An admin starts it again on {url}/job/")
     print("  Ctrl-C stops everything and keeps its state.\n", flush=True)
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError, connection
-from django.db.models import Max
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -18,6 +17,7 @@ from dashboard.board.store import sink_offsets
 from dashboard.commands.gateway import Gateway, gateway
 from dashboard.commands.sending import now_ms
 from dashboard.job.models import BucketStatus, JobProgress
+from dashboard.job.recall import stopped
 from dashboard.scenarios import scenarios
 from domain.scenario import Scenario
 from wire.job import bucket_name
@@ -46,41 +46,54 @@ def healthz(_request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def readyz(_request: HttpRequest) -> JsonResponse:
-    """200 once all is well, else 503 and what is missing."""
-    missing = _missing()
-    return JsonResponse({"ready": not missing, "missing": missing}, status=503 if missing else 200)
+    """200, or 503 and what is missing; `resting` where all of it is on purpose."""
+    missing, resting = _missing()
+    body = {"ready": not missing, "missing": missing, "resting": resting}
+    return JsonResponse(body, status=503 if missing else 200)
 
 
-def _missing() -> list[str]:
-    """What keeps the board from showing what the job tallies, in words; empty when nothing does."""
+def _missing() -> tuple[list[str], dict[str, int]]:
+    """What keeps the board from showing what the job tallies, in words; empty when nothing does.
+
+    Then the queries that were stopped on purpose, and when the job told so last (Unix ms), if there
+    is no other reason.
+    """
     try:
         connection.ensure_connection()
         wanted = list(scenarios().values())
         buckets = missing_buckets(wanted, now_ms())
-        return stopped() + buckets if buckets else missing_changes(wanted, gateway())
+        if not buckets:
+            return missing_changes(wanted, gateway()), {}
+        told = {one.query: one.at for one in stopped()}
+        words = [f"query {name}: was stopped, see the job's page" for name in told]
+        words += buckets.values()
+        if not told or not buckets.keys() <= _carried_by(told, buckets):
+            return words, {}
+        behind = missing_changes(wanted, gateway())
+        return words + behind, {} if behind else told
     except DatabaseError:
         log.exception("readiness: the database does not answer")
-        return ["database: does not answer"]
+        return ["database: does not answer"], {}
 
 
-def stopped() -> list[str]:
-    """Queries that were stopped on purpose. Who did it and why is for those who log in."""
-    newest = JobProgress.objects.values("query").annotate(last=Max("id"))
-    told = JobProgress.objects.filter(pk__in=newest.values("last")).exclude(stopped_by="")
-    names = told.order_by("query").values_list("query", flat=True)
-    return [f"query {name}: was stopped, see the job's page" for name in names]
+def _carried_by(queries: Collection[str], buckets: Collection[str]) -> set[str]:
+    """The buckets of these queries; all of `buckets` where the job has no others."""
+    if not JobProgress.objects.exclude(query__in=queries).exists():
+        return set(buckets)
+    found = BucketStatus.objects.filter(engine__in=queries)  # a query is one engine's
+    return set(found.values_list("bucket", flat=True))
 
 
-def missing_buckets(wanted: Iterable[Scenario], now: int) -> list[str]:
-    """Buckets without a heartbeat whose log time is within 10 s of `now` (ms)."""
+def missing_buckets(wanted: Iterable[Scenario], now: int) -> dict[str, str]:
+    """Buckets without a heartbeat whose log time is within 10 s of `now` (ms), and in words."""
     seen = dict(BucketStatus.objects.values_list("bucket", "log_time"))
     names = [bucket_name(s.name, at) for s in wanted for at in range(s.partitions)]
-    missing = []
+    missing = {}
     for name in names:
         if name not in seen:
-            missing.append(f"bucket {name}: the job has not reported yet")
+            missing[name] = f"bucket {name}: the job has not reported yet"
         elif now - seen[name] > FRESH_MS:
-            missing.append(f"bucket {name}: {(now - seen[name]) // 1000} s behind")
+            missing[name] = f"bucket {name}: {(now - seen[name]) // 1000} s behind"
     return missing
 
 

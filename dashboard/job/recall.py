@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
 from dashboard.job.models import BucketStatus, JobProgress
 from dashboard.job.signs import Signs
@@ -13,7 +13,16 @@ def recall(signs: Signs) -> None:
     """Tell of the heartbeats that the database holds, and of stops: the job may be silent since."""
     for row in BucketStatus.objects.all():
         signs.remember(row.bucket, row.at, row.log_time, row.engine)
-    newest = JobProgress.objects.values("query").annotate(last=Max("id"))
-    for told in JobProgress.objects.filter(pk__in=newest.values("last")):
+    for told in _newest():
         by, since = told.stopped_by, told.since
         signs.pause(told.query, Pause(by, since, told.stopped_reason) if by else None)
+
+
+def stopped() -> list[JobProgress]:
+    """What the job told last of each query that was stopped on purpose."""
+    return list(_newest().exclude(stopped_by="").order_by("query"))
+
+
+def _newest() -> QuerySet[JobProgress]:
+    newest = JobProgress.objects.values("query").annotate(last=Max("id"))
+    return JobProgress.objects.filter(pk__in=newest.values("last"))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import configparser
 import os
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -12,9 +15,10 @@ from config.settings import Settings
 from ops import test as staged
 from ops.leftovers import MARK, find_leftovers, mark_of
 from ops.processes import Process, processes
-from ops.readiness import base_url, phases
+from ops.readiness import base_url, phases, ready
 from ops.supervise import Seen, configuration, socket_path
 from ops.test import Count, read_count
+from ops.up import print_welcome
 from ops.watch import QUIET_S, Watch
 
 CORE = {"job", "materialiser", "web", "worker"}
@@ -71,6 +75,61 @@ def test_socket_of_a_long_path_lies_elsewhere(tmp_path: Path) -> None:
     long = socket_path(tmp_path / ("x" * 120))
     assert len(str(long)) < 108
     assert long != socket_path(tmp_path / ("y" * 120))
+
+
+class Answering(BaseHTTPRequestHandler):
+    """A web server's `/readyz`: status and body are those of its server."""
+
+    def do_GET(self) -> None:
+        status, body = self.server.said  # type: ignore[attr-defined]
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def says() -> Iterator[Callable[[int, bytes], bool]]:
+    """Whether a start that began at 100 is through where `/readyz` says this."""
+    with HTTPServer(("127.0.0.1", 0), Answering) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+
+        def through(status: int, body: bytes) -> bool:
+            server.said = status, body  # type: ignore[attr-defined]
+            return ready(f"http://127.0.0.1:{server.server_port}/readyz", 100)
+
+        yield through
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "through"),
+    [
+        (200, b"{}", True), (404, b'{"resting": {"kernel": 200}}', False),
+        (503, b'{"resting": {"kernel": 200}}', True), (503, b'{"resting": {}}', False),
+        (503, b'{"resting": {"kernel": 200, "python": 99}}', False), (503, b"{}", False),
+        (503, b"nonsense", False), (503, b"[]", False),
+    ],
+)  # fmt: skip
+def test_a_start_is_through_where_all_that_is_missing_was_stopped(
+    says: Callable[[int, bytes], bool], status: int, body: bytes, through: bool
+) -> None:
+    assert says(status, body) is through
+
+
+def test_the_closing_lines_say_what_was_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = Settings(data_dir=tmp_path, http_port=8123)
+    print_welcome(settings)
+    assert "stopped" not in capsys.readouterr().out
+    print_welcome(settings, "kernel (Attacks) was stopped by ada on 2026-09-21: maintenance\n")
+    said = capsys.readouterr().out
+    assert "The job's query kernel (Attacks) was stopped by ada on 2026-09-21: maintenance" in said
+    assert "starts it again on http://127.0.0.1:8123/job/" in said
+    assert "is ready: http://127.0.0.1:8123/" in said
 
 
 def test_readiness_waits_for_what_is_started() -> None:

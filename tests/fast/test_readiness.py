@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.db import OperationalError, connection
 from django.test import Client
 from webkit import memory_bus
 
 from dashboard.api import health
 from dashboard.commands.sending import now_ms
-from dashboard.job.models import BucketStatus
+from dashboard.job.models import BucketStatus, JobProgress
 from dashboard.materialiser.models import SinkOffset
 from dashboard.scenarios import scenarios
 from wire.job import bucket_name
@@ -62,6 +63,60 @@ def test_not_before_each_bucket_has_been_heard_of(bus):
     assert missing[0] == "bucket attack/0: the job has not reported yet"
     heartbeats(now_ms())
     assert ready() == (200, [])
+
+
+def stop(query: str, at: int) -> None:
+    """The job told that it was asked to stop a query."""
+    JobProgress.objects.create(
+        query=query, at=at, status="stopped", epoch=1, since=at - 60_000, stopped_by="ada",
+        stopped_reason="maintenance\x1b[2J",
+    )  # fmt: skip
+
+
+def resting() -> dict[str, int]:
+    found: dict[str, int] = Client().get("/readyz").json()["resting"]
+    return found
+
+
+def test_a_stop_on_purpose_is_told_apart(bus):
+    now = now_ms()
+    heartbeats(now - 60_000)
+    assert resting() == {}
+    stop("python", now)
+    status, missing = ready()
+    assert (status, missing[0]) == (503, "query python: was stopped, see the job's page")
+    assert resting() == {"python": now}
+    change(bus)
+    assert resting() == {}, "the board does not show all that was tallied"
+
+
+def test_what_another_query_owes_is_no_rest(bus):
+    now = now_ms()
+    heartbeats(now - 60_000)
+    JobProgress.objects.create(query="kernel", at=now, status="running", epoch=1)
+    stop("python", now)
+    assert resting() == {"python": now}
+    BucketStatus.objects.filter(bucket="orders/2").update(engine="kernel")
+    assert resting() == {}
+    BucketStatus.objects.filter(bucket="orders/2").update(log_time=now)
+    assert resting() == {"python": now}
+
+
+def test_a_scenario_that_was_never_heard_of_rests_where_the_whole_job_does(bus):
+    stop("python", at := now_ms())
+    assert resting() == {"python": at}
+
+
+def test_who_stopped_it_is_listed_for_a_terminal(bus, capsys: pytest.CaptureFixture[str]):
+    call_command("stopped")
+    assert capsys.readouterr().out == ""
+    heartbeats(now_ms())
+    stop("python", 1_790_000_060_000)
+    call_command("stopped")
+    assert capsys.readouterr().out == (
+        "python (Attacks, Connectivity, Orders) was stopped by ada on 2026-09-21 14:13:20 UTC: "
+        "maintenance\ufffd[2J\n"
+    )
 
 
 def test_one_bucket_that_stands_still_is_named(bus):
