@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import shutil
 from collections.abc import Callable, Mapping
@@ -21,10 +20,10 @@ from streaming.control import Desk
 from streaming.engines import Refused
 from streaming.query import Engine
 from streaming.rules import dump_rule, rule_before
-from streaming.seeds import write_seed
+from streaming.seeds import read_snapshot, write_seed
 from streaming.starts import EARLIEST, START, Start, UnreadableStart, begin, start_of
 from wire.job import Control, Heartbeat, Step, UnreadableJobRecord, decode_heartbeat
-from wire.snapshot import DamagedSnapshot, Emitted, load_snapshot
+from wire.snapshot import DamagedSnapshot, Emitted, FileName
 from wire.topics import Topics
 
 log = logging.getLogger("streaming.rebuilds")
@@ -32,8 +31,6 @@ log = logging.getLogger("streaming.rebuilds")
 PREPARED = "prepared"
 BEATS, BEATS_S = 5_000, 5.0
 """The last heartbeats that are looked through, of all buckets, and for how long at most."""
-
-FileName = Annotated[str, msgspec.Meta(pattern=r"\A([A-Za-z0-9_-][A-Za-z0-9._-]{0,199})?\Z")]
 
 
 class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -252,19 +249,10 @@ class Rebuilds:
 
     def _load(self, name: str, place: Place, number: int) -> tuple[Bucket, Mapping[str, Emitted]]:
         try:
-            data = (self._snapshots / place.snapshot).read_bytes()
-            bucket, last = load_snapshot(data, number)
-        except (OSError, DamagedSnapshot) as error:
-            raise Refused(f"{name}: snapshot: {place.snapshot}: {error}") from None
-        if hashlib.sha256(data).hexdigest() != place.digest:
-            raise Refused(f"{name}: digest: expected that of {place.snapshot}")
-        found = str(BucketId(bucket.scenario.name, bucket.partition))
-        if (found, bucket.offset + 1) != (name, place.offset):
-            raise Refused(
-                f"{name}: snapshot: expected one up to offset {place.offset}, "
-                f"got one of {found} up to {bucket.offset + 1}"
-            )
-        return bucket, last
+            path = self._snapshots / place.snapshot
+            return read_snapshot(path, name, place.offset, place.digest, number)
+        except DamagedSnapshot as error:
+            raise Refused(f"{name}: {error}") from None
 
 
 def _beat(value: bytes | None) -> Heartbeat | None:

@@ -110,8 +110,8 @@ class Job:
         except BusError:
             return False
 
-    def start(self) -> subprocess.Popen[bytes]:
-        """Start the job in a process group of its own."""
+    def environment(self) -> dict[str, str]:
+        """What a process of this job finds in its environment, besides the test's own."""
         settings = {
             "DATA_DIR": self.data_dir,
             "KAFKA_PORT": self.broker.port,
@@ -125,13 +125,16 @@ class Job:
             "BATCH_S": self.batch_s,
         }
         given = {name: str(value) for name, value in settings.items() if value is not None}
-        env = os.environ | {f"TALLYBOARD_{name}": value for name, value in given.items()}
-        env["JDK_JAVA_OPTIONS"] = QUICK_START
+        own = {f"TALLYBOARD_{name}": value for name, value in given.items()}
+        return own | {"JDK_JAVA_OPTIONS": QUICK_START}
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start the job in a process group of its own."""
         with self.log.open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "streaming"],
                 cwd=ROOT,
-                env=env,
+                env=os.environ | self.environment(),
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,

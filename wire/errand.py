@@ -7,12 +7,15 @@ What is asked is in the parameters of a record of `job.control`; what comes back
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, TypeVar
+from math import inf
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
 from domain.records import Override, Pending, Vote
+from domain.scenario import Scenario
 from wire.job import Control, Id, UnreadableJobRecord
+from wire.snapshot import FileName
 
 MOST_ROWS = 10_000
 """Most assets that one reading of the state store brings back."""
@@ -42,12 +45,27 @@ class ReadState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     after: Annotated[str, msgspec.Meta(max_length=255)] = ""
 
 
+class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A daily snapshot of a bucket's fold. offset: of the first record after it.
+
+    snapshot: its file below the snapshots' folder; digest: the file's SHA-256.
+    """
+
+    offset: Whole
+    snapshot: FileName
+    digest: str
+
+
 class WhatIf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A scenario's log from `since` on, under its rule and under one with these keys changed."""
+    """A scenario's log from `since` on, under its rule and under one with these keys changed.
+
+    buckets: by name (`attack/0`), the snapshots that both may begin with; see `lead_time`.
+    """
 
     scenario: Name
     since: Whole
     changes: dict[str, Any]
+    buckets: dict[str, Snapshot] = {}
 
 
 class Cancel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,6 +84,56 @@ def parameters_of(ask: Control) -> ReadState | WhatIf | Cancel:
     except (KeyError, msgspec.ValidationError) as error:
         raise UnreadableJobRecord(f"parameters: {error}") from None
     return found
+
+
+# ---- what a what-if begins with -----------------------------------------------------------------
+
+
+def lead_time(then: Scenario, rules: Iterable[Scenario]) -> int | None:
+    """How long before the window a snapshot must lie that is begun with, ms; None: never enough.
+
+    then: the rule that made the snapshot's state; rules: those that are taken up there, each as a
+    `scenario` record in the log would be.
+
+    A rule that is `then` itself goes on as if it had never been interrupted, and needs no time.
+    Another one weighs and dates the votes that are there, tallies them, and lets happen what is
+    overdue, all at once. Two things that it would have made otherwise before take time to come
+    right:
+
+    * Votes that `then` did not take, or has let expire. The rule would have let them expire too,
+      one lifetime of its own later, and from there on both have the same; where its votes live for
+      ever, such a vote is missing for ever.
+    * Tallies that `then` saw otherwise: their hold begins at the snapshot, although it may have
+      passed long ago. Of a tally that lasts the longest hold makes the state, whichever it was.
+
+    So it is the one, where votes may be missing, and then the other. Overrides and mutes do not
+    depend on a rule. What a rule draws from ever earlier history stays as `then` made it: a state
+    that is kept without a majority, an asset that was purged, the beginning of a state.
+    """
+    needed = [_lead_time(then, rule) for rule in rules]
+    longest = max(needed, default=0)
+    return None if longest == inf else int(longest)
+
+
+def _lead_time(then: Scenario, rule: Scenario) -> float:
+    if rule == then:
+        return 0
+    votes = 0 if _has_votes_of(then, rule) else _or_ever(rule.vote_lifetime)
+    return votes + max((rule.holds or {"": 0}).values())
+
+
+def _has_votes_of(then: Scenario, rule: Scenario) -> bool:
+    """Whether every vote that would be live under `rule` is there under `then`."""
+    words = {spec.name for spec in rule.states} <= {spec.name for spec in then.states}
+    return (
+        _or_ever(rule.vote_lifetime) <= _or_ever(then.vote_lifetime)
+        and _or_ever(rule.max_report_age) <= _or_ever(then.max_report_age)
+        and (then.open_vocabulary or (words and not rule.open_vocabulary))
+    )
+
+
+def _or_ever(ms: int | None) -> float:
+    return inf if ms is None else ms
 
 
 # ---- what comes back ----------------------------------------------------------------------------
@@ -160,8 +228,21 @@ class StateTotal(msgspec.Struct, frozen=True):
     proposed: int
 
 
+class Began(msgspec.Struct, frozen=True):
+    """What both runs of a partition began with, and the time of that, ms.
+
+    means: the state of a daily snapshot; the log's very first record; or, in mid-log, an empty
+    state. why: why not with a snapshot that was at hand.
+    """
+
+    means: Literal["snapshot", "log", "empty"]
+    at: int
+    why: str = ""
+
+
 class Totals(msgspec.Struct, frozen=True):
-    """What a what-if comes to. begun: where its warm-up begins; until: the log's last time.
+    """What a what-if comes to. begun: the time where the first partition begins; until: the log's
+    last time; began: by partition, with what.
 
     offsets: by partition, from the first to before the second; records: replayed under each rule;
     assets: that were seen; different: those that fare otherwise; other_end: those that end in
@@ -190,6 +271,7 @@ class Totals(msgspec.Struct, frozen=True):
     engines: tuple[str, str]
     rules: tuple[dict[str, Any], dict[str, Any]]
     took_ms: int
+    began: dict[int, Began] = {}
 
 
 class Compared(msgspec.Struct, frozen=True, tag="what-if"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 
@@ -12,6 +13,9 @@ from wire.asset import UnreadableAsset, dump_bucket, load_bucket
 from wire.sink import decode_state, encode_headers, encode_state
 
 Emitted = StateRecord | Tombstone
+
+FileName = Annotated[str, msgspec.Meta(pattern=r"\A([A-Za-z0-9_-][A-Za-z0-9._-]{0,199})?\Z")]
+"""A snapshot's file, below the folder of all; empty: none."""
 
 
 class DamagedSnapshot(Exception):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -33,6 +35,32 @@ def proposed(totals: Totals, known: Scenario) -> Scenario:
         return Scenario.from_plain(totals.rules[1])
     except ScenarioError:
         return known
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What some partitions began with, the times of that from first to last, and why so."""
+
+    means: str
+    partitions: Sequence[int]
+    first: int
+    last: int
+    why: str
+
+
+def began_of(totals: Totals) -> list[Beginning]:
+    """What both runs began with; those with a state first. None of a trial of long ago."""
+    groups: dict[tuple[str, str], dict[int, int]] = {}
+    for partition, began in sorted(totals.began.items()):
+        groups.setdefault((began.means, began.why), {})[partition] = began.at
+    order = sorted(groups.items(), key=lambda group: (_MEANS.index(group[0][0]), group[0][1]))
+    return [
+        Beginning(means, list(ats), min(ats.values()), max(ats.values()), why)
+        for (means, why), ats in order
+    ]
+
+
+_MEANS = ("snapshot", "log", "empty")
 
 
 def states_of(totals: Totals, scenario: Scenario) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID, uuid4
 
+import msgspec
 from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
@@ -21,6 +22,7 @@ from dashboard.errands.following import follow, query_of
 from dashboard.job.asks import send
 from dashboard.rulebook.in_force import as_carried
 from dashboard.scenarios import scenarios
+from dashboard.whatif.beginning import snapshots
 from dashboard.whatif.forms import TrialForm
 from dashboard.whatif.models import Trial
 from dashboard.whatif.reading import (
@@ -28,6 +30,7 @@ from dashboard.whatif.reading import (
     KEPT_MS,
     PAGE,
     again_url,
+    began_of,
     propose_url,
     proposed,
     row_of,
@@ -35,8 +38,9 @@ from dashboard.whatif.reading import (
     thin,
     totals_of,
 )
-from domain.overlay import MAX_TEXT, overlay_text
+from domain.overlay import MAX_TEXT, overlaid, overlay_text
 from domain.scenario import Scenario
+from wire.errand import WhatIf
 
 ADMINS = (Role.ADMIN,)
 
@@ -84,9 +88,12 @@ def _ask(request: HttpRequest, form: TrialForm, query: str, now: int) -> HttpRes
         username=request.user.get_username(),
         asked_at=now,
     )
-    wish = {"scenario": tried.scenario, "since": tried.since, "changes": data["keys"]}
+    proposed = overlaid(form.running, data["keys"])
+    wish = WhatIf(
+        tried.scenario, tried.since, data["keys"], snapshots(form.running, proposed, tried.since)
+    )
     try:
-        send(query, "what-if", tried.reason, id_, request.user, now, wish)
+        send(query, "what-if", tried.reason, id_, request.user, now, msgspec.to_builtins(wish))
     except TooMany as error:
         tried.delete()
         form.add_error(None, str(error))
@@ -166,6 +173,7 @@ def _told(
     return {
         "totals": totals,
         "scenario": scenario,
+        "began": began_of(totals),
         "states": states_of(totals, scenario),
         "q": q,
         "page": page,

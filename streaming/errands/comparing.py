@@ -16,7 +16,15 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from domain.scenario import Scenario
-from wire.errand import MOST_DIFFERENT, MOST_MOMENTS, Difference, Moment, StateTotal, Totals
+from wire.errand import (
+    MOST_DIFFERENT,
+    MOST_MOMENTS,
+    Began,
+    Difference,
+    Moment,
+    StateTotal,
+    Totals,
+)
 
 MOST_PAIRS = 40_000
 """Pairs that are weighed between two transitions which are the same; of more, the first that fits
@@ -212,16 +220,17 @@ class Tally:
 
     def totals(
         self,
-        begun: int,
+        began: dict[int, Began],
         offsets: dict[int, tuple[int, int]],
         engines: tuple[str, str],
         rules: tuple[dict[str, Any], dict[str, Any]],
         took_ms: int,
     ) -> Totals:
-        """All in numbers. begun: when the warm-up began; offsets: what was replayed."""
+        """All in numbers. began: with what each partition began; offsets: what was replayed."""
         names = ("running", "proposed", "same", "gained", "lost", "earlier", "later", "shift")
         return Totals(
-            begun=begun,
+            begun=min(one.at for one in began.values()),
+            began=began,
             since=self.since,
             until=self.until,
             offsets=offsets,

@@ -1,36 +1,41 @@
 """What would have been: a scenario's last hours under its rule and under another one.
 
-Both runs are the product's own engines in micro-batches over the same records of the log, in a
-checkpoint that is thrown away. A rule stays in force throughout: `scenario` records are left out,
-so that the two differ in nothing else.
+Both runs are the product's own engines in micro-batches over the same records of the log, from the
+same beginning, in a checkpoint that is thrown away. A rule stays in force throughout: `scenario`
+records are left out, so that the two differ in nothing else. A state to begin with is put under
+the run's rule by the plain fold, as a `scenario` record would, and given to the engine as a seed.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import reduce
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import msgspec
 from pyspark.sql import functions as sql
 
-from bus.base import Bus, TopicPartition
+from bus.base import Bus
+from domain.fold import Bucket
+from domain.records import ScenarioChange
 from domain.scenario import PythonRule, Scenario
 from streaming.buckets import BucketId, bucket_keys
+from streaming.errands.beginning import EPOCH, Window, begin_with, choose, window_of
 from streaming.errands.comparing import History, Tally, compare
-from streaming.errands.log import Times
 from streaming.errands.publishing import OnStep, Publisher
 from streaming.errands.requests import ReplayRequest
 from streaming.errands.session import scratch_of
-from streaming.errands.trouble import ErrandRefused
 from streaming.pipeline import rows, through_kernel, through_python
 from streaming.processor import Plan, TallyProcessor
 from streaming.query import SOURCE, Engine
 from streaming.rules import dump_rule
+from streaming.seeds import write_seed
 from streaming.session import STATE_PARTITIONS
+from streaming.starts import Start
 from wire.errand import Compared, Totals, portions
 from wire.topics import Topics
 
@@ -39,34 +44,29 @@ if TYPE_CHECKING:
 
     from config.settings import Settings
 
-MOST_RECORDS = 10_000_000
-"""Most records that are replayed under each rule."""
 PER_BATCH: Mapping[Engine, int] = {"kernel": 100_000, "python": 50_000}
 """Most records of a batch: an errand has little memory."""
-DAY_MS = 86_400_000
 LOOK_S = 0.5
-STATE = "state string, since bigint, version string"
+STATE = "state string, since bigint"
+BEGUN: Mapping[str, str] = {
+    "snapshot": "with a snapshot",
+    "log": "at the log's beginning",
+    "empty": "without any state",
+}
 
 
-@dataclass(frozen=True)
-class Window:
-    """What is replayed: from `begin` to `end` of each partition; begun, since, until: times, ms."""
+class Told(msgspec.Struct):
+    """That an asset is in a state since `at` ms; offset, step: of the version that tells so."""
 
-    begin: Mapping[TopicPartition, int]
-    end: Mapping[TopicPartition, int]
-    begun: int
-    since: int
-    until: int
+    asset: str
+    state: str
+    at: int
+    offset: int
+    step: int
 
-    @property
-    def offsets(self) -> dict[int, tuple[int, int]]:
-        """By partition, from where to where."""
-        return {place[1]: (self.begin[place], end) for place, end in self.end.items()}
 
-    @property
-    def records(self) -> int:
-        """How many records."""
-        return sum(end - self.begin[place] for place, end in self.end.items())
+TOLD = "asset string, state string, at bigint, offset bigint, step bigint"
+"""Told, as Spark has it. state: null of an asset that is gone."""
 
 
 def what_if(
@@ -82,24 +82,17 @@ def what_if(
     Raises ErrandRefused or BusError.
     """
     started = time.monotonic()
-    scenarios = [Scenario.from_plain(plain) for plain in (request.running, request.proposed)]
-    topics = Topics(settings.topic_prefix)
-    window = window_of(bus, topics.reports(scenarios[0].name), request.since, scenarios)
-    runs = [
-        Run(spark, settings, scenario, window, scratch_of(settings) / name)
-        for scenario, name in zip(scenarios, ("running", "proposed"), strict=True)
-    ]
-    for number, run in enumerate(runs):
-        run.replay(
-            lambda done, n=number: on_step(done + n * window.records, 2 * window.records, "records")
-        )
-    on_step(2 * window.records, 2 * window.records, "comparing")
-    tally = Tally(window.since, window.until, scenarios[1])
+    rules = [Scenario.from_plain(plain) for plain in (request.running, request.proposed)]
+    parts = zip(rules, ("running", "proposed"), strict=True)
+    runs = [Run(spark, settings, rule, scratch_of(settings) / part) for rule, part in parts]
+    window = _begun(bus, settings, request, runs, on_step)
+    _replay(window, runs, on_step)
+    tally = Tally(window.since, window.until, rules[1])
     compare(tally, histories(*(run.transitions() for run in runs)))
     for part, portion in enumerate(portions(tally.different())):
         publisher.send(Compared(publisher.ask, part, portion))
     totals = tally.totals(
-        window.begun,
+        {place[1]: began for place, began in window.began.items()},
         window.offsets,
         (runs[0].engine, runs[1].engine),
         (request.running, request.proposed),
@@ -110,55 +103,42 @@ def what_if(
     return in_words(totals)
 
 
+def _begun(
+    bus: Bus, settings: Settings, request: ReplayRequest, runs: list[Run], on_step: OnStep
+) -> Window:
+    """What is replayed; the runs have the states that they begin with."""
+    rules = [run.scenario for run in runs]
+    topic = Topics(settings.topic_prefix).reports(rules[0].name)
+    window = window_of(bus, topic, request.since, rules)
+    window, chosen = choose(window, rules[0].name, request.buckets)
+    window = begin_with(window, chosen, settings.data_dir / "snapshots", runs, on_step)
+    window.check()
+    return window
+
+
+def _replay(window: Window, runs: list[Run], on_step: OnStep) -> None:
+    whole = len(runs) * window.records
+
+    def told(before: int, done: int) -> None:
+        on_step(before + done, whole, "records")
+
+    for number, run in enumerate(runs):
+        run.replay(window, partial(told, number * window.records))
+    on_step(whole, whole, "comparing")
+
+
 def in_words(totals: Totals) -> str:
     """The outcome in a line."""
     moved = totals.earlier + totals.later
+    means = Counter(began.means for began in totals.began.values())
+    begun = ", ".join(f"{BEGUN[each]} in {n}" for each, n in sorted(means.items()))
     return (
         f"{totals.records:,} records, {totals.assets:,} assets: {totals.gained:,} transitions "
-        f"gained, {totals.lost:,} lost, {moved:,} moved"
+        f"gained, {totals.lost:,} lost, {moved:,} moved; {means.total()} partitions: begun {begun}"
     )
 
 
-# ---- what is replayed ---------------------------------------------------------------------------
-
-
-def warm_up(scenarios: list[Scenario]) -> int | None:
-    """How long before the window a replay begins, ms: a vote's life and the longest hold.
-
-    None: from the log's beginning, as votes do not expire.
-    """
-    lifetimes = [scenario.vote_lifetime for scenario in scenarios]
-    holds = [max((scenario.holds or {"": 0}).values()) for scenario in scenarios]
-    if None in lifetimes:
-        return None
-    return max(life for life in lifetimes if life is not None) + max(holds)
-
-
-def window_of(bus: Bus, topic: str, since: int, scenarios: list[Scenario]) -> Window:
-    """From the warm-up on to the log's end. Raises ErrandRefused or BusError."""
-    edges = {place: edge for place, edge in bus.offsets([topic]).items() if edge[0] < edge[1]}
-    if not edges:
-        raise ErrandRefused(f"{topic} holds no records")
-    before = warm_up(scenarios)
-    ends = {place: end for place, (_, end) in edges.items()}
-    with Times(bus) as times:
-        until = max(times.at(place, end - 1) for place, end in ends.items())
-        if since >= until:
-            raise ErrandRefused("since: expected a time before the log's end")
-        begun = 0 if before is None else since - before
-        begin = {
-            place: times.first_since(place, *edge, begun) if begun else edge[0]
-            for place, edge in edges.items()
-        }
-        if begun == 0:
-            begun = min(times.at(place, offset) for place, offset in begin.items())
-    window = Window(begin, ends, begun, since, until)
-    if window.records > MOST_RECORDS:
-        raise ErrandRefused(
-            f"{window.records:,} records with the warm-up, at most {MOST_RECORDS:,} are replayed: "
-            "take fewer hours"
-        )
-    return window
+# ---- one run -----------------------------------------------------------------------------------
 
 
 class Run:
@@ -169,17 +149,31 @@ class Run:
         spark: SparkSession,
         settings: Settings,
         scenario: Scenario,
-        window: Window,
         home: Path,
     ) -> None:
-        self._spark, self._settings, self._scenario = spark, settings, scenario
-        self._window, self._home = window, home
+        self._spark, self._settings, self.scenario = spark, settings, scenario
+        self._home, self._begun = home, home / "begun"
+        self._begun.mkdir(parents=True)
+        self._seeds: dict[str, str] = {}
         self._topics = Topics(settings.topic_prefix)
         self.engine: Engine = "python" if isinstance(scenario.rule, PythonRule) else "kernel"
 
-    def replay(self, on_records: Any) -> None:
+    def take_up(self, bucket: Bucket) -> None:
+        """Begin a partition with this state, put under the run's rule."""
+        bucket.apply(ScenarioChange(self.scenario), bucket.offset, bucket.clock)
+        seed = self._home / f"{bucket.partition}.seed"
+        write_seed(seed, bucket, {}, self.engine, EPOCH)
+        self._seeds[str(BucketId(self.scenario.name, bucket.partition))] = str(seed)
+        with (self._begun / f"{bucket.partition}.json").open("wb") as file:
+            for name, asset in bucket.assets.items():
+                if asset.shown is not None:
+                    told = Told(name, asset.shown, asset.since, asset.offset, asset.step)
+                    file.write(msgspec.json.encode(told) + b"\n")
+
+    def replay(self, window: Window, on_records: Callable[[int], None]) -> None:
         """Run through the window. on_records: called with how many records are through."""
-        query = self._through(self._source()).writeStream.foreachBatch(self._keep)
+        stream = self._through(self._source(window), window)
+        query = stream.writeStream.foreachBatch(self._keep)
         query = query.outputMode("update").trigger(availableNow=True)
         running = query.option("checkpointLocation", str(self._home / "checkpoint")).start()
         done: dict[int, int] = {}
@@ -187,14 +181,14 @@ class Run:
             ended = running.awaitTermination(LOOK_S)  # type: ignore[arg-type]
             for progress in running.recentProgress:
                 done[progress["batchId"]] = progress["numInputRows"]
-            on_records(min(sum(done.values()), self._window.records))
+            on_records(min(sum(done.values()), window.records))
             if ended:
                 return
 
-    def _source(self) -> DataFrame:
+    def _source(self, window: Window) -> DataFrame:
         """The window's records, but for rules."""
         begin: dict[str, dict[str, int]] = {}
-        for (topic, partition), offset in self._window.begin.items():
+        for (topic, partition), offset in window.begin.items():
             begin.setdefault(topic, {})[str(partition)] = offset
         partitions = {topic: [int(at) for at in places] for topic, places in begin.items()}
         options = {
@@ -205,13 +199,14 @@ class Run:
             "maxOffsetsPerTrigger": str(PER_BATCH[self.engine]),
         }
         stream = self._spark.readStream.format("kafka").options(**options).load()
-        return stream.where(_within(self._window.end) & ~_is_rule())
+        return stream.where(_within(window) & ~_is_rule())
 
-    def _through(self, source: DataFrame) -> DataFrame:
+    def _through(self, source: DataFrame, window: Window) -> DataFrame:
         """The states topic's records."""
-        name, rule = self._scenario.name, dump_rule(self._scenario)
-        buckets = {BucketId(name, at): rule for _, at in self._window.begin}
-        plan = Plan(self._topics.prefix, 1, {name: self._scenario.partitions}, buckets)
+        name, rule = self.scenario.name, dump_rule(self.scenario)
+        buckets = {BucketId(name, at): rule for _, at in window.begin}
+        partitions, start = {name: self.scenario.partitions}, Start(seeds=self._seeds)
+        plan = Plan(self._topics.prefix, EPOCH, partitions, buckets, start)
         keys = bucket_keys(buckets, STATE_PARTITIONS)
         places = {(self._topics.reports(name), b.partition): key for b, key in keys.items()}
         stream = rows(source, places)
@@ -241,11 +236,10 @@ class Run:
         from pyspark.sql import Window as Over
 
         (self._home / "emitted").mkdir(parents=True, exist_ok=True)
-        emitted = self._spark.read.schema(
-            "asset string, state string, at bigint, offset bigint, step bigint"
-        ).parquet(str(self._home / "emitted"))
+        reader = self._spark.read.schema(TOLD)
+        told = reader.json(str(self._begun)).union(reader.parquet(str(self._home / "emitted")))
         order = Over.partitionBy("asset").orderBy("offset", "step")
-        changed = emitted.withColumn("before", sql.lag("state").over(order)).where(
+        changed = told.withColumn("before", sql.lag("state").over(order)).where(
             ~sql.col("state").eqNullSafe(sql.col("before"))
         )
         moment = sql.struct("offset", "step", "at", "state")
@@ -256,11 +250,11 @@ class Run:
         )
 
 
-def _within(end: Mapping[TopicPartition, int]) -> Column:
+def _within(window: Window) -> Column:
     """Records before each partition's end."""
     conditions = [
-        (sql.col("partition") == partition) & (sql.col("offset") < offset)
-        for (_, partition), offset in end.items()
+        (sql.col("partition") == partition) & (sql.col("offset") < end)
+        for (_, partition), (_, end) in window.edges.items()
     ]
     return reduce(lambda one, other: one | other, conditions)
 

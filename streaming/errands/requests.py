@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from wire.errand import ReadState
+from wire.errand import ReadState, Snapshot
 from wire.job import Outcome, Step
 
 
@@ -22,12 +22,13 @@ class ReadRequest(msgspec.Struct, frozen=True, tag="read-state"):
 
 
 class ReplayRequest(msgspec.Struct, frozen=True, tag="what-if"):
-    """Replay a scenario's log under two rules, both as plain data."""
+    """Replay a scenario's log under two rules, both as plain data. buckets: as in WhatIf."""
 
     id: str
     since: int
     running: dict[str, Any]
     proposed: dict[str, Any]
+    buckets: dict[str, Snapshot] = {}
 
 
 Request = ReadRequest | ReplayRequest

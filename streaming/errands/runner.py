@@ -208,8 +208,8 @@ def request_of(
     if scenario is None:
         raise LookupError(f"{wanted.scenario} is not carried by the query {engine}")
     if isinstance(wanted, WhatIf):
-        proposed = overlaid(scenario, wanted.changes)
-        return ReplayRequest(ask.id, wanted.since, scenario.to_plain(), proposed.to_plain())
+        rules = scenario.to_plain(), overlaid(scenario, wanted.changes).to_plain()
+        return ReplayRequest(ask.id, wanted.since, *rules, wanted.buckets)
     if measure(epoch.path) is None:
         raise LookupError("nothing has been committed yet: the first batch is under way")
     return ReadRequest(ask.id, wanted, scenario.partitions, str(epoch.path), engine, epoch.number)

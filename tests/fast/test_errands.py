@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
 from config.settings import Settings
+from dashboard.materialiser.models import FoldSnapshot
 from dashboard.statestore.comparing import BEHIND, BOARD_BEHIND, DIFFERS, EQUAL, Board, judge
+from dashboard.whatif.beginning import newest_before
+from domain.fold import Bucket
 from domain.overlay import overlaid
-from domain.records import Vote
+from domain.records import Report, Vote
 from domain.scenario import Scenario
 from stack import wait_until
 from streaming.checkpoint import Epoch
 from streaming.errands import runner
+from streaming.errands.beginning import Window, begin_with, choose, warm_up, window_of
 from streaming.errands.comparing import (
     MOST_PAIRS,
     History,
@@ -30,18 +36,21 @@ from streaming.errands.comparing import (
     transitions,
 )
 from streaming.errands.log import Times
-from streaming.errands.replaying import warm_up, window_of
 from streaming.errands.runner import Errands
 from streaming.errands.trouble import ErrandRefused
 from wire.errand import (
     MOST_DIFFERENT,
     MOST_MOMENTS,
+    Began,
+    Snapshot,
     StoredAsset,
     decode_result,
+    lead_time,
     parameters_of,
     portions,
 )
 from wire.job import Control, Outcome, Step, UnreadableJobRecord
+from wire.snapshot import dump_snapshot
 
 RULE = Scenario.from_plain(
     {
@@ -110,7 +119,7 @@ def test_totals_by_state_and_assets_that_differ() -> None:
             History("before", [(10, "attack")], [(10, "clear")]),
         ],
     )
-    told = tally.totals(0, {0: (5, 25)}, ("kernel", "kernel"), ({}, {}), 1)
+    told = tally.totals({0: Began("log", 0)}, {0: (5, 25)}, ("kernel", "kernel"), ({}, {}), 1)
     assert (told.assets, told.different, told.other_end, told.records) == (4, 3, 1, 20)
     assert (told.running, told.proposed, told.same) == (4, 2, 1)
     assert (told.gained, told.lost, told.earlier, told.later, told.shift) == (0, 2, 0, 1, 400)
@@ -147,6 +156,9 @@ def test_a_replay_begins_a_votes_life_and_the_longest_hold_earlier() -> None:
     assert warm_up([RULE, overlaid(RULE, {"vote_lifetime": None})]) is None
 
 
+PLACE = ("sites.reports", 0)
+
+
 def filled() -> MemoryBus:
     """A log with a record each second from 0 s to 99 s, at the offsets of the same numbers."""
     clock = [0]
@@ -170,9 +182,16 @@ def test_a_window_is_from_the_warm_up_to_the_logs_end() -> None:
     assert window.offsets == {0: (45, 100)}
     assert (window.begun, window.since, window.until) == (45_000, 60_000, 99_000)
     assert window.records == 55
+    assert window.began[PLACE] == Began("empty", 45_000)
     endless = overlaid(RULE, {"vote_lifetime": None})
     window = window_of(filled(), "sites.reports", 60_000, [RULE, endless])
     assert (window.begun, window.records) == (0, 100)
+    assert window.began[PLACE] == Began("log", 0)
+    bus = filled()
+    bus.truncate("sites.reports", 0, 50)
+    window = window_of(bus, "sites.reports", 60_000, [RULE, endless])
+    assert window.offsets == {0: (50, 100)}
+    assert window.began[PLACE] == Began("empty", 50_000)
 
 
 @pytest.mark.parametrize("since", [99_000, 10**12])
@@ -182,9 +201,144 @@ def test_a_window_that_holds_nothing_is_refused(since: int) -> None:
 
 
 def test_too_long_a_window_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streaming.errands.replaying.MOST_RECORDS", 54)
-    with pytest.raises(ErrandRefused, match="55 records with the warm-up, at most 54"):
-        window_of(filled(), "sites.reports", 60_000, [RULE, RULE])
+    monkeypatch.setattr("streaming.errands.beginning.MOST_RECORDS", 54)
+    window = window_of(filled(), "sites.reports", 60_000, [RULE, RULE])
+    with pytest.raises(ErrandRefused, match=r"55 records with what .* at most 54"):
+        window.check()
+
+
+# ---- what is begun with -------------------------------------------------------------------------
+
+HELD = overlaid(RULE, {"holds": {"clear": "30s", "attack": "1s"}})
+ENDLESS = overlaid(RULE, {"vote_lifetime": None})
+
+
+@pytest.mark.parametrize(
+    ("then", "rules", "expected"),
+    [
+        (RULE, [RULE], 0),
+        (RULE, [RULE, HELD], 30_000),
+        (HELD, [RULE, HELD], 5_000),
+        # votes that are missing have to come again, then a hold may pass
+        (RULE, [overlaid(RULE, {"vote_lifetime": "20s"})], 25_000),
+        (RULE, [overlaid(RULE, {"vote_lifetime": "20s", "holds": {}})], 20_000),
+        (RULE, [overlaid(RULE, {"vote_lifetime": "2s"})], 5_000),
+        (overlaid(RULE, {"max_report_age": "1h"}), [RULE], 15_000),
+        (RULE, [overlaid(RULE, {"max_report_age": "1h"})], 5_000),
+        (ENDLESS, [RULE, ENDLESS], 5_000),
+        # what has expired never comes again where votes live for ever
+        (RULE, [RULE, ENDLESS], None),
+        (overlaid(ENDLESS, {"max_report_age": "1h"}), [ENDLESS], None),
+        (ENDLESS, [overlaid(ENDLESS, {"max_report_age": "1h"})], 5_000),
+        # words that were not taken then
+        (Scenario.from_plain({**RULE.to_plain(), "states": [{"name": "clear"}]}), [RULE], 15_000),
+    ],
+)
+def test_a_snapshot_lies_before_the_window_by_votes_and_holds(
+    then: Scenario, rules: list[Scenario], expected: int | None
+) -> None:
+    assert lead_time(then, rules) == expected
+
+
+def test_the_newest_snapshot_before_a_moment_is_taken_of_each_partition() -> None:
+    kept = [
+        FoldSnapshot(
+            scenario="sites", partition=at, next_offset=n, clock=clock, file=f"{n}", digest="d"
+        )
+        for at, n, clock in [(0, 5, 100), (0, 9, 200), (0, 20, 300), (1, 7, 250), (1, 8, 300)]
+    ]
+    assert newest_before(kept, 300) == {
+        "sites/0": Snapshot(9, "9", "d"),
+        "sites/1": Snapshot(7, "7", "d"),
+    }
+    assert newest_before(kept, 201) == {"sites/0": Snapshot(9, "9", "d")}
+    assert newest_before(reversed(kept), 201) == {"sites/0": Snapshot(9, "9", "d")}
+    assert newest_before(kept, 100) == {}
+
+
+def windowed(*lengths: tuple[int, int, int]) -> Window:
+    """Partitions with a log from and to these offsets, begun without state at the third."""
+    places = {("sites.reports", at): each for at, each in enumerate(lengths)}
+    return Window(
+        {place: (begin, end) for place, (begin, end, _) in places.items()},
+        {place: offset for place, (_, _, offset) in places.items()},
+        dict.fromkeys(places, Began("empty", 7)),
+        60_000,
+        99_000,
+    )
+
+
+def offered(*offsets: int) -> dict[str, Snapshot]:
+    return {f"sites/{at}": Snapshot(n, f"{n}.fold", "d") for at, n in enumerate(offsets)}
+
+
+def test_a_snapshot_that_does_not_meet_the_log_is_left_out() -> None:
+    window = windowed((10, 100, 90), (0, 100, 90), (0, 100, 90))
+    window, chosen = choose(
+        window, "sites", offered(9, 0, 101) | {"other/2": Snapshot(1, "x", "d")}
+    )
+    assert [place[1] for place in chosen] == [1]
+    assert {place[1]: began.why[:22] for place, began in window.began.items()} == {
+        0: "the log does not reach",
+        1: "",
+        2: "the log does not reach",
+    }
+
+
+def test_of_too_many_records_the_farthest_snapshot_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("streaming.errands.beginning.MOST_RECORDS", 119)
+    window, chosen = choose(windowed((0, 100, 90), (0, 100, 90)), "sites", offered(50, 30))
+    assert [place[1] for place in chosen] == [0]
+    assert "more than 119 records" in window.began["sites.reports", 1].why
+    assert not window.began[PLACE].why
+    # where an empty state would have to begin earlier still, it is no help
+    _, chosen = choose(windowed((0, 100, 0), (0, 100, 0)), "sites", offered(20, 30))
+    assert len(chosen) == 2
+
+
+class Taker:
+    """A run that notes the buckets which it is given."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario, self.taken = scenario, dict[int, int]()
+
+    def take_up(self, bucket: Bucket) -> None:
+        self.taken[bucket.partition] = bucket.offset
+
+
+def folded(folder: Path, clock: int, rule: Scenario = RULE) -> Snapshot:
+    """A snapshot of a bucket of one report, at that time."""
+    bucket = Bucket(rule, 0, 1)
+    outs = bucket.apply(Report("a", "w", "attack"), 4, clock)
+    data = dump_snapshot(bucket, {"a": outs[0]})  # type: ignore[dict-item]
+    (folder / f"{clock}.fold").write_bytes(data)
+    return Snapshot(5, f"{clock}.fold", hashlib.sha256(data).hexdigest())
+
+
+@pytest.mark.parametrize(
+    ("clock", "changes", "wrong"),
+    [
+        (54_999, {}, ""),
+        (55_000, {}, "another one"),
+        (54_999, {"digest": "no"}, "digest: expected that of 54999.fold"),
+        (54_999, {"snapshot": "gone.fold"}, "gone.fold"),
+        (54_999, {"offset": 6}, "expected one up to offset 6"),
+    ],
+)
+def test_a_snapshot_that_cannot_be_used_is_left_out_and_said(
+    tmp_path: Path, clock: int, changes: dict[str, Any], wrong: str
+) -> None:
+    kept = msgspec.structs.replace(folded(tmp_path, clock), **changes)
+    runs = [Taker(RULE), Taker(overlaid(RULE, {"vote_lifetime": "5s"}))]
+    window = begin_with(windowed((0, 100, 90)), {PLACE: kept}, tmp_path, runs, lambda *_step: None)
+    assert wrong in window.began[PLACE].why
+    assert [run.taken for run in runs] == [{} if wrong else {0: 4}] * 2
+    begun = (
+        (90, Began("empty", 7, window.began[PLACE].why)) if wrong else (5, Began("snapshot", clock))
+    )
+    assert (window.begin[PLACE], window.began[PLACE]) == begun
 
 
 # ---- what is asked ------------------------------------------------------------------------------
@@ -199,6 +353,16 @@ def test_too_long_a_window_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         ("read-state", {"scenario": "sites", "more": 1}, "more"),
         ("what-if", {"scenario": "sites", "changes": {}}, "since"),
         ("what-if", {"scenario": "sites", "since": 1.5, "changes": {}}, "since"),
+        (
+            "what-if",
+            {
+                "scenario": "sites",
+                "since": 1,
+                "changes": {},
+                "buckets": {"sites/0": {"offset": 4, "snapshot": "../secret-key", "digest": ""}},
+            },
+            "snapshot",
+        ),
         ("cancel", {"ask": ""}, "ask"),
         ("stop", {}, "stop"),
     ],

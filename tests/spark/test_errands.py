@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import random
 import signal
 import time
 import uuid
@@ -10,21 +12,34 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka as ck
 import pytest
 from jobs import SCENARIOS, Job, Load, alive
+from sharedlog import VIRTUAL_TIME
 
 from bus.base import Message
 from domain.asset import all_dues
 from domain.fold import Bucket
 from domain.overlay import overlaid
-from domain.records import ScenarioChange, StateRecord, Tombstone
+from domain.records import Command, Mute, Report, ScenarioChange, StateRecord, Tombstone
 from domain.scenario import Scenario
 from ops.leftovers import descendants
 from stack import EmbeddedBroker, wait_until
+from streaming.checkpoint import Epoch
 from streaming.errands.comparing import History, Tally, compare
+from streaming.errands.runner import Errands
 from wire.errand import Compared, Result, Stored, StoredAsset, Totals, decode_result
-from wire.job import Answer, Control, decode_progress, encode
-from wire.source import decode_placed
+from wire.job import Answer, Control, Outcome, Step, decode_progress, encode
+from wire.partitioner import partition_of
+from wire.snapshot import dump_snapshot, load_snapshot
+from wire.source import (
+    decode_placed,
+    encode_command,
+    encode_mute,
+    encode_report,
+    encode_scenario,
+    encode_tick,
+)
 
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
 
@@ -163,14 +178,22 @@ def test_the_state_reader_reads_what_the_fold_has(job: Job) -> None:
 # ---- what if ------------------------------------------------------------------------------------
 
 Moments = list[tuple[int, str | None]]
+Kept = dict[int, bytes]
+"""Snapshots by partition."""
 
 
-def histories(job: Job, rule: Scenario, offsets: dict[int, tuple[int, int]]) -> dict[str, Moments]:
+def histories(job: Job, rule: Scenario, totals: Totals, kept: Kept) -> dict[str, Moments]:
     """When each asset's state changed, by the plain fold under one rule throughout."""
     found: dict[str, Moments] = {}
     for partition, log in logs(job, rule.name).items():
         bucket = Bucket(rule, partition, 1)
-        first, end = offsets[partition]
+        first, end = totals.offsets[partition]
+        if totals.began[partition].means == "snapshot":
+            bucket = load_snapshot(kept[partition], 1)[0]
+            assert (bucket.clock, bucket.offset + 1) == (totals.began[partition].at, first)
+            bucket.apply(ScenarioChange(rule), bucket.offset, bucket.clock)
+            shown = {name: asset for name, asset in bucket.assets.items() if asset.shown}
+            found.update((name, [(asset.since, asset.shown)]) for name, asset in shown.items())
         for m in (m for m in log if first <= m.offset < end):
             record = decode_placed(m.key, m.value, m.timestamp, partition, rule.partitions)
             if isinstance(record, ScenarioChange):
@@ -190,14 +213,16 @@ def note(found: dict[str, Moments], out: Any) -> None:
             moments.append((at, state))
 
 
-def check_compared(job: Job, id_: str, running: Scenario, proposed: Scenario, since: int) -> Totals:
+def check_compared(
+    job: Job, id_: str, running: Scenario, proposed: Scenario, since: int, kept: Kept | None = None
+) -> Totals:
     """What was found is what the plain fold finds, with the same comparison."""
     parts = brought(job, id_)
     rows = [row for part in parts if isinstance(part, Compared) for row in part.rows]
     last = parts[-1]
     assert isinstance(last, Compared)
     assert last.totals is not None
-    sides = [histories(job, rule, last.totals.offsets) for rule in (running, proposed)]
+    sides = [histories(job, rule, last.totals, kept or {}) for rule in (running, proposed)]
     tally = Tally(since, last.totals.until, proposed)
     names = sorted({name for side in sides for name, moments in side.items() if moments})
     compare(
@@ -205,7 +230,7 @@ def check_compared(job: Job, id_: str, running: Scenario, proposed: Scenario, si
     )
     assert rows == tally.different()
     expected = tally.totals(
-        last.totals.begun,
+        last.totals.began,
         last.totals.offsets,
         last.totals.engines,
         (running.to_plain(), proposed.to_plain()),
@@ -234,6 +259,7 @@ def test_a_what_if_is_the_fold_under_both_rules(job: Job) -> None:
     assert totals.different > 5
     assert totals.gained + totals.lost + totals.earlier > 5
     assert totals.engines == ("kernel", "kernel")
+    assert {began.means for began in totals.began.values()} == {"log"}
 
     since = begun + 800
     id_ = ask(
@@ -249,6 +275,185 @@ def test_a_what_if_is_the_fold_under_both_rules(job: Job) -> None:
     assert answer.outcome == "done", answer.why
     rule = overlaid(running, {"rule": {"kind": "python", "function": "loudest"}})
     assert check_compared(job, id_, running, rule, since).engines == ("kernel", "python")
+
+
+# ---- what if, begun with snapshots --------------------------------------------------------------
+
+GATE = """\
+[gate]
+partitions = 2
+states = [{ name = "bad" }, { name = "meh" }, { name = "good" }]
+holds = { good = "60s", meh = "20s" }
+reminders = { bad = "5m" }
+purge_after = { meh = "50m" }
+[gate.rule]
+kind = "quorum"
+ladder = [{ state = "bad", more_than = "1/2" }, { state = "good", more_than = "1/2" }]
+"""
+START, MINUTE = 1_900_000_000_000, 60_000
+KEPT_AT, SINCE, END = 60, 120, 180
+"""Of snapshots, window and log, minutes after START."""
+
+
+class Played:
+    """A log of some hours: each record brings its own time."""
+
+    def __init__(self, job: Job, rule: Scenario) -> None:
+        self._rule, self._random = rule, random.Random(7)
+        self._topic = job.topics.reports(rule.name)
+        options = {"bootstrap.servers": job.broker.bootstrap, "enable.idempotence": "true"}
+        self._producer = ck.Producer(options)
+        self._lines: list[tuple[int, bytes | None, bytes, int]] = []
+
+    def put(self, minute: float, asset: str | None, value: bytes) -> None:
+        """A record; one without asset goes into every partition."""
+        at = START + round(minute * MINUTE)
+        if asset is not None:
+            key = asset.encode()
+            self._lines.append((at, key, value, partition_of(key, self._rule.partitions)))
+            return
+        for partition in range(self._rule.partitions):
+            self._lines.append((at, None, value, partition))
+
+    def report(self, minute: float, asset: str, agent: str, state: str) -> None:
+        self.put(minute, asset, encode_report(Report(asset, agent, state)))
+
+    def command(self, minute: float, kind: Any, asset: str, **more: Any) -> None:
+        id_ = str(uuid.UUID(int=self._random.getrandbits(128)))
+        self.put(minute, asset, encode_command(Command(kind, asset, id_, "olga", **more)))
+
+    def send(self) -> None:
+        for at, key, value, partition in sorted(self._lines, key=lambda line: line[0]):
+            self._producer.produce(self._topic, value, key, partition, timestamp=at)
+        assert self._producer.flush(30) == 0
+
+    def anything(self) -> None:
+        """Minute by minute reports, commands and ticks of a crowd of assets."""
+        pick = self._random.choice
+        for minute in range(1, END):
+            self.put(minute, None, encode_tick())
+            for _ in range(9):
+                at, asset = minute + self._random.random(), f"asset/{self._random.randrange(30)} é"
+                self.report(at, asset, pick(AGENTS), pick(STATES))
+            kind = pick(("set", "vote", "release", "purge", "", "", ""))
+            if kind:
+                asked = {"state": pick(STATES)} if kind in ("set", "vote") else {}
+                end = START + (minute + 15) * MINUTE if kind == "set" and minute % 2 else None
+                self.command(minute + 0.5, kind, f"asset/{minute % 30} é", until=end, **asked)
+
+    def particular(self) -> None:
+        """What an empty state would not know, and a hold over the window's beginning."""
+        self.put(0, None, encode_scenario(self._rule))
+        self.command(5, "set", "pinned", state="good")
+        mute = Mute("w9", None, "olga", "", str(uuid.UUID(int=9)))
+        self.put(6, None, encode_mute(mute))
+        self.report(3, "voted once", "w0", "bad")
+        self.report(4, "slow", "w0", "bad")
+        self.report(SINCE - 0.5, "slow", "w0", "good")
+        for minute in range(7, END, 3):
+            self.report(minute, "pinned", "w0", ("bad", "good")[minute % 2])
+            self.report(minute, "hushed", "w0", "good")
+            self.report(minute + 0.1, "hushed", "w9", "bad")
+            self.report(minute + 0.2, "hushed", "w8", "bad" if minute % 2 else "good")
+        other = overlaid(self._rule, {"holds": {}})
+        self.put(SINCE + 7, None, encode_scenario(other))  # a rule of meanwhile is left out
+
+
+AGENTS, STATES = ("w0", "w1", "w2", "w9"), ("bad", "meh", "good")
+
+
+def keep(job: Job, rule: Scenario) -> tuple[Kept, dict[str, Any]]:
+    """Snapshots of the plain fold, as the worker keeps them; and as the console offers them."""
+    folder = job.data_dir / "snapshots"
+    folder.mkdir()
+    kept, offered = {}, {}
+    for partition, log in logs(job, rule.name).items():
+        upto = max(m.offset for m in log if m.timestamp <= START + KEPT_AT * MINUTE)
+        data = dump_snapshot(fold(log, rule.partitions, upto), {})
+        name = f"{rule.name}-{partition}-{upto + 1}.fold"
+        (folder / name).write_bytes(data)
+        digest = hashlib.sha256(data).hexdigest()
+        kept[partition] = data
+        offered[f"{rule.name}/{partition}"] = {
+            "offset": upto + 1, "snapshot": name, "digest": digest
+        }  # fmt: skip
+    return kept, offered
+
+
+class Noted:
+    """Notes how errands end."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, tuple[Outcome, str]] = {}
+
+    def begin_errand(self, ask: Control) -> None: ...
+
+    def step(self, ask: Control, step: Step) -> None: ...
+
+    def answer(self, ask: Control, outcome: Outcome, why: str = "") -> None:
+        self.answers[ask.id] = (outcome, why)
+
+
+def errand(job: Job, rule: Scenario, **wish: Any) -> tuple[str, str]:
+    """Carry a what-if out, as the driver does; its id, and what it came to in words."""
+    desk, settings = Noted(), job.broker.settings(data_dir=job.data_dir)
+    errands = Errands(settings, desk)
+    wish = {"scenario": rule.name, "since": START + SINCE * MINUTE, **wish}
+    ask = Control(str(uuid.uuid4()), "kernel", "what-if", parameters=wish)
+    errands.begin(ask, "kernel", {rule.name: rule}, Epoch(1, job.data_dir / "none"))
+
+    def told() -> bool:
+        errands.look()
+        return bool(desk.answers)
+
+    wait_until(told, 180, "the errand does not end")
+    outcome, why = desk.answers[ask.id]
+    assert outcome == "done", why
+    return ask.id, why
+
+
+def test_a_what_if_begins_with_snapshots(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No job runs here: the driver's part is played, an errand's process is its own."""
+    job.source_config = VIRTUAL_TIME
+    job.configure(GATE)
+    for name, value in job.environment().items():
+        monkeypatch.setenv(name, value)
+    rule = job.scenarios()["gate"]
+    played = Played(job, rule)
+    played.particular()
+    played.anything()
+    played.send()
+    kept, offered = keep(job, rule)
+    since = START + SINCE * MINUTE
+
+    # votes that do not expire, a mute, an override: from the snapshots on, nothing more is read
+    changes: dict[str, Any] = {"holds": {"good": "5m", "bad": "30s"}, "min_voters": 2}
+    id_, why = errand(job, rule, changes=changes, buckets=offered)
+    proposed = overlaid(rule, changes)
+    totals = check_compared(job, id_, rule, proposed, since, kept)
+    assert {began.means for began in totals.began.values()} == {"snapshot"}
+    assert "begun with a snapshot in 2" in why
+    assert totals.engines == ("kernel", "kernel")
+    assert totals.different > 10
+    seen = {side: histories(job, side_rule, totals, kept) for side, side_rule in
+            (("running", rule), ("proposed", proposed))}  # fmt: skip
+    assert seen["running"]["pinned"] == [(START + 5 * MINUTE, "good")]
+    assert seen["running"]["voted once"] == [(START + 3 * MINUTE, "bad")]
+    assert seen["running"]["hushed"] == [(START + 7 * MINUTE, "good")]
+    assert seen["running"]["slow"][-1] == (since + 30_000, "good")
+    assert seen["proposed"]["slow"][-1] == (START + 4 * MINUTE, "bad")
+
+    # the rule that runs is another one than the snapshots', and one of them is damaged
+    running = overlaid(rule, {"vote_lifetime": "10m", "holds": {"good": "2m"}})
+    offered["gate/1"]["digest"] = "0" * 64
+    changes = {"rule": {"kind": "python", "function": "loudest"}}
+    id_, why = errand(job, running, changes=changes, buckets=offered)
+    totals = check_compared(job, id_, running, overlaid(running, changes), since, kept)
+    assert totals.engines == ("kernel", "python")
+    assert [totals.began[at].means for at in (0, 1)] == ["snapshot", "empty"]
+    assert totals.began[1].at == since - 12 * MINUTE
+    assert "digest" in totals.began[1].why
+    assert totals.different > 10
 
 
 def test_what_cannot_be_carried_out_is_answered(job: Job) -> None:

@@ -16,6 +16,7 @@ from bus.memory import MemoryBus
 from dashboard.commands.gateway import Gateway
 from dashboard.commands.sending import now_ms
 from dashboard.job.models import JobAsk
+from dashboard.materialiser.models import FoldSnapshot
 from dashboard.scenarios import scenarios
 from dashboard.statestore import reading as store
 from dashboard.statestore.models import Reading, StoredRow
@@ -24,7 +25,17 @@ from dashboard.whatif.models import Fared, Trial
 from domain.asset import all_dues
 from domain.overlay import overlaid
 from streaming.errands.comparing import History, Tally, compare
-from wire.errand import Compared, Result, Stored, StoredAsset, StoredBucket, encode_result
+from wire.errand import (
+    Began,
+    Compared,
+    Result,
+    Stored,
+    StoredAsset,
+    StoredBucket,
+    WhatIf,
+    encode_result,
+    parameters_of,
+)
 from wire.job import Answer, Control, Progress, Step, decode_control, encode
 
 pytestmark = pytest.mark.django_db
@@ -261,7 +272,13 @@ def found(world: World, ask: str) -> Compared:
     )
     offsets = {0: (10, 110)}
     plain = (rule.to_plain(), other.to_plain())
-    totals = tally.totals(now - 2_000_000, offsets, ("kernel", "kernel"), plain, 1234)
+    began = {
+        0: Began("snapshot", now - 2_000_000),
+        1: Began("snapshot", now - 2_100_000),
+        2: Began("empty", now - 1_500_000, "digest: expected that of attack-2-9.fold"),
+        3: Began("log", now - 2_000_000),
+    }
+    totals = tally.totals(began, offsets, ("kernel", "kernel"), plain, 1234)
     return Compared(ask, 0, tally.different(), last=True, totals=totals)
 
 
@@ -294,6 +311,49 @@ def test_a_rule_is_tried_and_what_it_makes_is_shown(world: World, client: Client
     assert "Admins can try" in operator.get("/what-if/").content.decode()
 
 
+def test_the_newest_snapshots_that_fit_are_offered(world: World, client: Client) -> None:
+    heard_of(world)
+    hour, now = 3_600_000, now_ms()
+    for at, n, age in [(0, 5, 30), (0, 9, 7), (0, 20, 3), (1, 8, 5), (2, 7, 31), (4, 6, 31)]:
+        FoldSnapshot.objects.create(
+            scenario="attack", partition=at, next_offset=n, clock=now - age * hour, taken_at=now,
+            file=f"attack-{at}-{n}.fold", assets=5, digest=f"{n:064d}",
+        )  # fmt: skip
+    client.post("/what-if/run/", {**TRY, "min_voters": "1"})
+    [ask] = asked(world.gateway)
+    assert ask.parameters["buckets"] == {
+        f"attack/{at}": {"offset": n, "snapshot": f"attack-{at}-{n}.fold", "digest": f"{n:064d}"}
+        for at, n in [(0, 9), (2, 7)]
+    }
+    assert isinstance(parameters_of(ask), WhatIf)
+    # a hold of seven hours has to have passed when the window begins
+    client.post("/what-if/run/", {**TRY, "hold-0": "7h"})
+    assert asked(world.gateway)[1].parameters["buckets"]["attack/0"]["offset"] == 5
+    # votes that had expired by then would live for ever: no snapshot has them
+    client.post("/what-if/run/", {**TRY, "rule": 'vote_lifetime = "none"'})
+    assert asked(world.gateway)[2].parameters["buckets"] == {}
+
+
+def test_a_result_says_what_was_begun_with(world: World, client: Client) -> None:
+    heard_of(world)
+    url = client.post("/what-if/run/", {**TRY, "min_voters": "1"}).url  # type: ignore[attr-defined]
+    ask = asked(world.gateway)[0].id
+    part = found(world, ask)
+    bring(world, part)
+    page = client.get(url).content.decode()
+    lines = re.findall(r'<li data-means="(\w+)">(.*?)</li>', page, re.DOTALL)
+    plain = [(means, " ".join(re.sub("<[^>]+>", " ", text).split())) for means, text in lines]
+    assert [means for means, _ in plain] == ["snapshot", "log", "empty"]
+    assert "The states as they were" in plain[0][1]
+    assert "Partitions 0, 1" in plain[0][1]
+    assert plain[2][1].endswith("Partition 2; digest: expected that of attack-2-9.fold")
+    # of a trial of long ago it was not told
+    Trial.objects.update(totals=re.sub(r',"began":\{.*\}\}$', "}", Trial.objects.get().totals))
+    page = client.get(url).content.decode()
+    assert "after a warm-up from" in page
+    assert "data-means" not in page
+
+
 @pytest.mark.parametrize(
     ("fields", "wrong"),
     [
@@ -308,7 +368,8 @@ def test_a_rule_is_tried_and_what_it_makes_is_shown(world: World, client: Client
         ({"min_voters": "1", "back": "since"}, "Expected a time"),
         ({"min_voters": "1", "back": "since", "since": "1999-01-01T00:00"}, "last seven days"),
         ({"min_voters": "1", "back": "forever"}, "not one of the available choices"),
-        ({"rule": "x = " + "[" * 5000}, "expected TOML"),
+        ({"rule": "x = " + "[" * 3000}, "expected TOML"),
+        ({"rule": "x = " + "[" * 5000}, "expected lines of at most 4,000 characters"),
     ],
 )
 def test_a_wrong_rule_is_named_and_kept(
