@@ -1,4 +1,4 @@
-"""A real job reads its log again as it is asked to: from the beginning, and from a snapshot."""
+"""A real job reads its log again as it is asked to: at its beginning, with snapshots, without."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stack import EmbeddedBroker, wait_until
 from wire.job import Answer, Control, Progress, decode_heartbeat, decode_progress, encode
 from wire.sink import encode_headers, encode_state
 from wire.snapshot import Emitted, dump_snapshot
-from wire.source import decode_placed
+from wire.source import decode_placed, decode_source
 
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
 
@@ -73,15 +73,20 @@ def logs(job: Job) -> Logs:
 
 def emitted(job: Job, log: list[Message]) -> tuple[Bucket, list[tuple[int, Emitted]]]:
     """The plain fold over a partition's log from its beginning, and all it emitted, with where."""
-    scenario = job.scenarios()[job.topics.scenario_of(log[0].topic) or ""]
-    at = log[0].partition
-    records = [decode_placed(m.key, m.value, m.timestamp, at, scenario.partitions) for m in log]
+    records = (decode_source(None, m.value, m.timestamp) for m in log if m.key is None)
     first = next(r.scenario for r in records if isinstance(r, ScenarioChange))
-    bucket, found = Bucket(first, at, 1), []
-    for message, record in zip(log, records, strict=True):
-        outs = bucket.apply(record, message.offset, message.timestamp)
-        found += [(message.offset, out) for out in outs if not isinstance(out, DeadLetter)]
-    return bucket, found
+    bucket = Bucket(first, log[0].partition, 1)
+    return bucket, folded(job, bucket, log)
+
+
+def folded(job: Job, bucket: Bucket, log: list[Message]) -> list[tuple[int, Emitted]]:
+    """All that a bucket emits over these records, with where."""
+    partitions, found = job.scenarios()[bucket.scenario.name].partitions, []
+    for m in log:
+        record = decode_placed(m.key, m.value, m.timestamp, bucket.partition, partitions)
+        outs = bucket.apply(record, m.offset, m.timestamp)
+        found += [(m.offset, out) for out in outs if not isinstance(out, DeadLetter)]
+    return found
 
 
 def shown(job: Job) -> Told:
@@ -98,24 +103,65 @@ def version(message: Message) -> list[int]:
     return [int(part) for part in dict(message.headers)["version"].split(b".")]
 
 
-def check(job: Job, whole: Logs, epoch: int) -> None:
-    """What is shown is what the fold last emitted, all of it in this epoch.
+def check(job: Job, found: Told, whole: Logs, epoch: int) -> None:
+    """What was shown is what the fold last emitted, all of it in this epoch.
 
-    The job was stopped somewhere behind the last markers: so far it must have come.
+    That was somewhere behind the last markers: so far the job must have come.
     """
-    found = shown(job)
+    found = dict(found)
     for (topic, _), log in whole.items():
         states = job.topics.states(job.topics.scenario_of(topic) or "")
-        marker = max(m.offset for m in log if (m.key or b"").startswith(MARKER))
-        wanted: dict[str, list[Any]] = {}
-        for offset, record in emitted(job, log)[1]:
-            there = replace(record, version=record.version._replace(epoch=epoch))
-            value = encode_state(there) if isinstance(there, StateRecord) else None
-            before = wanted.setdefault(there.asset, []) if offset > marker else []
-            wanted[there.asset] = [*before, (value, encode_headers(there))]
-        for asset, told in wanted.items():
+        for asset, told in allowed(emitted(job, log)[1], last_marker(log), epoch).items():
             assert found.pop((states, asset)) in told, asset
     assert not found
+
+
+def last_marker(log: list[Message]) -> int:
+    return max(m.offset for m in log if (m.key or b"").startswith(MARKER))
+
+
+def allowed(outs: list[tuple[int, Emitted]], marker: int, epoch: int) -> dict[str, list[Any]]:
+    """By asset, what may be shown: the last of these up to the marker, or any one after it."""
+    wanted: dict[str, list[Any]] = {}
+    for offset, record in outs:
+        there = replace(record, version=record.version._replace(epoch=epoch))
+        value = encode_state(there) if isinstance(there, StateRecord) else None
+        before = wanted.setdefault(there.asset, []) if offset > marker else []
+        wanted[there.asset] = [*before, (value, encode_headers(there))]
+    return wanted
+
+
+def check_forgetful(job: Job, before: Logs, now: Logs, firsts: dict[str, Any], epoch: int) -> int:
+    """What is shown of a bucket that began without state: the fold from there on, from none.
+
+    What it knows nothing of stands as the epoch before left it, behind the markers of then. Returns
+    of how many assets that is so.
+    """
+    found, left = shown(job), 0
+    for (topic, partition), log in now.items():
+        name = job.topics.scenario_of(topic) or ""
+        first = firsts[f"{name}/{partition}"]["offset"]
+        outs = folded(
+            job,
+            Bucket(job.scenarios()[name], partition, epoch),
+            [m for m in log if m.offset >= first],
+        )
+        known = allowed(outs, last_marker(log), epoch)
+        forgotten = allowed(emitted(job, log)[1], last_marker(before[topic, partition]), epoch - 1)
+        for asset, told in (forgotten | known).items():
+            assert found.pop((job.topics.states(name), asset)) in told, asset
+        left += len(forgotten.keys() - known.keys())
+    assert not found
+    return left
+
+
+def ends(job: Job) -> dict[str, int]:
+    """By bucket, the next offset of its log."""
+    topics = map(job.topics.reports, job.scenarios())
+    return {
+        f"{job.topics.scenario_of(topic)}/{at}": end
+        for (topic, at), (_, end) in job.bus.offsets(topics).items()
+    }
 
 
 def stop(process: Any) -> None:
@@ -167,7 +213,7 @@ def test_the_log_is_read_again(job: Job, engine: str) -> None:
     load.send(100)
     load.finish()
     stop(process)
-    check(job, logs(job), 2)
+    check(job, shown(job), logs(job), 2)
 
     kept = logs(job)
     places = snapshot(job, kept)
@@ -181,13 +227,25 @@ def test_the_log_is_read_again(job: Job, engine: str) -> None:
     assert wait_for(job, "seeded").outcome == "done"
     load.send(100)
     load.finish()
+    found = shown(job)  # and the logs afterwards: the job goes on meanwhile
+    before = {at: kept[at] + log for at, log in logs(job).items()}
+    check(job, found, before, 3)
+
+    # a reset begins in mid-log with no state: what it knows nothing of stays on the boards
+    places = {name: {"offset": end} for name, end in ends(job).items()}
+    load.send(15)
+    ask(job, "bare", "reset", engine, {"buckets": places})
+    assert wait_for(job, "bare").outcome == "done"
+    load.send(15)
+    load.finish()
     stop(process)
-    check(job, {at: kept[at] + log for at, log in logs(job).items()}, 3)
+    now = {at: kept[at] + log for at, log in logs(job).items()}
+    assert check_forgetful(job, before, now, places, 4) > 5
     beats = [decode_heartbeat(m.value) for m in job.read([job.topics.buckets])]
-    assert {beat.epoch for beat in beats} == {1, 2, 3}
+    assert {beat.epoch for beat in beats} == {1, 2, 3, 4}
     steps = [a.step for a in answers(job, "seeded") if a.step]
     assert steps[-1].done == steps[-1].of > 0
     assert sorted(p.name for p in (job.data_dir / "checkpoint" / engine).glob("epoch-*")) == [
-        "epoch-2",
         "epoch-3",
+        "epoch-4",
     ]
