@@ -33,9 +33,10 @@ OPTIONAL = ("vote_lifetime", "max_report_age", "electorate")
 NONE = "none"
 MAX_TEXT = 32_768
 """Longest text of an overlay, characters."""
-MAX_LINE = 4_000
-"""Longest line of it: a key of thousands of parts takes the reader seconds."""
+MAX_PARTS = 128
+"""Most parts of a dotted key: one of thousands takes the reader seconds."""
 
+_DEEP = re.compile(rf"""(?:[ \t]*\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')){{{MAX_PARTS}}}""")
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 _DURATIONS = ("vote_lifetime", "max_report_age")
 _DURATIONS_BY_STATE = ("holds", "reminders", "purge_after")
@@ -83,8 +84,8 @@ def read_overlay(text: str) -> dict[str, Any]:
     """The keys that a TOML text holds, not yet held against a scenario. Raises ScenarioError."""
     if len(text) > MAX_TEXT:
         raise ScenarioError(f"expected at most {MAX_TEXT:,} characters, got {len(text):,}")
-    if (longest := max(map(len, text.split("\n")))) > MAX_LINE:
-        raise ScenarioError(f"expected lines of at most {MAX_LINE:,} characters, got {longest:,}")
+    if _DEEP.search(text):
+        raise ScenarioError(f"expected TOML with keys of at most {MAX_PARTS} parts")
     try:
         keys = tomllib.loads(text.replace("\r\n", "\n"))
     except RecursionError:

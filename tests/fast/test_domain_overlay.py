@@ -11,7 +11,7 @@ import pytest
 
 from domain.overlay import (
     LIVE_KEYS,
-    MAX_LINE,
+    MAX_PARTS,
     MAX_TEXT,
     canonical,
     differing,
@@ -92,11 +92,11 @@ def test_the_text_is_as_a_person_would_write_it() -> None:
         ('rule = { kind = "python", function = "os" }', "sites.rule.function: expected a module"),
         ("weights = { a = -1 }", "sites.weights.a: expected an integer"),
         ("holds = [", "expected TOML: "),
-        ("a = " + "[" * 3_900, "expected TOML that is less deep|expected TOML: "),
-        ("[rule]\nx = " + "[\n" * 9_000, "expected TOML that is less deep|expected TOML: "),
-        ("min_voters = " + "9" * 3_900, "sites.min_voters: expected an integer"),
+        ("a = " + "[" * 9_000, "expected TOML that is less deep|expected TOML: "),
+        ("min_voters = " + "9" * 9_000, "expected TOML: "),
         ("x\n" * (MAX_TEXT // 2) + "x", "expected at most 32,768 characters, got 32,769"),
-        ("x" * (MAX_LINE + 1), "expected lines of at most 4,000 characters, got 4,001"),
+        ("x" + ".x" * MAX_PARTS + " = 1", "expected TOML with keys of at most 128 parts"),
+        ("x" + ' . "x"' * MAX_PARTS + " = 1", "expected TOML with keys of at most 128 parts"),
         ("\ud800 = 1", "expected TOML: "),
         ("a = '\0'", "expected TOML: "),
     ],
@@ -107,8 +107,9 @@ def test_what_cannot_be_laid_over_is_named(text: str, why: str) -> None:
 
 
 def test_a_text_that_is_slow_to_read_is_bounded() -> None:
-    line = ".a" * (MAX_LINE // 2 - 3)
-    text = "".join(f"{first}{line}=1\n" for first in "abcdefgh")
+    parts = ".a" * (MAX_PARTS - 1)
+    key = len(parts) + len("0000=1\n")
+    text = "".join(f"{n:04}{parts}=1\n" for n in range(MAX_TEXT // key))
     begun = time.process_time()
     with pytest.raises(ScenarioError):
         overlaid(SITES, read_overlay(text))

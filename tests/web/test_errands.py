@@ -369,7 +369,7 @@ def test_a_result_says_what_was_begun_with(world: World, client: Client) -> None
         ({"min_voters": "1", "back": "since", "since": "1999-01-01T00:00"}, "last seven days"),
         ({"min_voters": "1", "back": "forever"}, "not one of the available choices"),
         ({"rule": "x = " + "[" * 3000}, "expected TOML"),
-        ({"rule": "x = " + "[" * 5000}, "expected lines of at most 4,000 characters"),
+        ({"rule": "x" + ".x" * 200}, "expected TOML with keys of at most 128 parts"),
     ],
 )
 def test_a_wrong_rule_is_named_and_kept(
