@@ -22,6 +22,8 @@ MOST = 900
 LONGEST_MS = 7 * 86_400_000
 """Furthest end."""
 LIMIT = Limit("acknowledgements", 3_000)
+ABSENT = "it is not on the board"
+"""Why what is not there is not acknowledged."""
 
 
 class Outcome(NamedTuple):
@@ -85,7 +87,7 @@ def _newest(scenario: str, assets: Collection[str]) -> dict[str, tuple[str, str]
 def _why_not(scenario: Scenario, state: str) -> str:
     """Why a state is not to be acknowledged; empty where it is."""
     if not state:
-        return "it is not on the board"
+        return ABSENT
     if scenario.severity(state) >= calm_of(scenario):
         return f"it is {scenario.spec(state).label} already"
     return ""

@@ -9,6 +9,7 @@ from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 
 from dashboard.api import problems
+from dashboard.api.acknowledgements import router as acknowledgements
 from dashboard.api.agents import router as agents
 from dashboard.api.bodies import JsonParser
 from dashboard.api.examples import add_examples
@@ -41,4 +42,5 @@ api = Api(
 api.add_router("", router)
 api.add_router("", labels)
 api.add_router("", agents)
+api.add_router("", acknowledgements)
 problems.install(api)

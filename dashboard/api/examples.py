@@ -75,6 +75,12 @@ BODIES: dict[str, dict[str, Any]] = {
             "value": {"reason": "its clock is set"},
         },
     },
+    "acknowledge_asset": {
+        "hour": {
+            "summary": "For an hour",
+            "value": {"reason": "the provider has been called"},
+        },
+    },
     "put_labels": {
         "both": {
             "summary": "These labels, and none besides",

@@ -20,6 +20,7 @@ from webkit import bearer, make_user, memory_bus
 from dashboard import metrics
 from dashboard.accounts.roles import ALLOWED
 from dashboard.accounts.tokens import MAX_TOKENS, SCOPES
+from dashboard.annotations import acknowledging
 from dashboard.api import alertmanager, limits, operations, problems, reporting
 from dashboard.api.api import api
 from dashboard.commands.limits import COMMANDS, REPORTS
@@ -93,7 +94,7 @@ def test_the_reasons_of_problems_are_listed():
 
 def test_the_limits_are_told():
     text = PLAIN.replace(",", "")
-    for limit in (limits.REQUESTS, COMMANDS, REPORTS):
+    for limit in (limits.REQUESTS, COMMANDS, REPORTS, acknowledging.LIMIT):
         assert f"{limit.count} {limit.what}" in text
         assert limit.window == 60
     assert f"{reporting.MAX_REPORTS} reports" in text

@@ -245,6 +245,9 @@ API: list[tuple[str, str, Any, str, tuple[int, ...]]] = [
     ("get", "scenarios/attack/mutes", None, "read", SEES),
     ("post", "scenarios/attack/mute/waf-1", {"reason": "a drill"}, "command", ACTS),
     ("post", "scenarios/attack/unmute/waf-1", {"reason": "a drill"}, "command", ACTS),
+    ("get", "scenarios/attack/acknowledgements/shop", None, "read", SEES),
+    ("post", "scenarios/attack/acknowledgements/shop", {"reason": "on it"}, "command", DOES),
+    ("delete", "scenarios/attack/acknowledgements/shop", None, "command", DOES),
     ("get", f"commands/{COMMAND}", None, "read", SEES),
     ("get", "partitions", None, "read", SEES),
     ("get", "job", None, "read", SEES),
@@ -343,6 +346,8 @@ def test_no_form_is_taken_without_its_csrf_token(bus, path: str, form: Any):
 def call(method: str, path: str, body: Any, headers: dict[str, str], client: Client) -> Any:
     if "commands" in path:
         known_command()
+    if "acknowledgements" in path:
+        show("attack", "shop", "suspicious", offset=2)
     return client.generic(
         method.upper(),
         f"/api/v1/{path}",
@@ -374,7 +379,8 @@ def test_api(
             headers = bearer(user)
     response = call(method, path, body, headers, client)
     assert response.status_code == statuses[ROLES.index(role)], response.content
-    sends = method != "get" and "/labels" not in path  # which the database alone keeps
+    kept = "/labels" in path or "/acknowledgements" in path  # in the database alone
+    sends = method != "get" and not kept
     assert bool(sent(bus, "attack")) == (sends and role in ("operator", "admin"))
     if response.status_code >= 400:
         assert response["Content-Type"] == "application/problem+json"

@@ -36,7 +36,7 @@ def headers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     monkeypatch.setattr(sending, "COMMANDS", limits.Limit("commands", 1_000_000))
     monkeypatch.setattr(mutes, "COMMANDS", limits.Limit("commands", 1_000_000))
     monkeypatch.setattr(auth, "REQUESTS", limits.Limit("requests", 1_000_000))
-    show("attack", "shop", "clear")
+    show("attack", "shop", "suspicious")
     Row.objects.create(
         id=COMMAND, scenario="attack", asset="shop", kind="set", state="clear", username="x",
         source="form", created_at=sending.now_ms(), status="sent",
@@ -80,6 +80,9 @@ OPERATIONS = (
     "PUT /api/v1/scenarios/{scenario}/labels/{asset}",
     "PATCH /api/v1/scenarios/{scenario}/labels/{asset}",
     "DELETE /api/v1/scenarios/{scenario}/labels/{asset}",
+    "GET /api/v1/scenarios/{scenario}/acknowledgements/{asset}",
+    "POST /api/v1/scenarios/{scenario}/acknowledgements/{asset}",
+    "DELETE /api/v1/scenarios/{scenario}/acknowledgements/{asset}",
     "GET /api/v1/commands/{id}",
     "GET /api/v1/partitions",
     "GET /api/v1/job",
