@@ -49,12 +49,14 @@ class Incident(NamedTuple):
 
 
 class Incidents(NamedTuple):
-    """Those of a scenario, most severe first, and how many there are of them all."""
+    """Those of a scenario, most severe first, and how many there are of them all; `assets`: how
+    many the board has, calm ones too."""
 
     scenario: Scenario
     listed: list[Incident]
     total: int
     held: int
+    assets: int
 
 
 class About(NamedTuple):
@@ -87,6 +89,11 @@ class Situation:
     def open(self) -> int:
         """How many assets are not calm."""
         return sum(each.total for each in self.incidents)
+
+    @property
+    def assets(self) -> int:
+        """How many assets the boards have."""
+        return sum(each.assets for each in self.incidents)
 
 
 def situation(known: Mapping[str, Scenario], viewer: str, since: int, now: int) -> Situation:
@@ -131,7 +138,8 @@ def incidents(scenario: Scenario, now: int) -> Incidents:
     counts = store.counts(scenario.name)
     total = sum(n for state, n in counts.items() if scenario.severity(state) < calm)
     acknowledged = sum(held_of(scenario, lambda _: None, now).counts.values())
-    return Incidents(scenario, lines, max(total, len(lines)), acknowledged)
+    everything = max(sum(counts.values()), len(lines))
+    return Incidents(scenario, lines, max(total, len(lines)), acknowledged, everything)
 
 
 def _mutes(known: Mapping[str, Scenario], now: int) -> list[tuple[Scenario, Mute]]:

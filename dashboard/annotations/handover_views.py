@@ -18,7 +18,6 @@ from dashboard.accounts.roles import may
 from dashboard.annotations import shifts
 from dashboard.annotations.forms import HandoverForm
 from dashboard.annotations.handing import Situation, situation
-from dashboard.annotations.models import Handover
 from dashboard.annotations.shifts import Since
 from dashboard.annotations.telling import as_markdown
 from dashboard.audit.trail import Actor
@@ -26,6 +25,7 @@ from dashboard.audit.trail import note as audit
 from dashboard.commands.forms import typed_end
 from dashboard.commands.limits import Limit, TooMany
 from dashboard.commands.sending import now_ms
+from dashboard.job.troubles import troubles
 from dashboard.scenarios import scenarios
 from domain.scenario import Scenario
 
@@ -65,7 +65,14 @@ class SinceForm(forms.Form):
     def clean_since(self) -> int | None:
         """The typed time, Unix ms."""
         typed = self.cleaned_data["since"]
-        return typed_end(typed, str(self.data.get("zone", ""))[:64], 0) if typed else None
+        if not typed:
+            return None
+        at = typed_end(typed, str(self.data.get("zone", ""))[:64], 0)
+        if at > self.now:
+            raise forms.ValidationError("This time is still to come; expected one that has been.")
+        if at < self.now - OLDEST_MS:
+            raise forms.ValidationError("Expected a time of the last 30 days.")
+        return at
 
     def chosen(self, user: User) -> Since:
         """Since when, of a valid form: as typed, as chosen, else since the user's last shift."""
@@ -106,6 +113,7 @@ def _page(request: HttpRequest, form: SinceForm, text: HandoverForm, status: int
         query = urlencode({"scenario": form.cleaned_data["scenario"], "at": since.at})
         context |= {
             "found": situation(known, user.get_username(), since.at, now),
+            "troubles": troubles(now),
             "since": since,
             "query": query,
             "address": f"{request.path}?{query}",
@@ -161,10 +169,8 @@ def shift(request: HttpRequest, step: str) -> HttpResponseBase:
     if (written or step == "text") and not form.is_valid():
         return _again(request, form, 422)
     if written:
-        Handover.objects.create(
-            user=user, username=user.get_username(), text=form.cleaned_data["text"], at=now
-        )
-        audit(Actor.of(request), "handover.written", text=form.cleaned_data["text"])
+        if shifts.leave(user, form.cleaned_data["text"], now):
+            audit(Actor.of(request), "handover.written", text=form.cleaned_data["text"])
         messages.success(request, "The text is kept for the next shift.")
     if step == "end":
         shifts.end(user, now)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.core.cache import cache
 
-from dashboard.annotations.models import Presence, Shift
+from dashboard.annotations.models import Handover, Presence, Shift
 
 SHIFT_MS = 8 * 3_600_000
 """How long a shift is."""
@@ -17,6 +17,8 @@ MARKED_MS = 7 * 86_400_000
 """A mark of a shift's end is gone by for so long, as some do not set it each time."""
 AWAY_MS = 4 * 3_600_000
 """Who did nothing here for so long was away."""
+TWICE_MS = 60_000
+"""The same text once more within this is the same form once more."""
 NOTED_MS = 60_000
 """How exactly it is kept when somebody last did something."""
 
@@ -72,6 +74,15 @@ def end(user: User, now: int) -> Shift:
     shift.ended_at = now
     shift.save()
     return shift
+
+
+def leave(user: User, text: str, now: int) -> bool:
+    """Keep a text for the next shift; one that was sent twice in a row is kept once."""
+    newest = Handover.objects.order_by("-at").first()
+    if newest and (newest.user_id, newest.text) == (user.pk, text) and now - newest.at < TWICE_MS:
+        return False
+    Handover.objects.create(user=user, username=user.get_username(), text=text, at=now)
+    return True
 
 
 def shift_ends(user: User, now: int) -> int:

@@ -20,8 +20,7 @@ from dashboard.filters.asking import readable, shown
 from dashboard.filters.language import MAX_TEXT, FilterError
 from dashboard.filters.models import SavedFilter
 from dashboard.filters.saved import default_of, menu
-from dashboard.job.recall import recall
-from dashboard.job.standing import Trouble, standing
+from dashboard.job.troubles import troubles
 from dashboard.live.merging import Merged
 from dashboard.live.process import live_view
 from dashboard.live.reading import Read, count, read, record_of
@@ -77,7 +76,7 @@ def _wanted(request: HttpRequest, known: Scenario, text: str) -> tuple[Filter, s
 def _board(request: HttpRequest, known: Scenario, wanted: Filter, found: Read) -> dict[str, Any]:
     now, merged = now_ms(), found.merged
     here(request.user, now)
-    troubles, paging = _standing(known, now), _paging(request, wanted, merged)
+    told, paging = troubles(now, known.name), _paging(request, wanted, merged)
     chosen = request.GET.get("asset", "")
     context = {
         "scenario": known,
@@ -93,7 +92,7 @@ def _board(request: HttpRequest, known: Scenario, wanted: Filter, found: Read) -
         "stopped": merged.stopped is not None,
         "more": merged.total - len(merged.rows),
         "now": now,
-        "standing": troubles,
+        "standing": told,
         "wall": request.GET.get("wall") == "1",
         "reports_topic": topics().reports(known.name),
         "boot": {
@@ -102,7 +101,7 @@ def _board(request: HttpRequest, known: Scenario, wanted: Filter, found: Read) -
             "states": [_plain(spec) for spec in known.states],
             "limit": LIMIT,
             "now": now,
-            "standing": troubles,
+            "standing": told,
             "total": merged.total,
             "least": merged.least,
             "stopped": merged.stopped is not None,
@@ -136,9 +135,9 @@ def asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
     if is_fragment(request):
         part = "_facts" if request.GET.get("part") == "facts" else "_asset"
         return render(request, f"board/{part}.html", context)
-    troubles = _standing(known, now)
-    boot = {"scenario": scenario, "watch": asset, "now": now, "standing": troubles}
-    context |= {"standing": troubles, "boot": boot}
+    told = troubles(now, known.name)
+    boot = {"scenario": scenario, "watch": asset, "now": now, "standing": told}
+    context |= {"standing": told, "boot": boot}
     status = 200 if record or context["history"] else 404
     return render(request, "board/asset.html", context, status=status)
 
@@ -163,14 +162,6 @@ def _address(request: HttpRequest, after: str) -> str:
     if after:
         query["after"] = after
     return f"{request.path}?{query.urlencode()}"
-
-
-def _standing(current: Scenario, now: int) -> list[Trouble]:
-    """What keeps the board from being fresh, as this process or else the database has it."""
-    signs = live_view().signs
-    if signs.facts().reached is None:
-        recall(signs)
-    return standing(signs.facts(), list(scenarios().values()), current.name, now)
 
 
 def _scenario(name: str) -> Scenario:

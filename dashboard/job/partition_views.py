@@ -14,10 +14,9 @@ from dashboard.commands.gateway import gateway
 from dashboard.commands.sending import now_ms
 from dashboard.job.lookup import KeyForm, look_up
 from dashboard.job.partitions import SHARED_MS, Edges, Partition, logs, rows, sinks
-from dashboard.job.recall import recall
-from dashboard.job.standing import Trouble, standing
+from dashboard.job.standing import Trouble
 from dashboard.job.totals import counted, totals
-from dashboard.live.process import live_view
+from dashboard.job.troubles import troubles
 from dashboard.scenarios import scenarios
 
 
@@ -56,10 +55,7 @@ def _key(request: HttpRequest, among: list[Partition]) -> dict[str, Any]:
 
 def _troubles(told: Edges, now: int) -> list[Trouble]:
     """What keeps these figures from being those of now, Kafka first."""
-    signs = live_view().signs
-    if signs.facts().reached is None:
-        recall(signs)
-    found = standing(signs.facts(), list(scenarios().values()), "", now)
+    found = troubles(now)
     return [_away(told), *found] if told.fault else found
 
 

@@ -11,9 +11,10 @@ from django.test import Client
 from webkit import make_user
 from world import World
 
-from dashboard.annotations import moves, shifts
+from dashboard.annotations import handover_views, moves, shifts
 from dashboard.annotations.models import Handover, Presence, Shift
 from dashboard.commands.sending import now_ms
+from dashboard.job.standing import Trouble
 from dashboard.scenarios import scenarios
 
 pytestmark = pytest.mark.django_db
@@ -115,10 +116,23 @@ def test_the_rest_is_told_too(night: World, client: Client):
     assert 'data-key="moves-attack"' not in page_of(client, "?scenario=connectivity")
 
 
-def test_where_nothing_is_open_it_says_so(world: World, client: Client):
+def test_where_nothing_is_open_it_says_so(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+):
+    assert "nothing is known" in page_of(client)  # an empty board is no all-clear
     world.report("calm", "clear")
     world.write()
-    assert "Nothing is open" in page_of(client)
+    page = page_of(client)
+    assert "Nothing is open" in page
+    assert 'data-key="trouble-' not in page
+    silent: Trouble = {
+        "kind": "job", "what": "The job is silent", "since": None, "todo": "See that it runs.",
+        "link": None, "stale": True,
+    }  # fmt: skip
+    monkeypatch.setattr(handover_views, "troubles", lambda _now: [silent])
+    page = page_of(client)  # nor is one that nobody tallies
+    assert "As far as is known nothing is open" in page
+    assert "The job is silent" in page
 
 
 def test_as_text_nothing_that_somebody_wrote_is_markup(night: World, client: Client):
@@ -141,6 +155,14 @@ def test_what_it_cannot_read_it_names(client: Client, query: str):
     assert response.status_code == 422
     assert f"{field}:" in response.content.decode()
     assert client.get(f"/handover/text/{query}").status_code == 422
+
+
+@pytest.mark.parametrize("typed", ["2099-01-01T10:00", "2020-01-01T10:00"])
+def test_a_time_that_cannot_be_told_of_is_not_taken_for_another(client: Client, typed: str):
+    response = client.get(f"/handover/?since={typed}&zone=UTC")
+    assert response.status_code == 422
+    assert "since: " in response.content.decode()
+    assert typed in response.content.decode()
 
 
 # ---- shifts ---------------------------------------------------------------------------------
@@ -171,6 +193,16 @@ def test_a_shift_may_end_without_a_text_but_an_empty_text_is_none(client: Client
     assert "x" * 8_001 in long.content.decode()
     assert client.post("/handover/shift/other/").status_code == 404
     assert not Handover.objects.exists()
+
+
+def test_a_text_that_is_sent_twice_is_kept_once(client: Client, user: User):
+    for _ in range(2):
+        client.post("/handover/shift/text/", {"text": "all quiet"})
+    assert Handover.objects.count() == 1
+    client.post("/handover/shift/text/", {"text": "not any more"})
+    client.post("/handover/shift/text/", {"text": "all quiet"})
+    assert Handover.objects.count() == 3
+    assert shifts.leave(user, "all quiet", now_ms() + 2 * shifts.TWICE_MS)
 
 
 def test_who_was_away_for_hours_is_told_since_then(user: User):
