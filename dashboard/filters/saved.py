@@ -55,8 +55,13 @@ def whole(scenario: Scenario, states: Iterable[str], text: str, now: int) -> str
     return made
 
 
-def save(user: User, scenario: Scenario, title: str, text: str, now: int) -> SavedFilter:
-    """Keep a filter; one of the same name is replaced. text: in the language. Raises Refused."""
+def save(
+    user: User, scenario: Scenario, title: str, text: str, now: int
+) -> tuple[SavedFilter, str]:
+    """Keep a filter; one of the same name is replaced, and its text returned with it.
+
+    text: in the language. Raises Refused.
+    """
     title = _title(title)
     with transaction.atomic():
         own = SavedFilter.objects.filter(user=user)
@@ -64,9 +69,9 @@ def save(user: User, scenario: Scenario, title: str, text: str, now: int) -> Sav
         if known is None and own.count() >= MOST_OWN:
             raise Refused("name", f"you have {MOST_OWN} filters, which is the most; delete one")
         saved = known or SavedFilter(user=user, scenario=scenario.name, title=title)
-        saved.text, saved.at = text, now
+        before, saved.text, saved.at = saved.text, text, now
         saved.save()
-    return saved
+    return saved, before
 
 
 def rename(saved: SavedFilter, title: str) -> None:

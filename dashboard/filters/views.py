@@ -18,7 +18,7 @@ from dashboard.commands.sending import now_ms
 from dashboard.filters import saved
 from dashboard.filters.completing import offers
 from dashboard.filters.language import MAX_TEXT
-from dashboard.filters.models import SavedFilter
+from dashboard.filters.models import MAX_TITLE, SavedFilter
 from dashboard.scenarios import scenarios
 from domain.scenario import Scenario
 
@@ -80,16 +80,43 @@ def save(request: HttpRequest) -> HttpResponse:
     states, text = given.getlist("state")[:MAX_STATES], given.get("q", "")
     try:
         made = saved.whole(scenario, states, text, now)
-        found = saved.save(_user(request), scenario, given.get("title", ""), made, now)
+        found, before = saved.save(_user(request), scenario, given.get("title", ""), made, now)
     except saved.Refused as error:
-        messages.error(request, f"The filter is not saved. {error}.")
-        return redirect(saved.board(scenario.name, text[:MAX_TEXT], states))
+        return _not_saved(request, scenario, states, error)
     if "shared" in given:
         _share(request, found, on=True)
     if "default" in given:
         saved.make_default(found, on=True)
-    messages.success(request, f"Saved as “{found.title}”.")
+    messages.success(request, f"Saved as “{found.title}”{_instead(found, before)}.")
     return redirect(saved.address(found))
+
+
+def _instead(found: SavedFilter, before: str) -> str:
+    """That a filter of this name had another text, and who sees the new one."""
+    if before in ("", found.text):
+        return ""
+    seen = "; everybody sees it, as it is shared" if found.shared else ""
+    return f", in place of “{before}”{seen}"
+
+
+def _not_saved(
+    request: HttpRequest, scenario: Scenario, states: list[str], error: saved.Refused
+) -> HttpResponse:
+    """What was typed once more, with what is wrong about it."""
+    given = request.POST
+    text = given.get("q", "")[:MAX_TEXT]
+    context = {
+        "scenario": scenario,
+        "fault": str(error),
+        "field": error.field,
+        "title": given.get("title", "")[:MAX_TITLE],
+        "text": text,
+        "states": states,
+        "shared": "shared" in given,
+        "default": "default" in given,
+        "board": saved.board(scenario.name, text, states),
+    }
+    return render(request, "filters/refused.html", context, status=422)
 
 
 @require_POST

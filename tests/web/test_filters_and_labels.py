@@ -195,13 +195,24 @@ def test_what_cannot_be_saved_says_why(
     monkeypatch.setattr(saved, "MOST_OWN", 1)
     refusals = [{"q": ""}, {"q": "sate:x"}, {"q": "shop", "title": " "}]
     for given in refusals:
-        assert "The filter is not saved" in client.get(save(client, **given).url).content.decode()
+        answer = save(client, **given, shared="on", state=["nix"])
+        page = answer.content.decode()
+        assert answer.status_code == 422
+        assert "The filter is not saved" in page
+        assert f'name="q" value="{given["q"]}"' in page
+        assert f'name="title" value="{given.get("title", "Mine")}"' in page
+        assert 'name="shared" checked' in page
     save(client, q="shop")
-    save(client, q="mail")
+    page = save(client, q="mail", title="Other").content.decode()
+    assert "name: you have 1 filters, which is the most" in page
+
+
+def test_a_filter_that_replaces_one_of_its_name_says_so(board: World, client: Client) -> None:
+    assert "in place of" not in client.get(save(client, q="shop", shared="on").url).content.decode()
+    page = client.get(save(client, q="mail").url).content.decode()
+    assert "Saved as “Mine”, in place of “shop”; everybody sees it, as it is shared." in page
     (kept,) = SavedFilter.objects.all()
-    assert kept.text == "mail", "one of the same name is replaced"
-    page = client.get(save(client, q="mail", title="Other").url).content.decode()
-    assert "which is the most" in page
+    assert kept.text == "mail"
 
 
 def test_a_filter_is_renamed_and_deleted(board: World, client: Client) -> None:
