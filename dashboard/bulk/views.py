@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.db import IntegrityError, transaction
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
@@ -79,8 +79,8 @@ def _review(request: HttpRequest, form: BulkForm) -> Run:
     try:
         with transaction.atomic():
             run.save(force_insert=True)
-    except IntegrityError:
-        raise Http404 from None  # another user's, or sent twice at once
+    except IntegrityError:  # sent twice at once, or another user's
+        return get_object_or_404(Run, pk=run.pk, user=user)
     keep(run, form.scenario, chosen.assets, now)
     retention.thin_reviews(run.username)
     return run

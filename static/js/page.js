@@ -1,10 +1,12 @@
-// Every page: theme, the viewer's zone, menus.
+// Every page: theme, the viewer's zone, menus, forms.
 import { startZone } from "./clock.js";
 import { startPalette } from "./palette.js";
+import { startSending } from "./sending.js";
 import { startTheme } from "./theme.js";
 
 startTheme(document.getElementById("theme"), document.getElementById("theme-name"));
 startZone();
+startSending();
 const palette = document.getElementById("palette");
 if (palette) startPalette(palette, document.getElementById("palette-button"));
 

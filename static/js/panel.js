@@ -1,5 +1,6 @@
 // The panel of one asset: opened beside the table, its facts renewed as it changes.
 /* global htmx */
+import { isolated } from "./marks.js";
 import { followRecords } from "./record.js";
 
 const PAUSE_MS = 400; // an asset may change many times a second
@@ -18,7 +19,8 @@ export function followFacts() {
     if (!facts) return;
     const { url, before } = facts.dataset;
     const part = `${url}?part=facts${before ? `&before=${before}` : ""}`;
-    htmx.ajax("GET", part, { target: "#facts", swap: "outerHTML" }).catch(() => {});
+    // With itself as the source: requests of one source wait for each other, and the last one wins.
+    htmx.ajax("GET", part, { source: facts, target: facts, swap: "outerHTML" }).catch(() => {});
   };
   return () => {
     soon ||= setTimeout(renew, Math.max(0, last + PAUSE_MS - Date.now()));
@@ -44,17 +46,40 @@ export class Panel {
     this.asset = asset;
     this.opener = opener;
     this.onChoose(asset);
+    htmx.trigger(this.box, "htmx:abort"); // what was asked for before
     try {
-      await htmx.ajax("GET", url, { target: this.box, swap: "innerHTML" });
+      await htmx.ajax("GET", url, { source: this.box, target: this.box, swap: "innerHTML" });
     } catch {
-      location.assign(url);
-      return;
+      // It is said below: the board stays.
     }
     if (this.asset !== asset) return;
+    if (document.getElementById("facts")?.dataset.asset !== asset) this.miss(asset, url);
     this.show(true);
     this.address();
     this.box.scrollTop = 0;
     document.getElementById("panel-title")?.focus({ preventScroll: true });
+  }
+
+  /** No answer, or none of this asset: say so, and offer to ask again. */
+  miss(asset, url) {
+    const title = Object.assign(document.createElement("h2"), { id: "panel-title", tabIndex: -1 });
+    title.className = "panel-title";
+    title.textContent = isolated(asset);
+    const words = Object.assign(document.createElement("p"), { className: "note" });
+    words.setAttribute("role", "alert");
+    words.textContent = "The server did not answer, so nothing can be shown of it.";
+    const again = Object.assign(document.createElement("button"), { type: "button" });
+    again.textContent = "Try again";
+    again.addEventListener("click", () => this.open(asset, url, this.opener));
+    const close = Object.assign(document.createElement("button"), { type: "button" });
+    close.id = "panel-close";
+    close.className = "quiet";
+    close.textContent = "Close";
+    const actions = Object.assign(document.createElement("p"), { className: "actions" });
+    actions.append(again, close);
+    const missing = Object.assign(document.createElement("div"), { className: "panel-missing" });
+    missing.append(title, words, actions);
+    this.box.replaceChildren(missing);
   }
 
   close() {

@@ -21,8 +21,8 @@ async function open(dialog, link) {
   dialog.addEventListener("close", back, { once: true });
   dialog.showModal();
   try {
-    await htmx.ajax("GET", href, { target: "#record", swap: "innerHTML" });
+    await htmx.ajax("GET", href, { source: place, target: place, swap: "innerHTML" });
   } catch {
-    location.assign(href);
+    place.textContent = "The server did not answer: close this, and try it again.";
   }
 }
