@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from functools import wraps
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
@@ -66,4 +67,7 @@ def _to_login(request: HttpRequest) -> HttpResponse:
         back = request.get_full_path() if request.method == "GET" else "/"
         return redirect_to_login(back)
     # A redirect would be followed within the fragment; this header moves the whole page.
-    return HttpResponse(status=401, headers={"HX-Redirect": resolve_url(settings.LOGIN_URL)})
+    page = urlsplit(request.headers.get("HX-Current-URL", ""))
+    back = f"{page.path}?{page.query}".removesuffix("?")
+    to = redirect_to_login(back).url if back else resolve_url(settings.LOGIN_URL)
+    return HttpResponse(status=401, headers={"HX-Redirect": to})

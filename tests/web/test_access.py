@@ -326,6 +326,9 @@ def test_a_fragment_moves_the_whole_page_to_the_login(bus):
     response = Client().post("/s/attack/command/set/shop/", FORM, headers={"HX-Request": "true"})
     assert response.status_code == 401
     assert response["HX-Redirect"] == "/account/login/"
+    there = {"HX-Request": "true", "HX-Current-URL": "https://board.example/?asset=a%26b"}
+    response = Client().post("/s/attack/command/set/shop/", FORM, headers=there)
+    assert response["HX-Redirect"] == "/account/login/?next=/%3Fasset%3Da%2526b"  # and back here
 
 
 FORMS = [(path, form) for method, path, form, _ in PAGES if method == "post"]
