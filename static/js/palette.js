@@ -30,6 +30,8 @@ class Palette {
     this.asked = null;
     this.timer = 0;
     this.waits = false; // for the server's answer
+    this.moved = false; // something was chosen by the arrows
+    this.eager = null; // Enter was pressed before the answer: how to follow what comes first
     this.input.addEventListener("input", () => this.typed());
     this.input.addEventListener("keydown", (event) => this.key(event));
     dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
@@ -48,6 +50,8 @@ class Palette {
   typed() {
     this.listPages();
     this.drop();
+    this.moved = false;
+    this.eager = null;
     this.waits = this.text() !== "";
     if (this.waits) this.timer = setTimeout(() => this.ask(), SOON_MS);
     else this.offers.replaceChildren();
@@ -75,15 +79,21 @@ class Palette {
       });
       if (!answer.ok) throw new Error(`${answer.status}`);
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      this.offers.replaceChildren(...page.querySelectorAll("[role=option]"));
-      this.waits = false;
-      this.shown(0);
+      this.answered([...page.querySelectorAll("[role=option]")]);
     } catch {
       if (asked.signal.aborted) return;
-      this.waits = false;
-      this.offers.replaceChildren();
-      this.shown(0, "The server does not answer: assets cannot be looked up.");
+      this.answered([], "The server does not answer: assets cannot be looked up.");
     }
+  }
+
+  /** List these assets; what the arrows have chosen stays chosen. */
+  answered(found, fault = "") {
+    const chosen = this.moved ? this.options()[this.at]?.href : null;
+    this.waits = false;
+    this.offers.replaceChildren(...found);
+    this.shown(chosen ? this.options().findIndex(({ href }) => href === chosen) : 0, fault);
+    if (this.eager && !fault) this.follow(this.eager.beside);
+    this.eager = null;
   }
 
   listPages() {
@@ -117,11 +127,19 @@ class Palette {
 
   key(event) {
     const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 };
-    if (event.key in steps) this.choose(this.at + steps[event.key]);
-    else if (event.key === "Enter") this.follow(event.ctrlKey || event.metaKey);
+    if (event.key in steps) {
+      this.moved = true;
+      this.choose(this.at + steps[event.key]);
+    } else if (event.key === "Enter") this.enter(event.ctrlKey || event.metaKey);
     else if (event.key === "Escape") this.dialog.close(); // the first one, also from a full field
     else return;
     event.preventDefault();
+  }
+
+  /** Follow what is chosen; what is listed for another text is not, so it waits for the answer. */
+  enter(beside) {
+    if (this.waits && !this.moved) this.eager = { beside };
+    else this.follow(beside);
   }
 
   follow(beside) {
