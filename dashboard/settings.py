@@ -72,6 +72,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "dashboard.accounts.middleware.FormsOnlyMiddleware",
     "dashboard.accounts.middleware.AccountFormsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "dashboard.accounts.middleware.SessionsMiddleware",

@@ -1,4 +1,5 @@
-"""What stands before every page: small forms, sessions that are noted, passwords to be changed."""
+"""What stands before every page: small forms, addresses that only take forms, sessions that are
+noted, passwords to be changed."""
 
 from __future__ import annotations
 
@@ -40,6 +41,21 @@ def _refusal(request: HttpRequest) -> int | None:
     if "Transfer-Encoding" in request.headers or not length.isdecimal():
         return 411
     return 413 if int(length) > MAX_FORM else None
+
+
+class FormsOnlyMiddleware(MiddlewareMixin):
+    """A page (405) in place of an empty one where a browser asks for what only takes forms.
+
+    A form that comes back with errors has such an address; loading it anew asks for it plainly.
+    """
+
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        """The page; everything else passes."""
+        if response.status_code != 405 or request.path.startswith("/api/"):
+            return response
+        page = render(request, "405.html", status=405)
+        page["Allow"] = response["Allow"]
+        return page
 
 
 class SessionsMiddleware(MiddlewareMixin):

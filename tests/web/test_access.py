@@ -331,6 +331,14 @@ def test_a_fragment_moves_the_whole_page_to_the_login(bus):
     assert response["HX-Redirect"] == "/account/login/?next=/%3Fasset%3Da%2526b"  # and back here
 
 
+def test_an_address_that_only_takes_forms_says_so():
+    client = Client()
+    client.force_login(make_user("operator"))
+    response = client.get("/bulk/review/")
+    assert (response.status_code, response["Allow"]) == (405, "POST")
+    assert "only takes what a form sends" in response.content.decode()
+
+
 FORMS = [(path, form) for method, path, form, _ in PAGES if method == "post"]
 
 
