@@ -111,6 +111,7 @@ def status(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 -
     now, scenario = now_ms(), scenarios().get(row.scenario)
     context: dict[str, Any] = {
         "command": row,
+        "scenario": scenario,
         "progress": progress(row, now),
         "asset": row.asset,
         "asset_url": asset_url(row.scenario, row.asset),

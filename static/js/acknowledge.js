@@ -65,9 +65,14 @@ export class Acknowledge {
     announce(words); // last, as what becomes of the selection is announced too
   }
 
+  /** What a field is called in the dialog. */
+  label(name) {
+    return this.form.elements[name]?.labels?.[0]?.textContent ?? name;
+  }
+
   blame(errors) {
     const lines = Object.entries(errors).flatMap(([name, found]) =>
-      found.map((text) => (name === "__all__" ? text : `${name}: ${text}`)),
+      found.map((text) => (name === "__all__" ? text : `${this.label(name)}: ${text}`)),
     );
     this.dialog.querySelector("#ack-errors").textContent = lines.join(" ");
   }

@@ -167,7 +167,7 @@ def test_the_job_refuses_what_has_changed_since(world: World, client: Client) ->
     world.write()
     carrying.work()
     assert fates(run) == {"a": "refused", "b": "applied"}
-    assert "1 the state has moved on" in page(client, run)
+    assert "Refused: 1 as the state has moved on." in page(client, run)
 
 
 def test_above_a_thousand_the_number_must_be_typed(

@@ -227,7 +227,7 @@ def test_the_jobs_refusal_brings_the_form_again(client: Client, world: World):
     path = refused_by_the_job(client, world, end="1h")
     fragment = client.get(path, headers=HX)
     found, body = text(fragment), fragment.content.decode()
-    assert "Refused : set to clear, the state has moved on" in found
+    assert "Refused : set to Clear, the state has moved on" in found
     assert re.search(r"It was Clear at [\d:]+ UTC , is Under attack since [\d:]+ UTC", found)
     assert 'id="command-again" hx-swap-oob="true"' in body
     again = form_of(fragment, "set")
