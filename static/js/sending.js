@@ -80,6 +80,7 @@ function blame(form, words) {
   line.setAttribute("role", "alert");
   line.textContent = words;
   form.append(line);
+  line.scrollIntoView({ block: "nearest" });
   // The button was disabled meanwhile, and so lost the focus.
   queueMicrotask(() => {
     if (document.activeElement === document.body) form.querySelector("[type=submit]")?.focus();
