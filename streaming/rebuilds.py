@@ -20,10 +20,10 @@ from streaming.control import Desk
 from streaming.engines import Refused
 from streaming.query import Engine
 from streaming.rules import dump_rule, rule_before
-from streaming.seeds import read_snapshot, write_seed
+from streaming.seeds import check_place, read_snapshot, write_seed
 from streaming.starts import EARLIEST, START, Start, UnreadableStart, begin, start_of
 from wire.job import Control, Heartbeat, Step, UnreadableJobRecord, decode_heartbeat
-from wire.snapshot import DamagedSnapshot, Emitted, FileName
+from wire.snapshot import DamagedSnapshot, Emitted, FileName, load_snapshot
 from wire.topics import Topics
 
 log = logging.getLogger("streaming.rebuilds")
@@ -249,8 +249,10 @@ class Rebuilds:
 
     def _load(self, name: str, place: Place, number: int) -> tuple[Bucket, Mapping[str, Emitted]]:
         try:
-            path = self._snapshots / place.snapshot
-            return read_snapshot(path, name, place.offset, place.digest, number)
+            data = read_snapshot(self._snapshots / place.snapshot, place.digest)
+            bucket, last = load_snapshot(data, number)
+            check_place(bucket, name, place.offset)
+            return bucket, last
         except DamagedSnapshot as error:
             raise Refused(f"{name}: {error}") from None
 

@@ -23,7 +23,7 @@ from streaming.buckets import BucketId
 from streaming.kernel.state import dump_kernel_asset, dump_kernel_meta
 from wire.asset import dump_asset
 from wire.sink import encode_headers, encode_state
-from wire.snapshot import DamagedSnapshot, Emitted, load_snapshot
+from wire.snapshot import DamagedSnapshot, Emitted
 
 if TYPE_CHECKING:
     from streaming.query import Engine
@@ -31,27 +31,25 @@ if TYPE_CHECKING:
 _LENGTH = 4
 
 
-def read_snapshot(
-    path: Path, name: str, offset: int, digest: str, epoch: int
-) -> tuple[Bucket, dict[str, Emitted]]:
-    """The state of the bucket `name` before the record at `offset`, to go on in `epoch`.
-
-    digest: the file's SHA-256. Raises DamagedSnapshot.
-    """
+def read_snapshot(path: Path, digest: str) -> bytes:
+    """A snapshot's file. digest: its SHA-256. Raises DamagedSnapshot."""
     try:
         data = path.read_bytes()
-        bucket, last = load_snapshot(data, epoch)
-    except (OSError, DamagedSnapshot) as error:
+    except OSError as error:
         raise DamagedSnapshot(f"snapshot: {path.name}: {error}") from None
     if hashlib.sha256(data).hexdigest() != digest:
         raise DamagedSnapshot(f"digest: expected that of {path.name}")
+    return data
+
+
+def check_place(bucket: Bucket, name: str, offset: int) -> None:
+    """Raise DamagedSnapshot unless it is the bucket `name` before the record at `offset`."""
     found = str(BucketId(bucket.scenario.name, bucket.partition))
     if (found, bucket.offset + 1) != (name, offset):
         raise DamagedSnapshot(
             f"snapshot: expected one up to offset {offset}, "
             f"got one of {found} up to {bucket.offset + 1}"
         )
-    return bucket, last
 
 
 class Head(msgspec.Struct):

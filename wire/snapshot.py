@@ -49,3 +49,12 @@ def load_snapshot(data: bytes, epoch: int) -> tuple[Bucket, dict[str, Emitted]]:
     except (TypeError, ValueError, UnreadableAsset) as error:  # the others are ValueErrors
         raise DamagedSnapshot(str(error)) from None
     return bucket, last
+
+
+def load_fold(data: bytes, epoch: int) -> Bucket:
+    """The bucket alone of what `dump_snapshot` wrote: half the work. Raises DamagedSnapshot."""
+    try:
+        fields, _ = msgspec.msgpack.decode(data, type=tuple[bytes, msgspec.Raw])
+        return load_bucket(fields, epoch)
+    except ValueError as error:  # the others are ValueErrors
+        raise DamagedSnapshot(str(error)) from None

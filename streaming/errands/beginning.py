@@ -21,9 +21,9 @@ from streaming.buckets import BucketId
 from streaming.errands.log import Times
 from streaming.errands.publishing import OnStep
 from streaming.errands.trouble import ErrandRefused
-from streaming.seeds import read_snapshot
+from streaming.seeds import check_place, read_snapshot
 from wire.errand import Began, Snapshot, lead_time
-from wire.snapshot import DamagedSnapshot
+from wire.snapshot import DamagedSnapshot, load_fold
 
 MOST_RECORDS = 10_000_000
 """Most records that are replayed under each rule."""
@@ -151,7 +151,7 @@ class Run(Protocol):
     scenario: Scenario
 
     def take_up(self, bucket: Bucket) -> None:
-        """Begin a partition with this state, which is the run's own from now on."""
+        """Begin a partition with this state, which it puts under the run's rule."""
 
 
 def begin_with(
@@ -178,12 +178,19 @@ def _begin_with(
 ) -> int:
     """The snapshot's time. Raises DamagedSnapshot, also where it lies too near to the window."""
     rules = [run.scenario for run in runs]
-    name = str(BucketId(rules[0].name, partition))
-    for run in runs:  # each reads it anew: what takes it up changes it
-        path = folder / kept.snapshot
-        bucket, _ = read_snapshot(path, name, kept.offset, kept.digest, EPOCH)
-        clock, lead = bucket.clock, lead_time(bucket.scenario, rules)
-        if lead is None or clock + lead >= since:
-            raise DamagedSnapshot("its rule was another one, and it lies too near to the window")
+    bucket = _read(partition, kept, folder, rules[0].name)
+    clock, then = bucket.clock, bucket.scenario
+    lead = lead_time(then, rules)
+    if lead is None or clock + lead >= since:
+        raise DamagedSnapshot("its rule was another one, and it lies too near to the window")
+    for run in runs:
+        if bucket.scenario != then:  # it has been put under another rule
+            bucket = _read(partition, kept, folder, rules[0].name)
         run.take_up(bucket)
     return clock
+
+
+def _read(partition: int, kept: Snapshot, folder: Path, scenario: str) -> Bucket:
+    bucket = load_fold(read_snapshot(folder / kept.snapshot, kept.digest), EPOCH)
+    check_place(bucket, str(BucketId(scenario, partition)), kept.offset)
+    return bucket
