@@ -18,4 +18,4 @@ app.autodiscover_tasks(
     ]
 )
 app.autodiscover_tasks(["dashboard.statestore", "dashboard.whatif"])
-app.autodiscover_tasks(["dashboard.agentry"])
+app.autodiscover_tasks(["dashboard.agentry", "dashboard.labels"])

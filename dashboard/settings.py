@@ -156,6 +156,12 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 5.0,
         "options": {"expires": 5.0},  # of those that a busy worker did not get to, one is enough
     },
+    "labels": {
+        "task": "dashboard.labels.tasks.carry_on",
+        "schedule": 5.0,
+        "options": {"expires": 5.0},
+    },
+    "thin-labels": {"task": "dashboard.labels.tasks.thin_uploads", "schedule": 3600.0},
     "judge-replays": {
         "task": "dashboard.replay.tasks.judge_ended",
         "schedule": 10.0,

@@ -7,22 +7,25 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from django.db import transaction
 from ninja import Router, Schema
 from pydantic import ConfigDict, Field
 
 from dashboard.api.auth import ApiRequest, allow
-from dashboard.api.problems import Problem, documented, invalid
+from dashboard.api.problems import Problem, documented, invalid, too_many
 from dashboard.audit.trail import Actor
+from dashboard.commands.limits import Limit, TooMany
 from dashboard.commands.sending import now_ms
 from dashboard.labels.models import MAX_KEY, MAX_VALUE, Label
 from dashboard.labels.rules import MOST, fault, key_fault
 from dashboard.labels.store import keys, labels_of
-from dashboard.labels.writing import Wanted, compare, put, replaced, tell
+from dashboard.labels.writing import Wanted, counted, put, replaced, tell
 from dashboard.scenarios import scenarios
 from domain.names import MAX_NAME, name_ok
 
 MOST_ITEMS = 1_000
 """Most assets of one request."""
+LABELS = Limit("labels", 200_000)
 
 router = Router()
 
@@ -189,12 +192,17 @@ def _check(asset: str, labels: dict[str, Any], before: str = "") -> None:
 
 
 def _put(request: ApiRequest, scenario: str, wanted: Wanted) -> None:
-    """Write them, unless one cannot be: then nothing. Raises Problem 422."""
-    refused = next((each for each in compare(scenario, wanted) if each.fault), None)
-    if refused is not None:
-        raise invalid("labels", f"{refused.asset!r}, {refused.key}: {refused.fault}")
-    done = put(scenario, wanted, request.auth.get_username(), now_ms())
-    tell(Actor.of(request), scenario, wanted, done)
+    """Write them, unless one cannot be: then nothing. Raises Problem 422 or 429."""
+    try:
+        LABELS.take(request.auth.pk, now_ms(), sum(max(1, len(each)) for each in wanted.values()))
+    except TooMany as error:
+        raise too_many(error) from None
+    with transaction.atomic():
+        changes = put(scenario, wanted, request.auth.get_username(), now_ms())
+        refused = next((each for each in changes if each.fault), None)
+        if refused is not None:
+            raise invalid("labels", f"{refused.asset!r}, {refused.key}: {refused.fault}")
+    tell(Actor.of(request), scenario, wanted, counted(changes))
 
 
 def _labels(scenario: str, asset: str) -> dict[str, Any]:

@@ -29,10 +29,11 @@ from dashboard.bulk.models import (
     Run,
 )
 from dashboard.bulk.reviewing import back, moved_on
-from dashboard.bulk.tasks import wake
+from dashboard.bulk.tasks import carry_on
 from dashboard.bulk.telling import Told, reasons, tell
 from dashboard.commands.sending import now_ms
 from dashboard.exporting import attachment, written
+from dashboard.waking import wake
 from domain.version import Version
 
 PAGE = 100
@@ -72,7 +73,7 @@ def start(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - 
     reviewed = Run.objects.filter(pk=known.pk, status=REVIEW)
     if reviewed.update(status=RUNNING, started_at=now, changed_by=user):
         _audit(request, known, "bulk.started", "started", told)
-        wake()
+        wake(carry_on)
     return redirect("bulk:run", known.pk)
 
 
@@ -90,7 +91,7 @@ def ask(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - as
     if _asked(known, do, request.user.get_username()):
         action = "bulk.started" if do == "resume" else "bulk.stopped"
         _audit(request, known, action, do, tell(known))
-        wake()
+        wake(carry_on)
     return redirect("bulk:run", known.pk)
 
 

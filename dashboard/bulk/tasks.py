@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import structlog
 from celery import shared_task
-from kombu.exceptions import KombuError
 
 from dashboard.bulk import retention
 from dashboard.bulk.carrying import work
 from dashboard.commands.sending import now_ms
-
-log = structlog.get_logger(__name__)
+from dashboard.waking import wake
 
 
 @shared_task(ignore_result=True)
@@ -21,7 +18,7 @@ def carry_on() -> bool:
     """
     more = work()
     if more:
-        wake()
+        wake(carry_on)
     return more
 
 
@@ -29,11 +26,3 @@ def carry_on() -> bool:
 def thin_runs() -> int:
     """Delete runs older than 90 days, reviews that nobody confirmed. Returns how many."""
     return retention.thin(now_ms())
-
-
-def wake() -> None:
-    """Have the worker look at the runs now. Where it cannot be told, it looks by itself soon."""
-    try:
-        carry_on.apply_async(retry=False, expires=30)
-    except (KombuError, OSError) as error:
-        log.warning("the worker could not be told of a bulk run", error=str(error))

@@ -67,18 +67,78 @@ class LabelChange(models.Model):
         return f"{self.scenario}: {self.n}"
 
 
-class LabelUpload(models.Model):
-    """A table of labels that somebody has sent and not applied yet; a user's newest alone is kept.
+READING, COMPARING, REVIEW, APPLYING = "reading", "comparing", "review", "applying"
+DONE, CANCELLED, UNREADABLE = "done", "cancelled", "unreadable"
+STATUSES = {
+    READING: "Reading the file",
+    COMPARING: "Comparing it with the labels that there are",
+    REVIEW: "To be confirmed",
+    APPLYING: "Applying",
+    DONE: "Done",
+    CANCELLED: "Cancelled",
+    UNREADABLE: "Not a table",
+}
+"""Of a table that somebody has sent."""
+OPEN = (READING, COMPARING, APPLYING)
+"""There is something to do."""
+BEGUN = (APPLYING, DONE, CANCELLED)
+"""It has been applied, or a part of it."""
 
-    wanted: by asset and key the value, or null, as JSON; refused: lines of the file and why not.
+
+class LabelUpload(models.Model):
+    """A table of labels that somebody has sent: read, compared, looked at, applied.
+
+    name: of its file; data: the file until it is read; labels and assets: how many it is about;
+    read: what its lines came to (`figures.Found`, as JSON); portion: the next one to be compared or
+    applied; done: labels that have been; found: what that came to; trouble: what holds it up, or
+    why it is no table; actor: who had it applied; moved_at: when a portion was done last.
     """
 
     id = models.UUIDField(primary_key=True)
-    user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="label_uploads")
     scenario = models.CharField(max_length=40)
-    at = models.BigIntegerField()
-    wanted = models.TextField()
-    refused = models.TextField()
+    name = models.CharField(max_length=255)
+    status = models.CharField(max_length=10, default=READING)
+    labels = models.IntegerField(default=0)
+    assets = models.IntegerField(default=0)
+    portion = models.IntegerField(default=0)
+    done = models.IntegerField(default=0)
+    actor = models.JSONField(default=dict)
+    sent_at = models.BigIntegerField()
+    started_at = models.BigIntegerField()
+    moved_at = models.BigIntegerField()
+    ended_at = models.BigIntegerField(null=True)
+    trouble = models.CharField(max_length=300, blank=True)
+    read = models.TextField(default="{}")
+    found = models.TextField(default="{}")
+    data = models.BinaryField(null=True)
+
+    class Meta:
+        indexes = (
+            models.Index(
+                fields=["sent_at"], condition=models.Q(status__in=OPEN), name="label_uploads_open"
+            ),
+        )
 
     def __str__(self) -> str:
-        return f"{self.scenario}: {self.id}"
+        return f"{self.scenario}: {self.name}, {self.status}"
+
+
+class LabelPortion(models.Model):
+    """A part of a table, of which each asset is in one: applied whole or not at all.
+
+    wanted: by asset and key the value, or null, and the line, as JSON; labels: how many.
+    """
+
+    upload = models.ForeignKey(LabelUpload, models.CASCADE, related_name="portions")
+    number = models.IntegerField()
+    labels = models.IntegerField()
+    wanted = models.TextField()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["upload", "number"], name="one_label_portion"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.upload_id}/{self.number}"

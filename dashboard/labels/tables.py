@@ -10,14 +10,18 @@ import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dashboard.exporting import FORMULA, written
+from dashboard.labels.figures import Found
 from dashboard.labels.models import PERSON, Label
 from dashboard.labels.rules import fault, key_fault
 from domain.names import name_ok
 
 MAX_LINES = 100_000
 """Most lines of one file, without its header."""
+MAX_LABELS = 1_000_000
+"""Most labels of one file: of a table with a column for each key there are many in a line."""
 MAX_BYTES = 16 << 20
 """Largest file, bytes."""
 LONG = ("asset", "key", "value")
@@ -26,30 +30,32 @@ OF_AGENT = "agent "
 """How the source of an agent's label begins: such a line of a file is passed over."""
 PORTION = 5_000
 """Labels read in one query."""
-MOST_REFUSED = 1_000
-"""Most refused lines of which the reason is kept."""
 
 
 class Unreadable(ValueError):
     """A file that is no such table."""
 
 
+class Said(NamedTuple):
+    """What a line says of a label. value: None takes it away; line: its number, from 1."""
+
+    value: str | None
+    line: int
+
+
+Wanted = dict[str, dict[str, Said]]
+"""By asset and key."""
+
+
 @dataclass
 class Table:
-    """What a file says. wanted: by asset and key; refused: the number of a line, from 1, and why
-    not; lines: how many there are; more: how many were refused beyond those."""
+    """What a file says. labels: how many are wanted; found: of its lines what is none of those,
+    counted as `refused`, `again` (an earlier line says the same) and `agents`' own."""
 
-    wanted: dict[str, dict[str, str | None]] = field(default_factory=dict)
-    refused: list[tuple[int, str]] = field(default_factory=list)
+    wanted: Wanted = field(default_factory=dict)
+    labels: int = 0
     lines: int = 0
-    more: int = 0
-
-    def refuse(self, line: int, why: str) -> None:
-        """Note why a line is not taken."""
-        if len(self.refused) < MOST_REFUSED:
-            self.refused.append((line, why))
-        else:
-            self.more += 1
+    found: Found = field(default_factory=Found)
 
 
 def read(data: bytes) -> Table:
@@ -73,6 +79,8 @@ def read(data: bytes) -> Table:
             if table.lines > MAX_LINES:
                 raise Unreadable(f"expected at most {MAX_LINES:,} lines")
             take(table, reader.line_num, [_plain(cell) for cell in cells])
+            if table.labels > MAX_LABELS:
+                raise Unreadable(f"expected at most {MAX_LABELS:,} labels")
     except csv.Error as error:
         raise Unreadable(f"line {reader.line_num}: {error}") from None
     return table
@@ -103,7 +111,7 @@ def _taking(header: Sequence[str]) -> Callable[[Table, int, list[str]], None]:
 
     def take(table: Table, line: int, cells: list[str]) -> None:
         if len(cells) != len(header):
-            table.refuse(line, f"expected {len(header)} cells, got {len(cells)}")
+            table.found.refuse(line, f"expected {len(header)} cells, got {len(cells)}")
             return
         for key, value in zip(header[1:], cells[1:], strict=True):
             _take(table, line, cells[0], key, value)
@@ -113,24 +121,28 @@ def _taking(header: Sequence[str]) -> Callable[[Table, int, list[str]], None]:
 
 def _take_label(table: Table, line: int, cells: list[str]) -> None:
     if len(cells) < 3:
-        table.refuse(line, f"expected asset, key and value, got {len(cells)} cells")
-        return
-    if not (len(cells) > 3 and cells[3].startswith(OF_AGENT)):
+        table.found.refuse(line, f"expected asset, key and value, got {len(cells)} cells")
+    elif len(cells) > 3 and cells[3].startswith(OF_AGENT):
+        table.found.count("agents")
+    else:
         _take(table, line, cells[0], cells[1].lower(), cells[2])
 
 
 def _take(table: Table, line: int, asset: str, key: str, value: str) -> None:
     if not name_ok(asset):
-        table.refuse(line, "asset: expected a name of 1 to 255 characters")
+        table.found.refuse(line, "asset: expected a name of 1 to 255 characters")
         return
-    if found := fault(key, value) if value else key_fault(key) and f"key: {key_fault(key)}":
-        table.refuse(line, found)
+    if wrong := fault(key, value) if value else key_fault(key) and f"key: {key_fault(key)}":
+        table.found.refuse(line, wrong)
         return
     labels = table.wanted.setdefault(asset, {})
-    if key in labels and labels[key] != (value or None):
-        table.refuse(line, f"an earlier line says something else of {key} of this asset")
-        return
-    labels[key] = value or None
+    if key not in labels:
+        labels[key] = Said(value or None, line)
+        table.labels += 1
+    elif labels[key].value == (value or None):
+        table.found.count("again")
+    else:
+        table.found.refuse(line, f"an earlier line says something else of {key} of this asset")
 
 
 def lines(scenario: str) -> Iterator[bytes]:

@@ -1,15 +1,14 @@
-"""The page of labels, tables of them, and the form on an asset's page."""
+"""The page of labels, all of them as a file, and the form on an asset's page."""
 
 from __future__ import annotations
 
-import uuid
 from typing import Any, cast
 
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.db.models import Count
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
@@ -38,10 +37,11 @@ MOST_VALUES = 100
 @role_required("read")
 def labels(request: HttpRequest) -> HttpResponse:
     """The keys of a scenario's labels, and the values of one."""
-    return _page(request, request.GET.get("scenario", ""))
+    return page(request, request.GET.get("scenario", ""))
 
 
-def _page(request: HttpRequest, name: str, *, fault: str = "", status: int = 200) -> HttpResponse:
+def page(request: HttpRequest, name: str, *, fault: str = "", status: int = 200) -> HttpResponse:
+    """The page of a scenario's labels; fault: of the file that was sent."""
     known = scenarios()
     scenario = known[name] if name in known else next(iter(known.values()))
     shown = Label.objects.filter(scenario=scenario.name, shown=True)
@@ -61,6 +61,8 @@ def _page(request: HttpRequest, name: str, *, fault: str = "", status: int = 200
         "places": range(store.MOST_CHIPS),
         "fault": fault,
         "most_lines": tables.MAX_LINES,
+        "uploads": _uploads(request),
+        "now": now_ms(),
     }
     return render(request, "labels/labels.html", context, status=status)
 
@@ -74,6 +76,12 @@ def _values(scenario: Scenario, key: str) -> list[dict[str, Any]]:
     ]
 
 
+def _uploads(request: HttpRequest) -> list[uploads.Told]:
+    """The tables that the user has sent, the newest first."""
+    mine = LabelUpload.objects.filter(user=user_of(request)).defer("data").order_by("-sent_at")
+    return [uploads.tell(each, now_ms()) for each in mine]
+
+
 def _board(scenario: str, text: str) -> str:
     return f"{reverse('board:board')}?{urlencode({'scenario': scenario, 'q': text})}"
 
@@ -83,7 +91,7 @@ def _board(scenario: str, text: str) -> str:
 @role_required("read")
 def label_file(request: HttpRequest) -> HttpResponseBase:
     """All labels of a scenario, as a file that can be uploaded again."""
-    scenario = _known(request.GET.get("scenario", next(iter(scenarios()))))
+    scenario = known_or_404(request.GET.get("scenario", next(iter(scenarios()))))
     return attachment(request, tables.lines(scenario.name), f"labels-{scenario.name}", "csv")
 
 
@@ -91,7 +99,7 @@ def label_file(request: HttpRequest) -> HttpResponseBase:
 @role_required("command")
 def choose_chips(request: HttpRequest) -> HttpResponse:
     """Which keys' labels the board's rows show."""
-    scenario = _known(request.POST.get("scenario", ""))
+    scenario = known_or_404(request.POST.get("scenario", ""))
     chosen = list(dict.fromkeys(filter(None, request.POST.getlist("key"))))[: store.MOST_CHIPS]
     if all(not key_fault(key) for key in chosen):
         writing.choose_chips(scenario.name, chosen)
@@ -102,55 +110,6 @@ def choose_chips(request: HttpRequest) -> HttpResponse:
     return redirect(f"{reverse('labels:labels')}?scenario={scenario.name}")
 
 
-# ---- tables -------------------------------------------------------------------------------------
-
-
-@require_POST
-@role_required("command")
-def upload(request: HttpRequest) -> HttpResponse:
-    """Take a table in, to be looked at before it is applied."""
-    scenario, sent = request.POST.get("scenario", ""), request.FILES.get("file")
-    known = _known(scenario)
-    if sent is None or isinstance(sent, list):
-        return _page(request, scenario, fault="file: expected a CSV file", status=422)
-    try:
-        table = tables.read(sent.read(tables.MAX_BYTES + 1))
-    except tables.Unreadable as error:
-        return _page(request, scenario, fault=f"file: {error}", status=422)
-    kept = uploads.keep(_user(request), known.name, table, now_ms())
-    return redirect("labels:preview", kept.pk)
-
-
-@require_safe
-@never_cache
-@role_required("command")
-def preview(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
-    """What a table would do."""
-    kept = get_object_or_404(LabelUpload, pk=number, user=_user(request))
-    context = {
-        "upload": kept,
-        "scenario": _known(kept.scenario),
-        "found": uploads.preview(kept),
-        "listed": uploads.LISTED,
-    }
-    return render(request, "labels/preview.html", context)
-
-
-@require_POST
-@role_required("command")
-def apply(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
-    """Give the labels of a table."""
-    kept = get_object_or_404(LabelUpload, pk=number, user=_user(request))
-    scenario, wanted = kept.scenario, uploads.wanted_of(kept)
-    done = uploads.apply(kept, _user(request).get_username(), now_ms())
-    writing.tell(Actor.of(request), scenario, wanted, done)
-    words = ", ".join(
-        f"{done[kind]:,} {kind}" for kind in ("new", "changed", "removed", "refused") if done[kind]
-    )
-    messages.success(request, f"Labels: {words or 'nothing was another'}.")
-    return redirect(f"{reverse('labels:labels')}?scenario={scenario}")
-
-
 # ---- one asset ----------------------------------------------------------------------------------
 
 
@@ -158,7 +117,7 @@ def apply(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
 @role_required("command")
 def of_asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
     """Give an asset a label, or take one away (`do=remove`)."""
-    known = _known(scenario)
+    known = known_or_404(scenario)
     if not name_ok(asset):
         raise Http404
     key, value = request.POST.get("key", "").strip().lower(), request.POST.get("value", "").strip()
@@ -168,8 +127,8 @@ def of_asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
         wanted = {asset: {key: None if gone else value}}
         wrong = next((each.fault for each in writing.compare(scenario, wanted)), "")
     if not wrong:
-        done = writing.put(scenario, wanted, _user(request).get_username(), now_ms())
-        writing.tell(Actor.of(request), scenario, wanted, done)
+        changes = writing.put(scenario, wanted, user_of(request).get_username(), now_ms())
+        writing.tell(Actor.of(request), scenario, wanted, writing.counted(changes))
     if is_fragment(request):
         context = labels_context(request, known, asset)
         typed = {"key": key, "value": value} if wrong else {}
@@ -180,11 +139,13 @@ def of_asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
     return redirect(asset_path(scenario, asset))
 
 
-def _known(name: str) -> Scenario:
+def known_or_404(name: str) -> Scenario:
+    """The scenario of this name."""
     if name not in scenarios():
         raise Http404
     return scenarios()[name]
 
 
-def _user(request: HttpRequest) -> User:
+def user_of(request: HttpRequest) -> User:
+    """Who asks, and is logged in."""
     return cast("User", request.user)

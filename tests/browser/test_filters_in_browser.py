@@ -66,9 +66,11 @@ def test_a_filter_by_a_label_is_saved_and_shared(open_as: Open, send: Send, pref
         {"name": "labels.csv", "mimeType": "text/csv", "buffer": content}
     )
     labels.get_by_role("button", name="Look at it").click()
-    expect(labels.get_by_role("heading", name="What the table would do")).to_be_visible()
+    expect(labels.get_by_role("heading", name="To be confirmed")).to_be_visible()
     labels.get_by_role("button", name="Apply").click()
-    expect(labels.get_by_text("1 new")).to_be_visible()
+    expect(labels.get_by_role("heading", name="Done")).to_be_visible()
+    expect(labels.locator(".figures")).to_contain_text("New1")
+    labels.get_by_role("link", name="← Labels").click()
     labels.locator("#chip-0").select_option("tier")
     labels.get_by_role("button", name="Show these").click()
     expect(row(page, asset).locator(".label-chip")).to_contain_text(prefix)
@@ -91,3 +93,23 @@ def test_a_filter_by_a_label_is_saved_and_shared(open_as: Open, send: Send, pref
     page.goto(page.url.split("/?")[0] + "/filters/")
     assert serious_in_both(page) == []
     assert too_wide_in(page) == []
+
+
+def test_a_large_table_of_labels_is_applied_by_the_worker(open_as: Open, prefix: str) -> None:
+    page = open_as("operator", "/labels/?scenario=orders")
+    lines = "".join(f"{prefix}{n},owner,{prefix}\n" for n in range(6_000))
+    content = f"asset,key,value\n{lines}{prefix}x,Own er,me\n".encode()
+    page.locator("#label-file").set_input_files(
+        {"name": f"{prefix}.csv", "mimeType": "text/csv", "buffer": content}
+    )
+    page.get_by_role("button", name="Look at it").click()
+    expect(page.locator("#progress-title")).to_have_text("To be confirmed")
+    expect(page.locator("#table")).to_contain_text("expected a small letter")
+    assert serious_in_both(page) == []
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator("#progress-title")).to_have_text("Done")
+    expect(page.locator(".figures")).to_contain_text("New6,000Refused1In the file6,001")
+    expect(page.get_by_role("cell", name="6,002", exact=True)).to_be_visible()
+    assert too_wide_in(page) == []
+    page.get_by_role("link", name="← Labels").click()
+    expect(page.get_by_role("link", name=f"{prefix}.csv")).to_be_visible()

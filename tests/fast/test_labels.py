@@ -33,7 +33,7 @@ def labels(asset: str = "shop") -> dict[str, str]:
 
 
 def give(asset: str = "shop", **wanted: str | None) -> dict[str, int]:
-    return dict(writing.put("attack", {asset: wanted}, "ada", NOW))
+    return dict(writing.counted(writing.put("attack", {asset: wanted}, "ada", NOW)))
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_keys_and_values_are_known() -> None:
 
 def test_the_audit_says_who_changed_what() -> None:
     wanted = {"shop": {"tier": "gold"}}
-    done = writing.put("attack", wanted, "ada", NOW)
+    done = writing.counted(writing.put("attack", wanted, "ada", NOW))
     writing.tell(Actor.system("test"), "attack", wanted, done)
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.target) == ("labels.changed", "shop")
@@ -127,16 +127,23 @@ def test_the_audit_says_who_changed_what() -> None:
 # ---- tables -------------------------------------------------------------------------------------
 
 
+def wanted(table: tables.Table) -> dict[str, dict[str, str | None]]:
+    """By asset and key what a table gives."""
+    said = table.wanted.items()
+    return {asset: {key: each.value for key, each in labels.items()} for asset, labels in said}
+
+
 def test_a_line_for_each_label() -> None:
     table = tables.read(b"asset,key,value\nshop,tier,gold\nshop,owner,\nmail,tier,a b\n")
-    assert table.wanted == {"shop": {"tier": "gold", "owner": None}, "mail": {"tier": "a b"}}
-    assert (table.lines, table.refused) == (3, [])
+    assert wanted(table) == {"shop": {"tier": "gold", "owner": None}, "mail": {"tier": "a b"}}
+    assert (table.lines, table.labels, table.found.said) == (3, 3, 0)
+    assert table.wanted["mail"]["tier"].line == 4
 
 
 def test_a_line_for_each_asset_as_a_spreadsheet_saves_it() -> None:
     data = "\ufeffasset;tier;owner\r\nshop;gold;\r\n\r\nZürich;;bob\r\n".encode()
     table = tables.read(data)
-    assert table.wanted == {
+    assert wanted(table) == {
         "shop": {"tier": "gold", "owner": None},
         "Zürich": {"tier": None, "owner": "bob"},
     }
@@ -155,8 +162,8 @@ def test_a_line_for_each_asset_as_a_spreadsheet_saves_it() -> None:
 )
 def test_a_line_that_is_none_is_refused_and_named(line: str, says: str) -> None:
     table = tables.read(f"asset,key,value\nfirst,tier,gold\n{line}\n".encode())
-    assert table.wanted == {"first": {"tier": "gold"}}
-    ((number, why),) = table.refused
+    assert wanted(table) == {"first": {"tier": "gold"}}
+    ((number, why),) = table.found.refused
     assert number == 3
     assert why.startswith(says)
 
@@ -183,6 +190,23 @@ def test_too_many_lines_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         tables.read(b"asset,tier\na,b\nc,d\ne,f\n")
 
 
+def test_too_many_labels_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MAX_LABELS", 5)
+    with pytest.raises(tables.Unreadable, match="at most 5 labels"):
+        tables.read(b"asset,a,b,c\nx,1,2,3\ny,,,\n")
+
+
+def test_each_label_of_a_file_is_counted_once() -> None:
+    lines = (
+        "asset,key,value,source", "a,tier,gold,person", "a,tier,gold,person", "a,tier,tin,person",
+        "a,zone,x,agent waf-1", "b,Ti er,x,person", "b", "b,tier,,person",
+    )  # fmt: skip
+    table = tables.read("\n".join(lines).encode())
+    assert table.labels == 2
+    assert table.found.counts == {"again": 1, "refused": 3, "agents": 1}
+    assert [line for line, _ in table.found.refused] == [4, 6, 7]
+
+
 def test_what_is_written_can_be_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "PORTION", 17)
     odd = ("=1+1", "'quoted", "'=x", "-", "a,b", 'say "x"', "@home", "東京")
@@ -194,8 +218,8 @@ def test_what_is_written_can_be_read_again(monkeypatch: pytest.MonkeyPatch) -> N
     before = {row.asset: labels(row.asset) for row in Label.objects.filter(source="person")}
     before["asset-1"].pop("zone")
     table = tables.read(b"".join(tables.lines("attack")))
-    assert table.wanted == before
-    assert table.refused == []
+    assert wanted(table) == before
+    assert table.found.counts == {"agents": 1}
 
 
 # ---- agents -------------------------------------------------------------------------------------

@@ -112,6 +112,7 @@ PAGES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("post", "/labels/upload/", {"scenario": "attack"}, (LOGIN, 403, 403, 422, 422)),
     ("get", f"/labels/upload/{COMMAND}/", None, (LOGIN, 403, 403, 404, 404)),
     ("post", f"/labels/upload/{COMMAND}/apply/", {}, (LOGIN, 403, 403, 404, 404)),
+    ("post", f"/labels/upload/{COMMAND}/stop/", {}, (LOGIN, 403, 403, 404, 404)),
     ("post", "/s/attack/labels/shop/", {"key": "tier", "value": "gold"}, SEND),
     ("get", "/filters/", None, READ),
     ("get", "/filters/complete/", None, READ),

@@ -37,7 +37,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """No turn waits for answers that the test has not let come, and nobody wakes a worker."""
     monkeypatch.setattr(carrying, "PATIENCE_S", 0.0)
     monkeypatch.setattr(carrying, "QUIET_S", 0.0)
-    monkeypatch.setattr(run_views, "wake", lambda: None)
+    monkeypatch.setattr(run_views, "wake", lambda task: None)
 
 
 def board(world: World, *assets: str, scenario: str = "attack") -> None:

@@ -17,8 +17,7 @@ from world import World
 from dashboard.audit.models import AuditEntry
 from dashboard.filters import saved
 from dashboard.filters.models import SavedFilter
-from dashboard.labels import store, uploads, writing
-from dashboard.labels.models import LabelUpload
+from dashboard.labels import store, writing
 
 pytestmark = pytest.mark.django_db
 
@@ -226,54 +225,6 @@ def test_a_filter_is_renamed_and_deleted(board: World, client: Client) -> None:
 
 
 # ---- labels -----------------------------------------------------------------------------------
-
-
-def upload(client: Client, data: str) -> Any:
-    sent = SimpleUploadedFile("labels.csv", data.encode())
-    return client.post("/labels/upload/", {"scenario": "attack", "file": sent})
-
-
-def test_a_table_is_looked_at_and_then_applied(board: World, client: Client) -> None:
-    table = "asset,key,value\nshop-1,tier,gilt\nshop-2,tier,\nmail,owner,<b>bob\nmail,state,x\n"
-    answer = upload(client, table)
-    page = client.get(answer.url).content.decode()
-    for name in ("New", "Changed", "Removed", "Refused lines"):
-        assert f"<dt>{name}</dt><dd>1</dd>" in page
-    assert "state is a word of the filter" in page
-    assert "&lt;b&gt;bob" in page
-    assert store.labels_of("attack", ["shop-1"]) == {"shop-1": {"tier": "gold"}}
-    done = client.post(f"{answer.url}apply/", follow=True).content.decode()
-    assert "1 new, 1 changed, 1 removed" in done
-    found = store.labels_of("attack", ["shop-1", "shop-2", "mail"])
-    assert found == {"shop-1": {"tier": "gilt"}, "mail": {"owner": "<b>bob"}}
-    assert not LabelUpload.objects.exists()
-    entry = AuditEntry.objects.get(action="labels.changed")
-    assert json.loads(entry.facts)["removed"] == 1
-
-
-def test_a_table_is_its_users_alone(board: World, client: Client) -> None:
-    answer = upload(client, "asset,tier\nmail,gold\n")
-    other = Client()
-    other.force_login(make_user("admin"))
-    assert other.get(answer.url).status_code == 404
-    assert other.post(f"{answer.url}apply/").status_code == 404
-
-
-def test_a_file_that_is_no_table_says_why(board: World, client: Client) -> None:
-    answer = upload(client, "name,tier\n")
-    assert answer.status_code == 422
-    assert "file: the header: expected asset,key,value" in answer.content.decode()
-
-
-def test_what_a_table_would_do_is_bounded(
-    board: World, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(uploads, "LISTED", 3)
-    rows = "".join(f"site-{n},gold\n" for n in range(10))
-    page = client.get(upload(client, f"asset,tier\n{rows}").url).content.decode()
-    assert "<dt>New</dt><dd>10</dd>" in page
-    assert "10 are not on the board" in page
-    assert page.count("<bdi>site-") == 3
 
 
 def test_the_page_lists_keys_and_values(board: World, client: Client) -> None:

@@ -1,0 +1,28 @@
+"""What the worker does of tables of labels. May be run twice, or be cut short and run again."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from dashboard.commands.sending import now_ms
+from dashboard.labels import uploads
+from dashboard.labels.carrying import work
+from dashboard.waking import wake
+
+
+@shared_task(ignore_result=True)
+def carry_on() -> bool:
+    """Give every open table a turn; where there is more to do, again after what else waits.
+
+    Asked for every few seconds too, so that a table goes on whose worker was killed.
+    """
+    more = work()
+    if more:
+        wake(carry_on)
+    return more
+
+
+@shared_task
+def thin_uploads() -> int:
+    """Delete tables that were applied 90 days ago, or a day ago and never. Returns how many."""
+    return uploads.thin(now_ms())

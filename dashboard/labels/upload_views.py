@@ -1,0 +1,97 @@
+"""The page of a table of labels: how it is read, what it would do, how it is applied, what came."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from dashboard.accounts.access import is_fragment, role_required
+from dashboard.audit.trail import Actor
+from dashboard.commands.limits import TooMany
+from dashboard.commands.sending import now_ms
+from dashboard.labels import tables, uploads
+from dashboard.labels.carrying import at_once
+from dashboard.labels.figures import LISTED, MOST_REFUSED, Found
+from dashboard.labels.models import APPLYING, BEGUN, CANCELLED, OPEN, UNREADABLE, LabelUpload
+from dashboard.labels.tasks import carry_on
+from dashboard.labels.views import known_or_404, page, user_of
+from dashboard.waking import wake
+
+
+@require_POST
+@role_required("command")
+def upload(request: HttpRequest) -> HttpResponse:
+    """Take a table in, to be looked at before it is applied."""
+    scenario, sent = request.POST.get("scenario", ""), request.FILES.get("file")
+    known = known_or_404(scenario)
+    if sent is None or isinstance(sent, list):
+        return page(request, scenario, fault="file: expected a CSV file", status=422)
+    if (sent.size or 0) > tables.MAX_BYTES:
+        fault = f"file: expected at most {tables.MAX_BYTES >> 20} MiB"
+        return page(request, scenario, fault=fault, status=422)
+    try:
+        uploads.UPLOADS.take(user_of(request).pk, now_ms())
+    except TooMany as error:
+        return page(request, scenario, fault=str(error), status=429)
+    kept = uploads.keep(user_of(request), known.name, sent.name or "", sent.read(), now_ms())
+    at_once(kept)
+    if kept.status in OPEN:
+        wake(carry_on)
+    elif kept.status == UNREADABLE:
+        kept.delete()
+        return page(request, scenario, fault=f"file: {kept.trouble}", status=422)
+    return redirect("labels:table", kept.pk)
+
+
+@require_safe
+@never_cache
+@role_required("command")
+def table(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
+    """A table; to a script, the part of the page that renews itself."""
+    told = uploads.tell(_kept(request, number), now_ms())
+    context: dict[str, Any] = {
+        "told": told,
+        "upload": told.upload,
+        "now": told.now,
+        "begun": told.upload.status in BEGUN,
+        "most_changes": LISTED,
+        "most_refused": MOST_REFUSED,
+        "address": request.path,
+    }
+    name = "_table" if is_fragment(request) else "table"
+    return render(request, f"labels/{name}.html", context)
+
+
+@require_POST
+@role_required("command")
+def apply(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
+    """Have the labels of a table given that was looked at: where it is small at once."""
+    kept = _kept(request, number)
+    if uploads.start(kept, Actor.of(request), now_ms()):
+        at_once(kept)
+        if kept.status == APPLYING:
+            uploads.audit(kept, "started", Found())
+            wake(carry_on)
+    return redirect("labels:table", kept.pk)
+
+
+@require_POST
+@role_required("command")
+def stop(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
+    """Leave out what is not applied yet; throw away what was not begun."""
+    kept = _kept(request, number)
+    if not uploads.end(kept, CANCELLED, now_ms()):
+        LabelUpload.objects.filter(pk=kept.pk).exclude(status__in=BEGUN).delete()
+    if LabelUpload.objects.filter(pk=kept.pk).exists():
+        return redirect("labels:table", kept.pk)
+    return redirect("labels:labels")
+
+
+def _kept(request: HttpRequest, number: uuid.UUID) -> LabelUpload:
+    mine = LabelUpload.objects.filter(user=user_of(request)).defer("data")
+    return get_object_or_404(mine, pk=number)
