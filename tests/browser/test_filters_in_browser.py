@@ -93,23 +93,3 @@ def test_a_filter_by_a_label_is_saved_and_shared(open_as: Open, send: Send, pref
     page.goto(page.url.split("/?")[0] + "/filters/")
     assert serious_in_both(page) == []
     assert too_wide_in(page) == []
-
-
-def test_a_large_table_of_labels_is_applied_by_the_worker(open_as: Open, prefix: str) -> None:
-    page = open_as("operator", "/labels/?scenario=orders")
-    lines = "".join(f"{prefix}{n},owner,{prefix}\n" for n in range(2_500))
-    content = f"asset,key,value\n{lines}{prefix}x,Own er,me\n".encode()
-    page.locator("#label-file").set_input_files(
-        {"name": f"{prefix}.csv", "mimeType": "text/csv", "buffer": content}
-    )
-    page.get_by_role("button", name="Look at it").click()
-    expect(page.locator("#progress-title")).to_have_text("To be confirmed")
-    expect(page.locator("#table")).to_contain_text("expected a small letter")
-    assert serious_in_both(page) == []
-    page.get_by_role("button", name="Apply").click()
-    expect(page.locator("#progress-title")).to_have_text("Done")
-    expect(page.locator(".figures")).to_contain_text("New2,500Refused1In the file2,501")
-    expect(page.get_by_role("cell", name="2,502", exact=True)).to_be_visible()
-    assert too_wide_in(page) == []
-    page.get_by_role("link", name="← Labels").click()
-    expect(page.get_by_role("link", name=f"{prefix}.csv")).to_be_visible()
