@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
@@ -10,14 +9,14 @@ from django import forms
 
 from dashboard.audit.actions import ACTIONS
 from dashboard.audit.reading import Wanted
+from dashboard.periods import PeriodForm, unix_ms
 from dashboard.scenarios import scenarios
 from domain.names import MAX_NAME
 
 MAX_NUMBER = 2**63 - 1
-_MINUTE = "%Y-%m-%dT%H:%M"
 
 
-class AuditFilter(forms.Form):
+class AuditFilter(PeriodForm):
     """The filter in the address. Times in UTC."""
 
     user = forms.CharField(required=False, max_length=150, label="User")
@@ -25,20 +24,17 @@ class AuditFilter(forms.Form):
     scenario = forms.ChoiceField(required=False)
     q = forms.CharField(required=False, max_length=MAX_NAME, label="Part of the target")
     outcome = forms.CharField(required=False, max_length=100)
-    start = forms.DateTimeField(required=False, label="From (UTC)")
-    end = forms.DateTimeField(required=False, label="Until (UTC)")
     before = forms.IntegerField(
         required=False, min_value=0, max_value=MAX_NUMBER, widget=forms.HiddenInput
     )
+
+    field_order = ("user", "action", "scenario", "q", "outcome")
 
     def __init__(self, data: Any) -> None:
         super().__init__(data)
         titles = [(each.name, each.title) for each in scenarios().values()]
         self._offer("scenario", [("", "all"), *titles])
         self._offer("action", [("", "all"), *_actions()])
-        for name in ("start", "end"):
-            widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format=_MINUTE)
-            self.fields[name].widget = widget
         for name, known in (("user", "users-known"), ("outcome", "outcomes-known")):
             self.fields[name].widget.attrs = {"list": known, "autocomplete": "off"}
 
@@ -46,6 +42,7 @@ class AuditFilter(forms.Form):
         field = self.fields[name]
         assert isinstance(field, forms.ChoiceField)
         field.choices = choices
+        field.error_messages["invalid_choice"] = "Expected one of those that are offered."
 
     def wanted(self) -> Wanted:
         """The filter of a form that is valid."""
@@ -56,8 +53,8 @@ class AuditFilter(forms.Form):
             scenario=data["scenario"],
             q=data["q"],
             outcome=data["outcome"],
-            start=_ms(data["start"]),
-            end=_ms(data["end"]),
+            start=unix_ms(data["start"]),
+            end=unix_ms(data["end"]),
         )
 
 
@@ -69,8 +66,3 @@ def _actions() -> list[tuple[str, list[tuple[str, str]]]]:
         every = [(f"{word}.", f"{word}: all")] if len(group) > 1 else []
         found.append((word, [*every, *((name, name) for name in group)]))
     return found
-
-
-def _ms(at: datetime | None) -> int | None:
-    """A moment that was typed in UTC, in Unix ms."""
-    return None if at is None else int(at.replace(tzinfo=UTC).timestamp() * 1000)

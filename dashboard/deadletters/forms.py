@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from django import forms
 
 from dashboard.deadletters.models import FATES, OPEN
 from dashboard.deadletters.reading import ORDERS, Wanted
+from dashboard.periods import PeriodForm, unix_ms
 from dashboard.scenarios import scenarios
 from domain.records import DEAD_LETTER_REASONS
 from wire.source import MAX_RECORD
@@ -18,22 +18,21 @@ MAX_MANY = 1_000
 MAX_WHY = 500
 ANY = "any"
 """Of a letter, whatever has become of it."""
-_MINUTE = "%Y-%m-%dT%H:%M"
 
 
-class FilterForm(forms.Form):
+class FilterForm(PeriodForm):
     """The filter, order and page in a URL. Times in UTC."""
 
     reason = forms.ChoiceField(required=False)
     scenario = forms.ChoiceField(required=False, label="Source")
     fate = forms.ChoiceField(required=False)
     q = forms.CharField(required=False, max_length=255, label="Asset or agent")
-    start = forms.DateTimeField(required=False, label="From (UTC)")
-    end = forms.DateTimeField(required=False, label="Until (UTC)")
     sort = forms.ChoiceField(required=False, widget=forms.HiddenInput)
     after = forms.IntegerField(
         required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput
     )
+
+    field_order = ("reason", "scenario", "fate", "q")
 
     def __init__(self, data: Any) -> None:
         super().__init__(data)
@@ -42,15 +41,13 @@ class FilterForm(forms.Form):
         self._offer("scenario", [("", "any"), *titles])
         self._offer("fate", [*FATES.items(), (ANY, "any")])
         self._offer("sort", [(way + name, name) for name in ORDERS for way in ("", "-")])
-        for name in ("start", "end"):
-            widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format=_MINUTE)
-            self.fields[name].widget = widget
         self.fields["q"].widget.attrs["type"] = "search"
 
     def _offer(self, name: str, choices: list[tuple[str, str]]) -> None:
         field = self.fields[name]
         assert isinstance(field, forms.ChoiceField)
         field.choices = choices
+        field.error_messages["invalid_choice"] = "Expected one of those that are offered."
         if not field.widget.is_hidden:
             field.widget = forms.Select(choices=choices)
 
@@ -62,8 +59,8 @@ class FilterForm(forms.Form):
             scenario=data["scenario"],
             q=data["q"].strip(),
             fate=data["fate"] or OPEN,
-            start=_ms(data["start"]),
-            end=_ms(data["end"]),
+            start=unix_ms(data["start"]),
+            end=unix_ms(data["end"]),
             sort=data["sort"] or "-time",
             after=data["after"],
         )
@@ -105,8 +102,3 @@ class ManyForm(forms.Form):
         if len(parts) > MAX_MANY or not all(p.isascii() and p.isdigit() for p in parts):
             raise forms.ValidationError(f"ids: expected at most {MAX_MANY:,} numbers")
         return sorted({int(part) for part in parts if len(part) < 19})
-
-
-def _ms(at: datetime | None) -> int | None:
-    """A moment that was typed in UTC, in Unix ms."""
-    return None if at is None else int(at.replace(tzinfo=UTC).timestamp() * 1000)

@@ -118,7 +118,7 @@ def verdict_of(letter: DeadLetter, now: int) -> Verdict:
     """What the job would make of the letter as it is."""
     if not letter.whole:
         fault = Fault("only its beginning was kept: its producer must send it again")
-        return Verdict(None, reason="cut", fault=fault)
+        return Verdict(None, reason="cut off", fault=fault)
     return judge(letter.topic, key_of(letter), value_of(letter), now)
 
 

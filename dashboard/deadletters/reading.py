@@ -61,6 +61,12 @@ class Wanted:
                 wanted &= part
         return DeadLetter.objects.filter(wanted)
 
+    @property
+    def narrowed(self) -> bool:
+        """Whether more than the fate is asked for."""
+        times = self.start is not None or self.end is not None
+        return bool(self.reason or self.scenario or self.q or times)
+
     def query(self, **changes: Any) -> str:
         """The filter as a URL has it, with changes; an empty value takes a part out."""
         told = {

@@ -65,7 +65,13 @@ def test_a_refused_report_is_mended_and_reaches_the_board(
     assert all(fits(page, width) for width in (390, 1024, 1440))
 
     redrive(page, BAD.replace("on-fire", "fire"))
-    expect(page.get_by_role("alert")).to_contain_text("Not sent: unknown-state")
+    refused = page.get_by_role("alert")
+    expect(refused).to_contain_text("Not sent: unknown-state")
+    expect(refused).to_be_in_viewport()
+    assert (
+        page.get_by_role("link", name="Dead letters").first.evaluate("link => link.search")
+        == f"?q={prefix}"
+    )
     faults.clear()  # the browser's own word of the status 422
     redrive(page, BAD.replace("on-fire", "under-attack"))
     expect(page.locator(".message.success")).to_contain_text("Redriven: partition")

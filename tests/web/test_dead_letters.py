@@ -121,6 +121,19 @@ def test_a_filter_that_is_none_is_named(world, admin, query: str):
 
 
 @pytest.mark.parametrize("sort", [way + name for name in reading.ORDERS for way in ("", "-")])
+def test_a_filter_that_finds_nothing_does_not_say_that_nothing_was_refused(world, admin):
+    letter(world)
+    page = admin.get(f"{LIST}?start=2100-01-01T00:00").content.decode()
+    assert "None passes this filter" in page
+    assert "has refused nothing" not in page
+
+
+def test_an_end_before_its_beginning_is_an_error(world, admin):
+    response = admin.get(f"{LIST}?start=2026-11-22T10:00&end=2026-11-21T10:00")
+    assert response.status_code == 422
+    assert "end: Expected a time after From." in response.content.decode()
+
+
 def test_pages_follow_each_other_whatever_they_are_sorted_by(world, sort):
     for n in range(7):
         put(world, f"asset-{n % 3}".encode(), UNKNOWN if n % 2 else b"{" * (n + 1))
@@ -220,6 +233,9 @@ def test_an_edited_record_is_sent_once_and_reaches_the_board(world, admin):
     assert "Clear" in admin.get("/s/attack/a/shop/").content.decode()
     again = admin.post(url(one, "redrive/"), form)
     assert (again.status_code, len(log_of(world))) == (409, 1)
+    head, _, rest = again.content.decode().partition("What is wrong")
+    assert "Nothing was done." in head  # where who was second sees it
+    assert 'id="fate-h"' in rest
 
 
 def test_what_would_be_refused_is_named_and_not_sent(world, admin):
@@ -345,7 +361,7 @@ def test_many_are_reviewed_and_redriven_each_once(world, admin):
     assert DeadLetter.objects.filter(fate=REDRIVEN, edited=False).count() == 3
     again = admin.post(f"{LIST}many/redrive/", {"ids": ids(page)}).content.decode()
     assert "0 redriven" in again
-    assert "3 dealt with by somebody before" in again
+    assert "3 dealt with before" in again
     assert len(log_of(world)) == 3
 
 
@@ -414,7 +430,10 @@ def test_many_are_discarded_for_a_reason(world, admin):
 def test_one_is_discarded_once(world, admin):
     one = letter(world)
     assert admin.post(url(one, "discard/"), {"why": "noise"}).status_code == 302
-    assert admin.post(url(one, "discard/"), {"why": "again"}).status_code == 409
+    again = admin.post(url(one, "discard/"), {"why": "again"})
+    assert again.status_code == 409
+    assert "Nothing was done." in again.content.decode()
+    assert "Somebody has dealt with it already." in again.content.decode()
     assert "noise" in admin.get(url(one)).content.decode()
 
 

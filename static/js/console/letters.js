@@ -3,6 +3,7 @@ const form = document.getElementById("letters");
 const all = document.getElementById("choose-all");
 const region = document.getElementById("letter-figures");
 const shown = Number(region.dataset.newest);
+sessionStorage.setItem("letters", location.search); // back.js leads back to it
 
 if (form) {
   const boxes = [...form.querySelectorAll("input[name=id]")];
@@ -21,7 +22,7 @@ if (form) {
     tell();
   });
   form.addEventListener("change", tell);
-  tell();
+  window.addEventListener("pageshow", tell); // a browser that goes back ticks boxes after scripts
 }
 
 // The list stays as it is while somebody reads it.
