@@ -62,7 +62,8 @@ def test_a_user_comes_and_goes_and_the_audit_tells_of_it(
 
     admin.goto(f"{product.url}/users/?q={name}")
     admin.get_by_role("link", name=name).click()
-    admin.get_by_role("button", name="Deactivate").click()
+    admin.locator("summary", has_text="Deactivate").click()
+    admin.get_by_role("button", name=f"Yes, deactivate {name}").click()
     expect(admin.get_by_text(f"{name} is deactivated")).to_be_visible()
     expect(eve.get_by_role("heading", name="Log in")).to_be_visible()  # by itself
     enter(eve, name, NEW)
@@ -78,3 +79,21 @@ def test_a_user_comes_and_goes_and_the_audit_tells_of_it(
     expect(opened.locator("dl")).to_contain_text("operator")
     assert serious_in_both(audit) == []
     assert too_wide_in(audit) == []
+
+
+def test_the_audit_waits_while_it_is_paused(open_as: Open, prefix: str) -> None:
+    audit = live(open_as("admin", f"/audit/?q={prefix}"))
+    rows, pause = audit.locator("#events tbody tr"), audit.locator("#pause")
+    expect(audit.get_by_role("heading", name="Nothing matches")).to_be_visible()
+    nobody = open_as("", "/")
+    enter(nobody, f"{prefix}one", "wrong")
+    expect(rows).to_have_count(1)
+    pause.click()
+    expect(pause).to_have_attribute("aria-pressed", "true")
+    expect(pause).to_contain_text("Go on")
+    enter(nobody, f"{prefix}two", "wrong")
+    beside = open_as("admin", f"/audit/?q={prefix}")
+    expect(beside.locator("#events tbody tr")).to_have_count(2)
+    expect(rows).to_have_count(1)
+    pause.click()
+    expect(rows).to_have_count(2)
