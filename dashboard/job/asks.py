@@ -22,6 +22,8 @@ from wire.job import EXPIRES_MS, MAX_REASON, Action, Control, encode
 ASKS = Limit("asks", 20)
 LISTED = 20
 """How many asks the page lists."""
+NEWS_MS = 600_000
+"""So long what was asked last stands beside the forms too."""
 SLOW_MS = 15_000
 """After so long an ask that is still being sent was cut short."""
 
@@ -182,6 +184,14 @@ class Asked:
 def asked(now: int) -> list[Asked]:
     """The newest asks."""
     return [_asked(row, now) for row in JobAsk.objects.order_by("-asked_at")[:LISTED]]
+
+
+def last_of(query: str, listed: list[Asked], now: int) -> Asked | None:
+    """The newest thing asked of a query from its own forms, for as long as it is news."""
+    for one in listed:
+        if one.row.query == query and one.row.action in OFFERS:
+            return one if now - one.row.asked_at < NEWS_MS else None
+    return None
 
 
 def _asked(row: JobAsk, now: int) -> Asked:

@@ -15,7 +15,7 @@ from dashboard.accounts.roles import Role, role_of
 from dashboard.commands.limits import TooMany
 from dashboard.commands.sending import now_ms
 from dashboard.job import queries
-from dashboard.job.asks import OFFERS, AskForm, asked, send
+from dashboard.job.asks import OFFERS, AskForm, asked, last_of, send
 from dashboard.job.noting import note_ask
 from wire.job import Action
 
@@ -65,12 +65,15 @@ def _page(
     request: HttpRequest, bound: tuple[str, AskForm] | None = None, status: int = 200
 ) -> HttpResponse:
     now, admin = now_ms(), role_of(request.user) is Role.ADMIN
-    found = queries.queries(now)
+    found, listed = queries.queries(now), asked(now)
     context = {
         "now": now,
         "address": "/job/",
-        "queries": [(query, _forms(query, bound) if admin else []) for query in found],
-        "asked": asked(now),
+        "queries": [
+            (query, _forms(query, bound) if admin else [], last_of(query.name, listed, now))
+            for query in found
+        ],
+        "asked": listed,
         "admin": admin,
         "spans": queries.SPANS,
         "spark": queries.spark_page(request.get_host().rsplit(":", 1)[0]),

@@ -165,7 +165,9 @@ def test_an_admin_stops_a_query_and_is_told_what_became_of_it(gateway: Gateway):
     assert admin.post("/job/kernel/ask/", form()).status_code == 302
     ask = JobAsk.objects.get()
     assert asks_in(gateway) == [Control(str(ask.pk), "kernel", "stop", "admin", "a drill")]
-    assert "sent, waiting for the job" in body(admin)
+    beside, _, below = body(admin).partition('class="asks"')
+    assert "sent, waiting for the job" in beside  # where it was asked
+    assert "sent, waiting for the job" in below
     answer(ask, "accepted")
     assert "accepted, being carried out" in body(admin)
     answer(ask, "done", "states stand as they are")

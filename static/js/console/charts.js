@@ -85,6 +85,7 @@ class Charts {
 
   take(told) {
     const few = told.at.length < 2;
+    this.grid.hidden = few;
     this.note.textContent = few ? "Too few batches in this time to draw a line." : "";
     if (this.told && this.drawn.length) this.update(told);
     else this.draw(told);
