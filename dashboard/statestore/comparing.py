@@ -18,7 +18,7 @@ VERDICTS: dict[str, tuple[str, str, str, str]] = {
         "differs",
         "warning",
         "red",
-        "neither is behind, and they do not say the same: run manage.py reconcile, and tell us",
+        "neither is behind, and they do not say the same: run manage.py reconcile",
     ),
     BOARD_BEHIND: (
         "board behind",

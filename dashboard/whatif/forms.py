@@ -82,6 +82,9 @@ class TrialForm(forms.Form):
 
     def _from(self, data: dict[str, Any]) -> int:
         if data["back"] != "since":
+            if data.get("since"):
+                text = "Expected nothing here, or “since…” under Replay: it says how far back."
+                self.add_error("since", text)
             return self._now - int(data["back"]) * HOUR_MS
         when = data.get("since")
         if when is None:

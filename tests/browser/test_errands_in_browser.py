@@ -1,4 +1,4 @@
-"""Errands from the console, of the real product: another rule is tried."""
+"""Errands from the console, of the real product: another rule is tried, the state is read."""
 
 from __future__ import annotations
 
@@ -31,3 +31,30 @@ def test_another_rule_is_tried(open_as: Open, send: Send, prefix: str, faults: l
     page.get_by_role("button", name="Try it").click()
     expect(page.locator(".errand")).to_be_visible()
     arrived(page)
+
+
+def test_what_spark_has_committed_stands_beside_the_board(
+    open_as: Open, send: Send, prefix: str, faults: list[str]
+) -> None:
+    asset = f"{prefix}stored"
+    send("attack", asset, "waf-1", "under-attack")
+    job = open_as("admin", "/job/")
+    expect(job.locator(".query-head")).to_contain_text("batch", timeout=LONG_MS + 60_000)
+    page = open_as("admin", "/state-store/?scenario=attack")
+    assert too_wide_in(page) == []
+    assert serious_in_both(page) == []
+    page.get_by_label("Partition").fill("99")
+    page.get_by_role("button", name="Read it").click()
+    expect(page.get_by_text("Expected 0 to 3, or nothing.")).to_be_visible()
+    assert ["422" in fault for fault in faults] == [True]
+    faults.clear()
+    page.get_by_label("Partition").fill("")
+    page.get_by_label("Asset").fill(asset)
+    page.get_by_role("button", name="Read it").click()
+    arrived(page)
+    stored = page.locator("table.stored tbody > tr").first
+    expect(stored.locator(".asset-name")).to_have_text(asset)
+    stored.locator("summary").click()
+    expect(stored.locator(".beside")).to_contain_text("Board")
+    assert too_wide_in(page) == []
+    assert serious_in_both(page) == []

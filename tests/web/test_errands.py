@@ -367,6 +367,7 @@ def test_a_result_says_what_was_begun_with(world: World, client: Client) -> None
         ({}, "Nothing is changed"),
         ({"min_voters": "1", "back": "since"}, "Expected a time"),
         ({"min_voters": "1", "back": "since", "since": "1999-01-01T00:00"}, "last seven days"),
+        ({"min_voters": "1", "back": "6", "since": "2026-11-22T08:00"}, "Expected nothing here"),
         ({"min_voters": "1", "back": "forever"}, "not one of the available choices"),
         ({"rule": "x = " + "[" * 3000}, "expected TOML"),
         ({"rule": "x" + ".x" * 200}, "expected TOML with keys of at most 128 parts"),
