@@ -1,8 +1,8 @@
 """What the command palette finds: any asset of any board, by a part of its name.
 
 It is asked for at each key, so it looks where the database has an index: names that begin with the
-text, then names that contain it. Of those that contain it so many are looked at, no more: the rest
-is for the board's own filter.
+text, then names that contain it. Of those that may contain it so many are looked at, and only where
+too few of them do, more: the rest is for the board's own filter.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from domain.scenario import Scenario
 
 MOST = 10
 """Assets that are offered."""
-LOOKED_AT = 300
-"""Names containing the text that are looked at."""
+LOOKED_AT = (300, 10_000)
+"""Names that hold the text's parts, and so may contain it, of which all are looked at: first so
+many, then so many."""
 LAST = chr(0x10FFFF)
 """Sorts behind every character that a name may go on with."""
 
@@ -63,10 +64,17 @@ def _beginning(text: str) -> Iterable[Offer]:
 
 def _containing(text: str) -> Iterable[Offer]:
     """Names with the text anywhere in them; of a short text the index knows nothing."""
-    ids = candidates(text, LOOKED_AT)
-    if ids:
+    found: list[Offer] = []
+    for most in LOOKED_AT:
+        ids = candidates(text, most)
+        if not ids:
+            break
         # Nothing else is asked for: the database would take another index, and read all of it.
-        yield from _read(AssetState.objects.filter(pk__in=listed(ids), asset__icontains=text))
+        rows = AssetState.objects.filter(pk__in=listed(ids), asset__icontains=text)
+        found = list(_read(rows))
+        if len(found) >= MOST or len(ids) < most:
+            break
+    return found
 
 
 def _read(rows: QuerySet[AssetState]) -> Iterable[Offer]:

@@ -55,6 +55,16 @@ def test_no_more_than_ten_are_offered():
     assert len(names("hop")) == 10
 
 
+def test_a_name_is_found_behind_many_that_hold_its_parts_elsewhere(monkeypatch):
+    for n in range(20):
+        show("attack", f"{n}-999-1999.example", "clear")
+    show("attack", "site-199999.example", "clear")
+    monkeypatch.setattr(palette, "LOOKED_AT", (5, 100))
+    assert names("99999.EXAMPLE") == ["site-199999.example"]
+    monkeypatch.setattr(palette, "LOOKED_AT", (5,))
+    assert names("99999.EXAMPLE") == []
+
+
 def test_each_look_at_names_goes_by_the_index_made_for_it():
     show("attack", "shop", "clear")
     with CaptureQueriesContext(connection) as made:
