@@ -99,8 +99,12 @@ def _looked_up(page: Page) -> None:
     page.locator("#way").wait_for()
 
 
+TWO_BATCHES_MS = 400_000
+"""A line needs two points: of a product that has just started this is the longest wait."""
+
+
 def _charted(page: Page) -> None:
-    page.locator(".chart canvas").first.wait_for()
+    page.locator(".chart canvas").first.wait_for(timeout=TWO_BATCHES_MS)
 
 
 def _refused(page: Page) -> None:
