@@ -6,7 +6,6 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -149,8 +148,3 @@ def _text(path: Path) -> str:
         return path.read_text(errors="replace")
     except OSError:
         return ""
-
-
-def by_engine(found: Mapping[str, float | None]) -> dict[str, float]:
-    """Figures by engine, without those that were not taken."""
-    return {name: figure for name, figure in found.items() if figure is not None}

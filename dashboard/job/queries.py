@@ -37,8 +37,6 @@ PHASES = {
 }
 """Spark's names for what a batch goes through, and ours, the longest first."""
 
-_SHOWN: Mapping[str, State] = {"starting": "restarting", "failed": "restarting"}
-
 
 @dataclass(frozen=True, slots=True)
 class Batch:

@@ -24,11 +24,8 @@ def enter(page: Page, name: str, password: str) -> None:
     page.get_by_role("button", name="Log in").click()
 
 
-def test_a_user_comes_and_goes_and_the_audit_tells_of_it(
-    open_as: Open, product: Stack, prefix: str
-) -> None:
-    name = f"{prefix}eve"
-    admin = open_as("admin", "/users/new/")
+def make(admin: Page, product: Stack, name: str) -> str:
+    """Have the admin make an operator; the password of the first login."""
     admin.get_by_label("Name", exact=True).fill(name)
     admin.get_by_label("Role").select_option("operator")
     admin.get_by_role("button", name="Make the user").click()
@@ -36,35 +33,56 @@ def test_a_user_comes_and_goes_and_the_audit_tells_of_it(
     password = admin.locator(".once code").inner_text()
     assert serious_in_both(admin) == []
     assert too_wide_in(admin) == []
+    return password
 
-    eve = open_as("", "/")
-    enter(eve, name, password)
-    expect(eve.get_by_role("heading", name="Change password")).to_be_visible()
-    eve.goto(f"{product.url}/events/")  # nothing else is shown before
-    expect(eve.get_by_role("heading", name="Change password")).to_be_visible()
-    eve.get_by_label("Current Password").fill(password)
-    eve.get_by_label("New Password", exact=True).fill(NEW)
-    eve.get_by_label("New Password (again)").fill(NEW)
-    eve.get_by_role("button", name="Change password").click()
-    live(eve)
 
-    elsewhere = open_as("", "/")
-    enter(elsewhere, name, NEW)
-    live(elsewhere)
-    eve.goto(f"{product.url}/account/sessions/")
-    assert serious_in_both(eve) == []
-    assert too_wide_in(eve) == []
-    eve.get_by_role("button", name="End all others").click()
-    expect(eve.get_by_text("Sessions that ended: 1.")).to_be_visible()
+def enter_first(page: Page, product: Stack, name: str, password: str) -> None:
+    """Log in for the first time: a password of one's own comes before everything else."""
+    enter(page, name, password)
+    expect(page.get_by_role("heading", name="Change password")).to_be_visible()
+    page.goto(f"{product.url}/events/")  # nothing else is shown before
+    expect(page.get_by_role("heading", name="Change password")).to_be_visible()
+    page.get_by_label("Current Password").fill(password)
+    page.get_by_label("New Password", exact=True).fill(NEW)
+    page.get_by_label("New Password (again)").fill(NEW)
+    page.get_by_role("button", name="Change password").click()
+    live(page)
+
+
+def end_others(page: Page, elsewhere: Page, product: Stack) -> None:
+    """End all other sessions of the user, of which `elsewhere` is the only one."""
+    page.goto(f"{product.url}/account/sessions/")
+    assert serious_in_both(page) == []
+    assert too_wide_in(page) == []
+    page.get_by_role("button", name="End all others").click()
+    expect(page.get_by_text("Sessions that ended: 1.")).to_be_visible()
     expect(elsewhere.get_by_role("heading", name="Log in")).to_be_visible()  # by itself
-    eve.goto(product.url)
-    live(eve)
+    page.goto(product.url)
+    live(page)
 
+
+def deactivate(admin: Page, product: Stack, name: str) -> None:
+    """Have the admin deactivate a user."""
     admin.goto(f"{product.url}/users/?q={name}")
     admin.get_by_role("link", name=name).click()
     admin.locator("summary", has_text="Deactivate").click()
     admin.get_by_role("button", name=f"Yes, deactivate {name}").click()
     expect(admin.get_by_text(f"{name} is deactivated")).to_be_visible()
+
+
+def test_a_user_comes_and_goes_and_the_audit_tells_of_it(
+    open_as: Open, product: Stack, prefix: str
+) -> None:
+    name = f"{prefix}eve"
+    admin = open_as("admin", "/users/new/")
+    password = make(admin, product, name)
+    eve = open_as("", "/")
+    enter_first(eve, product, name, password)
+    elsewhere = open_as("", "/")
+    enter(elsewhere, name, NEW)
+    live(elsewhere)
+    end_others(eve, elsewhere, product)
+    deactivate(admin, product, name)
     expect(eve.get_by_role("heading", name="Log in")).to_be_visible()  # by itself
     enter(eve, name, NEW)
     expect(eve.get_by_role("heading", name="This account is switched off")).to_be_visible()
