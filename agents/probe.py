@@ -69,8 +69,18 @@ def watch(
         pause_s = target.interval / 1000
 
 
-def run(settings: Settings, agent: str, targets: list[Target], stop: threading.Event) -> None:
-    """Watch all targets until `stop`, then wait a moment for what is under way."""
+def run(
+    settings: Settings,
+    agent: str,
+    targets: list[Target],
+    stop: threading.Event,
+    *,
+    leave: bool = True,
+) -> None:
+    """Watch all targets until `stop`, then wait a moment for what is under way.
+
+    leave: withdraw all votes at the end.
+    """
     topic = Topics(settings.topic_prefix).reports(SCENARIO)
     bus = KafkaBus(settings.kafka_options())
     with Reporter(bus, topic, settings.data_dir / "spool" / agent) as reporter:
@@ -82,9 +92,8 @@ def run(settings: Settings, agent: str, targets: list[Target], stop: threading.E
             thread.start()
         log.info("probing", agent=agent, targets=",".join(target.name for target in targets))
         stop.wait()
-        left = reporter.flush(2)
-        log.info("stopping", confirmed=reporter.confirmed, unconfirmed=left)
-        reporter.close(0)
+        reporter.close(2, leave=leave)  # a finding that comes later is none
+        log.info("stopping", confirmed=reporter.confirmed, unconfirmed=reporter.unconfirmed)
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -92,6 +101,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("agents.probe", description=__doc__)
     parser.add_argument(
         "--as", dest="agent", type=_name, default="probe", help="the name to report under"
+    )
+    parser.add_argument(
+        "--stay",
+        action="store_true",
+        help="keep the votes on SIGTERM and SIGINT, for a restart under the same name",
     )
     return parser.parse_args(arguments)
 
@@ -108,7 +122,7 @@ def main() -> None:
     configure_logs(settings.log_level, arguments.agent)
     try:
         targets = load_targets(settings.probes, variables(settings))
-        run(settings, arguments.agent, targets, stop_on_signals())
+        run(settings, arguments.agent, targets, stop_on_signals(), leave=not arguments.stay)
     except (ProbesError, SpoolInUse) as error:
         sys.exit(f"probe: {error}")
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import suppress
 
 import structlog
 
-from agents.reporter import Reporter
+from agents.reporter import Reporter, ReporterClosed
 from agents.spool import SpoolFull
 from domain.records import Report
 
@@ -23,9 +24,13 @@ def stop_on_signals() -> threading.Event:
 
 
 def report_calmly(reporter: Reporter, report: Report) -> None:
-    """Report; where the spool is full, drop the report and say so now and then."""
+    """Report; where the spool is full, drop the report and say so now and then.
+
+    Also where the reporter was closed meanwhile: the process ends.
+    """
     try:
-        reporter.accept(report)
+        with suppress(ReporterClosed):
+            reporter.accept(report)
     except SpoolFull as full:
         if reporter.refused % 1000 == 1:
             log.warning("report dropped", why=str(full), dropped=reporter.refused)

@@ -6,10 +6,14 @@
 A report is accepted once `report` has returned. From then on it survives a kill of the process, an
 outage of Kafka, and both together: it is written to a spool directory first, and leaves it only
 when Kafka has confirmed it. While Kafka is away, `report` also waits until the disk has it.
+
+An agent whose name does not come back withdraws its votes as it ends: `close(leave=True)`. One that
+is started again under the same name does not: until its next report its last word counts on.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import OrderedDict
@@ -22,15 +26,24 @@ from typing import Any, Self
 from agents.courier import Courier, OnConfirmed
 from agents.spool import Spool, SpoolFull
 from bus.base import Bus
-from domain.records import Report
-from wire.source import decode_source, detail_text, encode_report
+from domain.records import Leave, Report
+from wire.source import decode_source, detail_text, encode_leave, encode_report
+
+log = logging.getLogger("agents.reporter")
 
 REMEMBERED = 100_000
-"""Of how many (asset, agent) pairs the last time is kept."""
+"""Of how many (asset, agent) pairs, those of the newest reports, the last time is kept."""
 
 
 class ReportRefused(ValueError):
     """A report that the tally could not read; the message says why."""
+
+
+class ReporterClosed(ReportRefused):
+    """The reporter takes nothing any more."""
+
+    def __init__(self) -> None:
+        super().__init__("the reporter is closed")
 
 
 def wall_clock() -> int:
@@ -43,9 +56,10 @@ class Reporter:
 
     An agent's reports on an asset arrive in the order in which they were accepted; what Kafka may
     already have is sent again after an outage, which the tally ignores. Times without a
-    `reported_at` come from `clock` (Unix ms) and rise strictly per asset and agent.
+    `reported_at` come from `clock` (Unix ms) and are later than any before them, per asset and
+    agent.
 
-    `accepted` counts reports, `refused` the calls that raised SpoolFull.
+    `accepted` counts reports and leaves, `refused` the calls that raised SpoolFull.
     """
 
     def __init__(
@@ -132,25 +146,76 @@ class Reporter:
         """As `report`, for a report whose detail is JSON text already, in one line."""
         with self._lock:
             if self._closed:
-                raise ReportRefused("the reporter is closed")
+                raise ReporterClosed
             if report.reported_at is None:
                 report = replace(report, reported_at=self._stamp(report.asset, report.agent))
             value = self._value(report)
-            try:
-                self._spool.append(report.asset, value, sync=self.away)
-            except SpoolFull:
-                self.refused += 1
-                raise
-            self.accepted += 1
+            self._put(report.asset, value)
+            self._remember(report)
         self._courier.wake()
+
+    def leave(self, asset: str, agent: str) -> None:
+        """Withdraw an agent's vote on an asset, as it reports no more under this name.
+
+        Raises ReportRefused for names that the tally could not read, SpoolFull as `report` does.
+        """
+        with self._lock:
+            if self._closed:
+                raise ReporterClosed
+            self._leave(asset, agent)
+        self._courier.wake()
+
+    def leave_all(self) -> int:
+        """Withdraw every vote that was reported here, as far as the spool takes it.
+
+        Of more than REMEMBERED pairs, those of the newest reports. Returns how many.
+        """
+        with self._lock:
+            left = 0 if self._closed else self._leave_all()
+        self._courier.wake()
+        return left
+
+    def _leave_all(self) -> int:
+        pairs = list(self._last)
+        for done, (asset, agent) in enumerate(pairs):
+            try:
+                self._leave(asset, agent)
+            except (SpoolFull, ReportRefused) as error:  # refused where the clock was set back
+                log.warning("%d votes are not withdrawn: %s", len(pairs) - done, error)
+                return done
+        return len(pairs)
+
+    def _leave(self, asset: str, agent: str) -> None:
+        leave = Leave(asset, agent, self._stamp(asset, agent))
+        try:
+            value = encode_leave(leave)
+            read = decode_source(asset.encode(), value, self._clock())
+        except (TypeError, ValueError) as error:
+            raise ReportRefused(f"{asset!r}: {error}") from error
+        if read != leave:
+            raise ReportRefused(f"{asset!r}: {getattr(read, 'reason', 'not a leave')}")
+        self._put(asset, value)
+        self._last.pop((asset, agent), None)
+
+    def _put(self, asset: str, value: bytes) -> None:
+        """Into the spool. Raises SpoolFull."""
+        try:
+            self._spool.append(asset, value, sync=self.away)
+        except SpoolFull:
+            self.refused += 1
+            raise
+        self.accepted += 1
 
     def _stamp(self, asset: str, agent: str) -> int:
         """Now, but later than this agent's last report on this asset, also if the clock is not."""
-        stamp = max(self._clock(), self._last.pop((asset, agent), -1) + 1)
-        self._last[asset, agent] = stamp
+        return max(self._clock(), self._last.get((asset, agent), -1) + 1)
+
+    def _remember(self, report: Report) -> None:
+        """Keep the highest time of an agent's reports on an asset."""
+        pair = (report.asset, report.agent)
+        self._last[pair] = max(report.reported_at or 0, self._last.pop(pair, -1))
         if len(self._last) > REMEMBERED:
             self._last.popitem(last=False)
-        return stamp
 
     def _value(self, report: Report) -> bytes:
         """The report as bytes that the tally can read. Raises ReportRefused."""
@@ -169,12 +234,18 @@ class Reporter:
         """Wait until all that was accepted is confirmed; the number of reports that are not."""
         return self._courier.wait_until_settled(timeout_s)
 
-    def close(self, timeout_s: float = 5) -> None:
-        """Flush, and keep what could not be confirmed for the next start."""
+    def close(self, timeout_s: float = 5, *, leave: bool = False) -> None:
+        """Flush, and keep what could not be confirmed for the next start.
+
+        leave: withdraw every vote first, for agents whose names do not come back.
+        """
         with self._lock:
             if self._closed:
                 return
+            if leave:
+                self._leave_all()
             self._closed = True
+        self._courier.wake()
         self.flush(timeout_s)
         self._courier.stop()
         self._producer.close(0)  # what is under way is also in the spool

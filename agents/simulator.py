@@ -93,11 +93,17 @@ def run(settings: Settings, arguments: argparse.Namespace, stop: threading.Event
             lambda start: simulate(arguments.seed, start, names, arguments.rate),
             *(reporters, wall_clock, stop),
         )
-        _part(reporters)
+        _part(reporters, leave=arguments.leave)
 
 
-def _part(reporters: Mapping[str, Reporter]) -> None:
-    """Wait up to 2 s in all for what is under way; the rest stays in the spools."""
+def _part(reporters: Mapping[str, Reporter], *, leave: bool) -> None:
+    """Wait up to 2 s in all for what is under way; the rest stays in the spools.
+
+    leave: withdraw the votes first, but those on orders: an order is where it was said to be last.
+    """
+    if leave:
+        for name in WATCHED.keys() & reporters.keys():
+            log.info("leaving", scenario=name, votes=reporters[name].leave_all())
     end = time.monotonic() + 2
     for name, reporter in reporters.items():
         left = reporter.flush(max(0, end - time.monotonic()))
@@ -111,6 +117,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="what happens (default 1)")
     parser.add_argument("--rate", type=_rate, default=12.0, help="reports per second in all")
     parser.add_argument("--scenario", action="append", choices=SCENARIOS, help="only this one")
+    parser.add_argument(
+        "--leave",
+        action="store_true",
+        help="withdraw all votes at the end; else the demo goes on where it stopped",
+    )
     return parser.parse_args(arguments)
 
 

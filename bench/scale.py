@@ -288,10 +288,10 @@ def palette_ms(copy: Product, cookie: str, wanted: Texts) -> list[float]:
 def middle(folder: Path, assets: int) -> str:
     """The token of the row in the middle of the board."""
     asked = (
-        "SELECT severity, since, asset FROM board_assetstate WHERE NOT purged "
-        "ORDER BY severity, since DESC, asset LIMIT 1 OFFSET ?"
+        "SELECT rank, since, asset FROM board_assetstate WHERE NOT purged "
+        "ORDER BY rank, since DESC, asset LIMIT 1 OFFSET ?"
     )
-    return "{}.{}.{}".format(*ask(folder, asked, assets // 2)[0])
+    return "r{}.{}.{}".format(*ask(folder, asked, assets // 2)[0])
 
 
 class BoardSocket:

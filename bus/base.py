@@ -177,5 +177,11 @@ class Bus(Protocol):
         Raises TopicMismatch where a partition count differs, Unavailable when time is up.
         """
 
+    def settings(self, topics: Iterable[str], timeout_s: float = 10) -> dict[str, dict[str, str]]:
+        """Each topic's settings in force, by Kafka's own names; a missing topic is left out.
+
+        Raises BusError where Kafka does not tell them, Unavailable when time is up.
+        """
+
     def wait(self, timeout_s: float) -> None:
         """Return once a broker answers. Raises Unavailable."""

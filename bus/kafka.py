@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 import confluent_kafka as ck
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
 
 from bus.base import (
     BusError,
@@ -399,6 +399,27 @@ class KafkaBus:
             if offset < 0:  # librdkafka's word for "not known", as after a broker's restart
                 raise Unavailable(f"no broker knows the offsets of {topic}/{partition} yet")
         return found
+
+    def settings(self, topics: Iterable[str], timeout_s: float = 10) -> dict[str, dict[str, str]]:
+        """Each topic's settings in force, by Kafka's own names. Raises BusError."""
+        wanted, found = set(topics), {}
+
+        def ask(left_s: float) -> bool:
+            found.update(self._settings(wanted & self._counts(left_s).keys(), left_s))
+            return True
+
+        _until(timeout_s, ask)
+        return found
+
+    def _settings(self, topics: Iterable[str], timeout_s: float) -> dict[str, dict[str, str]]:
+        asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
+        if not asked:
+            return {}
+        told = self._client().describe_configs(asked, request_timeout=timeout_s)
+        return {
+            resource.name: {key: entry.value for key, entry in _result(future, timeout_s).items()}
+            for resource, future in told.items()
+        }
 
     def ensure_topics(
         self, specs: Iterable[TopicSpec], *, replication: int = 1, timeout_s: float = 30

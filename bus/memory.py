@@ -28,6 +28,9 @@ MAX_RECORD = 1_000_000
 MAX_QUEUE = 100_000
 """Most records under way in one producer: librdkafka's default."""
 
+DEFAULTS = {"cleanup.policy": "delete", "message.timestamp.type": "CreateTime"}
+"""Settings of a topic that was made without them: a broker's own."""
+
 
 @dataclass(slots=True)
 class _Partition:
@@ -62,6 +65,7 @@ class MemoryBus:
         self._clock = clock
         self._changed = threading.Condition()
         self._topics: dict[str, list[_Partition]] = {}
+        self._settings: dict[str, dict[str, str]] = {}
         self._unkeyed = 0
         self._up = True
 
@@ -77,6 +81,11 @@ class MemoryBus:
         with self._changed:
             self._up = up
             self._changed.notify_all()
+
+    def alter(self, topic: str, setting: str, value: str) -> None:
+        """Change a topic's setting, as somebody does with Kafka's own tools."""
+        with self._changed:
+            self._settings[topic][setting] = value
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Delete a partition's records before an offset, as retention does."""
@@ -124,6 +133,16 @@ class MemoryBus:
                 for at, part in enumerate(self._topics.get(topic, ()))
             }
 
+    def settings(
+        self,
+        topics: Iterable[str],
+        timeout_s: float = 10,  # noqa: ARG002
+    ) -> dict[str, dict[str, str]]:
+        """Each topic's settings in force, by Kafka's own names; a missing topic is left out."""
+        with self._changed:
+            self._check()
+            return {name: dict(self._settings[name]) for name in topics if name in self._settings}
+
     def ensure_topics(
         self,
         specs: Iterable[TopicSpec],
@@ -134,7 +153,8 @@ class MemoryBus:
         """Create what is missing. Raises TopicMismatch where a partition count differs."""
         self.wait(timeout_s)
         with self._changed:
-            for name, partitions, _ in specs:
+            for name, partitions, config in specs:
+                self._settings.setdefault(name, {**DEFAULTS, **config})
                 made = self._topics.setdefault(name, [_Partition() for _ in range(partitions)])
                 if len(made) != partitions:
                     raise TopicMismatch(

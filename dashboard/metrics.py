@@ -80,6 +80,16 @@ BUCKET_LAG = Told(
 BUCKET_LAG_SECONDS = Told(
     "tallyboard_bucket_lag_seconds", "How far a bucket's log time is behind now, s", _BUCKET
 )
+BUCKET_AHEAD_SECONDS = Told(
+    "tallyboard_bucket_ahead_seconds",
+    "How far a bucket's clock is ahead of the job's own, s, 0 up to five: anything else is a fault",
+    _BUCKET,
+)
+LATE_REPORTS = Told(
+    "tallyboard_late_reports_total",
+    "Reports that came too late, by kind: stale, late, silent",
+    (*_BUCKET, "kind"),
+)
 BUCKET_ASSETS = Told("tallyboard_bucket_assets", "Assets of a bucket", _BUCKET)
 BUCKET_DUES = Told("tallyboard_bucket_dues", "Dues that wait in a bucket", _BUCKET)
 JOB_STATUS = Told(
@@ -123,6 +133,11 @@ SNAPSHOT_TIME = Told(
 )
 DIVERGED = Told(
     "tallyboard_divergences_found", "Divergences in the database: anything above 0 is a fault"
+)
+DOUBTED = Told(
+    "tallyboard_doubted_assets",
+    "Assets on the board that are disputed or unconfirmed, or on which an agent's vote is silent",
+    ("scenario", "doubt"),
 )
 DEAD_LETTERS = Told("tallyboard_dead_letters", "Dead letters in the database", ("fate", "reason"))
 SOCKETS = Told("tallyboard_sockets_open", "Open sockets of this web process")

@@ -6,13 +6,27 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from domain.records import Answer, Override, Pending, Vote
-from domain.scenario import Scenario
+from domain.scenario import UNKNOWN, Scenario
 
 ANSWERS_KEPT = 16
 """A command repeated within this many commands on its asset gets its first answer again."""
 
-ANSWERS_MEMORY = 3_600_000
-"""How long the answers outlive a purge, ms."""
+LEAST_TRACE = 3_600_000
+"""What is left of a purged asset is kept for so long at least, ms."""
+
+
+class Answered(NamedTuple):
+    """A command that was answered: how, with which cause, and in whose name."""
+
+    command: str
+    outcome: str
+    cause: str
+    user: str
+
+    @property
+    def answer(self) -> Answer:
+        """What the record that answers says."""
+        return Answer(self.command, self.outcome)
 
 
 @dataclass(slots=True)
@@ -20,59 +34,109 @@ class Asset:
     """State of one asset within the fold. Times in ms of the bucket's clock.
 
     state: what the tally made of it; shown: what readers see, the override's state if there is one
-    (None: no such asset, only its answers are remembered, until forget_at); offset and step: of
-    the last event applied; changed: (offset, step) at which shown, pending or override last
-    changed; reminded: when the last reminder was due, or the state began; emitted_at: of the last
-    record emitted.
+    (None: no such asset, only its trace is kept, until forget_at); unconfirmed: why, in words, or
+    None; disputed: a worse state that somebody says; waits: by the state that is waited for, since
+    when; offset and step: of the last event applied; changed: (offset, step) at which what is shown
+    last changed; reminded: when the last reminder was due, or the state began; emitted_at: of the
+    last record emitted; purged_at: of the last purge.
     """
 
     state: str | None = None
     shown: str | None = None
     previous: str | None = None
     since: int = 0
-    unconfirmed: bool = False
+    unconfirmed: str | None = None
+    disputed: str | None = None
     votes: dict[str, Vote] = field(default_factory=dict)
-    pending: Pending | None = None
+    waits: dict[str, int] = field(default_factory=dict)
     override: Override | None = None
     offset: int = -1
     step: int = 0
     changed: tuple[int, int] = (-1, 0)
     reminded: int = 0
     emitted_at: int = 0
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[Answered] = field(default_factory=list)
     forget_at: int | None = None
+    purged_at: int | None = None
 
-    def answer_to(self, command: str) -> str | None:
-        """The first answer that this command got, if it is still remembered."""
-        return next((a.outcome for a in self.answers if a.command == command), None)
+    def answered(self, command: str) -> Answered | None:
+        """How this command was answered first, if that is still remembered."""
+        return next((a for a in self.answers if a.command == command), None)
 
-    def remember(self, answer: Answer) -> None:
+    def remember(self, answered: Answered) -> None:
         """Keep the answer, among the newest ANSWERS_KEPT."""
-        if self.answer_to(answer.command) is None:
-            self.answers = [*self.answers, answer][-ANSWERS_KEPT:]
+        if self.answered(answered.command) is None:
+            self.answers = [*self.answers, answered][-ANSWERS_KEPT:]
 
-    def gone(self, at: int) -> Asset:
-        """What is left of the asset after a purge at `at` ms: its answers and its place."""
+    def pending(self, scenario: Scenario) -> Pending | None:
+        """Of all waits the one that ends first: of several the worst, else the mildest."""
+        if not self.waits:
+            return None
+        here = scenario.severity(self.state or "")
+
+        def end(state: str) -> tuple[int, int]:
+            rank = scenario.severity(state)
+            return self.waits[state] + scenario.hold(state), rank if rank < here else -rank
+
+        first = min(self.waits, key=end)
+        return Pending(first, self.waits[first], end(first)[0])
+
+    def falling(self, scenario: Scenario) -> bool:
+        """Whether a wait for a milder state runs."""
+        here = scenario.severity(self.state or "")
+        return any(scenario.severity(state) > here for state in self.waits)
+
+    def clear(self, at: int) -> None:
+        """Forget the asset's state; reports older than `at` ms do not bring it back."""
+        self.state = self.shown = self.override = self.unconfirmed = self.disputed = None
+        self.votes, self.waits = {}, {}
+        self.purged_at = at
+
+    def show(self) -> None:
+        """Show the override, else the state; one that nothing has tallied is unknown."""
+        if self.override is not None:
+            self.shown = self.override.state
+        elif self.state is not None:
+            self.shown = self.state
+        elif self.shown is not None or self.votes:
+            self.shown = UNKNOWN
+
+    def trace(self, at: int, scenario: Scenario) -> Asset:
+        """What is left of the asset when it goes at `at` ms: answers, place, when it was purged."""
         return Asset(
             offset=self.offset,
             step=self.step,
             changed=(self.offset, self.step),
             answers=self.answers,
-            forget_at=at + ANSWERS_MEMORY,
+            forget_at=at + max(LEAST_TRACE, scenario.report_age_limit or 0),
+            purged_at=self.purged_at,
         )
 
 
 class Due(NamedTuple):
-    """Something due: ordered by time, then by `order`, then by agent."""
+    """Something due: ordered by time, then by `order`."""
 
     time: int
     order: int
-    agent: str
-    type: str
+
+    @property
+    def type(self) -> str:
+        """The type of the cause that it is."""
+        return DUE_TYPES[self.order]
 
 
-OVERRIDE_END, VOTE_EXPIRY, MUTE_END, HOLD, REMINDER, PURGE_AFTER, FORGET = range(7)
-"""The order of what is due at one time."""
+DUE_TYPES = (
+    "override-end",
+    "vote-expiry",
+    "vote-forgotten",
+    "mute-end",
+    "hold",
+    "reminder",
+    "purge-after",
+    "forget",
+)
+OVERRIDE_END, VOTE_EXPIRY, VOTE_FORGOTTEN, MUTE_END, HOLD, REMINDER, PURGE_AFTER, FORGET = range(8)
+"""The order of what is due at one time. Each kind is taken wholly, whichever agents it is of."""
 
 
 def next_due(asset: Asset, scenario: Scenario) -> Due | None:
@@ -81,28 +145,30 @@ def next_due(asset: Asset, scenario: Scenario) -> Due | None:
 
 
 def all_dues(asset: Asset, scenario: Scenario) -> list[Due]:
-    """Everything due for this asset, of each kind the first; of mutes every end."""
+    """Everything due for this asset, of each kind the first."""
     if asset.shown is None:
-        return [] if asset.forget_at is None else [Due(asset.forget_at, FORGET, "", "forget")]
-    dues = []
+        return [] if asset.forget_at is None else [Due(asset.forget_at, FORGET)]
+    dues = _dues_of_votes(asset, scenario)
     if asset.override is not None and asset.override.until is not None:
-        dues.append(Due(asset.override.until, OVERRIDE_END, "", "override-end"))
-    if scenario.vote_lifetime is not None and asset.votes:
-        dues.append(_first_expiry(asset))
-    dues += [
-        Due(vote.muted.until, MUTE_END, vote.agent, "mute-end")
-        for vote in asset.votes.values()
-        if vote.muted is not None and vote.muted.until is not None
-    ]
-    if asset.pending is not None:
-        dues.append(Due(asset.pending.due, HOLD, "", "hold"))
+        dues.append(Due(asset.override.until, OVERRIDE_END))
+    if (pending := asset.pending(scenario)) is not None:
+        dues.append(Due(pending.due, HOLD))
     if (every := scenario.reminder(asset.shown)) is not None:
-        dues.append(Due(asset.reminded + every, REMINDER, "", "reminder"))
-    if (delay := scenario.purge_delay(asset.shown)) is not None:
-        dues.append(Due(asset.since + delay, PURGE_AFTER, "", "purge-after"))
+        dues.append(Due(asset.reminded + every, REMINDER))
+    if (delay := scenario.purge_delay(asset.shown)) is not None and asset.disputed is None:
+        # A dispute that held it up has ended with the last record emitted, at the latest.
+        dues.append(Due(max(asset.since + delay, asset.emitted_at), PURGE_AFTER))
     return dues
 
 
-def _first_expiry(asset: Asset) -> Due:
-    expires, agent = min((vote.expires or 0, vote.agent) for vote in asset.votes.values())
-    return Due(expires, VOTE_EXPIRY, agent, "vote-expiry")
+def _dues_of_votes(asset: Asset, scenario: Scenario) -> list[Due]:
+    dues = []
+    delay = scenario.forget_delay
+    for vote in asset.votes.values():
+        if vote.silent is not None:
+            dues.append(Due(vote.silent + (delay or 0), VOTE_FORGOTTEN))
+        elif vote.expires is not None:
+            dues.append(Due(vote.expires, VOTE_EXPIRY))
+        if vote.muted is not None and vote.muted.until is not None:
+            dues.append(Due(vote.muted.until, MUTE_END))
+    return dues

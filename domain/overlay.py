@@ -20,6 +20,7 @@ LIVE_KEYS = (
     "rule",
     "min_voters",
     "vote_lifetime",
+    "forget_after",
     "max_report_age",
     "electorate",
     "holds",
@@ -28,7 +29,7 @@ LIVE_KEYS = (
     "weights",
 )
 """What an overlay may hold."""
-OPTIONAL = ("vote_lifetime", "max_report_age", "electorate")
+OPTIONAL = ("vote_lifetime", "forget_after", "max_report_age", "electorate")
 """Keys that may be absent: `"none"` in TOML, which has no null, and None in plain data."""
 NONE = "none"
 MAX_TEXT = 32_768
@@ -38,7 +39,7 @@ MAX_PARTS = 128
 
 _DEEP = re.compile(rf"""(?:[ \t]*\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')){{{MAX_PARTS}}}""")
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
-_DURATIONS = ("vote_lifetime", "max_report_age")
+_DURATIONS = ("vote_lifetime", "forget_after", "max_report_age")
 _DURATIONS_BY_STATE = ("holds", "reminders", "purge_after")
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from domain.version import Version
 
 MAX_VOTERS = 200
-"""Most agents with a live vote on one asset, so that a state record stays within a message."""
+"""Most agents whose vote on one asset is kept, so that a state record stays within a message."""
 
 MAX_MUTED = 100
 """Most agents that are muted at one time in a scenario, so that a heartbeat can name them all."""
@@ -22,11 +22,13 @@ CAUSE_TYPES = (
     "report",
     *COMMAND_KINDS,
     "refused",
+    "leave",
     "scenario",
     "mute",
     "unmute",
     "override-end",
     "vote-expiry",
+    "vote-forgotten",
     "mute-end",
     "hold",
     "reminder",
@@ -76,6 +78,18 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Leave:
+    """An agent says that it reports no more on an asset: its vote is withdrawn.
+
+    reported_at: the agent's clock, Unix ms.
+    """
+
+    asset: str
+    agent: str
+    reported_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """What an operator or an API client does to one asset. `until`: Unix ms."""
 
@@ -99,6 +113,17 @@ class ScenarioChange:
     """From here on this rule holds in the bucket."""
 
     scenario: Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownFold:
+    """A scenario record of this scenario that needs a version of the fold that is not known here.
+
+    The job stops at it: going on would make something else of the log than that version does.
+    """
+
+    scenario: str
+    fold: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +164,18 @@ class Unreadable:
     reason: str
 
 
-Record = Report | Command | Tick | ScenarioChange | Mute | Unmute | Refusal | Unreadable
+Record = (
+    Report
+    | Leave
+    | Command
+    | Tick
+    | ScenarioChange
+    | UnknownFold
+    | Mute
+    | Unmute
+    | Refusal
+    | Unreadable
+)
 
 
 # ---- outputs ------------------------------------------------------------------------------
@@ -158,7 +194,11 @@ class Vote:
     """An agent's latest report on an asset.
 
     reported_at: the agent's own time, ms; time: the bucket's clock when it was applied, ms;
-    expires: ms, or None for never; weight: 0 while its agent is muted; detail: the report's own.
+    expires: when it falls silent, ms, or None for never; weight: 0 while its agent is muted;
+    detail: the report's own; silent: since when its agent is silent on the asset, ms, or None for
+    a live vote; order: by which the votes on an asset are ordered in time, ms: the agent's time,
+    but never later than the record's own append time; age: how old the report was when it was
+    appended, ms.
     """
 
     agent: str
@@ -170,15 +210,28 @@ class Vote:
     weight: int
     detail: str | None = None
     muted: Muted | None = None
+    silent: int | None = None
+    order: int = 0
+    age: int = 0
 
-    def shown(self) -> tuple[str, str, int, Muted | None]:
+    @property
+    def counts(self) -> bool:
+        """Whether it counts, live or silent: its agent is not muted, and weighs something."""
+        return self.weight > 0 and self.muted is None
+
+    @property
+    def live(self) -> bool:
+        """Whether it counts and is not silent."""
+        return self.silent is None and self.weight > 0 and self.muted is None
+
+    def shown(self) -> tuple[str, str, int, Muted | None, int | None]:
         """The part whose change is a visible change."""
-        return (self.agent, self.state, self.weight, self.muted)
+        return (self.agent, self.state, self.weight, self.muted, self.silent)
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A tally that waits out its hold: the state it would become at `due` (ms)."""
+    """A wait for a state: it began at `since`, and at `due` (ms) the asset is in that state."""
 
     state: str
     since: int
@@ -196,6 +249,11 @@ class Override:
     command: str
     since: int
     underlying: str | None = None
+
+    def same_pin(self, other: Override) -> bool:
+        """Whether the other pins the same: state, end, user and reason."""
+        mine = (self.state, self.until, self.user, self.reason)
+        return mine == (other.state, other.until, other.user, other.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +283,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class StateRecord:
-    """The formal state of an asset, as every reader sees it. Times in Unix ms."""
+    """The formal state of an asset, as every reader sees it. Times in Unix ms.
+
+    unconfirmed_reason: why it is unconfirmed, in words, None where it is confirmed; disputed: the
+    worst state that a vote says, live or silent, where that is worse than the state shown.
+    """
 
     asset: str
     state: str
@@ -238,6 +300,8 @@ class StateRecord:
     pending: Pending | None = None
     override: Override | None = None
     answer: Answer | None = None
+    unconfirmed_reason: str | None = None
+    disputed: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,25 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from domain.functions import EXPECTED, rule_function
 from domain.names import MAX_STATE, USER_PREFIX, state_name_ok
-from domain.plain import PlainError, Table, duration, whole
+from domain.plain import PlainError, Table, duration, duration_text, whole
+
+FOLD = 2
+"""The version of the fold that this is: a scenario record names the one that it needs."""
 
 KEEP = "keep"
 """The ladder's default that leaves the state as it is."""
+
+UNKNOWN = "unknown"
+"""What an asset shows that exists, but that nothing has tallied yet."""
+
+LEAST_MEMORY = 15 * 60_000
+"""Silent votes are kept for three lifetimes, but at least so long, ms."""
 
 COLOURS = ("red", "orange", "amber", "green", "teal", "blue", "violet", "grey")
 ICONS = (
@@ -34,6 +43,7 @@ ICONS = (
     "flag",
     "clock",
 )
+MAX_MIN_VOTERS = 1000
 MAX_WEIGHT = 1_000_000
 """Largest weight of an agent, of an electorate, or that a rung may ask for."""
 
@@ -110,7 +120,12 @@ Rule = Latest | Quorum | PythonRule
 
 @dataclass(frozen=True)
 class Scenario:
-    """One kind of thing watched. All durations in ms; states run from most to least severe."""
+    """One kind of thing watched. All durations in ms; states run from most to least severe.
+
+    life_cycle: its states follow each other and none is worse than another; min_voters: live voters
+    that it takes to lower a state, raise_voters: to raise it; forget_after: for how long a silent
+    vote is kept, None for the usual; fold: the version of the fold that it is written for.
+    """
 
     name: str
     title: str
@@ -127,10 +142,40 @@ class Scenario:
     reminders: Mapping[str, int] | None = None
     purge_after: Mapping[str, int] | None = None
     weights: Mapping[str, int] | None = None
+    life_cycle: bool = False
+    raise_voters: int = 1
+    forget_after: int | None = None
+    fold: int = FOLD
 
     def severity(self, state: str) -> int:
-        """0 for the most severe state; a state outside the vocabulary ranks least severe."""
-        return self._ranks.get(state, len(self.states))
+        """0 for the most severe state of the vocabulary.
+
+        One outside it ranks last where the vocabulary is open; in a closed one, which a change of
+        rule may leave behind, it is worse than all others: nobody knows what it meant.
+        """
+        return self._ranks.get(state, len(self.states) if self.open_vocabulary else -1)
+
+    @cached_property
+    def mildest(self) -> str:
+        """The least severe state of the vocabulary."""
+        return self.states[-1].name
+
+    @cached_property
+    def forget_delay(self) -> int | None:
+        """How long a silent vote is kept, ms; None: silent votes are not kept."""
+        if self.life_cycle:
+            return None
+        if self.forget_after is None:
+            return max(3 * (self.vote_lifetime or 0), LEAST_MEMORY)
+        return self.forget_after or None
+
+    @cached_property
+    def report_age_limit(self) -> int | None:
+        """The age up to which a report is looked at, ms, or None for any."""
+        if self.vote_lifetime is None or self.forget_delay is None:
+            return self.max_report_age
+        limit = self.max_report_age
+        return self.forget_delay if limit is None else min(limit, self.forget_delay)
 
     def spec(self, state: str) -> StateSpec:
         """How to show `state`; one outside the vocabulary is shown grey, under its own name."""
@@ -191,15 +236,23 @@ class Scenario:
                 for s in self.states
             ],
             "rule": _plain_rule(self.rule),
-            "min_voters": self.min_voters,
+            "severity": "none" if self.life_cycle else "order",
+            "min_voters": self._plain_voters(),
             "vote_lifetime": self.vote_lifetime,
+            "forget_after": self.forget_after,
             "max_report_age": self.max_report_age,
             "electorate": self.electorate,
             "holds": dict(self.holds or {}),
             "reminders": dict(self.reminders or {}),
             "purge_after": dict(self.purge_after or {}),
             "weights": dict(self.weights or {}),
+            "fold": self.fold,
         }
+
+    def _plain_voters(self) -> int | dict[str, int]:
+        if self.raise_voters == 1:
+            return self.min_voters
+        return {"lower": self.min_voters, "raise": self.raise_voters}
 
     @classmethod
     def from_plain(cls, data: Any) -> Scenario:
@@ -241,20 +294,62 @@ def _parse_file(data: dict[str, Any], demo: bool) -> dict[str, Scenario]:
 
 
 def parse_whole(name: str, content: dict[str, Any]) -> Scenario:
-    """Read one scenario that holds known keys alone. Raises PlainError with the key."""
+    """Read one scenario that holds known keys alone and is safe. Raises PlainError with the key."""
     table = Table(content, name)
-    scenario = parse_scenario(name, table)
+    scenario = parse_scenario(name, table, fold=FOLD)
     table.no_more()
+    _check_severity(scenario, table)
+    _check_memory(scenario, name)
+    _check_default(scenario)
     return scenario
 
 
-def parse_scenario(name: str, table: Table) -> Scenario:
-    """Read one scenario from a table of plain data. Raises PlainError with the key."""
+def _check_severity(scenario: Scenario, table: Table) -> None:
+    if scenario.open_vocabulary and table.get("severity") == "order":
+        expected = '"none", as an open vocabulary has no order'
+        raise PlainError(f"{scenario.name}.severity", expected, "order")
+    if scenario.life_cycle:
+        return
+    for state in scenario.purge_after or {}:
+        if state != scenario.mildest:
+            expected = f'only {scenario.mildest}, the mildest state, or severity = "none"'
+            raise PlainError(f"{scenario.name}.purge_after", expected, state)
+
+
+def _check_memory(scenario: Scenario, name: str) -> None:
+    """A vote whose agent has long been forgotten must not come back by a report as old."""
+    limit = scenario.report_age_limit
+    if scenario.max_report_age is not None and limit != scenario.max_report_age:
+        expected = f'at most forget_after, which is "{duration_text(limit or 0)}"'
+        given = duration_text(scenario.max_report_age)
+        raise PlainError(f"{name}.max_report_age", expected, given)
+
+
+def _check_default(scenario: Scenario) -> None:
+    """Votes for a worse state count towards a milder rung: it must not be milder than what holds
+    without it, or they would make the tally milder. The mildest state's rung counts it alone."""
+    rule = scenario.rule
+    if scenario.life_cycle or not isinstance(rule, Quorum) or rule.default == KEEP:
+        return
+    for rung in rule.ladder:
+        milder = scenario.severity(rung.state) > scenario.severity(rule.default)
+        if milder and rung.state != scenario.mildest:
+            expected = f"keep, or a state no worse than the rung {rung.state}"
+            raise PlainError(f"{scenario.name}.rule.default", expected, rule.default)
+
+
+def parse_scenario(name: str, table: Table, *, fold: int = 1) -> Scenario:
+    """Read one scenario from a table of plain data. Raises PlainError with the key.
+
+    fold: the version of the fold that one is written for which does not name it.
+    """
     if not _NAME.match(name):
         raise PlainError(table.path, "a name of a-z, 0-9 and -, at most 40 characters", name)
     states = _states(table)
     open_vocabulary = table.choice("vocabulary", ("closed", "open"), "closed") == "open"
     known = None if open_vocabulary else {spec.name for spec in states}
+    severity = table.choice("severity", ("order", "none"), "none" if open_vocabulary else "order")
+    min_voters, raise_voters = _voters(table)
     return Scenario(
         name=name,
         title=table.text("title", name.capitalize()),
@@ -263,7 +358,9 @@ def parse_scenario(name: str, table: Table) -> Scenario:
         open_vocabulary=open_vocabulary,
         rule=_rule(table.table("rule"), [spec.name for spec in states], known),
         partitions=table.integer("partitions", 4, low=1, high=1000),
-        min_voters=table.integer("min_voters", 1, low=1, high=1000),
+        life_cycle=open_vocabulary or severity == "none",
+        min_voters=min_voters,
+        raise_voters=raise_voters,
         vote_lifetime=table.optional("vote_lifetime", duration),
         max_report_age=table.optional("max_report_age", duration),
         electorate=table.optional("electorate", whole(1, MAX_WEIGHT)),
@@ -271,7 +368,17 @@ def parse_scenario(name: str, table: Table) -> Scenario:
         reminders=_by_state(table, "reminders", known),
         purge_after=_by_state(table, "purge_after", known),
         weights=_weights(table),
+        forget_after=table.optional("forget_after", partial(duration, zero=True)),
+        fold=table.integer("fold", fold, low=1, high=FOLD),
     )
+
+
+def _voters(table: Table) -> tuple[int, int]:
+    """The live voters that lowering and raising a state takes."""
+    if not isinstance(table.get("min_voters"), Mapping):
+        return table.integer("min_voters", 1, low=1, high=MAX_MIN_VOTERS), 1
+    both = table.table("min_voters")
+    return both.integer("lower", 1, 1, MAX_MIN_VOTERS), both.integer("raise", 1, 1, MAX_MIN_VOTERS)
 
 
 def _states(table: Table) -> tuple[StateSpec, ...]:

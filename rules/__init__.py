@@ -4,7 +4,8 @@
 
     def tally(votes: tuple[Vote, ...], current: str | None) -> str
 
-votes: the live votes (domain.records.Vote), at least one, sorted by agent; current: the state so
+votes: the votes to be looked at (domain.records.Vote), at least one, sorted by agent: the live ones
+and, where it is asked whether the state may get milder, silent ones too; current: the state so
 far, or None where there is none yet. It returns the name of a state of the scenario.
 
 It must be a pure function of these two: the board is a pure function of the log, and a replay

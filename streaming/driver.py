@@ -15,6 +15,7 @@ from bus.base import Bus, BusError, TopicPartition, TopicSpec
 from domain.scenario import Scenario, ScenarioError
 from streaming import query as queries
 from streaming import rulechange
+from streaming.bounds import in_log, known, merged, remember
 from streaming.buckets import BucketId
 from streaming.checkpoint import Epoch, LogProblem, current_epoch, drop_uncommitted, gaps, positions
 from streaming.control import Desk
@@ -27,7 +28,8 @@ from streaming.progress import Reporting
 from streaming.query import Engine, Trigger
 from streaming.rebuilds import Rebuilds
 from streaming.rules import Rules
-from streaming.starts import Start, start_of
+from streaming.sources import check
+from streaming.starts import Start, bound, start_of
 from streaming.ticks import Ticker
 from wire.job import MAX_REASON, Control, Status
 from wire.topics import Topics
@@ -48,6 +50,9 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 15.0
 
 PAUSE_STAYING_S = 30.0
 """Pause after an error that stays."""
+
+LONGEST_WHY = 600
+"""Characters of an error that stays: it may hold a command that corrects it."""
 
 HEALTHY_S = 30.0
 """A query that ran this long starts over with the first pause."""
@@ -355,10 +360,15 @@ class Driver:
         return sum(end - max(begin, reached.get(at, 0)) for at, (begin, end) in edges.items())
 
     def _prepare(self) -> tuple[Plan, Epoch, list[str]]:
-        """Topics, rules and ticks; what the query is to know. Raises BusError or LogProblem."""
+        """Topics, rules and ticks; what the query is to know.
+
+        Raises BusError, also where a source topic's settings are wrong, and LogProblem.
+        """
         self._bus.wait(10)
         specs = [TopicSpec(*spec) for spec in self._topics.specs(self._scenarios.values())]
         self._bus.ensure_topics(specs, replication=self._settings.replication)
+        sources = [self._topics.reports(name) for name in self._scenarios]
+        check(self._bus, sources, self._settings.bootstrap)
         rules = self._settle_rules()
         places = {(self._topics.reports(b.scenario), b.partition) for b in rules}
         if self._ticker is None:
@@ -368,10 +378,25 @@ class Driver:
         epoch = current_epoch(self._home)
         self._report.epoch = epoch.number
         partitions = {name: s.partitions for name, s in self._scenarios.items()}
-        start = start_of(epoch)
+        start = self._begun(epoch)
         first = {bucket: start.rules.get(str(bucket), rule) for bucket, rule in rules.items()}
         plan = Plan(self._settings.topic_prefix, epoch.number, partitions, first, start)
         return plan, epoch, self._gaps(self._reached(epoch, start), places)
+
+    def _begun(self, epoch: Epoch) -> Start:
+        """How an epoch begins: as long as nothing rests on it, with all bounds that are known."""
+        start, folder = start_of(epoch), self._home.parent
+        if not positions(epoch.path):
+            edges = self._bus.offsets(self._topics.reports(name) for name in self._scenarios)
+            mine = {self._bucket(place): edge for place, edge in edges.items()}
+            bounds = in_log(merged(known(folder), start.bounds), mine)
+            start = start if bounds == start.bounds else bound(epoch, bounds)
+        remember(folder, start.bounds)
+        self._report.bounds = start.bounds
+        return start
+
+    def _bucket(self, place: TopicPartition) -> str:
+        return str(BucketId(self._topics.scenario_of(place[0]) or "", place[1]))
 
     def _reached(self, epoch: Epoch, start: Start) -> dict[TopicPartition, int]:
         """The next offset that the query reads, as far as the log's beginning is not meant."""
@@ -399,7 +424,7 @@ class Driver:
         verdict = judge(text)
         self._report.restarts += 1
         if not verdict.passes:
-            why = f"{verdict.advice} ({first_line(text)})"
+            why = f"{verdict.advice} ({first_line(text, LONGEST_WHY)})"
             self._report.status("waiting", why, text)
             self._desk.settle("failed", why)
             self._wait(PAUSE_STAYING_S)

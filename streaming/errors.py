@@ -15,6 +15,10 @@ class Verdict(NamedTuple):
 
 _STAYS = (
     (
+        r"UnknownFoldVersion",
+        "the log was written for a newer release: run that one, or a newer one still",
+    ),
+    (
         r"CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT",
         (
             "the query needs more slots than there are: raise N of "
@@ -27,6 +31,13 @@ _STAYS = (
         (
             "a topic's partition count was changed, which moves its keys: restore the topic, "
             "or name another TALLYBOARD_TOPIC_PREFIX"
+        ),
+    ),
+    (
+        r"^WrongSetting: ",
+        (
+            "a topic of reports has a setting with which states come out wrong: correct it, "
+            "and the job goes on by itself"
         ),
     ),
     (

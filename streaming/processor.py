@@ -16,8 +16,10 @@ import pandas as pd
 from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
+from domain.bounds import applied_time
 from domain.fold import Bucket
 from domain.functions import rule_functions
+from domain.lateness import Lateness as Late
 from domain.records import DeadLetter, Emission, Mute, StateRecord, Tick
 from domain.scenario import Scenario
 from streaming.buckets import BucketId
@@ -25,7 +27,7 @@ from streaming.planting import HeldBack, plant
 from streaming.rules import dump_rule, load_rule
 from streaming.starts import Start
 from streaming.state import AssetStore, DueStore
-from wire.job import Heartbeat, encode
+from wire.job import Heartbeat, Lateness, encode
 from wire.sink import DeadRecord, encode_dead_letter, encode_headers, encode_state
 from wire.source import decode_placed
 from wire.topics import Topics
@@ -62,7 +64,8 @@ class Meta(NamedTuple):
     """What the state keeps of a bucket beside its assets and dues. Times in ms.
 
     scenario: the rule in force, as JSON; live: assets that exist; slot, waiting: see DueStore;
-    beat: the clock at the last heartbeat; records, dead, stale: counted since then.
+    beat: when the tick was appended that the last heartbeat came with; records, dead: counted since
+    then; stale: not used any more.
     """
 
     scenario: str
@@ -103,6 +106,7 @@ class Plan:
             "functions": rule_functions(),
             "seeds": self.start.seeds,
             "quiet": self.start.quiet,
+            "bounds": self.start.bounds,
         }
         return json.dumps(fields)
 
@@ -124,8 +128,10 @@ class TallyProcessor(StatefulProcessor):
         self._topics = Topics(plan.prefix)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the state: the bucket's meta, its mutes as JSON, assets, and seconds of dues."""
+        """Declare the state: the bucket's meta, its mutes and late reports as JSON, assets, and
+        seconds of dues."""
         self._meta = handle.getValueState("meta", _META)
+        self._lateness = handle.getValueState("lateness", _struct(lateness=StringType))
         self._mutes = handle.getValueState("mutes", _struct(mutes=StringType))
         asset = _struct(asset=BinaryType, slot=LongType)
         self._assets = handle.getMapState("assets", _struct(name=StringType), asset)
@@ -153,7 +159,7 @@ class TallyProcessor(StatefulProcessor):
         if stored is None:
             stored = self._begin(bucket_id)
         meta = Meta(*stored)
-        held = self._mutes.get()
+        held, late = self._mutes.get(), self._lateness.get()
         assets = AssetStore(self._assets)
         dues = DueStore(self._dues, assets, meta.slot, meta.waiting)
         bucket = Bucket(
@@ -166,6 +172,7 @@ class TallyProcessor(StatefulProcessor):
             offset=meta.offset,
             live=meta.live,
             mutes=_load_mutes(held),
+            lateness=_load_lateness(late),
         )
         dues.scenario = lambda: bucket.scenario
         held_back = HeldBack(self._last, self._plan.start.quiet.get(str(bucket_id), -1))
@@ -178,6 +185,8 @@ class TallyProcessor(StatefulProcessor):
         self._meta.update(tuple(run.meta(slot, waiting)))
         if held or bucket.mutes:
             self._mutes.update((_dump_mutes(bucket.mutes),))
+        if late or bucket.lateness.by_agent:
+            self._lateness.update((msgspec.json.encode(bucket.lateness.rows()).decode(),))
         return run.out
 
     def _begin(self, bucket_id: BucketId) -> Meta:
@@ -213,12 +222,8 @@ class _Run:
         self._id, self._bucket, self._start = bucket_id, bucket, meta
         self._partitions = plan.partitions[bucket_id.scenario]
         self._states = topics.states(bucket_id.scenario)
-        self._beat, self._records, self._dead, self._stale = (
-            meta.beat,
-            meta.records,
-            meta.dead,
-            meta.stale,
-        )
+        self._bounds = plan.start.bounds.get(str(bucket_id), ())
+        self._beat, self._records, self._dead = meta.beat, meta.records, meta.dead
 
     def apply(self, row: SourceRow) -> None:
         bucket = self._bucket
@@ -226,10 +231,11 @@ class _Run:
             return
         self._let_go(row.offset)
         record = decode_placed(row.key, row.value, row.time, self._id.partition, self._partitions)
-        for emission in bucket.apply(record, row.offset, row.time):
+        time = applied_time(self._bounds, row.offset, row.time, bucket.clock)
+        for emission in bucket.apply(record, row.offset, time):
             self._emit(emission, row)
         if isinstance(record, Tick):
-            self._tick()
+            self._tick(row.time)
         else:
             self._records += 1
 
@@ -266,14 +272,17 @@ class _Run:
         key, value, headers = encode_dead_letter(dead)
         return SinkRow(key, value, _dump_headers(headers), self._topics.dead_letters)
 
-    def _tick(self) -> None:
-        clock = self._bucket.clock
-        if clock - self._beat < HEARTBEAT_MS:
+    def _tick(self, time: int) -> None:
+        """Tell of the bucket each second of ticks, also where its clock stands still, being ahead.
+
+        time: when the tick was appended, ms.
+        """
+        if abs(time - self._beat) < HEARTBEAT_MS:
             return
         beat = self._heartbeat()
         self.out.append(SinkRow(beat.bucket.encode(), encode(beat), None, self._topics.buckets))
-        self._beat, self._records, self._dead, self._stale = clock, 0, 0, 0
-        self._bucket.stale_reports = 0
+        self._beat, self._records, self._dead = time, 0, 0
+        self._bucket.lateness.clear()
 
     def _heartbeat(self) -> Heartbeat:
         bucket = self._bucket
@@ -290,10 +299,13 @@ class _Run:
             dues=len(bucket.dues),
             records=self._records,
             dead_letters=self._dead,
-            stale=self._stale + bucket.stale_reports,
+            stale=bucket.lateness.total("stale"),
             engine=ENGINE,
             at=int(wall.time() * 1000),
             mutes=tuple(bucket.mutes[agent] for agent in sorted(bucket.mutes)),
+            late=bucket.lateness.total("late"),
+            silent=bucket.lateness.total("silent"),
+            agents=tuple(Lateness(*row) for row in bucket.lateness.rows()),
         )
 
     def meta(self, slot: int, waiting: int) -> Meta:
@@ -310,7 +322,6 @@ class _Run:
             beat=self._beat,
             records=self._records,
             dead=self._dead,
-            stale=self._stale + bucket.stale_reports,
         )
 
 
@@ -322,6 +333,10 @@ def scenario_of(text: str) -> Scenario:
 
 def _load_mutes(held: Any) -> list[Mute]:
     return msgspec.json.decode(held[0], type=list[Mute]) if held else []
+
+
+def _load_lateness(held: Any) -> list[Late]:
+    return [Late(*row) for row in msgspec.json.decode(held[0])] if held else []
 
 
 def _dump_mutes(mutes: Mapping[str, Mute]) -> str:

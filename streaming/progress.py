@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from bus.base import Bus, BusError
+from domain.bounds import Bound
 from streaming.checkpoint import measure
 from wire.job import MAX_ERROR, Answer, Carried, Checkpoint, Progress, Status, Stopped, encode
 
@@ -67,6 +68,7 @@ class Reporting:
         self._trigger = ""
         self._stopped: Stopped | None = None
         self.rebuild: Callable[[], Stopped | None] = lambda: None
+        self.bounds: Mapping[str, Sequence[Bound]] = {}
         self._folder: Path | None = None
         self._checkpoint: Checkpoint | None = None
         self._measured = 0.0
@@ -138,6 +140,7 @@ class Reporting:
             rebuild=self.rebuild(),
             answer=answer,
             carried=carried,
+            bounds={name: tuple(held) for name, held in self.bounds.items()},
         )
         try:
             self._producer.send(self._topic, self._query.encode(), encode(record))

@@ -14,6 +14,7 @@ import msgspec
 from bus.base import Bus, TopicPartition
 from domain.fold import Bucket
 from domain.scenario import Scenario
+from streaming.bounds import Bounds, in_log, known, merged
 from streaming.buckets import BucketId
 from streaming.checkpoint import Epoch, current_epoch, drop_old, next_epoch, positions
 from streaming.control import Desk
@@ -22,8 +23,9 @@ from streaming.query import Engine
 from streaming.rules import dump_rule, rule_before
 from streaming.seeds import check_place, read_snapshot, write_seed
 from streaming.starts import EARLIEST, START, Start, UnreadableStart, begin, start_of
-from wire.job import Control, Heartbeat, Step, UnreadableJobRecord, decode_heartbeat
+from wire.job import AHEAD_MS, Control, Heartbeat, Step, UnreadableJobRecord, decode_heartbeat
 from wire.snapshot import DamagedSnapshot, Emitted, FileName, load_snapshot
+from wire.source import MAX_TIME
 from wire.topics import Topics
 
 log = logging.getLogger("streaming.rebuilds")
@@ -45,9 +47,13 @@ class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is asked for: by bucket (`attack/0`); one that is not named begins at the beginning."""
+    """What is asked for: by bucket (`attack/0`); one that is not named begins at the beginning.
+
+    bounds: by bucket, the last append time that counts in its log as it is, ms.
+    """
 
     buckets: dict[str, Place] = {}
+    bounds: dict[str, Annotated[int, msgspec.Meta(ge=1, le=MAX_TIME)]] = {}
 
 
 class Prepared(msgspec.Struct):
@@ -99,9 +105,12 @@ class Rebuilds:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         ready = Prepared(ask.id, next_epoch(self._home).number)
-        for name, place in _wanted(ask).buckets.items():
+        wanted = _wanted(ask)
+        for name, place in wanted.buckets.items():
             if place.snapshot:
                 bucket, last = self._load(name, place, ready.number)
+                if bucket.clock > wanted.bounds.get(name, bucket.clock):
+                    raise Refused(f"{name}: snapshot: its clock is already past the bound")
                 file = folder / f"{place.snapshot}.seed"
                 write_seed(file, bucket, last, self._engine, ready.number)
                 ready.files[name], ready.offsets[name] = file.name, bucket.offset
@@ -173,8 +182,11 @@ class Rebuilds:
         wanted = _wanted(ask)
         topics = [self._topics.reports(name) for name in scenarios]
         edges = {self._name(at): edge for at, edge in self._bus.offsets(topics).items()}
-        if strange := sorted(wanted.buckets.keys() - edges.keys()):
-            raise Refused(f"buckets: expected those of this query, got {strange[0][:80]}")
+        for what in ("buckets", "bounds"):
+            if strange := sorted(getattr(wanted, what).keys() - edges.keys()):
+                raise Refused(f"{what}: expected those of this query, got {strange[0][:80]}")
+        if any(time > self._clock() + AHEAD_MS for time in wanted.bounds.values()):
+            raise Refused("bounds: expected times that are past: what comes now must count")
         for name, (first, end) in edges.items():
             place = wanted.buckets.get(name, Place())
             if place.offset != EARLIEST and not first <= place.offset <= end:
@@ -196,6 +208,7 @@ class Rebuilds:
     def _start(self, ask: Control, edges: Edges, ready: Prepared, into: Path) -> Start:
         """How the epoch begins; the states that were prepared move there."""
         wanted, start = _wanted(ask).buckets, Start(ask.id, self._clock())
+        start.bounds = self._bounds(ask, edges)
         seen = self._seen()
         for name, (first, end) in edges.items():
             place = wanted.get(name, Place())
@@ -211,6 +224,11 @@ class Rebuilds:
             elif place.offset > 0 and (rule := self._rule(name, place.offset)) is not None:
                 start.rules[name] = rule
         return start
+
+    def _bounds(self, ask: Control, edges: Edges) -> Bounds:
+        """Those that are asked for, up to the logs' ends as they are, and those of before."""
+        more = {name: [(time, edges[name][1])] for name, time in _wanted(ask).bounds.items()}
+        return in_log(merged(known(self._home.parent), more), edges)
 
     def _seen(self) -> dict[str, int]:
         """The last offset of each bucket whose outcome readers have seen."""

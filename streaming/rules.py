@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bus.base import Bus, TopicPartition
-from domain.records import ScenarioChange
+from domain.fold import UnknownFoldVersion
+from domain.records import ScenarioChange, UnknownFold
 from domain.scenario import Scenario
 from streaming.buckets import BucketId
 from wire.source import decode_source, encode_scenario
@@ -35,7 +36,7 @@ class Rules:
         """Append the rule of each partition whose last one differs from the configured one.
 
         From then on `newest` has the offset of each partition's last rule. Returns the first rule
-        that each partition's log holds, as JSON. Raises BusError.
+        that each partition's log holds, as JSON. Raises BusError and UnknownFoldVersion.
         """
         edges = self._bus.offsets(self._topics.reports(name) for name in scenarios)
         known = self._known(edges)
@@ -109,7 +110,8 @@ def scan(
 ) -> dict[TopicPartition, list[RuleRecord]]:
     """All rules between (first, next) offset of each partition, read through.
 
-    A scenario record under another's name is no rule there: the fold refuses it.
+    A scenario record under another's name is no rule there: the fold refuses it. Raises
+    UnknownFoldVersion where a rule needs a later release.
     """
     found: dict[TopicPartition, list[RuleRecord]] = {place: [] for place in edges}
     waiting = {place: end for place, (begin, end) in edges.items() if begin < end}
@@ -120,20 +122,27 @@ def scan(
         while any(reader.positions()[place] < end for place, end in waiting.items()):
             for message in reader.poll(1, 10_000):
                 place = (message.topic, message.partition)
-                rule = _rule(message.value) if message.offset < waiting[place] else None
-                if rule is not None and topics.scenario_of(message.topic) == rule.name:
+                if message.offset >= waiting[place]:
+                    continue
+                rule = _rule(message.value, topics.scenario_of(message.topic))
+                if rule is not None:
                     found[place].append((message.offset, dump_rule(rule)))
     finally:
         reader.close()
     return found
 
 
-def _rule(value: bytes | None) -> Scenario | None:
+def _rule(value: bytes | None, name: str | None) -> Scenario | None:
+    """The scenario of this name that a record holds, or None. Raises UnknownFoldVersion."""
     # Reading every record would take long; one that spells the word in escapes is rare.
     if value is None or (b'"scenario"' not in value and b"\\u" not in value):
         return None
     record = decode_source(None, value, 0)
-    return record.scenario if isinstance(record, ScenarioChange) else None
+    if isinstance(record, UnknownFold) and record.scenario == name:
+        raise UnknownFoldVersion(record.scenario, record.fold)
+    if not isinstance(record, ScenarioChange) or record.scenario.name != name:
+        return None
+    return record.scenario
 
 
 def dump_rule(scenario: Scenario) -> str:

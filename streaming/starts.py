@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from domain.bounds import Bound
 from streaming.checkpoint import Epoch, next_epoch, start_folder
 
 EARLIEST = -2
@@ -29,7 +30,8 @@ class Start(msgspec.Struct):
     read, or EARLIEST; firsts: what that was then; ends: the log's next offset then, at which it
     has caught up; seeds: files with the state to begin with; rules: in force there, as JSON, where
     that is not the log's first; quiet: the last offset whose outcome readers have seen in an
-    earlier epoch: up to there only the last record of each asset is emitted.
+    earlier epoch: up to there only the last record of each asset is emitted; bounds: on append
+    times, see domain/bounds.py.
     """
 
     ask: str = ""
@@ -40,6 +42,7 @@ class Start(msgspec.Struct):
     rules: dict[str, str] = {}
     quiet: dict[str, int] = {}
     ends: dict[str, int] = {}
+    bounds: dict[str, list[Bound]] = {}
 
 
 class UnreadableStart(Exception):
@@ -51,15 +54,34 @@ def start_of(epoch: Epoch) -> Start:
 
     Seeds come as paths.
     """
-    folder = start_folder(epoch)
+    folder, start = start_folder(epoch), _read(epoch)
+    start.seeds = {bucket: str(folder / name) for bucket, name in start.seeds.items()}
+    return start
+
+
+def _read(epoch: Epoch) -> Start:
+    file = start_folder(epoch) / START
     try:
-        start = msgspec.json.decode((folder / START).read_bytes(), type=Start)
+        return msgspec.json.decode(file.read_bytes(), type=Start)
     except FileNotFoundError:
         return Start()
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise UnreadableStart(f"{folder / START}: {error}") from None
-    start.seeds = {bucket: str(folder / name) for bucket, name in start.seeds.items()}
-    return start
+        raise UnreadableStart(f"{file}: {error}") from None
+
+
+def bound(epoch: Epoch, bounds: Mapping[str, Sequence[Bound]]) -> Start:
+    """Have an epoch without a committed batch begin with these bounds: its state is still empty.
+
+    Raises UnreadableStart and OSError.
+    """
+    start = _read(epoch)
+    start.bounds = {name: list(held) for name, held in bounds.items()}
+    folder = start_folder(epoch)
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / f"{START}.new", start)
+    (folder / f"{START}.new").replace(folder / START)
+    _sync(folder)
+    return start_of(epoch)
 
 
 def begin(home: Path, make: Callable[[int, Path], Start]) -> Epoch:
@@ -73,15 +95,19 @@ def begin(home: Path, make: Callable[[int, Path], Start]) -> Epoch:
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     start = make(epoch.number, draft)
-    with (draft / START).open("wb") as file:
-        file.write(msgspec.json.encode(start))
-        file.flush()
-        os.fsync(file.fileno())
+    _write(draft / START, start)
     draft.replace(start_folder(epoch))
     _sync(home)
     epoch.path.mkdir()
     _sync(home)
     return epoch
+
+
+def _write(path: Path, start: Start) -> None:
+    with path.open("wb") as file:
+        file.write(msgspec.json.encode(start))
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _sync(folder: Path) -> None:

@@ -10,8 +10,10 @@ from playwright.sync_api import Error, Locator, Page, expect
 
 from stack import Stack
 
-Send = Callable[[str, str, str, str], None]
-"""`send(scenario, asset, agent, state)`: report, and wait until Kafka has it."""
+Send = Callable[..., None]
+"""`send(scenario, asset, agent, state, age_s=0)`: report, and wait until Kafka has it.
+
+age_s: how long ago the agent saw it, s."""
 Open = Callable[..., Page]
 """`open_as(user, path, width=1440, **options of the context)`."""
 

@@ -25,6 +25,7 @@ __all__ = [
     "test_positions_follow_what_was_read",
     "test_reassign_reads_those_and_no_others",
     "test_record_keeps_all_its_parts",
+    "test_settings_are_those_in_force",
     "test_threads_share_a_producer",
     "test_too_large_is_refused",
     "test_topics_are_made_once",
@@ -64,6 +65,20 @@ def test_other_partition_count_is_refused(bus: Bus, prefix: str) -> None:
     made(bus, f"{prefix}.fixed", 2)
     with pytest.raises(TopicMismatch, match=r"fixed has 2 partitions, expected 3"):
         made(bus, f"{prefix}.fixed", 3)
+
+
+def test_settings_are_those_in_force(bus: Bus, prefix: str) -> None:
+    plain, stamped = f"{prefix}.plain", made(bus, f"{prefix}.stamped")
+    bus.ensure_topics(
+        [TopicSpec(plain, 1, {}), TopicSpec(stamped, 1, {"cleanup.policy": "compact"})]
+    )
+
+    told = bus.settings([plain, stamped, f"{prefix}.missing"])
+
+    assert told.keys() == {plain, stamped}
+    names = ("message.timestamp.type", "cleanup.policy")
+    assert [told[stamped][name] for name in names] == ["LogAppendTime", "delete"]
+    assert [told[plain][name] for name in names] == ["CreateTime", "delete"]
 
 
 def test_record_keeps_all_its_parts(bus: Bus, prefix: str) -> None:

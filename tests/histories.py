@@ -25,6 +25,7 @@ from domain.records import (
     MAX_VOTERS,
     Command,
     Emission,
+    Leave,
     Mute,
     Record,
     Refusal,
@@ -34,7 +35,7 @@ from domain.records import (
     Unmute,
     Unreadable,
 )
-from domain.scenario import Scenario
+from domain.scenario import FOLD, Scenario
 from domain.version import Version
 from wire.asset import dump_asset, dump_bucket, load_asset, load_bucket
 
@@ -54,6 +55,23 @@ AGENTS = ("w1", "w2", "s1", "s22")
 USERS = ("olga", "ed")
 STEPS = (1, 1, 0, 0, 2, 3, 5, 8, 31, 3601)
 """Seconds from one record to the next: often none, at times past the memory of answers."""
+BUSY = (0, 0, 0, 1, 1, 1, 1, 2, 3, 6)
+"""The same in a history of one asset on which much happens."""
+AGES = (None, None, 0, 0, 1, -1, 2, 4, 7, 13, 45, 900, -7, -300)
+"""Seconds by which an agent's clock lies behind the broker's: in a spool, or as it is wrong."""
+VOTERS = (1, 1, 1, 1, 2, 3, {"lower": 3, "raise": 2}, {"lower": 2}, {"raise": 2})
+"""The live voters that lowering, and raising, a state takes."""
+WEIGHTS: tuple[dict[str, int], ...] = (
+    {},
+    {"s*": 2},
+    {"w1": 3, "w*": 0},
+    {"s*": 2, "s2*": 5},
+    {"w2": 0},
+)
+CHANGING = ("holds", "holds", "vote_lifetime", "forget_after", "min_voters", "weights")
+"""Keys of a rule that change alone."""
+LEAPS = (7, 60, 400, 86_400)
+"""Seconds by which one append time lies ahead of those around it."""
 
 
 class Entry(NamedTuple):
@@ -172,7 +190,7 @@ def scenarios() -> st.SearchStrategy[Scenario]:
 def generate(integer: Integer, most: int) -> History:
     """A history out of a source of integers: `integer(low, high)`, both included."""
     maker = _Maker(integer)
-    scenario = maker.scenario()
+    scenario = maker.first_rule()
     return History(scenario, tuple(maker.entries(integer(1, most))))
 
 
@@ -186,13 +204,16 @@ class _Maker:
         self._ids: list[str] = []
         self._made = 0
         self._muted = AGENTS[0]
+        self._busy = False
+        self._rule_now: Scenario | None = None
         self._makers: tuple[tuple[int, Callable[[], Record]], ...] = (
             (20, self._report),
             (4, self._tick),
+            (2, self._leave),
             (8, self._command),
             (2, self._change),
-            (4, self._mute),
-            (1, self._refusal),
+            (5, self._mute),
+            (2, self._refusal),
             (1, self._unreadable),
         )
 
@@ -205,21 +226,29 @@ class _Maker:
 
     # ---- the log ----
 
+    def first_rule(self) -> Scenario:
+        """The rule that holds before the first scenario record."""
+        self._rule_now = self.scenario()
+        return self._rule_now
+
     def entries(self, length: int) -> Iterator[Entry]:
-        if self.chance(100):
+        self._busy = self.chance(2)
+        if self.chance(40):
             yield from self._crowd()
         if self.chance(100):
             yield from self._silenced()
-        for _ in range(length):
+        leap = self._integer(0, length) if self.chance(12) else None
+        for number in range(length):
             self._pass_time()
-            yield self._entry(self._record())
+            ahead = self.pick(LEAPS) * SECOND if number == leap else 0
+            yield self._entry(self._record(), ahead)
 
-    def _entry(self, record: Record) -> Entry:
+    def _entry(self, record: Record, ahead: int = 0) -> Entry:
         self._offset += SPACING
-        return Entry(self._offset, self._time, record)
+        return Entry(self._offset, self._time + ahead, record)
 
     def _pass_time(self) -> None:
-        step = self.pick(STEPS)
+        step = self.pick(BUSY if self._busy else STEPS)
         self._time += -2 * SECOND if self.chance(40) else step * SECOND
 
     def _record(self) -> Record:
@@ -231,9 +260,11 @@ class _Maker:
         raise AssertionError
 
     def _crowd(self) -> Iterator[Entry]:
-        """As many agents as one asset takes, at one time."""
-        for number in range(MAX_VOTERS):
-            yield self._entry(Report("a", f"crowd-{number}", self.pick(STATES)))
+        """As many agents as one asset takes, or nearly so, at one time; then an operator."""
+        words = self.pick((STATES, STATES[:1], STATES[1:2]))
+        for number in range(MAX_VOTERS - self.pick((0, 0, 1, 3))):
+            yield self._entry(Report("a", f"crowd-{number}", self.pick(words)))
+        yield self._entry(Command("vote", "a", self._id(), "olga", state=self.pick(STATES)))
 
     def _silenced(self) -> Iterator[Entry]:
         """As many muted agents as a bucket takes, and one more."""
@@ -244,20 +275,36 @@ class _Maker:
     # ---- records ----
 
     def _report(self) -> Report:
-        age = self.pick((None, None, 0, 0, 1, -1, 2, 4, 7))
         return Report(
             asset=self._asset(),
             agent=self.pick(AGENTS),
             state=self._word(),
-            reported_at=None if age is None else self._time - age * SECOND,
+            reported_at=self._reported_at(),
             detail=f'{{ "n": {self._integer(0, 9)},"é":[null, 1.50]}}' if self.chance(6) else None,
         )
+
+    def _leave(self) -> Leave:
+        return Leave(self._asset(), self.pick(AGENTS), self._reported_at())
+
+    def _reported_at(self) -> int | None:
+        age = self.pick(AGES)
+        return None if age is None else self._time - age * SECOND
 
     def _tick(self) -> Tick:
         return Tick()
 
     def _change(self) -> ScenarioChange:
-        return ScenarioChange(self.scenario())
+        """Another rule; often the one in force, with another value in one of its keys."""
+        drawn = self.scenario()
+        if self._rule_now is not None and self.chance(2):
+            now, key = self._rule_now.to_plain(), self.pick(CHANGING)
+            value = drawn.to_plain()[key]
+            if key == "holds":
+                known = [spec["name"] for spec in now["states"]]
+                value = {word: hold for word, hold in value.items() if word in known}
+            drawn = Scenario.from_plain({**now, key: value})
+        self._rule_now = drawn
+        return ScenarioChange(drawn)
 
     def _mute(self) -> Mute | Unmute:
         agent, user = self.pick((*AGENTS, *AGENTS, self._muted)), self.pick(USERS)
@@ -265,15 +312,18 @@ class _Maker:
             agent = self.pick((self._muted, self._muted, agent))
             return Unmute(agent, user, self.pick(("", "seen")), self._new_id())
         self._muted = agent
-        return Mute(agent, self._until(), user, self.pick(("", "wild")), self._new_id())
+        until = None if self.chance(2) else self._until()
+        return Mute(agent, until, user, self.pick(("", "wild")), self._new_id())
 
     def _unreadable(self) -> Unreadable:
         return Unreadable(self.pick(DEAD_LETTER_REASONS))
 
     def _refusal(self) -> Refusal:
-        return Refusal(
-            self._asset(), self._id(), self.pick((*USERS, "")), "reason: expected a text"
-        )
+        """At times of a command that was read once and now comes again, damaged."""
+        repeated = bool(self._ids) and self.chance(2)
+        id_ = self.pick(self._ids) if repeated else self._id()
+        user = self.pick((*USERS, ""))
+        return Refusal(self._asset(), id_, user, "reason: expected a text")
 
     def _command(self) -> Command:
         kind = self.pick(("set", "vote", "release", "purge", "set", "release"))
@@ -289,6 +339,8 @@ class _Maker:
         )
 
     def _asset(self) -> str:
+        if self._busy:
+            return ASSETS[0]
         return self.pick((ASSETS[0], ASSETS[0], ASSETS[0], ASSETS[1], ASSETS[2]))
 
     def _word(self) -> str:
@@ -318,22 +370,25 @@ class _Maker:
     # ---- rules ----
 
     def scenario(self) -> Scenario:
-        open_words = self.chance(3)
+        open_words = self.chance(5)
         words = STATES[: 2 if self.chance(6) else 3]
         return Scenario.from_plain(
             {
                 "name": "watch",
+                **({} if self.chance(6) else {"fold": FOLD}),
                 "vocabulary": "open" if open_words else "closed",
+                "severity": "none" if open_words or self.chance(5) else "order",
                 "states": [{"name": word} for word in words],
                 "rule": self._rule(words),
-                "min_voters": self.pick((1, 1, 2, 3)),
+                "min_voters": self.pick(VOTERS),
+                "forget_after": self._seconds((None, None, 0, 4, 9, 20, 60)),
                 "vote_lifetime": self._seconds((None, 3, 5, 8, 40)),
-                "max_report_age": self._seconds((None, None, 3, 6)),
-                "electorate": self.pick((None, None, 3, 5)),
-                "holds": self._durations(words, (0, 1, 2, 3, 5, 10)),
+                "max_report_age": self._seconds((None, None, 3, 6, 50)),
+                "electorate": self.pick((None, None, None, 3, 5)),
+                "holds": self._durations(words, (0, 1, 2, 3, 5, 5, 10, 20), 4),
                 "reminders": self._durations(words, (1, 2, 3, 7)),
                 "purge_after": self._durations(words[-1:], (2, 5, 9)),
-                "weights": self.pick(({}, {"s*": 2}, {"w1": 3, "w*": 0}, {"s*": 2, "s2*": 5})),
+                "weights": self.pick(WEIGHTS),
             }
         )
 
@@ -341,17 +396,24 @@ class _Maker:
         seconds = self.pick(options)
         return None if seconds is None else seconds * SECOND
 
-    def _durations(self, words: Sequence[str], seconds: Sequence[int]) -> dict[str, int]:
-        return {word: self.pick(seconds) * SECOND for word in words if self.chance(2)}
+    def _durations(
+        self, words: Sequence[str], seconds: Sequence[int], of: int = 2
+    ) -> dict[str, int]:
+        """For each state but one in `of`."""
+        return {word: self.pick(seconds) * SECOND for word in words if not self.chance(of)}
 
     def _rule(self, words: Sequence[str]) -> dict[str, Any]:
         if self.chance(3):
             return {"kind": "latest"}
-        rungs = [{"state": word, **self._need()} for word in words if not self.chance(5)]
+        default = self.pick(("keep", *words))
+        # No rung is milder than the default, but that of the mildest state.
+        least = words.index(default) if default in words else len(words)
+        on_ladder = [*words[: least + 1], *words[least + 1 :][-1:]]
+        rungs = [{"state": word, **self._need()} for word in on_ladder if not self.chance(5)]
         return {
             "kind": "quorum",
             "ladder": rungs or [{"state": words[0], "at_least": 1}],
-            "default": self.pick(("keep", *words)),
+            "default": default,
         }
 
     def _need(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,6 +13,8 @@ import pytest
 from histories import History, play
 from liveclient import Client, assert_snapshot_plus_events
 
+from dashboard.board.doubts import DOUBTS
+from dashboard.board.store import Kept
 from dashboard.live import merging, subscription
 from dashboard.live.entries import Entry
 from dashboard.live.merging import Merged, Stored, merge, newer_than
@@ -57,6 +59,18 @@ def _entry(scenario: Scenario, emission: Any, offset: int) -> Entry:
     if isinstance(emission, StateRecord):
         row = row_of(scenario, msgspec.json.decode(encode_state(emission)))
     return Entry(emission.asset, emission.version.sortable(), row, PLACE, offset)
+
+
+def kept_of(entry: Entry) -> Kept:
+    """What a database says of an asset of which this is the newest record that it has."""
+    row = entry.row
+    return Kept(entry.version, row["state"], tuple(row["doubts"])) if row else Kept(entry.version)
+
+
+def doubts_among(rows: Iterable[Row]) -> dict[str, int]:
+    """How many of these rows there is each doubt of."""
+    found = Counter(doubt for row in rows for doubt in row["doubts"])
+    return {doubt: found[doubt] for doubt in DOUBTS}
 
 
 @dataclass
@@ -141,15 +155,12 @@ class Board:
         rows = sorted((e.row for e in self.stored.values() if e.row), key=order_of)
         matching = [row for row in rows if self.wanted.matches(row)]
         counts = Counter(row["state"] for row in rows)
-        versions = {
-            asset: (e.version, e.row["state"] if e.row else "")
-            for asset, e in self.stored.items()
-            if asset in overlay
-        }
-        newer = newer_than(overlay, versions)
+        kept = {asset: kept_of(e) for asset, e in self.stored.items() if asset in overlay}
+        newer = newer_than(overlay, kept)
         page, stopped = self._page([row for row in rows if row["asset"] not in newer])
-        stored = Stored(page, len(matching), counts, stopped=stopped)
-        return merge(stored, versions, overlay, self.wanted)
+        doubts = doubts_among(rows)
+        stored = Stored(page, len(matching), counts, stopped=stopped, doubts=doubts)
+        return merge(stored, kept, overlay, self.wanted)
 
     def _page(self, rows: list[Row]) -> tuple[list[Row], Order | None]:
         """Of rows in order, the page's and one more; and where looking ended, before the last."""
@@ -175,6 +186,8 @@ class Board:
                 newest[entry.asset] = entry
         rows = [entry.row for entry in newest.values() if entry.row]
         assert fresh.counts == Counter(row["state"] for row in rows)
+        assert fresh.doubts == doubts_among(rows)
+        self.seen.update(fresh.doubts)
         assert fresh.total == sum(self.wanted.matches(row) for row in rows)
         expected = sorted(filter(self.wanted.shows, rows), key=order_of)
         assert fresh.rows == expected[:LIMIT]

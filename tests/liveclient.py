@@ -16,6 +16,7 @@ class Client:
     def __init__(self) -> None:
         self.rows: dict[str, Row] = {}
         self.counts: dict[str, int] = {}
+        self.doubts: dict[str, int] = {}
         self.total = 0
         self.next: str | None = None
         self.stopped = False
@@ -29,6 +30,7 @@ class Client:
             assert message["seq"] > self.seq, "messages are numbered upwards"
             self.seq = message["seq"]
         self.counts = message.get("counts", self.counts)
+        self.doubts = message.get("doubts", self.doubts)
         if message["type"] == "snapshot":
             self.total, self.next = message["total"], message["next"]
             self.stopped = bool(message.get("stopped"))
@@ -55,7 +57,7 @@ class Client:
         """The rows on the page, in its order."""
 
         def order(row: Row) -> tuple[int, int, str]:
-            return (row["severity"], -row["since"], row["asset"])
+            return (row["rank"], -row["since"], row["asset"])
 
         return sorted(self.rows.values(), key=order)[:limit]
 

@@ -24,7 +24,17 @@ import msgspec
 from histories import SECOND, STATES, _Maker
 
 from bus.base import Message
-from domain.records import MAX_MUTED, MAX_VOTERS, Command, Mute, Record, Report, Unmute
+from domain.records import (
+    MAX_MUTED,
+    MAX_VOTERS,
+    Command,
+    Leave,
+    Mute,
+    Record,
+    Report,
+    UnknownFold,
+    Unmute,
+)
 from domain.scenario import Scenario
 from wire.partitioner import partition_of
 from wire.source import (
@@ -33,7 +43,9 @@ from wire.source import (
     MAX_DETAIL,
     MAX_RECORD,
     MAX_TIME,
+    decode_source,
     encode_command,
+    encode_leave,
     encode_mute,
     encode_report,
     encode_scenario,
@@ -209,6 +221,7 @@ class _Asset(_Maker):
         self._makers = (
             (8 if commander else 20, self._report),
             (20 if commander else 8, self._command),
+            (2, self._leave),
         )
 
     def next(self, at: int) -> Record:
@@ -229,6 +242,10 @@ class _Asset(_Maker):
     def _report(self) -> Report:
         report = super()._report()
         return replace(report, agent=self.pick(AGENTS)) if self.chance(4) else report
+
+    def _leave(self) -> Leave:
+        leave = super()._leave()
+        return replace(leave, agent=self.pick(AGENTS)) if self.chance(4) else leave
 
     def _command(self) -> Command:
         command = super()._command()
@@ -305,11 +322,15 @@ class _PartitionLog:
         """Time of a record: that of the round, mostly."""
         if self._one_in(40):
             return self._time - 2 * SECOND
+        if self._one_in(1000):
+            return self._time + 60 * SECOND
         return self._time + self._random.randint(1, 999) if self._one_in(20) else self._time
 
     def _encode(self, record: Record) -> bytes:
         if isinstance(record, Command):
             return encode_command(record)
+        if isinstance(record, Leave):
+            return encode_leave(record)
         assert isinstance(record, Report)
         value = encode_report(record)
         if record.detail is None and self._one_in(8):
@@ -390,8 +411,15 @@ class _PartitionLog:
         elif pick < 18:
             self._put(key, self._random.choice(WHOLE), at)
         else:
+            self._put(None, self._spoilt_rule(at), at)
+
+    def _spoilt_rule(self, at: int) -> bytes:
+        """A spoilt scenario record, but none of a later fold: that one would stop the job."""
+        while True:
             rule = self._rule if self._one_in(2) else self._draw_rule()
-            self._put(None, self._spoiler.rule(rule, at), at)
+            value = self._spoiler.rule(rule, at)
+            if not isinstance(decode_source(None, value, at), UnknownFold):
+                return value
 
     def _key_of_another_partition(self) -> bytes:
         partitions = PARTITIONS[self._scenario]
@@ -457,6 +485,7 @@ ODD = (
     b'"keep"',
     b'"tick"',
     b'"report"',
+    b'"leave"',
     b'"purge"',
     b'"mute"',
     b'"unmute"',

@@ -6,15 +6,17 @@ from collections.abc import Iterable
 
 from bus.base import Message, TopicSpec
 from bus.memory import MemoryBus
+from domain.bounds import Bound, applied_time
 from domain.fold import Bucket
-from domain.records import DeadLetter, Emission, Record, StateRecord
+from domain.records import DeadLetter, Emission, Leave, Record, StateRecord
 from domain.scenario import Scenario
-from wire.job import Heartbeat, bucket_name, encode
+from wire.job import Heartbeat, Lateness, bucket_name, encode
 from wire.partitioner import partition_of
 from wire.sink import DeadRecord, encode_dead_letter, encode_headers, encode_state
 from wire.source import (
     decode_placed,
     encode_command,
+    encode_leave,
     encode_report,
     encode_scenario,
     encode_tick,
@@ -28,6 +30,7 @@ class PlayedJob:
     def __init__(self, bus: MemoryBus, scenarios: Iterable[Scenario], epoch: int = 1) -> None:
         self.bus, self.epoch = bus, epoch
         self.topics = Topics()
+        self.bounds: dict[str, list[Bound]] = {}
         self.scenarios = {scenario.name: scenario for scenario in scenarios}
         bus.ensure_topics(TopicSpec(*spec) for spec in self.topics.specs(self.scenarios.values()))
         self.producer = bus.producer()
@@ -46,6 +49,12 @@ class PlayedJob:
         partition = partition_of(key, self.scenarios[scenario].partitions)
         self._send(scenario, key, value, partition)
 
+    def leave(self, scenario: str, leave: Leave) -> None:
+        """Append that an agent reports no more to the scenario's source topic."""
+        key = leave.asset.encode()
+        partition = partition_of(key, self.scenarios[scenario].partitions)
+        self._send(scenario, key, encode_leave(leave), partition)
+
     def tick(self) -> None:
         """Append a tick to every source partition."""
         for scenario, partition in self.buckets:
@@ -62,8 +71,10 @@ class PlayedJob:
             reader = self.bus.reader({place: bucket.offset + 1})
             for m in reader.poll(0, 1_000_000):
                 count = self.scenarios[scenario].partitions
+                held = self.bounds.get(bucket_name(scenario, partition), ())
+                time = applied_time(held, m.offset, m.timestamp, bucket.clock)
                 record = decode_placed(m.key, m.value, m.timestamp, partition, count)
-                emissions = bucket.apply(record, m.offset, m.timestamp)
+                emissions = bucket.apply(record, m.offset, time)
                 self.emit(scenario, emissions)
                 self._refuse(m, emissions)
             reader.close()
@@ -105,9 +116,13 @@ class PlayedJob:
             dues=len(bucket.dues),
             records=0,
             dead_letters=0,
-            stale=0,
+            stale=bucket.lateness.total("stale"),
             engine="python",
             at=bucket.clock,
             mutes=tuple(bucket.mutes.values()),
+            late=bucket.lateness.total("late"),
+            silent=bucket.lateness.total("silent"),
+            agents=tuple(Lateness(*row) for row in bucket.lateness.rows()),
         )
+        bucket.lateness.clear()
         self.producer.send_and_wait(self.topics.buckets, beat.bucket.encode(), encode(beat))

@@ -16,15 +16,16 @@ from bus.memory import MemoryBus
 from dashboard.accounts import tokens
 from dashboard.accounts.roles import Action
 from dashboard.board.models import AssetState
+from dashboard.board.store import NOTHING, stored
 from dashboard.commands.gateway import Gateway, use
 from dashboard.commands.models import Command as Row
 from dashboard.commands.sending import now_ms
-from dashboard.materialiser.writer import count
+from dashboard.materialiser.rows import COLUMNS, row_of, seen_of
+from dashboard.materialiser.writer import count, count_doubts
 from dashboard.scenarios import scenarios
 from domain.records import Cause, Command, StateRecord
 from domain.scenario import Scenario
 from domain.version import Version
-from wire.sink import encode_state
 from wire.source import decode_source
 from wire.topics import Topics
 
@@ -55,35 +56,20 @@ def bearer(user: User, *scopes: Action) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def show(scenario: str, asset: str, state: str, offset: int = 1) -> AssetState:
-    """Put an asset on the board, as the materialiser does."""
-    version = Version(1, offset, 0)
-    record = StateRecord(
-        asset=asset,
-        state=state,
-        previous=None,
-        since=1_000,
-        unconfirmed=False,
-        version=version,
-        cause=Cause("report", 0, offset, 1_000, agent="waf-1"),
-    )
-    before = AssetState.objects.filter(scenario=scenario, asset=asset, purged=False)
-    moves = Counter({(scenario, was): -1 for was in before.values_list("state", flat=True)})
+def show(scenario: str, asset: str, state: str, offset: int = 1, **more: Any) -> AssetState:
+    """Put an asset on the board, as the materialiser does; more: fields of its state record."""
+    fields = {"previous": None, "since": 1_000, "unconfirmed": False} | more
+    cause = Cause("report", 0, offset, 1_000, agent="waf-1")
+    seen = seen_of(StateRecord(asset, state, version=Version(1, offset, 0), cause=cause, **fields))
+    before = stored(scenario, [asset]).get(asset, NOTHING)
+    moves = Counter({(scenario, before.state): -1}) if before.state else Counter()
     moves[scenario, state] += 1
     count(moves)
-    row, _ = AssetState.objects.update_or_create(
-        scenario=scenario,
-        asset=asset,
-        defaults={
-            "partition": 0,
-            "state": state,
-            "severity": scenarios()[scenario].severity(state),
-            "since": 1_000,
-            "version": version.sortable(),
-            "changed_at": 1_000,
-            "record": encode_state(record).decode(),
-        },
-    )
+    doubts = Counter({(scenario, doubt): -1 for doubt in before.doubts})
+    doubts.update((scenario, doubt) for doubt in seen.doubts)
+    count_doubts(doubts)
+    columns = dict(zip(COLUMNS, row_of(scenarios()[scenario], seen), strict=True))
+    row, _ = AssetState.objects.update_or_create(scenario=scenario, asset=asset, defaults=columns)
     return row
 
 

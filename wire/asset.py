@@ -1,8 +1,9 @@
 """The fold's own state as bytes: for Spark's state store and for the daily snapshots.
 
 The first byte is the codec's version, so that a later one can still read what this one wrote:
-version 3 has the mutes of a bucket and the mark of a muted vote; version 2 keeps a vote's detail as
-its text, version 1 kept it as a map.
+version 4 has silent votes, order and age of votes, waits, and who was answered; version 3
+has the mutes of a bucket and the mark of a muted vote; version 2 keeps a vote's detail as its text,
+version 1 kept it as a map.
 """
 
 from __future__ import annotations
@@ -12,17 +13,18 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from domain.asset import Asset, next_due
+from domain.asset import Answered, Asset, next_due
 from domain.dues import Dues
 from domain.fold import Bucket
-from domain.records import Answer, Mute, Muted, Override, Pending, Vote
+from domain.records import REFUSED, Mute, Muted, Override, Vote
 from domain.scenario import Scenario
 from wire.source import detail_text
 
 T = TypeVar("T")
 
-CODEC = 3
-READABLE = (1, 2, CODEC)
+CODEC = 4
+READABLE = (1, 2, 3, CODEC)
+_BEFORE_FOLD_2 = (1, 2, 3)
 
 
 class UnreadableAsset(ValueError):
@@ -56,14 +58,14 @@ def dump_bucket(bucket: Bucket) -> bytes:
 
 def load_bucket(data: bytes, epoch: int) -> Bucket:
     """Read what `dump_bucket` wrote, to go on in `epoch`. Raises UnreadableAsset."""
-    return _read(lambda fields: _bucket(fields, epoch), data)
+    return _read(lambda fields, version: _bucket(fields, version, epoch), data)
 
 
-def _bucket(fields: list[Any], epoch: int) -> Bucket:
+def _bucket(fields: list[Any], version: int, epoch: int) -> Bucket:
     plain, partition, clock, offset, live, entries, *later = fields
     mutes = [Mute(*mute) for mute in later[0]] if later else []
     scenario = Scenario.from_plain(plain)
-    assets = {name: _asset(asset) for name, asset in entries}
+    assets = {name: _asset(asset, version) for name, asset in entries}
     dues = Dues(_dues(assets, scenario))
     return Bucket(
         scenario,
@@ -87,39 +89,40 @@ def _dump(data: Any) -> bytes:
     return bytes([CODEC]) + msgspec.msgpack.encode(data)
 
 
-def _read(make: Callable[[Any], T], data: bytes) -> T:
+def _read(make: Callable[[Any, int], T], data: bytes) -> T:
     if not data or data[0] not in READABLE:
         expected = " or ".join(map(str, READABLE))
         raise UnreadableAsset(f"state: expected codec version {expected}, got {data[:1]!r}")
     try:
-        return make(msgspec.msgpack.decode(memoryview(data)[1:]))
+        return make(msgspec.msgpack.decode(memoryview(data)[1:]), data[0])
     except (msgspec.DecodeError, IndexError, TypeError, ValueError) as error:
         raise UnreadableAsset(f"state: {error}") from None
 
 
 def _fields(asset: Asset) -> list[Any]:
-    pending, override = asset.pending, asset.override
     return [
         asset.state,
         asset.shown,
         asset.previous,
         asset.since,
         asset.unconfirmed,
+        asset.disputed,
         [_vote_fields(vote) for vote in asset.votes.values()],
-        pending and [pending.state, pending.since, pending.due],
-        override and _override_fields(override),
+        [[state, since] for state, since in sorted(asset.waits.items())],
+        asset.override and _override_fields(asset.override),
         asset.offset,
         asset.step,
         asset.changed,
         asset.reminded,
         asset.emitted_at,
-        [[answer.command, answer.outcome] for answer in asset.answers],
+        [list(answered) for answered in asset.answers],
         asset.forget_at,
+        asset.purged_at,
     ]
 
 
 def _vote_fields(vote: Vote) -> list[Any]:
-    fields = [
+    return [
         vote.agent,
         vote.state,
         vote.reported_at,
@@ -128,8 +131,11 @@ def _vote_fields(vote: Vote) -> list[Any]:
         vote.expires,
         vote.weight,
         vote.detail,
+        vote.muted and [vote.muted.until, vote.muted.user],
+        vote.silent,
+        vote.order,
+        vote.age,
     ]
-    return fields if vote.muted is None else [*fields, [vote.muted.until, vote.muted.user]]
 
 
 def _mute_fields(mute: Mute) -> list[Any]:
@@ -148,31 +154,58 @@ def _override_fields(override: Override) -> list[Any]:
     ]
 
 
-def _vote(fields: list[Any]) -> Vote:
+def _vote(fields: list[Any], version: int) -> Vote:
     if isinstance(fields[-1], dict):  # the detail, as version 1 wrote it
         fields[-1] = detail_text(fields[-1])
-    if len(fields) > 8:
+    if len(fields) > 8 and fields[8] is not None:
         fields[8] = Muted(*fields[8])
+    if version in _BEFORE_FOLD_2:
+        reported_at, time = fields[2:4]
+        fields += [None] * (10 - len(fields)) + [min(reported_at, time), max(0, time - reported_at)]
     return Vote(*fields)
 
 
-def _asset(fields: list[Any]) -> Asset:
-    state, shown, previous, since, unconfirmed, votes, pending, override, *rest = fields
-    offset, step, changed, reminded, emitted_at, answers, forget_at = rest
+def _asset(fields: list[Any], version: int) -> Asset:
+    if version in _BEFORE_FOLD_2:
+        fields = _from_fold_1(fields)
+    state, shown, previous, since, unconfirmed, disputed, votes, waits, override, *rest = fields
+    offset, step, changed, reminded, emitted_at, answers, forget_at, purged_at = rest
     return Asset(
         state=state,
         shown=shown,
         previous=previous,
         since=since,
         unconfirmed=unconfirmed,
-        votes={vote[0]: _vote(vote) for vote in votes},
-        pending=Pending(*pending) if pending else None,
+        disputed=disputed,
+        votes={vote[0]: _vote(vote, version) for vote in votes},
+        waits=dict(waits),
         override=Override(*override) if override else None,
         offset=offset,
         step=step,
         changed=(changed[0], changed[1]),
         reminded=reminded,
         emitted_at=emitted_at,
-        answers=[Answer(*answer) for answer in answers],
+        answers=[Answered(*answered) for answered in answers],
         forget_at=forget_at,
+        purged_at=purged_at,
     )
+
+
+OLD_MARK = "not known: it was tallied by an earlier release"
+"""Why an asset is unconfirmed that an earlier release said to be, which kept no reason."""
+
+
+def _from_fold_1(fields: list[Any]) -> list[Any]:
+    """An asset's fields as version 3 and earlier ones wrote them, as they are written now."""
+    state, shown, previous, since, unconfirmed, votes, pending, override, *rest = fields
+    *places, answers, forget_at = rest
+    reason = OLD_MARK if unconfirmed else None
+    waits = [pending[:2]] if pending else []
+    told = [[command, outcome, _old_cause(outcome), ""] for command, outcome in answers]
+    before = [state, shown, previous, since, reason, None, votes, waits, override]
+    return [*before, *places, told, forget_at, None]
+
+
+def _old_cause(outcome: str) -> str:
+    """The cause with which a command is answered again of which an earlier release kept none."""
+    return "refused" if outcome.startswith(REFUSED) else "set"

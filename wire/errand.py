@@ -100,15 +100,17 @@ def lead_time(then: Scenario, rules: Iterable[Scenario]) -> int | None:
     overdue, all at once. Two things that it would have made otherwise before take time to come
     right:
 
-    * Votes that `then` did not take, or has let expire. The rule would have let them expire too,
-      one lifetime of its own later, and from there on both have the same; where its votes live for
-      ever, such a vote is missing for ever.
+    * Votes that `then` did not take, took for silent, or has forgotten. The rule would have had
+      them fall silent and forgotten them too, a lifetime of its own and its memory later, and from
+      there on both have the same; where its votes live for ever, such a vote is missing for ever.
+      Where `then` let them live longer, they fall silent late, and are forgotten a memory later.
     * Tallies that `then` saw otherwise: their hold begins at the snapshot, although it may have
       passed long ago. Of a tally that lasts the longest hold makes the state, whichever it was.
 
     So it is the one, where votes may be missing, and then the other. Overrides and mutes do not
     depend on a rule. What a rule draws from ever earlier history stays as `then` made it: a state
-    that is kept without a majority, an asset that was purged, the beginning of a state.
+    that is kept without a majority or in silence, an asset that was purged, the beginning of a
+    state.
     """
     needed = [_lead_time(then, rule) for rule in rules]
     longest = max(needed, default=0)
@@ -118,18 +120,33 @@ def lead_time(then: Scenario, rules: Iterable[Scenario]) -> int | None:
 def _lead_time(then: Scenario, rule: Scenario) -> float:
     if rule == then:
         return 0
-    votes = 0 if _has_votes_of(then, rule) else _or_ever(rule.vote_lifetime)
-    return votes + max((rule.holds or {"": 0}).values())
+    return _votes_lead(then, rule) + max((rule.holds or {"": 0}).values())
+
+
+def _votes_lead(then: Scenario, rule: Scenario) -> float:
+    """How long it takes until the votes that `then` left are those that the rule would have."""
+    memory, lifetime = rule.forget_delay or 0, _or_ever(rule.vote_lifetime)
+    if not _has_votes_of(then, rule):
+        return lifetime + memory
+    return memory if lifetime < _or_ever(then.vote_lifetime) else 0
 
 
 def _has_votes_of(then: Scenario, rule: Scenario) -> bool:
-    """Whether every vote that would be live under `rule` is there under `then`."""
+    """Whether every vote that would be there under `rule`, live or silent, is so under `then`."""
     words = {spec.name for spec in rule.states} <= {spec.name for spec in then.states}
     return (
         _or_ever(rule.vote_lifetime) <= _or_ever(then.vote_lifetime)
-        and _or_ever(rule.max_report_age) <= _or_ever(then.max_report_age)
+        and (rule.forget_delay or 0) <= (then.forget_delay or 0)
+        and _oldest(rule) <= _oldest(then)
+        and rule.fold == then.fold
         and (then.open_vocabulary or (words and not rule.open_vocabulary))
     )
+
+
+def _oldest(rule: Scenario) -> float:
+    """The age up to which a report leaves a vote, live or silent."""
+    limit = _or_ever(rule.report_age_limit)
+    return limit if rule.forget_delay else min(limit, _or_ever(rule.vote_lifetime))
 
 
 def _or_ever(ms: int | None) -> float:
@@ -144,8 +161,10 @@ class StoredAsset(msgspec.Struct, frozen=True):
 
     tallied: what the votes make; state: what is shown, None of one that is purged; offset and
     step: of the last event applied to it; changed: of the last that changed state, pending or
-    override; emitted_at: when it was last told of; dues: time, type and agent of what time will
-    cause; answers: how many are remembered.
+    override; emitted_at: when it was last told of; dues: time and type of what time will cause, and
+    on whose vote, empty where it is on none; answers: how many are remembered; unconfirmed_reason,
+    disputed: as in a state record; waits: each state that is waited for, and since when; purged_at:
+    of the last purge, where that is still remembered.
     """
 
     partition: int
@@ -165,6 +184,10 @@ class StoredAsset(msgspec.Struct, frozen=True):
     dues: list[tuple[int, str, str]]
     answers: int
     forget_at: int | None
+    unconfirmed_reason: str | None = None
+    disputed: str | None = None
+    waits: list[tuple[str, int]] = []
+    purged_at: int | None = None
 
 
 class StoredBucket(msgspec.Struct, frozen=True):

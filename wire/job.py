@@ -29,12 +29,33 @@ User = Annotated[str, msgspec.Meta(max_length=MAX_USER, pattern=_NO_NUL)]
 Reason = Annotated[str, msgspec.Meta(max_length=MAX_REASON, pattern=_NO_NUL)]
 
 
+class Lateness(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of one agent's reports that came too late, since the heartbeat before.
+
+    agent: "" for all beyond the most that are named; stale, late, silent: as in a heartbeat;
+    rare: reports that came after their agent's vote had turned silent; age: the smallest age, in
+    ms of append time after `reported_at`, among the stale and the silent ones, 0 where there are
+    none.
+    """
+
+    agent: str
+    stale: int = 0
+    late: int = 0
+    silent: int = 0
+    rare: int = 0
+    age: int = 0
+
+
 class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     """One bucket's sign of life: what it has reached. Times in ms.
 
     log_time and offset: the bucket's clock and the last offset applied; records, dead_letters,
-    stale: counted since the heartbeat before; at: the worker's own clock; mutes: in force in the
-    bucket, by agent; left out where there are none.
+    stale, late, silent: counted since the heartbeat before; at: the worker's own clock; mutes: in
+    force in the bucket, by agent; left out where there are none.
+
+    stale: reports older than the most age; late: older than their agent's newest, or than the
+    asset's purge; silent: older than a vote lives, taken as their agent's last word; agents: the
+    same by agent.
     """
 
     bucket: str
@@ -53,7 +74,21 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     engine: str
     at: int
     mutes: tuple[Mute, ...] = ()
+    late: int = 0
+    silent: int = 0
+    agents: tuple[Lateness, ...] = ()
 
+    @property
+    def ahead(self) -> int:
+        """How far the bucket's clock is ahead of the worker's own, ms; 0 where it is behind."""
+        return max(0, self.log_time - self.at)
+
+
+AHEAD_MS = 5_000
+"""A bucket's clock ahead of the worker's own by more than this stands still: an alarm."""
+
+MAX_LATENESS = 50
+"""Most agents that a heartbeat names; the rest is summed under the empty name."""
 
 MAX_PARAMETERS = 65_536
 """Largest parameters of an ask, bytes of JSON."""
@@ -147,7 +182,8 @@ class Progress(msgspec.Struct, frozen=True):
     since: when the status began (ms), 0 where it is not told; error: the whole text of what ended
     the query; stopped: where it was asked to stop; rebuild: while it reads again what it was asked
     to; answer: to an ask of the control topic;
-    carried: a scenario, as it is now.
+    carried: a scenario, as it is now; bounds: by bucket, those on append times that hold in this
+    epoch: the last time that counts, ms, and the offset before which it does.
     """
 
     query: str
@@ -165,6 +201,7 @@ class Progress(msgspec.Struct, frozen=True):
     rebuild: Stopped | None = None
     answer: Answer | None = None
     carried: Carried | None = None
+    bounds: dict[Id, tuple[tuple[Number, Number], ...]] = {}
 
 
 class UnreadableJobRecord(ValueError):

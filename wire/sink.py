@@ -33,7 +33,8 @@ _NULL = msgspec.Raw(b"null")
 
 
 class _Vote(msgspec.Struct, forbid_unknown_fields=True):
-    """A vote as it stands in a state record: its detail as it came; `muted` only where it is."""
+    """A vote as it stands in a state record: its detail as it came; `muted` and `silent` only
+    where it is."""
 
     agent: str
     state: str
@@ -44,6 +45,7 @@ class _Vote(msgspec.Struct, forbid_unknown_fields=True):
     weight: int
     detail: msgspec.Raw = _NULL
     muted: Muted | msgspec.UnsetType = msgspec.UNSET
+    silent: int | msgspec.UnsetType = msgspec.UNSET
 
     @classmethod
     def of(cls, vote: Vote) -> Self:
@@ -58,6 +60,7 @@ class _Vote(msgspec.Struct, forbid_unknown_fields=True):
             vote.weight,
             _NULL if vote.detail is None else msgspec.Raw(vote.detail),
             msgspec.UNSET if vote.muted is None else vote.muted,
+            msgspec.UNSET if vote.silent is None else vote.silent,
         )
 
     def vote(self) -> Vote:
@@ -75,17 +78,22 @@ class _Vote(msgspec.Struct, forbid_unknown_fields=True):
             self.weight,
             None if detail == "null" else detail,
             None if self.muted is msgspec.UNSET else self.muted,
+            None if self.silent is msgspec.UNSET else self.silent,
+            min(self.reported_at, self.time),
+            max(0, self.time - self.reported_at),
         )
 
 
-class _State(msgspec.Struct):
-    """The value of a state record, its fields in their order."""
+class _State(msgspec.Struct, kw_only=True):
+    """The value of a state record, its fields in their order; two only where they say something."""
 
     asset: str
     state: str
     previous: str | None
     since: int
     unconfirmed: bool
+    unconfirmed_reason: str | msgspec.UnsetType = msgspec.UNSET
+    disputed: str | msgspec.UnsetType = msgspec.UNSET
     version: str
     cause: Cause
     votes: list[_Vote]
@@ -101,17 +109,19 @@ def encode_state(record: StateRecord) -> bytes:
     """The value of a state record: JSON, always in the same order of fields."""
     return msgspec.json.encode(
         _State(
-            record.asset,
-            record.state,
-            record.previous,
-            record.since,
-            record.unconfirmed,
-            str(record.version),
-            record.cause,
-            [_Vote.of(vote) for vote in record.votes],
-            record.pending,
-            record.override,
-            record.answer,
+            asset=record.asset,
+            state=record.state,
+            previous=record.previous,
+            since=record.since,
+            unconfirmed=record.unconfirmed,
+            unconfirmed_reason=record.unconfirmed_reason or msgspec.UNSET,
+            disputed=record.disputed or msgspec.UNSET,
+            version=str(record.version),
+            cause=record.cause,
+            votes=[_Vote.of(vote) for vote in record.votes],
+            pending=record.pending,
+            override=record.override,
+            answer=record.answer,
         )
     )
 
@@ -153,6 +163,8 @@ def state_of_json(value: bytes | str) -> StateRecord:
         data.pending,
         data.override,
         data.answer,
+        data.unconfirmed_reason or None,
+        data.disputed or None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Records of the source topics as bytes: reports, commands, ticks, scenario records, mutes.
+"""Records of the source topics as bytes: reports, leaves, commands, ticks, scenarios, mutes.
 
 Reading never raises: what cannot be read becomes Unreadable, or, for a command whose id and asset
 can be read, a Refusal that is answered. The checks run in the order in which they stand here, so
@@ -17,16 +17,18 @@ from domain.names import USER_PREFIX, name_ok, state_name_ok
 from domain.records import (
     COMMAND_KINDS,
     Command,
+    Leave,
     Mute,
     Record,
     Refusal,
     Report,
     ScenarioChange,
     Tick,
+    UnknownFold,
     Unmute,
     Unreadable,
 )
-from domain.scenario import Scenario, ScenarioError
+from domain.scenario import FOLD, Scenario, ScenarioError
 from domain.version import Version
 from wire.partitioner import partition_of
 
@@ -42,9 +44,12 @@ MAX_AHEAD = 300_000
 """How far an agent's clock may be ahead of the broker's, ms."""
 MAX_TIME = 253_402_300_799_999
 """The last ms of the year 9999: no time may be later."""
+MAX_FOLD = 1_000_000
+"""Largest version of the fold that a scenario record may name."""
 MAX_PART = 2**63 - 1
 """Largest part of an `if_version`: a Kafka offset fits, and so does every engine's integer."""
 
+_KEYED = ("report", "leave", *COMMAND_KINDS)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 
 
@@ -71,12 +76,14 @@ def decode_source(key: bytes | None, value: bytes | None, time: int) -> Record:
         return _scenario(data)
     if kind in ("mute", "unmute"):
         return _mute(data)
-    if kind != "report" and kind not in COMMAND_KINDS:
+    if kind not in _KEYED:
         return Unreadable("unknown-type")
     asset = _asset(key)
     if isinstance(asset, Unreadable):
         return asset
-    return _report(asset, value, data, time) if kind == "report" else _command(asset, data)
+    if kind == "report":
+        return _report(asset, value, data, time)
+    return _leave(asset, data, time) if kind == "leave" else _command(asset, data)
 
 
 def decode_placed(
@@ -87,7 +94,7 @@ def decode_placed(
     An asset's offsets compare only within one partition; `partitions` is the topic's count.
     """
     record = decode_source(key, value, time)
-    keyed = isinstance(record, Report | Command | Refusal)
+    keyed = isinstance(record, Report | Leave | Command | Refusal)
     if keyed and partition_of(key or b"", partitions) != partition:
         return Unreadable("wrong-partition")
     return record
@@ -104,6 +111,11 @@ def encode_report(report: Report) -> bytes:
             "detail": None if report.detail is None else msgspec.Raw(report.detail),
         }
     )
+
+
+def encode_leave(leave: Leave) -> bytes:
+    """A leave as the value of a record whose key is the asset."""
+    return _encode({"type": "leave", "agent": leave.agent, "reported_at": leave.reported_at})
 
 
 def detail_text(detail: Mapping[str, Any] | None) -> str | None:
@@ -174,10 +186,23 @@ def _json_object(value: bytes) -> dict[str, Any] | Unreadable:
 
 
 def _scenario(data: dict[str, Any]) -> Record:
+    plain = data.get("scenario")
+    if (later := _later_fold(plain)) is not None:
+        return later
     try:
-        return ScenarioChange(Scenario.from_plain(data.get("scenario")))
+        return ScenarioChange(Scenario.from_plain(plain))
     except ScenarioError:
         return Unreadable("bad-scenario")
+
+
+def _later_fold(plain: Any) -> UnknownFold | None:
+    """What a scenario of a later version is, whose other fields nobody here can read."""
+    if not isinstance(plain, dict):
+        return None
+    name, fold = plain.get("name"), plain.get("fold")
+    if not isinstance(name, str) or not isinstance(fold, int):
+        return None
+    return UnknownFold(name, fold) if FOLD < fold <= MAX_FOLD else None
 
 
 def _mute(data: dict[str, Any]) -> Mute | Unmute | Unreadable:
@@ -233,6 +258,15 @@ def _report(asset: str, value: bytes, data: dict[str, Any], time: int) -> Report
     if len(span) > MAX_DETAIL:
         return Unreadable("too-large")
     return Report(asset, agent, state, reported_at, span.decode())
+
+
+def _leave(asset: str, data: dict[str, Any], time: int) -> Leave | Unreadable:
+    agent, reported_at = data.get("agent"), data.get("reported_at")
+    if not _agent_ok(agent):
+        return Unreadable("bad-agent")
+    if reported_at is not None and not _time_ok(reported_at, time + MAX_AHEAD):
+        return Unreadable("bad-time")
+    return Leave(asset, agent, reported_at)
 
 
 def _time_ok(value: object, latest: int) -> bool:

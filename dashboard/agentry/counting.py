@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from django.db import connection
 
 from domain.names import USER_PREFIX, name_ok
+from wire.job import AHEAD_MS
 
 if TYPE_CHECKING:
     from dashboard.materialiser.rows import CauseShape, VoteShape
@@ -15,17 +16,23 @@ if TYPE_CHECKING:
 HOUR_MS = 3_600_000
 
 SEEN = """\
-INSERT INTO agentry_agent (scenario, agent, first_seen, last_seen) VALUES (%s, %s, %s, %s)
+INSERT INTO agentry_agent (scenario, agent, first_seen, last_seen, clock)
+VALUES (%s, %s, %s, %s, %s)
 ON CONFLICT (scenario, agent) DO UPDATE SET
-gap = CASE WHEN agentry_agent.gap = 0 THEN excluded.last_seen - agentry_agent.last_seen
+gap = CASE WHEN excluded.last_seen <= agentry_agent.last_seen THEN agentry_agent.gap
+WHEN agentry_agent.gap = 0 THEN excluded.last_seen - agentry_agent.last_seen
 ELSE (4 * agentry_agent.gap + excluded.last_seen - agentry_agent.last_seen) / 5 END,
-last_seen = excluded.last_seen
-WHERE excluded.last_seen - agentry_agent.last_seen >= 1000"""
+last_seen = excluded.last_seen, clock = excluded.clock
+WHERE excluded.last_seen - agentry_agent.last_seen >= 1000 OR agentry_agent.last_seen > %s"""
+"""A time from a bucket's clock that was ahead does not keep later ones from being taken."""
+
 HOURS = """\
 INSERT INTO agentry_agenthour (scenario, agent, hour, records, changes) VALUES (%s, %s, %s, %s, %s)
 ON CONFLICT (scenario, hour, agent) DO UPDATE SET
 records = agentry_agenthour.records + excluded.records,
 changes = agentry_agenthour.changes + excluded.changes"""
+
+NEVER = (-1, 0)
 
 
 class Counts:
@@ -33,7 +40,7 @@ class Counts:
 
     def __init__(self) -> None:
         self._hours: dict[tuple[str, str, int], list[int]] = {}
-        self._seen: dict[tuple[str, str], int] = {}
+        self._seen: dict[tuple[str, str], tuple[int, int]] = {}
 
     def record(self, scenario: str, cause: CauseShape, changed: bool) -> None:
         """A record that was new; changed: whether the state is another one now."""
@@ -43,12 +50,12 @@ class Counts:
             self._add((scenario, cause.agent, hour), changed)
 
     def votes(self, scenario: str, votes: Iterable[VoteShape]) -> None:
-        """The live votes of an asset's newest record."""
+        """The votes of an asset's newest record: each agent was seen, with its clock as it was."""
         seen = self._seen
         for vote in votes:
             key = (scenario, vote.agent)
-            if vote.time > seen.get(key, -1):
-                seen[key] = vote.time
+            if vote.time > seen.get(key, NEVER)[0]:
+                seen[key] = (vote.time, vote.reported_at - vote.time)
 
     def _add(self, key: tuple[str, str, int], changed: bool) -> None:
         found = self._hours.get(key)
@@ -58,9 +65,17 @@ class Counts:
             found[0] += 1
             found[1] += changed
 
-    def write(self) -> None:
+    def write(self, now: int) -> None:
         """Add all of it to the tables. In order, so that there is no deadlock."""
-        _write(SEEN, [(*key, at, at) for key, at in sorted(self._seen.items()) if _named(key[1])])
+        limit, seen = now + AHEAD_MS, sorted(self._seen.items())
+        _write(
+            SEEN,
+            [
+                (*key, at, at, off if at <= limit else None, limit)
+                for key, (at, off) in seen
+                if _named(key[1])
+            ],
+        )
         hours = sorted(self._hours.items())
         _write(HOURS, [(*key, *n) for key, n in hours if not key[1] or _named(key[1])])
 
@@ -69,7 +84,7 @@ def _named(agent: str) -> bool:
     return name_ok(agent) and not agent.startswith(USER_PREFIX)
 
 
-def _write(sql: str, rows: list[tuple[str | int, ...]]) -> None:
+def _write(sql: str, rows: list[tuple[str | int | None, ...]]) -> None:
     if rows:
         with connection.cursor() as cursor:
             cursor.executemany(sql, rows)

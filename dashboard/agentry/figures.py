@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -10,10 +11,21 @@ from django.db.models import Case, F, Q, Sum, When
 from django.db.models.functions import Coalesce
 
 from dashboard.agentry.counting import HOUR_MS
+from dashboard.agentry.lateness import (
+    NONE,
+    OFF_MS,
+    Late,
+    clock_now,
+    lately,
+    of_the_day,
+    reason,
+)
 from dashboard.agentry.models import Agent, AgentHour, Dissent
 from dashboard.agentry.mutes import Held, Mutes
+from dashboard.agentry.paths import agent_path
 from dashboard.board.models import CHANGE, Transition
 from dashboard.live.rows import asset_path
+from dashboard.spans import span
 from domain.scenario import Scenario
 
 MOST = 500
@@ -30,7 +42,12 @@ MOST_CAUSED = 20
 
 class Row(NamedTuple):
     """An agent. rate: state records a minute that its reports brought about in the last hour;
-    changes: of a state, in the last day; share: of all changes then; held: its mute."""
+    changes: of a state, in the last day; share: of all changes then; held: its mute.
+
+    late: what came too late in the last day; why: of late, in words; clock: how far its clock is
+    off, ms, below 0: behind, None where that is not known; silent_on: on how many assets its last
+    word is silent, silent_since: the longest of them.
+    """
 
     scenario: Scenario
     agent: str
@@ -45,6 +62,18 @@ class Row(NamedTuple):
     share: float
     held: Held | None
     silent: bool
+    late: Late
+    why: str
+    clock: int | None
+    silent_on: int
+    silent_since: int | None
+
+    @property
+    def off(self) -> str:
+        """How far its clock is off, in words."""
+        if self.clock is None or abs(self.clock) < OFF_MS:
+            return ""
+        return f"{span(abs(self.clock))} {'behind' if self.clock < 0 else 'ahead'}"
 
     @property
     def url(self) -> str:
@@ -82,32 +111,46 @@ class Differing(NamedTuple):
     made: str
 
 
-def agent_path(scenario: str, agent: str) -> str:
-    """Where an agent's page is. A slash in the name is encoded, so that no browser shortens it."""
-    return f"/agents/{quote(scenario, safe='')}/{quote(agent, safe='')}/"
-
-
 def listed(scenario: Scenario, held: Mutes, now: int) -> tuple[list[Row], int]:
-    """The agents that the page lists, and how many there are."""
+    """The agents that the page lists, and how many there are.
+
+    Also those of whom nothing is known but that they are muted, or that their reports came too
+    late: these change nothing, so that no record tells of them.
+    """
     known = Agent.objects.filter(scenario=scenario.name)
     muted = Case(When(agent__in=list(held), then=0), default=1)
     found = list(known.order_by(muted, "-last_seen", "agent")[:MOST])
-    unseen = [
-        Agent(scenario=scenario.name, agent=name, first_seen=0, last_seen=0)
-        for name in held.keys() - {each.agent for each in found}
-    ]
-    found += unseen
-    hours = _hours(scenario.name, [each.agent for each in found], now)
-    return [_row(scenario, each, hours, held, now) for each in found], known.count() + len(unseen)
+    late = of_the_day(scenario, None, now)
+    others = (held.keys() | late.keys()) - {each.agent for each in found}
+    shown = sorted(others, key=lambda name: (name not in held, name))[:MOST]
+    there = {each.agent: each for each in known.filter(agent__in=shown)}
+    found += [there.get(name) or _unseen(scenario, name) for name in shown]
+    rows = _rows(scenario, found, late, held, now)
+    return rows, known.count() + len(shown) - len(there)
 
 
 def one(scenario: Scenario, agent: str, held: Mutes, now: int) -> Row | None:
     """One agent, or None where nothing is known of it."""
     found = Agent.objects.filter(scenario=scenario.name, agent=agent).first()
-    if found is None and agent not in held:
+    late = of_the_day(scenario, [agent], now)
+    if found is None and agent not in held and agent not in late:
         return None
-    found = found or Agent(scenario=scenario.name, agent=agent, first_seen=0, last_seen=0)
-    return _row(scenario, found, _hours(scenario.name, [agent], now), held, now)
+    return _rows(scenario, [found or _unseen(scenario, agent)], late, held, now)[0]
+
+
+def _unseen(scenario: Scenario, name: str) -> Agent:
+    """An agent of which no state record tells."""
+    return Agent(scenario=scenario.name, agent=name, first_seen=0, last_seen=0)
+
+
+def _rows(
+    scenario: Scenario, found: list[Agent], late: Mapping[str, Late], held: Mutes, now: int
+) -> list[Row]:
+    names = [each.agent for each in found]
+    hours, recent = _hours(scenario.name, names, now), lately(scenario, names, now)
+    return [
+        _row(scenario, each, hours, late.get(each.agent, NONE), recent, held, now) for each in found
+    ]
 
 
 def differing(scenario: Scenario, agent: str) -> list[Differing]:
@@ -167,9 +210,19 @@ def _hours(scenario: str, agents: list[str], now: int) -> dict[str, _Hours]:
     return {name: _Hours(*figures) for name, *figures in found}
 
 
-def _row(scenario: Scenario, each: Agent, hours: dict[str, _Hours], held: Mutes, now: int) -> Row:
+def _row(
+    scenario: Scenario,
+    each: Agent,
+    hours: dict[str, _Hours],
+    late: Late,
+    recent: Mapping[str, Late],
+    held: Mutes,
+    now: int,
+) -> Row:
     of, every = hours.get(each.agent, _NONE), hours.get("", _NONE)
     past = now % HOUR_MS / HOUR_MS
+    of_late = recent.get(each.agent, NONE)
+    clock = clock_now(of_late, each.clock, each.last_seen)
     return Row(
         scenario=scenario,
         agent=each.agent,
@@ -184,6 +237,11 @@ def _row(scenario: Scenario, each: Agent, hours: dict[str, _Hours], held: Mutes,
         share=100 * of.changes / every.changes if every.changes else 0.0,
         held=held.get(each.agent),
         silent=is_silent(each.last_seen, each.gap, now),
+        late=late,
+        why=reason(of_late, clock),
+        clock=clock,
+        silent_on=each.silent,
+        silent_since=each.silent_since,
     )
 
 

@@ -11,8 +11,10 @@ class Agent(models.Model):
 
     last_seen: of the last state record that a report of its brought about; gap: the usual time
     between two of them, ms (a moving average of gaps of a second or more), 0 where it is not known;
-    votes, against: its live votes, and those among them that differ from what all votes make, as of
-    counted_at.
+    votes, against: its live votes, and those among them that differ from what all votes make;
+    silent: on how many assets its last word is silent, silent_since: the longest of them; all as
+    of counted_at. clock: how far its own clock was off in the newest of its votes, ms; below 0:
+    behind; None where that is not known.
     """
 
     scenario = models.CharField(max_length=40)
@@ -22,6 +24,9 @@ class Agent(models.Model):
     gap = models.BigIntegerField(default=0, db_default=0)
     votes = models.IntegerField(default=0, db_default=0)
     against = models.IntegerField(default=0, db_default=0)
+    silent = models.IntegerField(default=0, db_default=0)
+    silent_since = models.BigIntegerField(null=True)
+    clock = models.BigIntegerField(null=True)
     counted_at = models.BigIntegerField(default=0, db_default=0)
 
     class Meta:
@@ -53,6 +58,44 @@ class AgentHour(models.Model):
 
     def __str__(self) -> str:
         return f"{self.scenario}/{self.agent} in hour {self.hour}"
+
+
+class LateHour(models.Model):
+    """An hour of an agent's reports that came too late, by counts as in the job's heartbeats.
+
+    agent: empty for all that heartbeats do not name; age: the smallest, ms, 0 where there is none;
+    last: when the newest was told of.
+    """
+
+    scenario = models.CharField(max_length=40)
+    agent = models.CharField(max_length=255, blank=True)
+    hour = models.IntegerField()
+    stale = models.BigIntegerField()
+    late = models.BigIntegerField()
+    silent = models.BigIntegerField()
+    rare = models.BigIntegerField()
+    age = models.BigIntegerField()
+    last = models.BigIntegerField()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(
+                fields=["scenario", "hour", "agent"], name="one_late_row_per_agent_and_hour"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.scenario}/{self.agent} late in hour {self.hour}"
+
+
+class LateMark(models.Model):
+    """How far a bucket's heartbeats are counted: one that is told again is not counted twice."""
+
+    bucket = models.CharField(max_length=60, primary_key=True)
+    offset = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.bucket} counted up to {self.offset}"
 
 
 class Dissent(models.Model):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 
 from dashboard.agentry.counting import HOUR_MS
-from dashboard.agentry.models import Agent, AgentHour, MuteAsk
+from dashboard.agentry.models import Agent, AgentHour, LateHour, MuteAsk
 from dashboard.agentry.walking import walk
 from dashboard.commands.sending import now_ms
 
@@ -20,7 +20,7 @@ ASKS_KEPT_MS = 400 * DAY_MS
 
 @shared_task(ignore_result=True)
 def count_votes() -> bool:
-    """Count a portion of all live votes; every minute."""
+    """Count a portion of all votes; every minute."""
     return walk(now_ms())
 
 
@@ -28,7 +28,8 @@ def count_votes() -> bool:
 def forget_agents() -> int:
     """Delete what is past its time; every hour. Returns how many agents are forgotten."""
     now = now_ms()
-    AgentHour.objects.filter(hour__lt=now // HOUR_MS - HOURS_KEPT).delete()
+    for hours in (AgentHour, LateHour):
+        hours.objects.filter(hour__lt=now // HOUR_MS - HOURS_KEPT).delete()
     MuteAsk.objects.filter(created_at__lt=now - ASKS_KEPT_MS).delete()
     gone = Agent.objects.filter(last_seen__lt=now - FORGOTTEN_MS, votes=0).delete()[0]
     beyond = Agent.objects.order_by("-last_seen").values_list("last_seen", flat=True)

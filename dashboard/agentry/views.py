@@ -12,9 +12,10 @@ from django.views.decorators.http import require_POST, require_safe
 from dashboard.accounts.access import is_fragment, role_required
 from dashboard.accounts.roles import may
 from dashboard.agentry import mutes as muting
-from dashboard.agentry.figures import MOST, agent_path, caused, differing, listed, one
+from dashboard.agentry.figures import MOST, caused, differing, listed, one
 from dashboard.agentry.forms import FORMS, MuteForm, UnmuteForm
 from dashboard.agentry.noting import note_ask
+from dashboard.agentry.paths import agent_path
 from dashboard.commands.limits import TooMany
 from dashboard.commands.sending import now_ms
 from dashboard.scenarios import scenarios

@@ -1,4 +1,5 @@
-"""Counting every agent's live votes, and those that differ: a portion of the board at a time.
+"""Counting every agent's votes, live and silent, and those that differ: a portion of the board at
+a time.
 
 A state record holds its votes as JSON alone, so the rows are walked by their key, so many in a run;
 the figures are those of the last walk that came to the end.
@@ -33,6 +34,7 @@ class _Vote(msgspec.Struct, gc=False):
     agent: str
     state: str
     time: int
+    silent: int | None = None
 
 
 class _Override(msgspec.Struct, gc=False):
@@ -53,7 +55,10 @@ Differing = tuple[int, str, str, str]
 
 @dataclass
 class Counted:
-    """Of one agent: its live votes, and those that differ from what all votes make."""
+    """Of one agent: its live votes, and those that differ from what all votes make.
+
+    silent: how many of its votes are silent; silent_since: the longest of them, ms.
+    """
 
     scenario: str
     agent: str
@@ -61,11 +66,17 @@ class Counted:
     against: int = 0
     last: int = 0
     dissents: list[Differing] = field(default_factory=list)
+    silent: int = 0
+    silent_since: int | None = None
 
     def add(self, vote: _Vote, asset: str, made: str | None) -> None:
-        """One more live vote, on an asset of which all votes make `made`."""
-        self.votes += 1
+        """One more vote, on an asset of which all votes make `made`."""
         self.last = max(self.last, vote.time)
+        if vote.silent is not None:
+            self.silent += 1
+            self.silent_since = min(vote.silent, self.silent_since or vote.silent)
+            return
+        self.votes += 1
         if made is None or vote.state == made:
             return
         self.against += 1
@@ -128,10 +139,12 @@ def _publish(found: Iterable[Counted], now: int) -> None:
             [_row(each, now) for each in counted],
             update_conflicts=True,
             unique_fields=["scenario", "agent"],
-            update_fields=["votes", "against", "counted_at"],
+            update_fields=["votes", "against", "silent", "silent_since", "counted_at"],
             batch_size=CHUNK,
         )
-        Agent.objects.filter(counted_at__lt=now).update(votes=0, against=0, counted_at=now)
+        Agent.objects.filter(counted_at__lt=now).update(
+            votes=0, against=0, silent=0, silent_since=None, counted_at=now
+        )
 
 
 def _dissents(counted: Iterable[Counted]) -> list[Dissent]:
@@ -150,5 +163,7 @@ def _row(each: Counted, now: int) -> Agent:
         last_seen=each.last,
         votes=each.votes,
         against=each.against,
+        silent=each.silent,
+        silent_since=each.silent_since,
         counted_at=now,
     )

@@ -76,7 +76,8 @@ def tell(scenario: str, marks: Collection[Mark]) -> None:
 
 def _newest(scenario: str, assets: Collection[str]) -> dict[str, tuple[str, str]]:
     """Version and state of each as this process or else the database has it, "" once purged."""
-    found = stored_states(scenario, assets)
+    kept = stored_states(scenario, assets)
+    found = {asset: (each.version, each.state) for asset, each in kept.items()}
     for asset in assets:
         entry = live_view().entry(scenario, asset)
         if entry is not None and entry.version > found.get(asset, ("", ""))[0]:

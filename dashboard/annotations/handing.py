@@ -15,6 +15,7 @@ from dashboard.annotations.models import Acknowledgement, Handover, Note, Shift
 from dashboard.annotations.moves import Moves, moves
 from dashboard.annotations.shifts import LONGEST_MS
 from dashboard.board import store
+from dashboard.board.doubts import ranks_of
 from dashboard.board.models import AssetState
 from dashboard.board.overrides import Override, overrides
 from dashboard.board.store import listed
@@ -32,12 +33,14 @@ TEXTS = 10
 
 
 class Incident(NamedTuple):
-    """An asset that is not calm. ack: who has it in hand; note: the newest."""
+    """An asset that is not calm, or whose calm is disputed. disputed: the state that a vote says
+    beyond the one shown, or None; ack: who has it in hand; note: the newest."""
 
     scenario: Scenario
     asset: str
     state: str
     since: int
+    disputed: str | None
     mark: Mark | None
     held: bool
     note: Note | None
@@ -87,7 +90,7 @@ class Situation:
 
     @property
     def open(self) -> int:
-        """How many assets are not calm."""
+        """How many assets are not calm, or whose calm is disputed."""
         return sum(each.total for each in self.incidents)
 
     @property
@@ -122,21 +125,25 @@ def situation(known: Mapping[str, Scenario], viewer: str, since: int, now: int) 
 
 
 def incidents(scenario: Scenario, now: int) -> Incidents:
-    """The assets of a scenario that are not calm, most severe first."""
+    """The assets of a scenario that are not calm, or whose calm is disputed, most severe first."""
     calm = calm_of(scenario)
-    rows = AssetState.objects.filter(scenario=scenario.name, purged=False, severity__lt=calm)
-    ordered = rows.order_by("severity", "-since", "asset")
-    found = list(ordered.values_list("asset", "state", "severity", "since")[:MOST])
+    disputed_calm, first_calm = ranks_of(calm)
+    rows = AssetState.objects.filter(scenario=scenario.name, purged=False)
+    ordered = rows.filter(rank__lt=first_calm).order_by("rank", "-since", "asset")
+    columns = ("asset", "state", "severity", "since", "disputed")
+    found = list(ordered.values_list(*columns)[:MOST])
     names = [asset for asset, *_ in found]
     marks = {mark.asset: mark for mark in marks_of(scenario.name, names)}
     notes = _newest_notes(scenario.name, names)
     lines = []
-    for asset, state, severity, since in found:
+    for asset, state, severity, since, disputed in found:
         mark = marks.get(asset)
         held = mark is not None and in_force(mark.ack, severity, calm, now)
-        lines.append(Incident(scenario, asset, state, since, mark, held, notes.get(asset)))
+        note = notes.get(asset)
+        lines.append(Incident(scenario, asset, state, since, disputed, mark, held, note))
     counts = store.counts(scenario.name)
     total = sum(n for state, n in counts.items() if scenario.severity(state) < calm)
+    total += rows.filter(rank=disputed_calm).count()
     acknowledged = sum(held_of(scenario, lambda _: None, now).counts.values())
     everything = max(sum(counts.values()), len(lines))
     return Incidents(scenario, lines, max(total, len(lines)), acknowledged, everything)

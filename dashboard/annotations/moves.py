@@ -9,7 +9,7 @@ from django.db.models import Case, Count, IntegerField, Max, Min, QuerySet, Valu
 from dashboard.board.models import CHANGE, Transition
 from dashboard.board.store import listed
 from dashboard.live.rows import asset_path
-from domain.scenario import Scenario
+from domain.scenario import UNKNOWN, Scenario
 
 LOOKED_AT = 200_000
 """So many changes are looked at, the newest of all scenarios."""
@@ -68,7 +68,7 @@ def _grouped(scenario: Scenario, rows: QuerySet[Transition]) -> QuerySet[Transit
     severity = Case(
         When(state="", then=gone),
         *ranks,
-        default=Value(len(scenario.states)),
+        default=Value(scenario.severity("")),
         output_field=IntegerField(),
     )
     groups = rows.values("asset").annotate(
@@ -94,8 +94,17 @@ def _moved(scenario: Scenario, group: Group, ends: dict[tuple[str, str], tuple[s
     asset, severity, n, first, last = group
     before = ends.get((asset, first), ("", ""))[0]
     after = ends.get((asset, last), ("", ""))[1]
-    known = severity < len(scenario.states)
-    worst = scenario.states[severity].name if known else after
+    worst = _worst(scenario, severity, before, after)
     if before and scenario.severity(before) < scenario.severity(worst):
         worst = before
     return Moved(scenario, asset, before, after, worst, n)
+
+
+def _worst(scenario: Scenario, severity: int, before: str, after: str) -> str:
+    """The worst state of an asset's changes, by its severity."""
+    if 0 <= severity < len(scenario.states):
+        return scenario.states[severity].name
+    if severity > 0:
+        return after
+    ends = (state for state in (after, before) if state and scenario.severity(state) < 0)
+    return next(ends, UNKNOWN)

@@ -67,6 +67,8 @@ def _each(found: list[About]) -> list[str]:
 def _incident(line: Incident, now: int) -> str:
     label = line.scenario.spec(line.state).label
     text = f"**{_text(line.asset)}**: {_text(label)} for {duration(now - line.since)}"
+    if line.disputed is not None:
+        text += f", disputed: somebody says {_text(line.scenario.spec(line.disputed).label)}"
     if line.held and line.mark is not None and line.mark.ack is not None:
         ack = line.mark.ack
         why = f" ({_text(ack.reason)})" if ack.reason else ""

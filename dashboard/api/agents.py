@@ -1,4 +1,4 @@
-"""The operations on agents: which are muted, muting one, letting it be heard again."""
+"""The operations on agents: how they fare, which are muted, muting one and taking it back."""
 
 # Each operation takes the request, and says its parameters in its signature.
 # ruff: noqa: ARG001
@@ -12,6 +12,7 @@ from ninja import Header, Router, Schema, Status
 from pydantic import ConfigDict, Field
 
 from dashboard.agentry import mutes as muting
+from dashboard.agentry.figures import Row, listed
 from dashboard.agentry.noting import note_ask
 from dashboard.api.auth import ApiRequest, allow
 from dashboard.api.problems import Problem, documented, invalid, too_many
@@ -51,6 +52,51 @@ class MuteIn(Schema):
     until: int | None = Field(None, ge=0, le=MAX_TIME)
 
 
+class LateOut(Schema):
+    """Reports of the last day that came too late.
+
+    `stale`: older than the scenario takes; `late`: older than the agent's newest, or than the
+    asset's purge; `silent`: older than a vote lives, its agent's last word alone; `rare`: came when
+    the agent's vote was silent already; `age_ms`: the smallest age of those stale and silent.
+    """
+
+    stale: int
+    late: int
+    silent: int
+    rare: int
+    age_ms: int | None
+
+
+class AgentOut(Schema):
+    """An agent. Times in Unix ms.
+
+    `last_seen`: null where no record tells of it; `votes`, `differing`: live ones, and those among
+    them that differ from what all votes make; `silent_votes`, `silent_since`: its silent ones, and
+    the longest of them; `clock_ms`: how far its own clock is off, below 0: behind; `why`: why its
+    reports came too late of late, empty where they did not.
+    """
+
+    agent: str
+    last_seen: int | None
+    silent: bool
+    muted: bool
+    votes: int
+    differing: int
+    changes: int
+    silent_votes: int
+    silent_since: int | None
+    clock_ms: int | None
+    late: LateOut
+    why: str
+
+
+class AgentsOut(Schema):
+    """Those muted, seen last, or whose reports came too late; `known`: how many there are."""
+
+    known: int
+    items: list[AgentOut]
+
+
 class MuteOut(Schema):
     """A mute in force. partitions: that tell it, of so many."""
 
@@ -72,6 +118,43 @@ class AskOut(Schema):
     sent: int
     taken: int
     of: int
+
+
+@router.get(
+    "scenarios/{scenario}/agents",
+    response=AgentsOut,
+    auth=allow("read"),
+    openapi_extra=documented(404),
+)
+def list_agents(request: ApiRequest, scenario: str) -> Any:
+    """The agents of a scenario: how steadily they report, and what comes too late to count."""
+    known, now = _known(scenario), now_ms()
+    rows, total = listed(known, muting.mutes(known, now), now)
+    return {"known": total, "items": [_told(row) for row in rows]}
+
+
+def _told(row: Row) -> dict[str, Any]:
+    late = row.late
+    return {
+        "agent": row.agent,
+        "last_seen": row.last_seen or None,
+        "silent": row.silent,
+        "muted": row.held is not None,
+        "votes": row.votes,
+        "differing": row.against,
+        "changes": row.changes,
+        "silent_votes": row.silent_on,
+        "silent_since": row.silent_since,
+        "clock_ms": row.clock,
+        "late": {
+            "stale": late.stale,
+            "late": late.late,
+            "silent": late.silent,
+            "rare": late.rare,
+            "age_ms": late.age or None,
+        },
+        "why": row.why,
+    }
 
 
 @router.get(

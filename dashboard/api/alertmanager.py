@@ -61,8 +61,9 @@ class AlertOptions(Schema):
         description="The label whose value ends the agent's name, after a slash; empty for none.",
     )
     time: Literal["alert", "received"] = Field(
-        "alert",
-        description="What becomes reported_at: startsAt and endsAt, or the time of arrival.",
+        "received",
+        description="What becomes reported_at: the time of arrival, or startsAt and endsAt: an "
+        "alert that began longer ago than a vote lives then comes as a silent vote.",
     )
 
 

@@ -26,7 +26,7 @@ PARAMETERS: dict[str, Any] = {
 """Values of parameters by name, wherever they occur."""
 
 OF_OPERATION: dict[str, dict[str, Any]] = {
-    "list_assets": {"state": ["under-attack", "suspicious"]},
+    "list_assets": {"state": ["under-attack", "suspicious"], "doubt": ["disputed"]},
     "post_alerts": {
         "asset": ["site", "instance"],
         "severity": "severity",
@@ -34,7 +34,7 @@ OF_OPERATION: dict[str, dict[str, Any]] = {
         "resolved": "clear",
         "agent": "prometheus",
         "agent_label": "alertname",
-        "time": "alert",
+        "time": "received",
     },
 }
 """Values of parameters that are one operation's own; the path's stay as they are above."""

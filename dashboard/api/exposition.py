@@ -15,10 +15,11 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Metric, generate_la
 from prometheus_client.registry import Collector
 
 from dashboard import metrics as names
+from dashboard.agentry.lateness import KINDS
 from dashboard.api.auth import user_of
 from dashboard.api.job import queries
 from dashboard.api.problems import Problem
-from dashboard.board.store import sink_offsets
+from dashboard.board.store import doubt_counts, sink_offsets
 from dashboard.commands.gateway import gateway
 from dashboard.commands.sending import now_ms
 from dashboard.deadletters.models import DeadLetter
@@ -58,8 +59,15 @@ class Whole(Collector):
         yield from _materialiser()
         yield from _worker()
         yield names.DIVERGED.family([((), Divergence.objects.count())])
+        yield names.DOUBTED.family(_doubted())
         yield names.DEAD_LETTERS.family(_letters())
         yield names.SOCKETS.family([((), BoardConsumer.open_sockets)])
+
+
+def _doubted() -> Iterable[tuple[tuple[str, ...], float]]:
+    for scenario in scenarios():
+        for doubt, n in doubt_counts(scenario).items():
+            yield (scenario, doubt), n
 
 
 def _letters() -> Iterable[tuple[tuple[str, ...], float]]:
@@ -71,6 +79,7 @@ _OF_A_BUCKET = {
     "offset": names.BUCKET_OFFSET,
     "lag": names.BUCKET_LAG,
     "lag_s": names.BUCKET_LAG_SECONDS,
+    "ahead_s": names.BUCKET_AHEAD_SECONDS,
     "assets": names.BUCKET_ASSETS,
     "dues": names.BUCKET_DUES,
 }
@@ -111,6 +120,9 @@ def _materialiser() -> Iterator[Metric]:
     for name, (told, unit) in _COUNTED.items():
         found = kept.get(name, [])
         yield told.family(((topic,) if told.labels else (), n / unit) for topic, n in found)
+    yield names.LATE_REPORTS.family(
+        ((*bucket.split("/"), kind), n) for kind in KINDS for bucket, n in kept.get(kind, [])
+    )
 
 
 def _worker() -> Iterator[Metric]:

@@ -20,7 +20,7 @@ from dashboard.job.models import BucketStatus, JobProgress
 from dashboard.job.recall import stopped
 from dashboard.scenarios import scenarios
 from domain.scenario import Scenario
-from wire.job import bucket_name
+from wire.job import AHEAD_MS, bucket_name
 
 log = logging.getLogger(__name__)
 
@@ -85,15 +85,23 @@ def _carried_by(queries: Collection[str], buckets: Collection[str]) -> set[str]:
 
 
 def missing_buckets(wanted: Iterable[Scenario], now: int) -> dict[str, str]:
-    """Buckets without a heartbeat whose log time is within 10 s of `now` (ms), and in words."""
-    seen = dict(BucketStatus.objects.values_list("bucket", "log_time"))
+    """Buckets without a heartbeat whose log time is within 10 s of `now` (ms), and in words.
+
+    So is one whose clock is ahead of the job's own: until that is past no time passes there.
+    """
+    told = BucketStatus.objects.values_list("bucket", "log_time", "at")
+    seen = {name: (log_time, at) for name, log_time, at in told}
     names = [bucket_name(s.name, at) for s in wanted for at in range(s.partitions)]
     missing = {}
     for name in names:
         if name not in seen:
             missing[name] = f"bucket {name}: the job has not reported yet"
-        elif now - seen[name] > FRESH_MS:
-            missing[name] = f"bucket {name}: {(now - seen[name]) // 1000} s behind"
+            continue
+        log_time, at = seen[name]
+        if log_time - at > AHEAD_MS:
+            missing[name] = f"bucket {name}: its clock is {(log_time - at) // 1000} s ahead"
+        elif now - log_time > FRESH_MS:
+            missing[name] = f"bucket {name}: {(now - log_time) // 1000} s behind"
     return missing
 
 

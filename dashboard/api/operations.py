@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from django.http import HttpResponse
 from django.urls import reverse
@@ -32,7 +32,7 @@ from dashboard.api.schemas import (
     ScenarioOut,
 )
 from dashboard.board.models import Answer, AssetState
-from dashboard.board.store import counts
+from dashboard.board.store import counts, doubt_counts
 from dashboard.commands.following import phase_of, phase_of_outcome
 from dashboard.commands.limits import REPORTS, TooMany
 from dashboard.commands.models import Command as Row
@@ -40,7 +40,7 @@ from dashboard.commands.noting import note_command
 from dashboard.commands.sending import IdTaken, Invalid, now_ms, send
 from dashboard.filters.finding import by_name
 from dashboard.filters.language import MAX_TEXT, FilterError, parse
-from dashboard.filters.terms import Filter, Term, Text
+from dashboard.filters.terms import Filter, Term, Text, doubt_term
 from dashboard.job import partitions
 from dashboard.labels.store import keys, labels_of
 from dashboard.scenarios import scenarios
@@ -67,6 +67,7 @@ POLL_S = 0.05
 MAX_STATES = 50
 """Most states in one filter."""
 
+DoubtName = Literal["disputed", "unconfirmed", "silent"]
 StateName = Annotated[str, Field(max_length=MAX_STATE, pattern=NO_NUL)]
 
 Wait = Query(0.0, ge=0, le=MAX_WAIT_S, description="Seconds to wait for the outcome.")
@@ -92,7 +93,7 @@ class Options(Schema):
     openapi_extra=documented(),
 )
 def list_scenarios(request: ApiRequest) -> Any:
-    """Every scenario, with how many assets are in each state."""
+    """Every scenario, with how many assets are in each state, and how many there is a doubt of."""
     return [_scenario_out(scenario) for scenario in scenarios().values()]
 
 
@@ -106,6 +107,9 @@ def list_assets(
     request: ApiRequest,
     scenario: str,
     state: list[StateName] = Query([], max_length=MAX_STATES, description="Only these states."),
+    doubt: list[DoubtName] = Query(
+        [], max_length=3, description="Only assets of which there is every one of these doubts."
+    ),
     q: str = Query(
         "", max_length=MAX_TEXT, pattern=NO_NUL, description="Only what this filter finds."
     ),
@@ -126,6 +130,7 @@ def list_assets(
     if state:
         some = Term("state", tuple(Text(name) for name in state))
         wanted = Filter((*wanted.terms, some))
+    wanted = Filter((*wanted.terms, *map(doubt_term, doubt)))
     found, more = by_name(known, wanted, now, after=after, limit=limit)
     labels = labels_of(known.name, [asset for asset, _ in found])
     items = [{**json.loads(record), "labels": labels.get(asset, {})} for asset, record in found]
@@ -415,4 +420,5 @@ def answer_out(answer: Answer) -> dict[str, Any]:
 
 def _scenario_out(scenario: Scenario) -> dict[str, Any]:
     plain = scenario.to_plain()
-    return {**plain, "counts": counts(scenario.name)}
+    doubts = doubt_counts(scenario.name)
+    return {**plain, "counts": counts(scenario.name), "doubts": doubts}

@@ -25,28 +25,67 @@ class StateOut(Schema):
     icon: str
 
 
+class DoubtsOut(Schema):
+    """How many assets of a scenario there is each doubt of."""
+
+    disputed: int
+    unconfirmed: int
+    silent: int
+
+
 class ScenarioOut(Schema):
-    """One kind of thing watched; `states` from most to least severe, `counts` by state."""
+    """One kind of thing watched; `states` from most to least severe, or with `severity` "none" in
+    their order, `counts` by state, `doubts`: how many assets are disputed, unconfirmed, or have
+    silent votes."""
 
     name: str
     title: str
     noun: str
     vocabulary: Literal["open", "closed"]
+    severity: Literal["order", "none"]
     states: list[StateOut]
     counts: dict[str, int]
+    doubts: DoubtsOut
+
+
+class VoteOut(Schema):
+    """An agent's vote on an asset. Times in Unix ms.
+
+    `expires`: when it falls silent, null for never; `muted`: until when and by whom its agent is
+    muted, of others not there; `silent`: since when its agent has been silent, null for a live
+    vote: a silent vote counts against an all-clear and never for it.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    agent: str
+    state: str
+    reported_at: int
+    time: int
+    offset: int
+    expires: int | None = None
+    weight: int
+    detail: dict[str, Any] | None = None
+    silent: int | None = None
 
 
 class AssetOut(Schema):
-    """An asset's state record as it stands on the states topic, and labels. Times in Unix ms."""
+    """An asset's state record as it stands on the states topic, and labels. Times in Unix ms.
+
+    `unconfirmed_reason`: why it is unconfirmed, in words, null where it is confirmed; `disputed`:
+    the worst state that a vote says, live or silent, where that is worse than `state`, else null.
+    """
 
     asset: str
     state: str
     previous: str | None = None
     since: int
     unconfirmed: bool
+    unconfirmed_reason: str | None = None
+    disputed: str | None = None
     version: str
     cause: dict[str, Any]
-    votes: list[dict[str, Any]] = []
+    votes: list[VoteOut] = []
     pending: dict[str, Any] | None = None
     override: dict[str, Any] | None = None
     answer: dict[str, str] | None = None
@@ -128,7 +167,9 @@ class PartitionOut(Schema):
 
     `begin`, `end`: first and next offset, null where the broker does not answer; `offset`,
     `log_time`: the last offset applied, and the bucket's clock; `lag` in records, `lag_s` in
-    seconds. `records`, `dead_letters`, `stale`: counted since the heartbeat before; `records_s`:
+    seconds; `ahead_s`: how far the bucket's clock is ahead of the job's own, 0 up to five seconds.
+    `records`, `dead_letters`, and reports that came too late: `stale`, `late`, `silent`: counted
+    since the heartbeat before; `records_s`:
     applied a second of late; `skew`: share of the scenario's load of the last minute as a multiple
     of the even one; `trend`: of the lag; `catch_up_s`: seconds until nothing is left, 0 where that
     is so; `signs`: what stands out, the most important first. What is not known is null.
@@ -143,6 +184,7 @@ class PartitionOut(Schema):
     log_time: int | None
     lag: int | None
     lag_s: float | None
+    ahead_s: float | None
     epoch: int | None
     engine: str | None
     executor: str | None
@@ -152,6 +194,8 @@ class PartitionOut(Schema):
     records: int | None
     dead_letters: int | None
     stale: int | None
+    late: int | None
+    silent: int | None
     heard_at: int | None
     records_s: float | None
     skew: float | None

@@ -8,8 +8,9 @@ history that reaches back to the moment.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from heapq import merge
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from django.db.models import Max, QuerySet
 from django.utils.http import urlencode
 
 from dashboard.board import store
+from dashboard.board.doubts import rank_of, ranks_of
 from dashboard.board.models import CHANGE, AssetState, Transition
 from dashboard.chunks import chunks
 from dashboard.live.rows import asset_path
@@ -45,7 +47,7 @@ class Then(NamedTuple):
     @property
     def order(self) -> store.Order:
         """Its place on the board of then."""
-        return (self.scenario.severity(self.state), -self.since, self.asset)
+        return (rank_of(self.scenario.severity(self.state), None), -self.since, self.asset)
 
     @property
     def url(self) -> str:
@@ -180,31 +182,56 @@ class AsOf:
         return iter(sorted(rows, key=lambda row: row.order))
 
     def _stayed(self, narrowed: Narrowed, after: store.Order | None) -> Iterator[Then]:
-        """The assets that have not changed since, in the board's order."""
+        """The assets that have not changed since, in the order of then."""
         found = AssetState.objects.filter(
             scenario=self.scenario.name, purged=False, since__lte=self.at
         )
         if narrowed.state:
-            found = found.filter(severity=self.scenario.severity(narrowed.state))
             found = found.filter(state=narrowed.state)
         if narrowed.q:
             found = store.containing(found, narrowed.q)
-        for part in _past(found, after):
-            rows = part.order_by("severity", "-since", "asset")
-            for asset, state, since in rows.values_list("asset", "state", "since").iterator():
+        for severity in self._severities(narrowed.state):
+            # What was disputed then nobody knows: those that are now stand among the others.
+            parts = [_of_rank(found, severity, rank, after) for rank in ranks_of(severity)]
+            for asset, state, since in merge(*parts, key=_by_time):
                 if asset not in self._changed:
                     yield Then(self.scenario, asset, state, since)
 
+    def _severities(self, state: str) -> Iterable[int]:
+        """Where on the board assets in the state are; empty: in any."""
+        if state:
+            return (self.scenario.severity(state),)
+        return range(-1, len(self.scenario.states) + 1)
 
-def _past(found: QuerySet[AssetState], after: store.Order | None) -> Iterator[QuerySet[AssetState]]:
-    """What lies past `after` in the board's order, as ranges of its index."""
-    if after is None:
-        yield found
-        return
-    severity, newest, asset = after
-    yield found.filter(severity=severity, since=-newest, asset__gt=asset)
-    yield found.filter(severity=severity, since__lt=-newest)
-    yield found.filter(severity__gt=severity)
+
+Row = tuple[str, str, int]
+"""Asset, state and since."""
+
+
+def _of_rank(
+    found: QuerySet[AssetState], severity: int, rank: int, after: store.Order | None
+) -> Iterator[Row]:
+    """Those of a rank past `after` in the board's order, as ranges of its index."""
+    rows = found.filter(rank=rank).order_by("-since", "asset")
+    for part in _past(rows, rank_of(severity, None), after):
+        yield from part.values_list("asset", "state", "since").iterator()
+
+
+def _past(
+    rows: QuerySet[AssetState], rank: int, after: store.Order | None
+) -> Iterator[QuerySet[AssetState]]:
+    """What of `rows`, which stand at `rank` on the board of then, lies past `after`."""
+    if after is None or rank > after[0]:
+        yield rows
+    elif rank == after[0]:
+        _, newest, asset = after
+        yield rows.filter(since=-newest, asset__gt=asset)
+        yield rows.filter(since__lt=-newest)
+
+
+def _by_time(row: Row) -> tuple[int, str]:
+    asset, _, since = row
+    return (-since, asset)
 
 
 class _First:

@@ -20,7 +20,7 @@ from dashboard.board.asof import PAGE, Asked, AsOf, Difference, Narrowed, Then, 
 from dashboard.chunks import chunks
 from dashboard.commands.sending import now_ms
 from dashboard.exporting import CONTENT_TYPES, attachment, written
-from dashboard.live.shown import order_of_token
+from dashboard.live.shown import order_of_token, token_of_order
 from dashboard.materialiser.tasks import HISTORY_KEPT_MS
 from dashboard.scenarios import scenarios
 from domain.names import CONTROL, MAX_NAME, MAX_STATE
@@ -161,8 +161,7 @@ def _board(past: AsOf, asked: Asked, after: str) -> dict[str, Any]:
     found = past.page(Narrowed(asked.state, asked.q), order_of_token(after))
     rows, token = found[:PAGE], ""
     if len(found) > PAGE:
-        severity, newest, asset = rows[-1].order
-        token = f"{severity}.{-newest}.{asset}"
+        token = token_of_order(rows[-1].order)
     return {"rows": rows, "next": _further(asked, token), "first": not after}
 
 

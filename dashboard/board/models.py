@@ -16,11 +16,13 @@ CHANGE = "change"
 class AssetState(models.Model):
     """The newest state record of one asset.
 
-    record: the record's JSON as it stands in the topic (of a purged asset, the last one);
-    changed_at: the time of its cause; reported_at: of the newest live vote of an agent, empty
-    without one; override_*: of an override, empty without one; purged rows stay hidden for a week,
-    so that a replay cannot bring an asset back. Its names are indexed by their parts too, see
-    `dashboard.board.parts`.
+    record: the record's JSON as it stands in the topic (of a purged asset, the last one); rank: its
+    place on the board before time and name, see `dashboard.board.doubts`, empty once purged;
+    disputed: the worst state that a vote says where that is worse than the state, else empty;
+    silent: how many votes that count are silent, empty for none; changed_at: the time of its cause;
+    reported_at: of the newest live vote of an agent, empty without one; override_*: of an override,
+    empty without one; purged rows stay hidden for a week, so that a replay cannot bring an asset
+    back. Its names are indexed by their parts too, see `dashboard.board.parts`.
     """
 
     scenario = models.CharField(max_length=40)
@@ -28,9 +30,13 @@ class AssetState(models.Model):
     partition = models.IntegerField()
     state = models.CharField(max_length=64)
     severity = models.IntegerField()
+    rank = models.IntegerField(null=True)
     previous = models.CharField(max_length=64, blank=True)
     since = models.BigIntegerField()
     unconfirmed = models.BooleanField(default=False)
+    unconfirmed_reason = models.CharField(max_length=200, null=True)  # noqa: DJ001 - as the others
+    disputed = models.CharField(max_length=64, null=True)  # noqa: DJ001 - as the others
+    silent = models.IntegerField(null=True)
     version = models.CharField(max_length=VERSION)
     changed_at = models.BigIntegerField()
     cause_type = models.CharField(max_length=20)
@@ -52,7 +58,7 @@ class AssetState(models.Model):
         # or by text, is answered from the index alone.
         indexes = (
             models.Index(
-                fields=["scenario", "severity", "-since", "asset", "state"],
+                fields=["scenario", "rank", "-since", "asset", "state"],
                 condition=models.Q(purged=False),
                 name="board_order",
             ),
@@ -73,6 +79,22 @@ class AssetState(models.Model):
                 fields=["scenario", "changed_at"],
                 condition=models.Q(purged=False, reported_at__isnull=True),
                 name="voteless",
+            ),
+            # Three, each of the rows alone that a filter asks for by it: most often few.
+            models.Index(
+                fields=["scenario"],
+                condition=models.Q(purged=False, disputed__isnull=False),
+                name="disputed_rows",
+            ),
+            models.Index(
+                fields=["scenario"],
+                condition=models.Q(purged=False, unconfirmed=True),
+                name="unconfirmed_rows",
+            ),
+            models.Index(
+                fields=["scenario"],
+                condition=models.Q(purged=False, silent__isnull=False),
+                name="silent_rows",
             ),
         )
 
@@ -97,6 +119,25 @@ class StateCount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.scenario}/{self.state}: {self.n}"
+
+
+class DoubtCount(models.Model):
+    """How many visible assets are disputed, unconfirmed, or have silent votes: one row for each.
+
+    Kept as `StateCount` is. doubt: of `dashboard.board.doubts.DOUBTS`.
+    """
+
+    scenario = models.CharField(max_length=40)
+    doubt = models.CharField(max_length=20)
+    n = models.BigIntegerField()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["scenario", "doubt"], name="one_count_per_doubt"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.scenario}/{self.doubt}: {self.n}"
 
 
 class Transition(models.Model):

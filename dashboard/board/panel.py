@@ -10,19 +10,21 @@ import msgspec
 from dashboard.board.heard import LogTime, log_time
 from dashboard.board.models import CHANGE, Transition
 from dashboard.board.timeline import timeline
-from dashboard.board.why import Flip, Why, dissenters, explain, flip_text, span
+from dashboard.board.trying import Flip, current_of, is_unheard
+from dashboard.board.why import Why, dissenters, explain, flip_text, span
 from dashboard.commands.forms import shown
 from dashboard.job.partitions import newest_beats
 from dashboard.live.rows import asset_path, cause_text
 from dashboard.rulebook.in_force import in_force
+from domain.records import StateRecord
 from domain.scenario import Scenario
 from wire.job import bucket_name
 from wire.sink import state_of_json
 
 NAMED_IN = 200
-"""How many of an asset's newest changes are searched for agents that are silent now."""
-MOST_SILENT = 12
-"""Most silent agents that are named."""
+"""How many of an asset's newest changes are searched for agents without a vote."""
+MOST_UNHEARD = 12
+"""Most of them that are named."""
 
 
 def facts_of(
@@ -54,24 +56,48 @@ def _why(scenario: Scenario, asset: str, record: dict[str, Any], now: int) -> di
     reached = max(state.version.offset, beat[1].offset if beat else -1)
     scenario = in_force(scenario, state.cause.partition, reached)
     why = explain(scenario, state)
-    votes = sorted(
-        record["votes"], key=lambda vote: (scenario.severity(vote["state"]), vote["agent"])
-    )
-    against = dissenters(state)
+    votes = _votes(scenario, state, record)
     bucket = log_time(scenario.name, state.cause.partition, now)
-    silent = silent_agents(scenario.name, asset, {vote["agent"] for vote in votes})
+    unheard = unheard_agents(scenario.name, asset, {vote["agent"] for vote in votes})
     return {
         "scenario": scenario,
         "why": why,
         "flips": _flips(why),
-        "votes": [{**vote, "differs": vote["agent"] in against} for vote in votes],
-        "silent": silent[:MOST_SILENT],
-        "more_silent": max(0, len(silent) - MOST_SILENT),
+        "votes": [vote for vote in votes if vote.get("silent") is None],
+        "silent": [vote for vote in votes if vote.get("silent") is not None],
+        "unheard": unheard[:MOST_UNHEARD],
+        "more_unheard": max(0, len(unheard) - MOST_UNHEARD),
+        "nothing_heard": is_unheard(scenario, state),
+        "then_hold": scenario.hold(why.then or ""),
+        "rises": state.pending and _rises(scenario, state),
         "bucket": bucket,
         "pending_shows": state.pending and _shows(bucket, state.pending.due),
         "reminder": _reminder(scenario, record, now),
         "cause": cause_text(record["cause"]),
     }
+
+
+def _votes(scenario: Scenario, state: StateRecord, record: dict[str, Any]) -> list[dict[str, Any]]:
+    """The record's votes, the worst first. differs: from the state shown; forgotten: when, ms."""
+    against, delay = dissenters(state), scenario.forget_delay or 0
+    ordered = sorted(
+        record["votes"], key=lambda vote: (scenario.severity(vote["state"]), vote["agent"])
+    )
+    return [
+        {
+            **vote,
+            "differs": vote["agent"] in against,
+            "forgotten": vote["silent"] + delay if vote.get("silent") is not None else None,
+        }
+        for vote in ordered
+    ]
+
+
+def _rises(scenario: Scenario, state: StateRecord) -> bool:
+    """Whether what waits is worse than the state."""
+    assert state.pending is not None
+    current = current_of(scenario, state) or ""
+    return scenario.severity(state.pending.state) < scenario.severity(current)
 
 
 def _flips(why: Why) -> list[tuple[Flip, str]]:
@@ -83,27 +109,27 @@ def _shows(bucket: LogTime | None, due: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Silent:
-    """An agent that an asset's history names and that has no live vote; at: when it does, ms."""
+class Unheard:
+    """An agent that an asset's history names and of which no vote is kept; at: when it was, ms."""
 
     agent: str
     at: int
     expired: bool
 
 
-def silent_agents(scenario: str, asset: str, live: set[str]) -> list[Silent]:
-    """The agents that brought about one of the asset's newest changes and are silent now.
+def unheard_agents(scenario: str, asset: str, voting: set[str]) -> list[Unheard]:
+    """The agents that brought about one of the asset's newest changes and have no vote now.
 
     The newest first. The history keeps what changed the state alone, so an agent that never did
     is not known here.
     """
     steps = Transition.objects.filter(scenario=scenario, asset=asset, kind=CHANGE)
     told = steps.order_by("-place").values_list("at", "cause_type", "cause")
-    found: dict[str, Silent] = {}
+    found: dict[str, Unheard] = {}
     for at, kind, cause in told[:NAMED_IN]:
         agent = msgspec.json.decode(cause).get("agent")
-        if agent and agent not in live:
-            found.setdefault(agent, Silent(agent, at, expired=kind == "vote-expiry"))
+        if agent and agent not in voting:
+            found.setdefault(agent, Unheard(agent, at, expired=kind == "vote-expiry"))
     return list(found.values())
 
 

@@ -137,9 +137,13 @@ def show(message: Message, partitions: int) -> Shown:
 
 _KINDS = {
     "Report": "Report",
+    "Leave": "Leave: the agent withdraws its vote",
     "Command": "Command",
     "Tick": "Tick: time passes",
     "ScenarioChange": "Rule: from here on it holds in this partition",
+    "UnknownFold": "Rule that a later release wrote: this one cannot go on from here",
+    "Mute": "Mute: from here on the agent's votes count nothing",
+    "Unmute": "The agent's votes count again from here on",
     "Refusal": "Command that cannot be read",
     "Unreadable": "Unreadable: it went to the dead letters",
 }

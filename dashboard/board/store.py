@@ -16,7 +16,8 @@ from django.db import connection, transaction
 from django.db.models import Count, Q, QuerySet
 from django.db.models.expressions import RawSQL
 
-from dashboard.board.models import AssetState, StateCount
+from dashboard.board.doubts import DOUBTS, LEAST_RANK, Doubts, doubts_of, ranks_of
+from dashboard.board.models import AssetState, DoubtCount, StateCount
 from dashboard.board.parts import candidates
 from dashboard.materialiser.models import SinkOffset
 from dashboard.scenarios import scenarios
@@ -27,9 +28,27 @@ LIMIT = 500
 COUNTED = 10_000
 """Of more assets that a text matches it is only said that there are at least so many."""
 
+DOUBTED = {
+    "disputed": Q(disputed__isnull=False),
+    "unconfirmed": Q(unconfirmed=True),
+    "silent": Q(silent__isnull=False),
+}
+"""What the database is asked for rows that there is a doubt of."""
+
 Offsets = dict[tuple[str, int], int]
 Order = tuple[int, int, str]
-"""A place in the board's order: severity, minus since, name."""
+"""A place in the board's order: rank, minus since, name."""
+
+
+class Kept(NamedTuple):
+    """What the database has of an asset; a state of "" is a purged one's, or of none."""
+
+    version: str = ""
+    state: str = ""
+    doubts: Doubts = ()
+
+
+NOTHING = Kept()
 
 
 class Found(NamedTuple):
@@ -49,15 +68,21 @@ class Found(NamedTuple):
 class Place(NamedTuple):
     """Where a row stands in the board's order."""
 
-    severity: int
+    rank: int
     newest: int
     asset: str
     pk: int
 
+    @classmethod
+    def of(cls, rank: int | None, since: int, asset: str, pk: int) -> Place:
+        """Where a visible row stands, by its columns; every one of those has a rank."""
+        assert rank is not None
+        return cls(rank, -since, asset, pk)
+
     @property
     def order(self) -> Order:
         """Without the row's id."""
-        return (self.severity, self.newest, self.asset)
+        return (self.rank, self.newest, self.asset)
 
 
 # ---- rows ---------------------------------------------------------------------------------
@@ -140,10 +165,10 @@ class Search(NamedTuple):
     def among(self, ids: Collection[int]) -> list[Place]:
         """What matches among these rows, in no order."""
         found = self._asked(AssetState.objects.filter(pk__in=listed(ids)))
-        columns = ("scenario", "purged", "state", "severity", "since", "asset", "pk")
+        columns = ("scenario", "purged", "state", "rank", "since", "asset", "pk")
         return [
-            Place(severity, -since, asset, pk)
-            for name, purged, state, severity, since, asset, pk in found.values_list(*columns)
+            Place.of(*row)
+            for name, purged, state, *row in found.values_list(*columns)
             if name == self.scenario and not purged and (not self.states or state in self.states)
         ]
 
@@ -169,12 +194,12 @@ class Search(NamedTuple):
     def counted(self, most: int) -> int:
         """How many match, up to `most`: the database ends where it has found so many."""
         found = self._matching()
-        severities = self._severities()
+        ranks = self._ranks()
         # Either leads a database that has to choose to the index that holds all that is asked.
-        if severities is None:
-            found = found.filter(severity__gte=0)
+        if ranks is None:
+            found = found.filter(rank__gte=LEAST_RANK)
         else:
-            found = found.filter(severity__in=severities)
+            found = found.filter(rank__in=ranks)
         return found.order_by().values("pk")[:most].count()
 
     def of_states(self) -> int:
@@ -183,11 +208,11 @@ class Search(NamedTuple):
         return sum(n for state, n in known.items() if not self.states or state in self.states)
 
     def _portion(self, after: Order | None, size: int) -> list[Place]:
-        columns = self._matching().values_list("severity", "since", "asset", "pk")
+        columns = self._matching().values_list("rank", "since", "asset", "pk")
         places: list[Place] = []
-        for part in _ranges(self._severities(), after):
+        for part in _ranges(self._ranks(), after):
             found = columns.filter(part)[: size - len(places)]
-            places += (Place(severity, -since, asset, pk) for severity, since, asset, pk in found)
+            places += (Place.of(*row) for row in found)
             if len(places) == size:
                 break
         return places
@@ -196,7 +221,7 @@ class Search(NamedTuple):
         found = AssetState.objects.filter(scenario=self.scenario, purged=False)
         if self.states:
             found = found.filter(state__in=self.states)
-        return self._asked(found).order_by("severity", "-since", "asset")
+        return self._asked(found).order_by("rank", "-since", "asset")
 
     def _asked(self, found: QuerySet[AssetState]) -> QuerySet[AssetState]:
         if self.q:
@@ -205,35 +230,38 @@ class Search(NamedTuple):
             found = found.filter(condition)
         return found
 
-    def _severities(self) -> list[int] | None:
+    def _ranks(self) -> list[int] | None:
         """In which parts of the board the states are; None: anywhere."""
         known = scenarios().get(self.scenario)
         if self.where and not self.states:  # so a condition on times is a range of the index
-            rows = AssetState.objects.filter(scenario=self.scenario, purged=False)
-            least = rows.order_by("-severity").values_list("severity", flat=True).first()
-            return list(range((least or 0) + 1))
+            return self._all_ranks()
         if not self.states or known is None:
             return None
-        return sorted({known.severity(state) for state in self.states})
+        return sorted({rank for state in self.states for rank in ranks_of(known.severity(state))})
+
+    def _all_ranks(self) -> list[int]:
+        rows = AssetState.objects.filter(scenario=self.scenario, purged=False)
+        last = rows.order_by("-rank").values_list("rank", flat=True).first()
+        return list(range(LEAST_RANK, 1 if last is None else last + 1))
 
 
-def _ranges(severities: list[int] | None, after: Order | None) -> Iterator[Q]:
+def _ranges(ranks: list[int] | None, after: Order | None) -> Iterator[Q]:
     """What lies past `after`, from the top, as ranges of the index of the board's order.
 
     Put into one condition, a database would read the index from its beginning.
     """
     if after is not None:
-        severity, newest, asset = after
-        if severities is None or severity in severities:
-            yield Q(severity=severity, since=-newest, asset__gt=asset)
-            yield Q(severity=severity, since__lt=-newest)
-        if severities is None:
-            yield Q(severity__gt=severity)
-    elif severities is None:
+        rank, newest, asset = after
+        if ranks is None or rank in ranks:
+            yield Q(rank=rank, since=-newest, asset__gt=asset)
+            yield Q(rank=rank, since__lt=-newest)
+        if ranks is None:
+            yield Q(rank__gt=rank)
+    elif ranks is None:
         yield Q()
-    for each in severities or ():
+    for each in ranks or ():
         if after is None or each > after[0]:
-            yield Q(severity=each)
+            yield Q(rank=each)
 
 
 def records(places: Iterable[Place], limit: int, skip: Collection[str]) -> list[dict[str, Any]]:
@@ -252,16 +280,26 @@ def listed(values: Collection[int] | Collection[str]) -> Any:
     return list(values)
 
 
-def stored(scenario: str, assets: Collection[str]) -> list[tuple[str, str, str]]:
-    """Asset, version and state ("" once purged) of those of `assets` that the database has."""
+def stored(scenario: str, assets: Collection[str]) -> dict[str, Kept]:
+    """What the database has of those of `assets` that it knows."""
     found = AssetState.objects.filter(scenario=scenario, asset__in=listed(assets))
-    return list(found.values_list("asset", "version", "state"))
+    columns = ("asset", "version", "state", "disputed", "unconfirmed", "silent")
+    return {
+        asset: Kept(version, state, doubts_of(disputed, unconfirmed, silent))
+        for asset, version, state, disputed, unconfirmed, silent in found.values_list(*columns)
+    }
 
 
 def counts(scenario: str) -> dict[str, int]:
     """How many visible assets are in each state."""
     found = StateCount.objects.filter(scenario=scenario, n__gt=0)
     return dict(found.values_list("state", "n"))
+
+
+def doubt_counts(scenario: str) -> dict[str, int]:
+    """How many visible assets there is each doubt of, every one of DOUBTS."""
+    found = DoubtCount.objects.filter(scenario=scenario, doubt__in=DOUBTS)
+    return dict.fromkeys(DOUBTS, 0) | dict(found.values_list("doubt", "n"))
 
 
 def sink_offsets() -> Offsets:

@@ -29,7 +29,17 @@ WAITING = 5
 """Most commands without a place in the log that are shown."""
 WAITING_MS = 3_600_000
 """How long they are."""
-OF_TIME = frozenset(("override-end", "vote-expiry", "mute-end", "hold", "reminder", "purge-after"))
+OF_TIME = frozenset(
+    (
+        "override-end",
+        "vote-expiry",
+        "vote-forgotten",
+        "mute-end",
+        "hold",
+        "reminder",
+        "purge-after",
+    )
+)
 """Causes that no record of their own brought about: their offset is that of the one before."""
 
 _PLACE = re.compile(r"([0-9]{19})\.([0-9]{13})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 from django.contrib.auth.models import User
@@ -14,6 +15,7 @@ from django.views.decorators.http import require_safe
 from dashboard.accounts.access import is_fragment, role_required
 from dashboard.accounts.roles import may
 from dashboard.annotations.shifts import here
+from dashboard.board.doubts import NAMED
 from dashboard.board.panel import facts_of
 from dashboard.commands.sending import now_ms
 from dashboard.filters.asking import readable, shown
@@ -48,6 +50,7 @@ def board(request: HttpRequest, scenario: str = "") -> HttpResponse:
     found = read(known, wanted, view.overlay(known.name))
     context = _board(request, known, wanted, found)
     context |= {"q": text, "problem": problem, "begins": begins is not None}
+    context["doubts"] = _doubts(request, text, found.merged)
     context["saved"] = menu(_user(request), known.name)
     return render(request, "board/board.html", context)
 
@@ -106,6 +109,7 @@ def _board(request: HttpRequest, known: Scenario, wanted: Filter, found: Read) -
             "least": merged.least,
             "stopped": merged.stopped is not None,
             "counts": merged.counts,
+            "doubts": merged.doubts,
             "acknowledged": found.held.counts,
             "marks": found.marks,
             "may_command": may(request.user, "command"),
@@ -206,6 +210,23 @@ def _buttons(known: Scenario, wanted: Filter, found: Read) -> list[dict[str, Any
         }
         for name in (*named, *others)
     ]
+
+
+def _doubts(request: HttpRequest, text: str, merged: Merged) -> list[dict[str, Any]]:
+    """Each doubt, how many assets there is one of, whether the filter asks for it by a term of its
+    own, and the address of the board with that term or without it."""
+    found = []
+    for doubt in NAMED:
+        stands = re.compile(rf"(^|\s){re.escape(doubt.term)}(?=\s|$)")
+        on = bool(stands.search(text))
+        toggled = stands.sub("", text, count=1) if on else f"{text} {doubt.term}"
+        query = request.GET.copy()
+        query.pop("asset", None)
+        query.pop("after", None)
+        query["q"] = toggled.strip()
+        told = {"count": merged.doubts.get(doubt.name, 0), "on": on}
+        found.append({**doubt._asdict(), **told, "address": f"{request.path}?{query.urlencode()}"})
+    return found
 
 
 def _plain(spec: StateSpec) -> dict[str, str]:

@@ -1,25 +1,22 @@
-"""Why an asset is in its state, and what would change that: tried through the domain's own tally.
+"""Why an asset is in its state, and what would change that, in words.
 
-Nothing here reads a clock, a database or Kafka. What is said to change the votes' outcome was
-tried; so it does, by the rule as this process has it.
+Nothing here reads a clock, a database or Kafka. What is said to change an asset was tried through
+the domain's own fold (`trying.py`); so it does, by the rule as this process has it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass
 
 from dashboard.bidi import isolated
+from dashboard.board.trying import Flip, Freed, Lapse, Trials, current_of
 from domain.names import USER_PREFIX
-from domain.records import MAX_VOTERS, Override, StateRecord, Vote
+from domain.records import Override, StateRecord, Vote
 from domain.scenario import KEEP, Latest, PythonRule, Quorum, Rung, Scenario
-from domain.tally import newest, tally
+from domain.tally import disputed, lowering, newest, raising, rung_weight, unconfirmed_reason
 
-MOST_MORE = 20
-"""Most further votes that are tried for one state."""
-MOST_STATES = 12
-"""Most states that are tried."""
 MOST_NAMED = 4
 """Most agents that a sentence names."""
 
@@ -28,8 +25,8 @@ MOST_NAMED = 4
 class Step:
     """One rung of a ladder, held against the live votes.
 
-    weight and votes: of those for `state`; need: the least weight that is enough, of `whole`;
-    decides: it is the first that is met.
+    weight and votes: of those for `state` or worse (`exact`: for it alone); need: the least weight
+    that is enough, of `whole`; decides: it is the first that is met.
     """
 
     state: str
@@ -40,6 +37,7 @@ class Step:
     whole: int
     met: bool
     decides: bool
+    exact: bool
 
     @property
     def percent(self) -> int:
@@ -48,150 +46,115 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Flip:
-    """What would make the votes' outcome `state`; each alternative is enough by itself.
+class Silence:
+    """Agents that fell silent saying `state`.
 
-    more: so many further votes of weight 1, and no fewer; changed: agents any one of which is
-    enough if it says `state`; together: agents that are enough if all of them do; hold: how long it
-    must then last, ms; back: it is the state already, and another one waits to follow it.
+    since: when the last of them did; until: when the last of these votes is forgotten, ms; bars:
+    whether they keep the state from being lowered.
     """
 
     state: str
-    more: int | None
-    changed: tuple[str, ...]
-    together: tuple[str, ...]
-    hold: int
-    back: bool
-
-    @property
-    def effort(self) -> int:
-        """How many agents it takes at least."""
-        ways = (self.more, 1 if self.changed else None, len(self.together) or None)
-        return min(way for way in ways if way is not None)
+    agents: tuple[str, ...]
+    since: int
+    until: int
+    bars: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Lapse:
-    """The first vote whose expiry changes something, if nobody reports again.
+class Dispute:
+    """Who says a worse state than the one shown: live agents, and silent ones, as last heard."""
 
-    at: ms; state: what the votes left then make, None: too few to count.
-    """
-
-    agent: str
-    at: int
-    state: str | None
+    state: str
+    live: tuple[str, ...]
+    silent: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """A state in words. confirm: how many further agents it takes before votes count; muted: the
-    votes that count nothing."""
+    """A state in words.
+
+    then: what waits behind the wait that is shown; freed: from when on votes can lower it that
+    cannot yet; muted: the votes that count nothing.
+    """
 
     headline: str
     steps: tuple[Step, ...]
     rest: str
     flips: tuple[Flip, ...]
-    confirm: int
+    silences: tuple[Silence, ...]
+    dispute: Dispute | None
+    then: str | None
     lapse: Lapse | None
+    freed: Freed | None
     doubt: str
     muted: tuple[Vote, ...] = ()
 
 
 def explain(scenario: Scenario, record: StateRecord) -> Why:
     """Why the record's asset is in its state, by the rule of `scenario`."""
-    muted = tuple(vote for vote in record.votes if vote.muted is not None)
-    if not muted:
-        return _explain(scenario, record)
-    heard = replace(record, votes=tuple(vote for vote in record.votes if vote.muted is None))
-    why = _explain(scenario, heard, room=MAX_VOTERS - len(record.votes))
-    ends = [vote.muted.until for vote in muted if vote.muted and vote.muted.until is not None]
-    if why.lapse is not None and ends and min(ends) <= why.lapse.at:
-        why = replace(why, lapse=None)  # other votes count by then
-    # Beneath the marks of muted votes: some may be live, but none counts.
-    headline = why.headline.replace("no vote is live", "no vote that is live counts")
-    return replace(why, headline=headline, muted=muted)
-
-
-def _explain(scenario: Scenario, record: StateRecord, room: int | None = None) -> Why:
-    """By votes that all count. room: how many further agents may vote."""
-    target = _target(scenario, record)
-    room = MAX_VOTERS - len(record.votes) if room is None else room
-    flips = tuple(_flips(scenario, record, target, room))
-    steps = tuple(_steps(scenario, record.votes))
-    confirm = max(0, scenario.min_voters - len(record.votes))
+    trials = Trials(scenario, record)
+    flips = tuple(trials.flips())
+    words = _Words(scenario, record)
     return Why(
-        headline=f"{_reason(scenario, record, steps)}{_tail(scenario, record, flips, confirm)}.",
-        steps=steps,
+        headline=f"{words.reason()}{_tail(scenario, record, flips)}.",
+        steps=words.steps,
         rest=rest_text(scenario),
         flips=flips,
-        confirm=confirm,
-        lapse=_lapse(scenario, record, target),
-        doubt=_doubt(scenario, record, target),
+        silences=tuple(words.silences()),
+        dispute=words.dispute(),
+        then=words.then(),
+        lapse=trials.lapse(),
+        freed=trials.freed(),
+        doubt=words.doubt(),
+        muted=tuple(vote for vote in record.votes if vote.muted is not None),
     )
 
 
 def dissenters(record: StateRecord) -> frozenset[str]:
-    """The agents whose live vote is for another state than the one shown."""
+    """The agents whose vote is for another state than the one shown."""
     return frozenset(vote.agent for vote in record.votes if vote.state != record.state)
-
-
-# ---- what the votes make ------------------------------------------------------------------
-
-
-def current_of(record: StateRecord) -> str | None:
-    """The state that the votes have made so far: beneath an override, where there is one."""
-    return record.override.underlying if record.override else record.state
-
-
-def outcome(scenario: Scenario, votes: Sequence[Vote], current: str | None) -> str | None:
-    """What the rule makes of `votes`; None where they are too few to be tallied."""
-    if not votes or (current is not None and len(votes) < scenario.min_voters):
-        return None
-    return tally(scenario, votes, current)
-
-
-def _target(scenario: Scenario, record: StateRecord) -> str | None:
-    """What the live votes make; the state so far where they are too few."""
-    current = current_of(record)
-    found = outcome(scenario, record.votes, current)
-    return current if found is None else found
-
-
-def _doubt(scenario: Scenario, record: StateRecord, target: str | None) -> str:
-    """Said where the record does not follow from this process's rule; else empty."""
-    waits = record.pending.state if record.pending else current_of(record)
-    if target == waits or isinstance(scenario.rule, PythonRule):
-        return ""
-    made = scenario.spec(target or "").label
-    return (
-        f"By the rule that the job has told of these votes make {made}: "
-        "it has another rule by now, or has yet to take this one up."
-    )
 
 
 # ---- the ladder ---------------------------------------------------------------------------
 
 
-def _steps(scenario: Scenario, votes: Sequence[Vote]) -> Iterator[Step]:
+def steps_of(scenario: Scenario, votes: Sequence[Vote]) -> Iterator[Step]:
+    """The rungs of a ladder, held against these live votes; none of another rule."""
     if not isinstance(scenario.rule, Quorum):
         return
-    whole = scenario.electorate
-    whole = sum(vote.weight for vote in votes) if whole is None else whole
-    decided = len(votes) < scenario.min_voters  # so few are not tallied
+    weights: Counter[str] = Counter()
+    for vote in votes:
+        weights[vote.state] += vote.weight
+    whole = weights.total() if scenario.electorate is None else scenario.electorate
+    decided = scenario.life_cycle and len(votes) < scenario.min_voters  # so few are not tallied
     for rung in scenario.rule.ladder:
-        said = [vote.weight for vote in votes if vote.state == rung.state]
-        met = bool(votes) and rung.met(sum(said), whole)
+        weight = rung_weight(scenario, weights, rung.state)
+        met = bool(votes) and rung.met(weight, whole)
         yield Step(
             state=rung.state,
             terms=_terms(rung, scenario.electorate),
-            weight=sum(said),
-            votes=len(said),
+            weight=weight,
+            votes=len(_for(scenario, votes, rung.state)),
             need=need(rung, whole),
             whole=whole,
             met=met,
             decides=met and not decided,
+            exact=_is_exact(scenario, rung.state),
         )
         decided = decided or met
+
+
+def _is_exact(scenario: Scenario, state: str) -> bool:
+    """Whether a rung counts the votes for its state alone, not those for a worse one too."""
+    return scenario.life_cycle or state == scenario.mildest or scenario.severity(state) <= 0
+
+
+def _for(scenario: Scenario, votes: Iterable[Vote], state: str) -> list[Vote]:
+    """The votes that a rung for `state` counts."""
+    if _is_exact(scenario, state):
+        return [vote for vote in votes if vote.state == state]
+    rank = scenario.severity
+    return [vote for vote in votes if rank(vote.state) <= rank(state)]
 
 
 def need(rung: Rung, whole: int) -> int:
@@ -226,69 +189,221 @@ def rest_text(scenario: Scenario) -> str:
 # ---- in words -----------------------------------------------------------------------------
 
 
-def _reason(scenario: Scenario, record: StateRecord, steps: Sequence[Step]) -> str:
-    label = _label(scenario, record.state)
-    if record.override is not None:
-        user = isolated(record.override.user)
-        return f"{label}: pinned by {user}; {_beneath(scenario, record.override)}"
-    if record.unconfirmed:
-        return f"{label}: {_too_few(scenario, record)}"
-    if record.pending is not None:
-        waits = _label(scenario, record.pending.state)
-        return f"{label}, and {waits} waits with {_share(record.votes, record.pending.state)}"
-    return f"{label}: {_grounds(scenario, record, steps)}"
+class _Words:
+    """What is said of one record: by its live votes, what they make, and what may lower it."""
 
+    def __init__(self, scenario: Scenario, record: StateRecord) -> None:
+        self.scenario, self.record = scenario, record
+        self.current = current_of(scenario, record)
+        self.live = [vote for vote in record.votes if vote.live]
+        self.silent = [v for v in record.votes if v.counts and v.silent is not None]
+        self.raised = raising(scenario, record.votes, self.current)
+        self.steps = tuple(steps_of(scenario, self.live))
+        self.low = self._lowered(record.votes)
 
-def _beneath(scenario: Scenario, override: Override) -> str:
-    if override.underlying is None:
-        return "beneath it no vote has counted yet"
-    return f"beneath it the votes make {_label(scenario, override.underlying)}"
+    def _lowered(self, votes: Sequence[Vote]) -> str | None:
+        """What may lower the state; None where nothing does."""
+        ordered = self.current is not None and self.scenario.knows(self.current)
+        if self.scenario.life_cycle or not ordered or self.current is None:
+            return None
+        return lowering(self.scenario, votes, self.current)
 
+    def _rank(self, state: str | None) -> int:
+        return self.scenario.severity(state or "")
 
-def _too_few(scenario: Scenario, record: StateRecord) -> str:
-    if not record.votes:
-        return "no vote is live, so it keeps its last state"
-    have = f"{len(record.votes)} of the {scenario.min_voters} votes that it takes"
-    return f"{have} {_are(len(record.votes))} live, so it keeps its last state"
+    # ---- the first sentence ----
 
+    def reason(self) -> str:
+        """The state, and what it rests on."""
+        label, pending = self._label(self.record.state), self.record.pending
+        if self.record.override is not None:
+            user = isolated(self.record.override.user)
+            return f"{label}: pinned by {user}; {self._beneath(self.record.override)}"
+        if self.current is None:
+            return f"{label}: nothing has reported it since; its first report makes its state"
+        if not self.live:
+            return f"{label}: {self._voteless()}"
+        if pending is not None:
+            return f"{label}, and {self._label(pending.state)} waits {self._backing(pending.state)}"
+        if self._is_settled():
+            return f"{label}: {self._grounds()}"
+        made = self._label(self.raised or "")
+        return f"{label}: the live votes make {made}, but {self._bars()}"
 
-def _grounds(scenario: Scenario, record: StateRecord, steps: Sequence[Step]) -> str:
-    if not record.votes:
-        return "no vote is live"
-    if isinstance(scenario.rule, Latest):
-        last = newest(record.votes)
-        among = "the only live vote" if len(record.votes) == 1 else f"of {len(record.votes)} votes"
-        return f"{_name(last.agent)} said so last, {among}"
-    if isinstance(scenario.rule, PythonRule):
-        count = _count(len(record.votes), "live vote")
-        return f"that is what the function {scenario.rule.function} makes of {count}"
-    decides = next((step for step in steps if step.decides), None)
-    if decides is None:
-        default = scenario.rule.default
-        return "no rung is met, so it stays" if default == KEEP else "no rung is met"
-    return _share(record.votes, decides.state, scenario.electorate)
+    def _beneath(self, override: Override) -> str:
+        if override.underlying is None:
+            return "beneath it no vote has counted yet"
+        return f"beneath it the votes make {self._label(override.underlying)}"
 
+    def _voteless(self) -> str:
+        """Where no vote is live that counts."""
+        some = any(vote.silent is None for vote in self.record.votes)
+        none = "no vote that is live counts" if some else "no vote is live"
+        barring = [
+            one for one in self.silences() if self._rank(one.state) <= self._rank(self.current)
+        ]
+        words = "".join(f"; {_fell(one, self.scenario)}" for one in barring[:1])
+        return f"{none}, so it keeps its last state{words}"
 
-def _share(votes: Sequence[Vote], state: str, electorate: int | None = None) -> str:
-    """How many of the votes are for the state; by weight where one weighs other than 1."""
-    said = [vote for vote in votes if vote.state == state]
-    if electorate is not None:
-        weight = sum(vote.weight for vote in said)
+    def _is_settled(self) -> bool:
+        """Whether the live votes make the state, or too few are tallied at all."""
+        few = self.scenario.life_cycle and len(self.live) < self.scenario.min_voters
+        return few or self.raised == self.current
+
+    def _backing(self, waits: str) -> str:
+        """How many live votes stand behind what waits."""
+        rank = self._rank
+        if self.scenario.life_cycle:
+            said = [vote for vote in self.live if vote.state == waits]
+        elif rank(waits) < rank(self.current):
+            said = [vote for vote in self.live if rank(vote.state) <= rank(waits)]
+        else:
+            said = [vote for vote in self.live if rank(vote.state) >= rank(waits)]
+        return f"with {_share(said, self.live)}"
+
+    def _grounds(self) -> str:
+        if self.scenario.life_cycle and len(self.live) < self.scenario.min_voters:
+            have = f"{len(self.live)} of the {self.scenario.min_voters} votes that it takes"
+            return f"{have} {_are(len(self.live))} live, so it keeps its last state"
+        if isinstance(self.scenario.rule, Latest):
+            last, count = newest(self.live), len(self.live)
+            among = "the only live vote" if count == 1 else f"of {count} votes"
+            return f"{_name(last.agent)} said so last, {among}"
+        if isinstance(self.scenario.rule, PythonRule):
+            count_text = _count(len(self.live), "live vote")
+            return f"that is what the function {self.scenario.rule.function} makes of {count_text}"
+        decides = next((step for step in self.steps if step.decides), None)
+        if decides is None:
+            default = self.scenario.rule.default
+            return "no rung is met, so it stays" if default == KEEP else "no rung is met"
+        said = _for(self.scenario, self.live, decides.state)
+        worse = any(vote.state != decides.state for vote in said)
+        share = _share(said, self.live, self.scenario.electorate)
+        return f"{share}, for it or worse" if worse else share
+
+    def _bars(self) -> str:
+        """Why the state is not what the live votes make."""
+        if self._rank(self.raised) < self._rank(self.current):
+            return self._too_few(self.scenario.raise_voters, "raise") or self._no_evidence()
+        found = [self._too_few(self.scenario.min_voters, "lower")]
+        found += [_fell(one, self.scenario) for one in self.silences() if one.bars]
+        if not any(found):
+            found.append(self._no_witness() or self._no_evidence())
+        return ", and ".join(filter(None, found))
+
+    def _too_few(self, voters: int, verb: str) -> str:
+        if len(self.live) >= voters:
+            return ""
+        needed = f"{_count(voters, 'voter')} {_are(voters)} needed to {verb} it"
+        return f"{needed}, {len(self.live)} {_are(len(self.live))} live"
+
+    def _no_witness(self) -> str:
+        """Where the rule makes a milder state that nobody says, or a newer word says worse."""
+        rank = self._rank
+        if self.low is not None and rank(self.low) > rank(self.current):
+            return ""
+        if all(rank(vote.state) < rank(self.raised) for vote in self.live):
+            return f"no live vote says {self._label(self.raised or '')}"
+        if isinstance(self.scenario.rule, Latest):
+            last = max(self.live, key=lambda vote: (vote.order, vote.offset))
+            return f"{_name(last.agent)} said {self._label(last.state)} later, by its own time"
+        return "together with the silent ones they do not"
+
+    def _no_evidence(self) -> str:
+        return "silence alone moves nothing: the next report that says so counts"
+
+    # ---- beside it ----
+
+    def silences(self) -> list[Silence]:
+        """The silent agents by what they said, the worst first."""
+        delay = self.scenario.forget_delay or 0
+        free = self._lowered(self.live)
+        barred = self.low is not None and self._rank(free) > self._rank(self.low)
+        found = []
+        for state in sorted({v.state for v in self.silent}, key=lambda s: (self._rank(s), s)):
+            said = [vote for vote in self.silent if vote.state == state]
+            since = max(vote.silent or 0 for vote in said)
+            bars = barred and self._rank(state) < self._rank(free)
+            agents = tuple(vote.agent for vote in said)
+            found.append(Silence(state, agents, since, since + delay, bars))
+        return found
+
+    def dispute(self) -> Dispute | None:
+        """Who disputes the state that is shown."""
+        state = self.record.disputed
+        if state is None:
+            return None
+        live = tuple(vote.agent for vote in self.live if vote.state == state)
+        silent = tuple(vote.agent for vote in self.silent if vote.state == state)
+        return Dispute(state, live, silent)
+
+    def then(self) -> str | None:
+        """The state that may follow the one that waits, if live votes go on saying so."""
+        pending = self.record.pending
+        if pending is None or self.scenario.life_cycle:
+            return None
+        rank = self._rank
+        if rank(pending.state) < rank(self.current):
+            worse = self.raised is not None and rank(self.raised) < rank(pending.state)
+            return self.raised if worse else None
+        milder = self.low is not None and rank(self.low) > rank(pending.state)
+        return self.low if milder else None
+
+    def doubt(self) -> str:
+        """Said where the record does not follow from this process's rule; else empty."""
+        if self._follows():
+            return ""
         return (
-            f"{_count(len(said), 'live vote')} of weight {weight}, of an electorate of {electorate}"
+            "By the rule that the job has told of these votes make something else: "
+            "it has another rule by now, or has yet to take this one up."
         )
+
+    def _follows(self) -> bool:
+        pending = self.record.pending
+        if self.scenario.life_cycle:
+            return self._follows_in_life()
+        falling = pending is not None and self._rank(pending.state) > self._rank(self.current)
+        why = unconfirmed_reason(self.scenario, self.record.votes, self.current, falling=falling)
+        if why != self.record.unconfirmed_reason:
+            return False
+        if disputed(self.scenario, self.record.votes, self.record.state) != self.record.disputed:
+            return False
+        if pending is None or not falling or isinstance(self.scenario.rule, PythonRule):
+            return True
+        return self.low is not None and self._rank(self.low) >= self._rank(pending.state)
+
+    def _follows_in_life(self) -> bool:
+        """In a life cycle the state, or what waits, is what enough live votes make."""
+        if isinstance(self.scenario.rule, PythonRule) or len(self.live) < self.scenario.min_voters:
+            return True
+        pending = self.record.pending
+        return self.raised == (pending.state if pending else self.current)
+
+    def _label(self, state: str) -> str:
+        return _label(self.scenario, state)
+
+
+def _fell(one: Silence, scenario: Scenario) -> str:
+    return f"{names(one.agents, 'and')} fell silent saying {_label(scenario, one.state)}"
+
+
+def _share(said: Sequence[Vote], votes: Sequence[Vote], electorate: int | None = None) -> str:
+    """How many of the votes these are; by weight where one weighs other than 1."""
+    weight = sum(vote.weight for vote in said)
+    if electorate is not None:
+        count = _count(len(said), "live vote")
+        return f"{count} of weight {weight}, of an electorate of {electorate}"
     counted = f"{len(said)} of {_count(len(votes), 'live vote')}"
     if all(vote.weight == 1 for vote in votes):
         return counted
-    weights = sum(vote.weight for vote in said), sum(vote.weight for vote in votes)
-    return f"{counted}, weight {weights[0]} of {weights[1]}"
+    return f"{counted}, weight {weight} of {sum(vote.weight for vote in votes)}"
 
 
-def _tail(scenario: Scenario, record: StateRecord, flips: Sequence[Flip], confirm: int) -> str:
+def _tail(scenario: Scenario, record: StateRecord, flips: Sequence[Flip]) -> str:
     """The least that would change it."""
-    if record.unconfirmed and confirm:
-        return f"; {_count(confirm, 'more agent')} must report before votes count"
-    easiest = min(flips, key=lambda flip: flip.effort, default=None)
+    if current_of(scenario, record) is None and record.override is None:
+        return ""
+    easiest = min(flips, key=lambda flip: (flip.effort, not flip.again), default=None)
     if easiest is None:
         return ""
     label, verb = _label(scenario, easiest.state), _verb(easiest, record.override is not None)
@@ -305,6 +420,8 @@ def _verb(flip: Flip, pinned: bool) -> tuple[str, str]:
 
 
 def _least(flip: Flip, label: str) -> str:
+    if flip.again:
+        return f"{names(flip.again, 'or')} saying the same again"
     if flip.more == flip.effort:
         return f"{'one' if flip.more == 1 else flip.more} more {label} vote{_s(flip.more)}"
     if flip.changed:
@@ -315,6 +432,8 @@ def _least(flip: Flip, label: str) -> str:
 def flip_text(flip: Flip) -> str:
     """What it takes, after the state's name: `with one more vote; it must then last 20 s`."""
     ways = []
+    if flip.again:
+        ways.append(f"when {names(flip.again, 'or')} says the same again")
     if flip.more is not None:
         ways.append(f"with {'one' if flip.more == 1 else flip.more} more vote{_s(flip.more)}")
     if flip.changed:
@@ -363,127 +482,3 @@ def _all(agents: Sequence[str]) -> str:
 
 def _are(n: int) -> str:
     return "is" if n == 1 else "are"
-
-
-# ---- what would change it -----------------------------------------------------------------
-
-
-def _flips(
-    scenario: Scenario, record: StateRecord, target: str | None, room: int
-) -> Iterator[Flip]:
-    current = current_of(record)
-    for state in _candidates(scenario, record.votes):
-        if state == target:
-            continue
-        flip = Flip(
-            state=state,
-            more=_more(scenario, record.votes, current, state, room),
-            changed=_changed(scenario, record.votes, current, state),
-            together=(),
-            hold=0 if state == current else scenario.hold(state),
-            back=state == current,
-        )
-        if not flip.changed and flip.more != 1:
-            flip = replace(flip, together=_together(scenario, record.votes, current, state))
-        if flip.more is not None or flip.changed or flip.together:
-            yield flip
-
-
-def _candidates(scenario: Scenario, votes: Iterable[Vote]) -> list[str]:
-    """The states that are worth trying, the most severe first."""
-    named = [spec.name for spec in scenario.states]
-    if isinstance(scenario.rule, Quorum):
-        named += [rung.state for rung in scenario.rule.ladder]
-    named += sorted({vote.state for vote in votes})
-    return list(islice(dict.fromkeys(named), MOST_STATES))
-
-
-def _more(
-    scenario: Scenario, votes: Sequence[Vote], current: str | None, state: str, room: int
-) -> int | None:
-    """The least number of further votes of weight 1 for `state` that make it the outcome."""
-    trial = list(votes)
-    for count in range(1, min(MOST_MORE, room) + 1):
-        # No user of this product has a colon in the name, and no agent begins so.
-        trial.append(_new(f"{USER_PREFIX}:{count}", state, 1, trial))
-        found = outcome(scenario, trial, current)
-        if found == state:
-            return count
-        current = _settled(scenario, found, current)
-    return None
-
-
-def _settled(scenario: Scenario, found: str | None, current: str | None) -> str | None:
-    """The state after an outcome: it follows at once where there is no state or no hold."""
-    at_once = found is not None and (current is None or not scenario.hold(found))
-    return found if at_once else current
-
-
-def _changed(
-    scenario: Scenario, votes: Sequence[Vote], current: str | None, state: str
-) -> tuple[str, ...]:
-    """The agents any one of which makes `state` the outcome by saying so."""
-    if isinstance(scenario.rule, Latest):
-        return ()  # anybody's next report decides
-    alike: dict[tuple[str, int], list[str]] = {}
-    for vote in votes:
-        if vote.state != state:
-            alike.setdefault((vote.state, vote.weight), []).append(vote.agent)
-    found: list[str] = []
-    for agents in alike.values():
-        if outcome(scenario, _saying(votes, agents[:1], state), current) == state:
-            # To a ladder votes of one state and weight are alike; a function may look at more.
-            found += agents if isinstance(scenario.rule, Quorum) else agents[:1]
-    return tuple(sorted(found))
-
-
-def _together(
-    scenario: Scenario, votes: Sequence[Vote], current: str | None, state: str
-) -> tuple[str, ...]:
-    """The heaviest agents that make `state` the outcome if all of them say so, as few as tried."""
-    others = sorted((v for v in votes if v.state != state), key=lambda v: (-v.weight, v.agent))
-    agents = [vote.agent for vote in others]
-    for count in range(1, min(MOST_MORE, len(agents)) + 1):
-        found = outcome(scenario, _saying(votes, agents[:count], state), current)
-        if found == state:
-            return tuple(agents[:count])
-        current = _settled(scenario, found, current)
-    return ()
-
-
-def _saying(votes: Sequence[Vote], agents: Sequence[str], state: str) -> list[Vote]:
-    """The votes once these agents have reported `state`, one after the other."""
-    trial = [vote for vote in votes if vote.agent not in agents]
-    weights = {vote.agent: vote.weight for vote in votes}
-    for at, agent in enumerate(agents):
-        trial.append(_new(agent, state, weights[agent], [*votes, *trial], at))
-    return trial
-
-
-def _new(agent: str, state: str, weight: int, before: Sequence[Vote], at: int = 0) -> Vote:
-    """A vote that comes after all of `before`."""
-    offset = max((vote.offset for vote in before), default=-1) + 1 + at
-    time = max((vote.time for vote in before), default=0)
-    return Vote(agent, state, time, time, offset, None, weight)
-
-
-def _lapse(scenario: Scenario, record: StateRecord, target: str | None) -> Lapse | None:
-    """What the votes' expiry changes first."""
-    left = list(record.votes)
-    counted = outcome(scenario, left, current_of(record))
-    for vote in sorted(left, key=lambda vote: (vote.expires or 0, vote.agent)):
-        if vote.expires is None or counted is None or _purged(scenario, record, vote.expires):
-            return None
-        left.remove(vote)
-        waited = record.pending is not None and record.pending.due < vote.expires
-        current = record.pending.state if waited and record.pending else current_of(record)
-        found = outcome(scenario, left, current)
-        if found != target:
-            return Lapse(vote.agent, vote.expires, found)
-    return None
-
-
-def _purged(scenario: Scenario, record: StateRecord, at: int) -> bool:
-    """Whether the asset will have purged itself by then, if its state stays."""
-    delay = scenario.purge_delay(record.state)
-    return delay is not None and record.since + delay <= at

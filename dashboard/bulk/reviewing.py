@@ -1,7 +1,7 @@
 """What would become of each chosen asset, as its row on the board tells, before anything is sent.
 
 The job decides at the command's own place in the log; a command that carries the version of the
-review is refused there if state, pending or override have changed since.
+review is refused there if what is shown of the asset has changed since.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NOT_A_NAME = "not a name: expected 1-255 characters without control characters"
 UNKNOWN = "not on the board"
 SAME_PIN = "already pinned so"
 NOT_PINNED = "neither pinned nor voted on by you"
-TOO_MANY = f"{MAX_VOTERS} agents vote on it already"
+TOO_MANY = f"{MAX_VOTERS} agents vote on it, and none of their votes gives way"
 
 COLUMNS = (
     "run_id", "number", "asset", "fate", "text", "was", "version", "returns", "age", "command",
@@ -37,7 +37,16 @@ COLUMNS = (
 
 class _Vote(msgspec.Struct, frozen=True, gc=False):
     agent: str
+    state: str
     time: int
+    weight: int
+    muted: Any = None
+    silent: int | None = None
+
+    def gives_way(self, scenario: Scenario, state: str) -> bool:
+        """Whether it makes room for a vote for `state` where no more are kept."""
+        counts = self.weight > 0 and self.muted is None
+        return not counts or scenario.severity(self.state) >= scenario.severity(state)
 
 
 class _Pin(msgspec.Struct, frozen=True, gc=False):
@@ -126,10 +135,10 @@ def judge(run: Run, scenario: Scenario, found: Found, now: int) -> Verdict:
     seen = _SEEN.decode(found.record)
     if run.kind == "purge":
         return _return(seen.votes, young_ms(scenario), now)
-    return Verdict(_left_out(run, seen))
+    return Verdict(_left_out(run, scenario, seen))
 
 
-def _left_out(run: Run, seen: _Seen) -> str:
+def _left_out(run: Run, scenario: Scenario, seen: _Seen) -> str:
     """Why a command would change nothing; empty where it would."""
     own, pin = USER_PREFIX + run.username, seen.override
     voters = {vote.agent for vote in seen.votes}
@@ -140,15 +149,23 @@ def _left_out(run: Run, seen: _Seen) -> str:
             return SAME_PIN if as_it_is else ""
         case "release" if pin is None and own not in voters:
             return NOT_PINNED
-        case "vote" if own not in voters and len(voters) >= MAX_VOTERS:
+        case "vote" if own not in voters and not _has_room(scenario, seen.votes, run.state):
             return TOO_MANY
         case _:
             return ""
 
 
+def _has_room(scenario: Scenario, votes: list[_Vote], state: str) -> bool:
+    """Whether one more vote, for `state`, is kept."""
+    if len(votes) < MAX_VOTERS:
+        return True
+    return not scenario.life_cycle and any(vote.gives_way(scenario, state) for vote in votes)
+
+
 def _return(votes: Iterable[_Vote], young: int, now: int) -> Verdict:
     """Whether an asset is back after its purge: an agent that reported lately will again."""
-    newest = max((v.time for v in votes if not v.agent.startswith(USER_PREFIX)), default=None)
+    live = (v for v in votes if v.silent is None and not v.agent.startswith(USER_PREFIX))
+    newest = max((vote.time for vote in live), default=None)
     if newest is None:
         return Verdict()
     age = max(0, now - newest)

@@ -3,7 +3,8 @@
 Each reason is a range of an index, so that it is found among a million assets without reading
 them. What a row tells: its newest live vote is renewed by reports that come 30 s or more after the
 asset's last record, so its time is at most so much too old. Where no agent has a live vote any
-more, the last report is older than the asset's last record by a vote's lifetime or more.
+more, the last report is that of the newest silent vote; where there is none either, it is older
+than the asset's last record by a vote's lifetime or more, unless its agent left.
 """
 
 from __future__ import annotations
@@ -72,8 +73,9 @@ class Count(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An asset of the list. reported_at: of its newest live vote; until_last: where there is none,
-    its last report was at this time at the latest; all Unix ms."""
+    """An asset of the list. reported_at: of its newest live vote; last_known: where there is none,
+    its last report was at this time at the latest; all Unix ms; agents: how many votes of theirs
+    are live."""
 
     asset: str
     state: str
@@ -145,12 +147,14 @@ def token_of(text: str) -> Token | None:
 def _line(scenario: Scenario, row: AssetState) -> Line:
     record = msgspec.json.decode(row.record)
     agents = [v for v in record["votes"] if not v["agent"].startswith(USER_PREFIX)]
+    silent = [v["time"] for v in agents if v.get("silent") is not None]
+    expired = row.changed_at - (scenario.vote_lifetime or 0)
     return Line(
         asset=row.asset,
         state=row.state,
         reported_at=row.reported_at,
-        last_known=row.changed_at - (scenario.vote_lifetime or 0),
+        last_known=max(silent, default=expired),
         since=row.since,
-        agents=len(agents),
+        agents=len(agents) - len(silent),
         record=record,
     )

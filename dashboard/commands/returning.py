@@ -33,7 +33,7 @@ class Voter:
 
 @dataclass(frozen=True, slots=True)
 class Returning:
-    """Who votes on an asset that is to be purged, the latest report first.
+    """Whose votes on an asset that is to be purged are live, the latest report first.
 
     within: how young a fresh report is, in words; soon: within about which time the next one comes,
     in words; more: agents beyond those named; users: who voted by hand.
@@ -55,7 +55,8 @@ def young_ms(scenario: Scenario) -> int:
 def returning(scenario: Scenario, record: dict[str, Any] | None, now: int) -> Returning:
     """Who still reports on the asset at `now` (Unix ms), as its newest record tells."""
     young = young_ms(scenario)
-    votes = sorted((record or {}).get("votes", ()), key=lambda vote: (-vote["time"], vote["agent"]))
+    live = (vote for vote in (record or {}).get("votes", ()) if vote.get("silent") is None)
+    votes = sorted(live, key=lambda vote: (-vote["time"], vote["agent"]))
     voters = [
         Voter(vote["agent"], vote["state"], vote["time"], fresh=now - vote["time"] <= young)
         for vote in votes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import msgspec
@@ -46,9 +47,15 @@ class Sight(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self).decode()
 
     def shows(self, record: dict[str, Any]) -> bool:
-        """Whether the record looks the same: its state, pending and override."""
-        same = (record["state"], *_marks(record))
-        return (self.state, self.pending, self.override) == same
+        """Whether the record looks the same: its state, its pin, and without one what waits.
+
+        When a wait ends, and what the votes make beneath a pin, is not looked at: the job compares
+        no more either.
+        """
+        pending, override = _marks(record)
+        if self.state != record["state"] or _pin(self.override) != _pin(override):
+            return False
+        return override is not None or _waits(self.pending) == _waits(pending)
 
 
 def read_sight(text: str) -> Sight | None:
@@ -66,6 +73,15 @@ def _marks(record: dict[str, Any]) -> tuple[Pending | None, Override | None]:
     )
 
 
+def _pin(override: Override | None) -> Override | None:
+    """The override without what the votes make beneath it."""
+    return override and replace(override, underlying=None)
+
+
+def _waits(pending: Pending | None) -> str | None:
+    return pending.state if pending else None
+
+
 def moved_on(
     scenario: str,
     asset: str,
@@ -73,7 +89,7 @@ def moved_on(
     sight: Sight | None,
     record: dict[str, Any] | None,
 ) -> bool:
-    """Whether state, pending or override are known to have changed since the version seen.
+    """Whether state, pin or what waits are known to have changed since the version seen.
 
     record: the newest known. The job knows for certain, and is asked next; so a change that was
     undone again, and of which no transition tells, is no reason to refuse here.

@@ -47,7 +47,7 @@ ADVICE = {
     ),
     "unknown-type": Advice(
         "The value is no object, or its type is none that the job knows.",
-        "Set type to report, or to a command's: set, vote, release, purge.",
+        "Set type to report or leave, or to a command's: set, vote, release, purge.",
     ),
     "bad-field": Advice(
         "A field has the wrong kind of value.",
@@ -82,8 +82,8 @@ ADVICE = {
         "Let the producer use the partitioner murmur2_random; redriven, it goes to the right one.",
     ),
     "too-many-agents": Advice(
-        f"{MAX_VOTERS} other agents vote on this asset already.",
-        "Find out which agents multiply; redrive once votes have expired or the asset is purged.",
+        f"{MAX_VOTERS} other agents vote on this asset, and none of their votes gives way.",
+        "Find out which agents multiply; redrive once votes are forgotten or the asset is purged.",
     ),
     "too-many-mutes": Advice(
         f"{MAX_MUTED} other agents of this scenario are muted already.",

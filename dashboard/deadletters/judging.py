@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+import msgspec
 
 from dashboard.board.templatetags.board import duration
 from dashboard.commands.sending import Invalid, check
@@ -10,16 +13,22 @@ from dashboard.deadletters.faults import Fault, Sample, fault_of
 from dashboard.live.reading import record_of
 from dashboard.rulebook.in_force import as_carried
 from dashboard.scenarios import file_now, topics
+from domain.asset import Asset
+from domain.fold import Bucket
 from domain.records import (
     MAX_VOTERS,
     Command,
+    DeadLetter,
+    Leave,
     Record,
     Refusal,
     Report,
     Unreadable,
+    Vote,
 )
 from domain.scenario import Scenario
 from wire.partitioner import partition_of
+from wire.sink import state_of_json
 from wire.source import decode_placed
 
 NOT_OURS = "not-redriven"
@@ -81,7 +90,9 @@ def _refused(
         case Unreadable():
             return record.reason, fault_of(record.reason, sample, scenario)
         case Report():
-            return _refused_report(record, sample, scenario)
+            return _refused_report(record, sample, scenario, now)
+        case Leave():
+            return "", None
         case Command():
             return _refused_command(record, scenario, now, user)
         case Refusal():
@@ -93,15 +104,27 @@ def _refused(
             )
 
 
-def _refused_report(report: Report, sample: Sample, scenario: Scenario) -> tuple[str, Fault | None]:
+def _refused_report(
+    report: Report, sample: Sample, scenario: Scenario, now: int
+) -> tuple[str, Fault | None]:
     if not scenario.knows(report.state):
         return "unknown-state", fault_of("unknown-state", sample, scenario)
     board = record_of(scenario.name, report.asset)
-    agents = {vote["agent"] for vote in board["votes"]} if board else set()
-    if report.agent not in agents and len(agents) >= MAX_VOTERS:
-        text = f"{len(agents)} other agents vote on {report.asset} just now"
+    votes = state_of_json(msgspec.json.encode(board)).votes if board else ()
+    if len(votes) >= MAX_VOTERS and not _has_room(report, votes, scenario, now):
+        text = (
+            f"{len(votes)} agents vote on {report.asset} just now, and none of their votes gives "
+            "way to this one"
+        )
         return "too-many-agents", Fault(text)
     return "", None
+
+
+def _has_room(report: Report, votes: Iterable[Vote], scenario: Scenario, now: int) -> bool:
+    """Whether the fold would take the vote among so many others."""
+    asset = Asset(state=report.state, shown=report.state, votes={v.agent: v for v in votes})
+    bucket = Bucket(scenario, 0, 1, {report.asset: asset}, clock=now, live=1)
+    return not any(isinstance(out, DeadLetter) for out in bucket.apply(report, 2**62, now))
 
 
 def _refused_command(
@@ -118,12 +141,19 @@ def _refused_command(
 
 def _note(record: Record, scenario: Scenario, now: int) -> str:
     """What is to be known before it is sent."""
-    if not isinstance(record, Report) or record.reported_at is None:
+    if not isinstance(record, Report | Leave) or record.reported_at is None:
         return ""
     age = now - record.reported_at
-    if scenario.max_report_age is not None and age > scenario.max_report_age:
+    limit, lifetime = scenario.report_age_limit, scenario.vote_lifetime
+    if isinstance(record, Report) and limit is not None and age > limit:
         return (
-            f"Its reported_at is {duration(age)} ago, more than max_report_age allows: the job "
-            "would count it as stale, and it would change nothing."
+            f"Its reported_at is {duration(age)} ago, more than the {duration(limit)} up to which "
+            "a report is looked at: the job would count it as stale, and it would change nothing."
         )
-    return "If its agent has reported on this asset since, it changes nothing."
+    newer = "If its agent has reported on this asset since, it changes nothing."
+    if isinstance(record, Report) and lifetime is not None and age >= lifetime:
+        return (
+            f"Its reported_at is {duration(age)} ago, longer than a vote lives: it would be its "
+            f"agent's last word, which counts against an all-clear and never for it. {newer}"
+        )
+    return newer

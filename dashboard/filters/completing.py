@@ -10,7 +10,7 @@ from typing import NamedTuple
 from dashboard.agentry.models import Agent
 from dashboard.annotations.models import Mark
 from dashboard.board.models import AssetState
-from dashboard.filters.terms import FLAGS, KEYS, quoted
+from dashboard.filters.terms import FLAGS, KEYS, WORDS, quoted
 from dashboard.labels.store import keys, values
 from domain.scenario import Scenario
 
@@ -26,10 +26,17 @@ _HINTS = {
     "override": "pinned: yes, no, or by whom",
     "until": "when its override ends: <15m, none",
     "pending": "a state waits out its hold: yes, no, or which",
-    "unconfirmed": "too few live votes: yes, no",
+    "is": "disputed: a vote says worse; unconfirmed: too few votes bear it out",
+    "has": "silent: votes of agents that no longer report",
+    "unconfirmed": "too few votes bear it out: yes, no",
     "ack": "acknowledged: yes, no, or by whom",
     "muted": "a live vote of it is muted: yes, no",
     "name": "the whole name, or its beginning: shop-*",
+}
+_WORDS = {
+    "disputed": "a vote, live or silent, says worse than what is shown",
+    "unconfirmed": "too few live votes bear it out",
+    "silent": "an agent that voted on it no longer reports",
 }
 _SPANS = {
     "since": ("<10m", "<1h", "<1d", ">10m", ">1h", ">1d", ">1w"),
@@ -98,6 +105,8 @@ def _values(scenario: Scenario, key: str, typed: str, viewer: str) -> Iterable[O
         return _states(scenario)
     if key == "agent":
         return _agents(scenario, typed)
+    if key in WORDS:
+        return [Offer(word, word, _WORDS[word]) for word in WORDS[key]]
     if key in FLAGS:
         return _flags()
     if key == "pending":

@@ -1,9 +1,9 @@
 """A page of the board by a filter, in bounded time, however many assets there are.
 
-A term of which few assets can be (a part of a name, a label, an override) leads to those, and they
-are looked at one by one. Without one the board is walked from its top. What the index of the
-board's order holds (state, since, name) is asked of the index, to its end; for anything else rows
-are looked at, and of these only so many.
+A term of which few assets can be (a part of a name, a label, an override, a doubt) leads to those,
+and they are looked at one by one. Without one the board is walked from its top. What the index of
+the board's order holds (state, since, name) is asked of the index, to its end; for anything else
+rows are looked at, and of these only so many.
 """
 
 from __future__ import annotations
@@ -197,12 +197,25 @@ def _by_override(term: Term, scenario: Scenario, now: int) -> list[int] | None:
     return list(found[: COUNTED + 1])
 
 
+def _by_doubt(term: Term, scenario: Scenario, now: int) -> list[int] | None:
+    if Flag(on=False) in term.values:
+        return None
+    rows = AssetState.objects.filter(scenario=scenario.name, purged=False)
+    each = (condition(Term(term.key, (value,)), scenario, now) for value in term.values)
+    return _union(
+        list(rows.filter(so).order_by().values_list("pk", flat=True)[: COUNTED + 1]) for so in each
+    )
+
+
 _NARROW: dict[str, Callable[[Term, Scenario, int], list[int] | None]] = {
     WORD: _by_word,
     "name": _by_name,
     "ack": _by_ack,
     "override": _by_override,
     "until": _by_override,
+    "is": _by_doubt,
+    "has": _by_doubt,
+    "unconfirmed": _by_doubt,
 }
 
 

@@ -20,6 +20,7 @@ from dashboard.filters.terms import (
     TIMES,
     UNITS,
     WORD,
+    WORDS,
     Filter,
     Flag,
     Moment,
@@ -233,6 +234,8 @@ def _value(key: str, atom: _Atom, scenario: Scenario, now: int) -> Value:
         return _time(key, atom, now)
     if key in FLAGS:
         return _flag(key, atom)
+    if key in WORDS:
+        return _word(key, atom)
     if key == "agent":
         state = _state(atom.state, scenario) if atom.state else None
         return Vote(Text(atom.text, atom.star), state)
@@ -248,6 +251,15 @@ def _flag(key: str, atom: _Atom) -> Flag:
     if found is None:
         raise atom.error(f"{key}: expected yes or no")
     return Flag(found)
+
+
+def _word(key: str, atom: _Atom) -> Text:
+    """One of the few words that the key knows. Raises FilterError."""
+    known = WORDS[key]
+    if atom.text.lower() in known and not atom.literal:
+        return Text(atom.text.lower())
+    close = get_close_matches(atom.text.lower(), known, 1, 0.5)
+    raise atom.error(f"{key}: expected {' or '.join(known)}", close[0] if close else "")
 
 
 def _state(atom: _Atom, scenario: Scenario) -> str:

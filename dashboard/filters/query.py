@@ -14,6 +14,7 @@ from django.db.models.lookups import Exact
 from dashboard.annotations.marks import calm_of
 from dashboard.annotations.models import Mark
 from dashboard.board.models import AssetState
+from dashboard.board.store import DOUBTED
 from dashboard.filters.terms import WORD, Filter, Flag, Moment, Never, Span, Term, Text, Vote
 from dashboard.labels.models import Label
 from domain.scenario import Scenario
@@ -102,6 +103,10 @@ def _unconfirmed(value: Flag, _scenario: Scenario, _now: int) -> Q:
     return Q(unconfirmed=value.on)
 
 
+def _doubted(value: Text, _scenario: Scenario, _now: int) -> Q:
+    return DOUBTED[value.text]
+
+
 # ---- inside the record --------------------------------------------------------------------------
 
 _VOTES = {
@@ -139,7 +144,7 @@ class PendingIs(Func):
 
 
 class HasVote(Func):
-    """Whether a vote of a record, a JSON text, is of an agent, for a state, or muted."""
+    """Whether a live vote of a record, a JSON text, is of an agent, for a state, or muted."""
 
     output_field = BooleanField()
 
@@ -161,6 +166,7 @@ class HasVote(Func):
 
     def _asked(self) -> Iterator[tuple[str, tuple[str, ...], tuple[Any, ...]]]:
         """Each condition of a vote, the fields that it names, and its parameters."""
+        yield "{} IS NULL", ("silent",), ()
         if self.vote is None:
             yield "{} IS NOT NULL", ("muted",), ()
             return
@@ -225,6 +231,8 @@ _LOOKS: dict[str, Callable[[Any, Scenario, int], Q]] = {
     "agent": _agent,
     "override": _override,
     "pending": _pending,
+    "is": _doubted,
+    "has": _doubted,
     "unconfirmed": _unconfirmed,
     "ack": _ack,
     "muted": _muted,

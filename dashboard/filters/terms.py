@@ -6,7 +6,7 @@ Pure: nothing here asks a clock or a database. `dashboard.filters.query` says th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -19,8 +19,10 @@ TIMES = frozenset(("since", "until"))
 """Keys that are compared with a duration or a moment."""
 PATTERNS = frozenset(("name", "agent", "override", "ack"))
 """Keys, besides labels', of which a text may be the beginning: `shop-*`."""
-KEYS = ("state", "since", "agent", "override", "until", "pending", "unconfirmed", "ack", "muted",
-        "name")  # fmt: skip
+WORDS = {"is": ("disputed", "unconfirmed"), "has": ("silent",)}
+"""Keys of doubts, and those that each can ask for."""
+KEYS = ("state", "since", "agent", "override", "until", "pending", "is", "has", "unconfirmed",
+        "ack", "muted", "name")  # fmt: skip
 """The language's own keys. Every other key is a label's."""
 
 UNITS = (("w", 604_800_000), ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
@@ -31,8 +33,9 @@ _MEANT = frozenset(("yes", "no", "none"))
 
 
 class Sight(NamedTuple):
-    """What is known of an asset. votes: agent and state; override: user and end; pending: the state
-    that waits; ack: who has acknowledged it; muted: whether a live vote of it is."""
+    """What is known of an asset. votes: agent and state of live ones; override: user and end;
+    pending: the state that waits; ack: who has acknowledged it; muted: whether a live vote of it
+    is; doubts: those that there are of it, by name."""
 
     asset: str
     state: str
@@ -44,6 +47,7 @@ class Sight(NamedTuple):
     labels: Mapping[str, str] = {}
     ack: str | None = None
     muted: bool = False
+    doubts: Collection[str] = ()
 
 
 # ---- what a value may be ------------------------------------------------------------------------
@@ -177,6 +181,12 @@ class Filter:
         return " ".join(map(str, self.terms))
 
 
+def doubt_term(doubt: str) -> Term:
+    """The term that asks for assets of which there is this doubt."""
+    key = next(key for key, words in WORDS.items() if doubt in words)
+    return Term(key, (Text(doubt),))
+
+
 # ---- whether it is so ---------------------------------------------------------------------------
 
 Look = Callable[[Sight, Any, int], bool]
@@ -239,6 +249,10 @@ def _unconfirmed(sight: Sight, value: Flag, _now: int) -> bool:
     return value.on is sight.unconfirmed
 
 
+def _doubted(sight: Sight, value: Text, _now: int) -> bool:
+    return value.text in sight.doubts
+
+
 def _muted(sight: Sight, value: Flag, _now: int) -> bool:
     return value.on is sight.muted
 
@@ -260,6 +274,8 @@ _LOOKS: dict[str, Look] = {
     "agent": _agent,
     "override": _override,
     "pending": _pending,
+    "is": _doubted,
+    "has": _doubted,
     "unconfirmed": _unconfirmed,
     "ack": _ack,
     "muted": _muted,

@@ -1,4 +1,4 @@
-"""The votes of a state record, as far as a filter asks for them.
+"""The live votes of a state record, as far as a filter asks for them.
 
 They are read here rather than by the database: it would read a record's JSON once for each vote.
 """
@@ -24,6 +24,7 @@ class Vote(msgspec.Struct, frozen=True, gc=False):
     agent: str
     state: str
     muted: Any = None
+    silent: int | None = None
 
 
 class _Record(msgspec.Struct, frozen=True, gc=False):
@@ -34,8 +35,9 @@ _DECODER = msgspec.json.Decoder(_Record)
 
 
 def votes_of(record: str | bytes) -> list[Vote]:
-    """The votes of a record's JSON. Raises msgspec.MsgspecError for what is none."""
-    return _DECODER.decode(record).votes
+    """The live votes of a record's JSON, muted ones too. Raises msgspec.MsgspecError for what is
+    none."""
+    return [vote for vote in _DECODER.decode(record).votes if vote.silent is None]
 
 
 def voting(ids: Collection[int], terms: Sequence[Term]) -> set[int]:

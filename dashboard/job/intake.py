@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 from uuid import UUID
 
 import msgspec
+from django.db.models import F, Q
 
-from dashboard.job.models import JobAsk, JobProgress
-from wire.job import Answer, Progress
+from dashboard.job.models import BucketStatus, JobAsk, JobProgress
+from wire.job import AHEAD_MS, Answer, Progress
 
 PROGRESS_KEPT = 20_000
 """Most records of a query: more than the worker leaves when it thins them out."""
@@ -26,6 +27,14 @@ def take_in(records: Sequence[Progress]) -> None:
     for record in records:
         if record.answer is not None:
             _note(record.answer, record.at)
+
+
+def note_ahead(buckets: Collection[str]) -> None:
+    """Keep since when the clocks of these buckets are ahead of the job's own by too much."""
+    ahead = Q(log_time__gt=F("at") + AHEAD_MS)
+    rows = BucketStatus.objects.filter(bucket__in=buckets)
+    rows.filter(ahead, ahead_since=None).update(ahead_since=F("at"))
+    rows.exclude(ahead).exclude(ahead_since=None).update(ahead_since=None)
 
 
 def _row(record: Progress) -> JobProgress:

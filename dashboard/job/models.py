@@ -11,7 +11,8 @@ from wire.job import MAX_ID, MAX_REASON, MAX_USER
 class BucketStatus(models.Model):
     """The newest heartbeat of one bucket; received_at: when it reached the database.
 
-    mutes: those in force there, as JSON; empty where there are none.
+    mutes: those in force there, as JSON; empty where there are none; ahead_since: since when, by
+    the job's own clock, the bucket's is ahead of it by too much; None where it is not.
     """
 
     bucket = models.CharField(max_length=60, primary_key=True)
@@ -31,6 +32,9 @@ class BucketStatus(models.Model):
     at = models.BigIntegerField()
     received_at = models.BigIntegerField()
     mutes = models.TextField(blank=True, default="", db_default="")
+    late = models.BigIntegerField(default=0, db_default=0)
+    silent = models.BigIntegerField(default=0, db_default=0)
+    ahead_since = models.BigIntegerField(null=True)
 
     def __str__(self) -> str:
         return f"{self.bucket} at {self.offset}"

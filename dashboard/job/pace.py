@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeVar
 
 from dashboard.job.standing import LATE_MS, SILENT_MS
-from wire.job import Heartbeat
+from wire.job import AHEAD_MS, Heartbeat
 
 K = TypeVar("K")
 Trend = Literal["rising", "steady", "falling"]
-Sign = Literal["unknown", "silent", "behind", "hot", "idle", "well"]
+Sign = Literal["unknown", "silent", "ahead", "behind", "hot", "idle", "well"]
 
 KEPT = 150
 """Heartbeats, and lags, that are remembered of one bucket: somewhat over two minutes."""
@@ -39,24 +39,28 @@ HOT_LEAST = 1.0
 
 
 class Beat(NamedTuple):
-    """What is kept of a heartbeat. at: when it was appended; records: since the one before."""
+    """What is kept of a heartbeat. at: when it was appended; records: since the one before; late:
+    reports among them that came too late to count."""
 
     at: int
     log_time: int
     records: int
+    late: int = 0
 
 
 class Speed(NamedTuple):
     """How fast a bucket goes at one moment; what cannot be said is None.
 
     rate: records/s that it has applied of late; load: those of the last minute; trend: whether its
-    clock falls further behind; catch_up_ms: how long until nothing is left, 0 where that is so.
+    clock falls further behind; catch_up_ms: how long until nothing is left, 0 where that is so;
+    late: reports of the last minute that came too late to count.
     """
 
     rate: float | None = None
     load: float | None = None
     trend: Trend | None = None
     catch_up_ms: int | None = None
+    late: int | None = None
 
 
 class Pace:
@@ -66,10 +70,10 @@ class Pace:
         self._beats: deque[Beat] = deque(maxlen=KEPT)
         self._lags: deque[tuple[int, int]] = deque(maxlen=KEPT)
 
-    def beat(self, at: int, log_time: int, records: int) -> None:
+    def beat(self, at: int, log_time: int, records: int, late: int = 0) -> None:
         """A heartbeat was appended at `at`. One that is older than the newest is a replay."""
         if not self._beats or at > self._beats[-1].at:
-            self._beats.append(Beat(at, log_time, records))
+            self._beats.append(Beat(at, log_time, records, late))
 
     def lagged(self, at: int, lag: int) -> None:
         """At `at` the log held `lag` records that the bucket had not applied."""
@@ -79,7 +83,9 @@ class Pace:
     def speed(self, now: int) -> Speed:
         """As of now."""
         rate, load = self._rate(now, RATE_MS), self._rate(now, LOAD_MS)
-        return Speed(rate, load, self._trend(now), self._catch_up_ms(now))
+        late = sum(beat.late for beat in self._beats if beat.at > now - LOAD_MS)
+        known = late if load is not None else None
+        return Speed(rate, load, self._trend(now), self._catch_up_ms(now), known)
 
     def _rate(self, now: int, span: int) -> float | None:
         """Records/s; None where it is silent or too new to say."""
@@ -141,7 +147,8 @@ class Paces:
         known = self.newest.get(beat.bucket)
         if known is None or at >= known[0]:
             self.newest[beat.bucket] = (at, beat)
-        self.of(beat.bucket).beat(at, beat.log_time, beat.records)
+        late = beat.stale + beat.late + beat.silent
+        self.of(beat.bucket).beat(at, beat.log_time, beat.records, late)
 
     def of(self, bucket: str) -> Pace:
         """The pace of one bucket."""
@@ -162,13 +169,14 @@ def skews(loads: Mapping[K, float | None]) -> dict[K, float | None]:
 
 class Judged(NamedTuple):
     """What a bucket is judged by. heard_at: its newest heartbeat, None if there is none; whole:
-    records/s of its scenario."""
+    records/s of its scenario; ahead: how far its clock is ahead of the job's own, ms."""
 
     heard_at: int | None
     log_time: int | None
     load: float | None
     skew: float | None
     whole: float
+    ahead: int = 0
 
 
 def signs(bucket: Judged, now: int) -> list[Sign]:
@@ -178,7 +186,9 @@ def signs(bucket: Judged, now: int) -> list[Sign]:
     found: list[Sign] = []
     if now - bucket.heard_at > SILENT_MS:
         found.append("silent")
-    elif now - bucket.log_time > LATE_MS:
+    if bucket.ahead > AHEAD_MS:
+        found.append("ahead")
+    elif not found and now - bucket.log_time > LATE_MS:
         found.append("behind")
     if bucket.skew is not None and bucket.skew >= HOT and bucket.whole >= HOT_LEAST:
         found.append("hot")

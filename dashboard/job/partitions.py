@@ -21,7 +21,7 @@ from dashboard.job.standing import WEB_LATE_MS
 from dashboard.live.process import live_view
 from dashboard.scenarios import scenarios
 from domain.scenario import Scenario
-from wire.job import Heartbeat, bucket_name
+from wire.job import AHEAD_MS, Heartbeat, bucket_name
 
 ASK_S = 3.0
 """How long the broker may take to say what its partitions hold."""
@@ -89,6 +89,9 @@ def logs(_source: Gateway) -> Logs:
 Beats = Mapping[str, tuple[int, Heartbeat]]
 """By bucket: when its newest heartbeat was heard, and what it told."""
 
+KEPT = tuple(name for name in Heartbeat.__struct_fields__ if name not in ("mutes", "agents"))
+"""What the database keeps of a heartbeat as it is; mutes and agents are the agents' page's."""
+
 
 def newest_beats(now: int) -> Beats:
     """The newest heartbeats: as this process hears them, else as the database has them."""
@@ -109,8 +112,7 @@ def _all_buckets() -> set[str]:
 
 
 def _of_row(row: BucketStatus) -> tuple[int, Heartbeat]:
-    names = (name for name in Heartbeat.__struct_fields__ if name != "mutes")  # agents' business
-    return row.received_at, Heartbeat(**{name: getattr(row, name) for name in names})
+    return row.received_at, Heartbeat(**{name: getattr(row, name) for name in KEPT})
 
 
 # ---- both together ------------------------------------------------------------------------------
@@ -121,8 +123,9 @@ class Partition:
     """One source partition; what is not known is None.
 
     begin, end: first and next offset; beat: its bucket's newest heartbeat, heard at `heard_at`;
-    lag: in records; lag_ms: in time; skew: its share of the scenario's load as a multiple of the
-    even one.
+    lag: in records; lag_ms: in time; ahead_ms: how far the bucket's clock is ahead of the job's
+    own, where that is too much; skew: its share of the scenario's load as a multiple of the even
+    one.
     """
 
     scenario: str
@@ -134,6 +137,7 @@ class Partition:
     beat: Heartbeat | None
     lag: int | None
     lag_ms: int | None
+    ahead_ms: int
     speed: Speed
     skew: float | None
     signs: list[Sign]
@@ -165,7 +169,8 @@ def _of(scenario: Scenario, told: Edges, beats: Beats, now: int) -> list[Partiti
     found = []
     for at, name in names.items():
         heard_at, beat = beats.get(name) or (None, None)
-        log_time = beat.log_time if beat else None
+        log_time, ahead = (beat.log_time, beat.ahead) if beat else (None, 0)
+        judged = Judged(heard_at, log_time, speeds[at].load, shares[at], whole, ahead)
         found.append(
             Partition(
                 scenario=scenario.name,
@@ -177,9 +182,10 @@ def _of(scenario: Scenario, told: Edges, beats: Beats, now: int) -> list[Partiti
                 beat=beat,
                 lag=lags[at],
                 lag_ms=None if log_time is None else max(0, now - log_time),
+                ahead_ms=ahead if ahead > AHEAD_MS else 0,
                 speed=speeds[at],
                 skew=shares[at],
-                signs=signs(Judged(heard_at, log_time, speeds[at].load, shares[at], whole), now),
+                signs=signs(judged, now),
             )
         )
     return found
@@ -194,7 +200,7 @@ def _lag(end: int | None, heard: tuple[int, Heartbeat] | None) -> int | None:
 
 TOLD = (
     "epoch", "engine", "executor", "host", "offset", "log_time", "assets", "dues", "records",
-    "dead_letters", "stale",
+    "dead_letters", "stale", "late", "silent",
 )  # fmt: skip
 """What a heartbeat tells, under the names that it has there."""
 
@@ -211,6 +217,7 @@ def plain(row: Partition) -> dict[str, Any]:
         **{name: getattr(row.beat, name) if row.beat else None for name in TOLD},
         "lag": row.lag,
         "lag_s": _seconds(row.lag_ms),
+        "ahead_s": None if row.beat is None else row.ahead_ms / 1000,
         "heard_at": row.heard_at,
         "records_s": speed.rate,
         "skew": row.skew,

@@ -12,7 +12,7 @@ from dashboard.job.standing import Pause
 def recall(signs: Signs) -> None:
     """Tell of the heartbeats that the database holds, and of stops: the job may be silent since."""
     for row in BucketStatus.objects.all():
-        signs.remember(row.bucket, row.at, row.log_time, row.engine)
+        signs.remember(row.bucket, row.at, row.log_time, row.engine, row.ahead_since)
     for told in _newest():
         by, since = told.stopped_by, told.since
         signs.pause(told.query, Pause(by, since, told.stopped_reason) if by else None)

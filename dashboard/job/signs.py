@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 
 from dashboard.job.pace import Paces
-from dashboard.job.standing import Beat, Facts, Pause, Talk
-from wire.job import Stopped, UnreadableJobRecord, decode_heartbeat, decode_progress
+from dashboard.job.standing import (
+    LOOKED_AT_MS,
+    LOSING_MS,
+    Beat,
+    Facts,
+    Loss,
+    Pause,
+    Talk,
+)
+from dashboard.spans import MINUTE_MS
+from wire.job import (
+    AHEAD_MS,
+    Heartbeat,
+    Stopped,
+    UnreadableJobRecord,
+    decode_heartbeat,
+    decode_progress,
+)
 
 Place = tuple[str, int]
 """A topic and one of its partitions."""
@@ -24,6 +40,30 @@ MARK_MS = 1_000
 """One heartbeat in this time is watched for until the database holds it."""
 MARKS = 3_600
 """At most so many are watched for."""
+MOST_LOSING = 1_000
+"""Of so many agents it is remembered that their reports came too old."""
+
+
+class Losses:
+    """An agent's reports that came too old to count, over the last minutes."""
+
+    def __init__(self, at: int) -> None:
+        self._since = self.last = at
+        self._ages: dict[int, tuple[int, int]] = {}
+
+    def lost(self, at: int, age: int) -> None:
+        """Some came, the newest of them `age` ms old, by a heartbeat of `at`."""
+        if at - self.last > LOSING_MS:
+            self._since = at
+        self.last = max(at, self.last)
+        least, greatest = self._ages.get(at // MINUTE_MS, (age, age))
+        self._ages[at // MINUTE_MS] = (min(least, age), max(greatest, age))
+        while len(self._ages) > LOOKED_AT_MS // MINUTE_MS + 1:
+            del self._ages[min(self._ages)]
+
+    def told(self, scenario: str, agent: str) -> Loss:
+        """As it is now."""
+        return Loss(scenario, agent, self._since, self.last, dict(self._ages))
 
 
 class Reports:
@@ -61,6 +101,7 @@ class Signs:
         self._pauses: dict[str, Pause] = {}
         self._rebuilds: dict[str, Pause] = {}
         self._paces = Paces()
+        self._losses: OrderedDict[tuple[str, str], Losses] = OrderedDict()
 
     @contextmanager
     def paces(self) -> Iterator[Paces]:
@@ -79,15 +120,37 @@ class Signs:
             return
         with self._lock:
             self._mark(place, offset, at)
-            self._keep(beat.bucket, Beat(at, beat.log_time, beat.engine))
+            self._keep(beat.bucket, Beat(at, beat.log_time, beat.engine, *self._ahead(beat)))
             self._paces.heard(beat, at)
+            self._lose(beat)
             if beat.records > beat.dead_letters:
                 self._reports.setdefault(beat.scenario, Reports()).heard(at)
 
-    def remember(self, bucket: str, at: int, log_time: int, engine: str = "") -> None:
+    def _ahead(self, beat: Heartbeat) -> tuple[int, int | None]:
+        """How far the bucket's clock is ahead, and since when by too much."""
+        if beat.ahead <= AHEAD_MS:
+            return beat.ahead, None
+        known = self._beats.get(beat.bucket)
+        return beat.ahead, (known and known.ahead_since) or beat.at
+
+    def _lose(self, beat: Heartbeat) -> None:
+        """Note whose reports came too old. What is read again is of its own time."""
+        at = min(beat.log_time, beat.at)
+        for each in beat.agents:
+            if each.agent and each.age:
+                known = self._losses.pop((beat.scenario, each.agent), None) or Losses(at)
+                known.lost(at, each.age)
+                self._losses[beat.scenario, each.agent] = known
+                if len(self._losses) > MOST_LOSING:
+                    self._losses.popitem(last=False)
+
+    def remember(
+        self, bucket: str, at: int, log_time: int, engine: str = "", ahead_since: int | None = None
+    ) -> None:
         """The database has a heartbeat of a bucket, sent at `at`."""
+        ahead = max(0, log_time - at)
         with self._lock:
-            self._keep(bucket, Beat(at, log_time, engine))
+            self._keep(bucket, Beat(at, log_time, engine, ahead, ahead_since))
 
     def _keep(self, bucket: str, beat: Beat) -> None:
         known = self._beats.get(bucket)
@@ -137,6 +200,7 @@ class Signs:
                 {name: reports.talk() for name, reports in self._reports.items()},
                 dict(self._pauses),
                 dict(self._rebuilds),
+                tuple(known.told(*pair) for pair, known in self._losses.items()),
             )
 
 

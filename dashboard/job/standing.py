@@ -10,6 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypedDict
 
+from dashboard.agentry.paths import agent_path
+from dashboard.bidi import isolated
+from dashboard.spans import MINUTE_MS, span
 from domain.scenario import Scenario
 from wire.job import bucket_name
 
@@ -31,8 +34,16 @@ EXPECTED_MS = 24 * 3_600_000
 """Agents that have been silent for longer than this are not expected any more."""
 NAMED = 3
 """Most partitions that are named."""
+LOSING_MS = 5 * 60_000
+"""An agent whose reports came too old no longer ago than this loses votes now."""
+LOOKED_AT_MS = 15 * 60_000
+"""Of so long it is looked how old they came."""
+LEAST_MINUTES = 2
+"""In fewer minutes of it than this, they may have come from a spool."""
+SPREAD_MS, SPREAD_PART = 20_000, 0.1
+"""By a clock that is behind they are equally old, but for so much, or such a part of it."""
 
-Kind = Literal["kafka", "web", "job", "database", "agents"]
+Kind = Literal["kafka", "web", "clock", "job", "database", "agents"]
 
 
 class Trouble(TypedDict):
@@ -53,12 +64,15 @@ class Trouble(TypedDict):
 class Beat:
     """The newest heartbeat of a bucket: when it was appended, and the bucket's clock in it.
 
-    engine: whose it is; a query is one engine's.
+    engine: whose it is; a query is one engine's. ahead: how far the bucket's clock is ahead of the
+    job's own, ms; ahead_since: since when by too much, None where it is not.
     """
 
     heard: int
     log_time: int
     engine: str = field(default="", compare=False)
+    ahead: int = 0
+    ahead_since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +93,28 @@ class Talk:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """Reports of an agent that came too old to count, by the minute in which they came.
+
+    since: when that began, without a pause of LOSING_MS; last: the newest; ages: by minute, the
+    least and the greatest of what heartbeats told, ms.
+    """
+
+    scenario: str
+    agent: str
+    since: int
+    last: int
+    ages: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What a web process has heard.
 
     reached: when it last was at the end of the log, None before the first time; unwritten: when
     the oldest heartbeat was appended that the database lacks, None if it lacks none; beats: by
     bucket; talks: by scenario; pauses: by query, those that were stopped on purpose; rebuilds: by
-    query, those that read their log again on purpose.
+    query, those that read their log again on purpose; losses: of agents whose reports came too old.
     """
 
     reached: int | None = None
@@ -94,10 +123,12 @@ class Facts:
     talks: Mapping[str, Talk] = field(default_factory=dict)
     pauses: Mapping[str, Pause] = field(default_factory=dict)
     rebuilds: Mapping[str, Pause] = field(default_factory=dict)
+    losses: Sequence[Loss] = ()
 
 
 READY = ("/readyz", "What is missing")
 JOB = ("/job/", "The job's page")
+REPLAY = ("/replay/", "Replay")
 
 
 def standing(facts: Facts, scenarios: Sequence[Scenario], current: str, now: int) -> list[Trouble]:
@@ -147,9 +178,11 @@ def _fresh(facts: Facts, scenarios: Sequence[Scenario], current: str, now: int) 
     first = _late(facts, here, now, stale=True)
     known = {trouble["what"] for trouble in first}  # one rebuild is one, whatever it carries
     return [
+        *_ahead(facts, here, stale=True),
         *first,
         *_agents(facts, here, now),
         *_database(facts, now),
+        *_ahead(facts, others, stale=False),
         *(t for t in _late(facts, others, now, stale=False) if t["what"] not in known),
         *_agents(facts, others, now),
     ]
@@ -176,9 +209,35 @@ def _silent_job(facts: Facts, now: int) -> list[Trouble]:
     return [Trouble(kind="job", what=what, since=heard, todo=todo, link=READY, stale=True)]
 
 
+def _ahead(facts: Facts, scenarios: Iterable[Scenario], *, stale: bool) -> list[Trouble]:
+    """Buckets whose clock is ahead of the job's own: until that is past, no time passes there."""
+    names = _buckets(scenarios)
+    found = {n: facts.beats[n] for n in names if n in facts.beats and facts.beats[n].ahead_since}
+    if not found:
+        return []
+    furthest = span(max(beat.ahead for beat in found.values()))
+    its = "its clock is" if len(found) == 1 else "their clocks are up to"
+    return [
+        Trouble(
+            kind="clock",
+            what=f"Time stands still in {_named(list(found))}: {its} {furthest} ahead",
+            since=min(beat.ahead_since or 0 for beat in found.values()),
+            todo="A broker's clock was wrong. No vote falls silent and no hold or override ends "
+            "until that time is past: set the broker's clock, then have the log read again with a "
+            "bound on its times.",
+            link=REPLAY,
+            stale=stale,
+        )
+    ]
+
+
+def _buckets(scenarios: Iterable[Scenario]) -> list[str]:
+    return [bucket_name(s.name, number) for s in scenarios for number in range(s.partitions)]
+
+
 def _late(facts: Facts, scenarios: Iterable[Scenario], now: int, *, stale: bool) -> list[Trouble]:
     """Buckets whose clock is behind, or that have never been heard of."""
-    names = [bucket_name(s.name, number) for s in scenarios for number in range(s.partitions)]
+    names = _buckets(scenarios)
     clocks = {name: facts.beats[name].log_time for name in names if name in facts.beats}
     late = [name for name in names if now - clocks.get(name, 0) > LATE_MS]
     if not late:
@@ -217,12 +276,42 @@ def _database(facts: Facts, now: int) -> list[Trouble]:
 
 
 def _agents(facts: Facts, scenarios: Iterable[Scenario], now: int) -> list[Trouble]:
-    """Agents that have been silent for longer than they usually are, a scenario each."""
-    return [
-        _silence(scenario, facts.talks[scenario.name])
-        for scenario in scenarios
-        if scenario.name in facts.talks and _unusual(facts.talks[scenario.name], now)
-    ]
+    """Agents that have been silent for longer than they usually are, or whose clocks cost votes."""
+    found = []
+    for scenario in scenarios:
+        if scenario.name in facts.talks and _unusual(facts.talks[scenario.name], now):
+            found.append(_silence(scenario, facts.talks[scenario.name]))
+        losing = [(each, age) for each in facts.losses if each.scenario == scenario.name
+                  and (age := _behind(each, now)) is not None]  # fmt: skip
+        if losing:
+            found.append(_losing(scenario, losing))
+    return found
+
+
+def _behind(loss: Loss, now: int) -> int | None:
+    """How far an agent's clock is behind, by the reports that it loses now; None if it loses none.
+
+    What a spool sends late is of any age, and is no fault.
+    """
+    ages = [ages for minute, ages in loss.ages.items() if now - minute * MINUTE_MS <= LOOKED_AT_MS]
+    if now - loss.last > LOSING_MS or len(ages) < LEAST_MINUTES:
+        return None
+    least, greatest = min(age for age, _ in ages), max(age for _, age in ages)
+    return least if greatest - least <= max(SPREAD_MS, SPREAD_PART * least) else None
+
+
+def _losing(scenario: Scenario, found: list[tuple[Loss, int]]) -> Trouble:
+    loss, age = max(found, key=lambda each: each[1])
+    agent, others = isolated(loss.agent), len(found) - 1
+    what = f"{scenario.title}: the clock of {agent} is {span(age)} behind"
+    todo = "Its reports come too old to count as votes: set its clock."
+    link = (agent_path(scenario.name, loss.agent), "The agent's page")
+    if others:
+        what = f"{what}, and of {others} more agent{'' if others == 1 else 's'}"
+        todo = "Their reports come too old to count as votes: set their clocks."
+        link = (f"/agents/?scenario={scenario.name}", "The agents")
+    since = min(each.since for each, _ in found)
+    return Trouble(kind="agents", what=what, since=since, todo=todo, link=link, stale=False)
 
 
 def _unusual(talk: Talk, now: int) -> bool:

@@ -12,7 +12,7 @@ from domain.scenario import Scenario
 
 N = TypeVar("N", int, float)
 
-ORDER: tuple[Sign, ...] = ("unknown", "silent", "behind", "hot", "idle")
+ORDER: tuple[Sign, ...] = ("unknown", "silent", "ahead", "behind", "hot", "idle")
 """The signs that something stands out, the most important first."""
 
 

@@ -173,7 +173,7 @@ def _pass(upload: LabelUpload, portion: LabelPortion) -> None:
         _apply(upload, wanted, lines, found, further)
         return
     found.take(writing.compare(upload.scenario, wanted), lines)
-    shown = sum(1 for _, _, state in stored(upload.scenario, wanted.keys()) if state)
+    shown = sum(bool(kept.state) for kept in stored(upload.scenario, wanted.keys()).values())
     found.unknown += len(wanted) - shown
     _move(upload, found=found.text(), **further)
 

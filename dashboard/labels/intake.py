@@ -13,10 +13,11 @@ HINT = '"labels"'
 
 
 def labels_of_votes(votes: Iterable[Any]) -> dict[str, tuple[str, str]]:
-    """By key the value that the votes give, and the agent: of two the newest, then the first by
-    name. What can be no label is passed over, as a vote counts whatever its detail is."""
+    """By key the value that the live votes give, and the agent: of two the newest, then the first
+    by name. What can be no label is passed over, as a vote counts whatever its detail is."""
     found: dict[str, tuple[str, str]] = {}
-    for vote in sorted(votes, key=lambda vote: (-vote.time, vote.agent)):
+    live = (vote for vote in votes if vote.silent is None)
+    for vote in sorted(live, key=lambda vote: (-vote.time, vote.agent)):
         labels = (vote.detail or {}).get("labels")
         if not isinstance(labels, dict):
             continue

@@ -63,4 +63,5 @@ class Entry:
             self.labels,
             self.ack,
             any(vote.muted is not None for vote in votes),
+            row["doubts"],
         )

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from dashboard.board.doubts import DOUBTS
+from dashboard.board.store import NOTHING, Kept
 from dashboard.live.entries import Entry
 from dashboard.live.rows import Row, order_of
-from dashboard.live.shown import LIMIT, Filter, Order, token_of
+from dashboard.live.shown import LIMIT, Filter, Order, token_of, token_of_order
 
 
 class Merged(NamedTuple):
     """Rows of the database and the overlay as one page, in the board's order.
 
     next: the token of the page that follows, None where nothing does; least: more than `total` may
-    match; stopped: the place up to which the board was looked at, where that was not its end.
+    match; stopped: the place up to which the board was looked at, where that was not its end;
+    doubts: how many assets of the whole board there is each doubt of.
     """
 
     rows: list[Row]
@@ -23,6 +27,7 @@ class Merged(NamedTuple):
     next: str | None = None
     least: bool = False
     stopped: Order | None = None
+    doubts: Mapping[str, int] = {}
 
 
 class Stored(NamedTuple):
@@ -37,30 +42,29 @@ class Stored(NamedTuple):
     least: bool = False
     stopped: Order | None = None
     apart: bool = False
+    doubts: Mapping[str, int] = {}
 
 
-def newer_than(
-    overlay: Mapping[str, Entry], versions: Mapping[str, tuple[str, str]]
-) -> dict[str, Entry]:
+def newer_than(overlay: Mapping[str, Entry], kept: Mapping[str, Kept]) -> dict[str, Entry]:
     """Of the overlay, what is newer than the database's version of the asset."""
-    return {a: e for a, e in overlay.items() if e.version > versions.get(a, ("", ""))[0]}
+    return {a: e for a, e in overlay.items() if e.version > kept.get(a, NOTHING).version}
 
 
 def merge(
     stored: Stored,
-    versions: Mapping[str, tuple[str, str]],
+    kept: Mapping[str, Kept],
     overlay: Mapping[str, Entry],
     wanted: Filter,
 ) -> Merged:
     """The newest of both by version.
 
-    versions: version and state ("" once purged) that the database has of the overlay's assets.
+    kept: what the database has of the overlay's assets.
     """
-    newer = newer_than(overlay, versions)
+    newer = newer_than(overlay, kept)
     shown = [row for row in stored.rows if row["asset"] not in newer]
     tally, total = dict(stored.counts), stored.total
     for asset, entry in newer.items():
-        before = versions.get(asset, ("", ""))[1]
+        before = kept.get(asset, NOTHING).state
         if before:
             tally[before] = tally.get(before, 0) - 1
             total -= not stored.apart and wanted.matches({"asset": asset, "state": before})
@@ -73,7 +77,19 @@ def merge(
     shown.sort(key=order_of)
     follows, stopped = _cut(shown, stored.stopped)
     positive = {state: n for state, n in tally.items() if n > 0}
-    return Merged(shown[:LIMIT], max(total, 0), positive, follows, stored.least, stopped)
+    doubts = _doubts(stored.doubts, kept, newer)
+    return Merged(shown[:LIMIT], max(total, 0), positive, follows, stored.least, stopped, doubts)
+
+
+def _doubts(
+    stored: Mapping[str, int], kept: Mapping[str, Kept], newer: Mapping[str, Entry]
+) -> dict[str, int]:
+    """How many assets there is each doubt of, with what is newer than the database."""
+    found = Counter(stored)
+    for asset, entry in newer.items():
+        found.subtract(kept.get(asset, NOTHING).doubts)
+        found.update(entry.row["doubts"] if entry.row else ())
+    return {doubt: max(0, found[doubt]) for doubt in DOUBTS}
 
 
 def _cut(shown: list[Row], stopped: Order | None) -> tuple[str | None, Order | None]:
@@ -87,5 +103,4 @@ def _cut(shown: list[Row], stopped: Order | None) -> tuple[str | None, Order | N
         return token_of(shown[LIMIT - 1]), None
     if stopped is None:
         return None, None
-    severity, newest, asset = stopped
-    return f"{severity}.{-newest}.{asset}", stopped
+    return token_of_order(stopped), stopped

@@ -16,6 +16,8 @@ def plain_changes(changes: Changes) -> bytes:
         rest["gone"] = changes.gone
     if changes.counts is not None:
         rest["counts"] = changes.counts
+    if changes.doubts is not None:
+        rest["doubts"] = changes.doubts
     if changes.watched:
         rest["watched"] = changes.watched
     if changes.marks:

@@ -40,13 +40,13 @@ def read(scenario: Scenario, wanted: Filter, overlay: Mapping[str, Entry]) -> Re
     name, found, now = scenario.name, store.Found([], 0), now_ms()
     with store.consistent():
         offsets = store.sink_offsets()
-        counts = store.counts(name)
+        counts, doubts = store.counts(name), store.doubt_counts(name)
         versions = stored_states(name, overlay)
         if wanted.rows:
             found = _find(scenario, wanted, newer_than(overlay, versions).keys(), now)
     rows = [row_of(scenario, record) for record in found.records]
     _label(name, rows)
-    stored = Stored(rows, found.total, counts, found.least, found.stopped, found.apart)
+    stored = Stored(rows, found.total, counts, found.least, found.stopped, found.apart, doubts)
     merged = merge(stored, versions, overlay, replace(wanted, now=now))
     marks = marks_of(name, [row["asset"] for row in merged.rows])
     return Read(merged, offsets, marks, held(scenario, partial(_newer, overlay), now))
@@ -77,11 +77,9 @@ def _newer(overlay: Mapping[str, Entry], asset: str) -> str | None:
     return entry.row["state"] if entry.row else ""
 
 
-def stored_states(scenario: str, assets: Collection[str]) -> dict[str, tuple[str, str]]:
-    """Version and state ("" once purged) that the database has of these assets."""
-    if not assets:
-        return {}
-    return {asset: (version, state) for asset, version, state in store.stored(scenario, assets)}
+def stored_states(scenario: str, assets: Collection[str]) -> dict[str, store.Kept]:
+    """What the database has of those of these assets that it knows."""
+    return store.stored(scenario, assets) if assets else {}
 
 
 def record_of(scenario: str, asset: str) -> dict[str, Any] | None:

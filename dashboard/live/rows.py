@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 from dashboard.bidi import isolated
+from dashboard.board.doubts import doubts_of, rank_of
+from domain.names import USER_PREFIX
 from domain.scenario import Scenario
 from domain.version import Version
 
@@ -26,35 +30,51 @@ CAUSES = {
     "unmute": "{agent} heard again by {user}",
     "mute-end": "{agent} heard again",
     "override-end": "override ended",
-    "vote-expiry": "vote of {agent} expired",
+    "leave": "{agent} left",
+    "vote-expiry": "{agent} fell silent",
+    "vote-forgotten": "last word of {agent} forgotten",
     "hold": "hold passed",
     "reminder": "reminder",
     "purge-after": "purged by its age",
 }
 
+OF_SEVERAL = {
+    "vote-expiry": "several agents fell silent",
+    "vote-forgotten": "last words of several agents forgotten",
+    "mute-end": "several agents heard again",
+}
+"""Causes where several agents' time came at once, so that none of them is named."""
+
 
 def row_of(scenario: Scenario, record: dict[str, Any]) -> Row:
     """The row of a state record as it stands in the topic. Times in Unix ms.
 
-    version: sortable, so that the browser compares it as text; votes: agent and state, the most
-    severe first; muted: whose of these count nothing. Raises KeyError, TypeError or ValueError for
-    anything that is no state record.
+    version: sortable, so that the browser compares it as text; votes: agent and state, live ones
+    before silent ones, of both the most severe first; muted: whose of these count nothing; silent:
+    whose are, and since when; doubts: of `dashboard.board.doubts.DOUBTS`. Raises KeyError,
+    TypeError or ValueError for anything that is no state record.
     """
-    votes = sorted(record["votes"], key=lambda v: (scenario.severity(v["state"]), v["agent"]))
+    votes = sorted(record["votes"], key=partial(_place, scenario))
     shown = votes[:VOTES_SHOWN]
     override, pending = record["override"], record["pending"]
+    severity, disputed = scenario.severity(record["state"]), record.get("disputed")
     return {
         "asset": record["asset"],
         "url": asset_path(scenario.name, record["asset"]),
         "state": record["state"],
-        "severity": scenario.severity(record["state"]),
+        "severity": severity,
+        "rank": rank_of(severity, disputed),
         "colour": scenario.spec(record["state"]).colour,
         "since": record["since"],
         "version": Version.parse(record["version"]).sortable(),
         "unconfirmed": record["unconfirmed"],
+        "unconfirmed_reason": record.get("unconfirmed_reason"),
+        "disputed": disputed,
+        "doubts": list(doubts_of(disputed, record["unconfirmed"], silent_votes(votes))),
         "votes": [[vote["agent"], vote["state"]] for vote in shown],
         "more_votes": len(votes) - len(shown),
         "muted": [vote["agent"] for vote in shown if vote.get("muted")],
+        "silent": [[v["agent"], v["silent"]] for v in shown if v.get("silent") is not None],
         "pending": [pending["state"], pending["due"]] if pending else None,
         "override": [override["user"], override["until"]] if override else None,
         "cause": cause_text(record["cause"]),
@@ -62,19 +82,38 @@ def row_of(scenario: Scenario, record: dict[str, Any]) -> Row:
     }
 
 
+def _place(scenario: Scenario, vote: dict[str, Any]) -> tuple[bool, int, str]:
+    """Where a vote stands among a row's: silent ones crowd no live vote out."""
+    return (vote.get("silent") is not None, scenario.severity(vote["state"]), vote["agent"])
+
+
+def silent_votes(votes: Iterable[dict[str, Any]]) -> int | None:
+    """How many of the votes of a record that count are silent; None for none."""
+    return sum(_counts_silently(vote) for vote in votes) or None
+
+
+def _counts_silently(vote: dict[str, Any]) -> bool:
+    return vote.get("silent") is not None and not vote.get("muted") and vote["weight"] > 0
+
+
 def cause_text(cause: dict[str, Any]) -> str:
     """What brought a record about, in words."""
     text = CAUSES.get(cause["type"], "{type}")
+    agent = cause.get("agent")
+    if agent is None:
+        text = OF_SEVERAL.get(cause["type"], text)
+    elif cause["type"] == "vote-expiry" and agent.startswith(USER_PREFIX):
+        text = "vote of {agent} expired"
     return text.format(
         type=cause["type"],
-        agent=isolated(cause.get("agent") or "an agent"),
+        agent=isolated(agent or "an agent"),
         user=isolated(cause.get("user") or "a user"),
     )
 
 
 def order_of(row: Row) -> tuple[int, int, str]:
-    """The board's order: severity, the newest first, then by name."""
-    return (row["severity"], -row["since"], row["asset"])
+    """The board's order: severity, disputed ones first, the newest first, then by name."""
+    return (row["rank"], -row["since"], row["asset"])
 
 
 def asset_path(scenario: str, asset: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from dashboard.board.doubts import rank_of
 from dashboard.filters.terms import Filter as Terms
 from dashboard.live.entries import Entry
 from dashboard.live.rows import Row, order_of
@@ -18,7 +19,7 @@ Order = tuple[int, int, str]
 Page = tuple[frozenset[str], str, bool, Order | None, Terms | None]
 """What decides which rows are shown, as `Filter.page` gives it."""
 
-_TOKEN = re.compile(r"([0-9]{1,9})\.([0-9]{1,18})\.(.+)", re.DOTALL)
+_TOKEN = re.compile(r"(?:r(-[12]|[0-9]{1,9})|([0-9]{1,9}))\.([0-9]{1,18})\.(.+)", re.DOTALL)
 MAX_TOKEN = 300
 """Longest token of a page, characters."""
 
@@ -71,13 +72,24 @@ class Filter:
 
 
 def token_of(row: Row) -> str:
-    """A row's place in the board's order, for an address: `<severity>.<since>.<asset>`."""
-    return f"{row['severity']}.{row['since']}.{row['asset']}"
+    """A row's place in the board's order, for an address."""
+    return token_of_order(order_of(row))
+
+
+def token_of_order(order: Order) -> str:
+    """A place in the board's order, for an address: `r<rank>.<since>.<asset>`."""
+    rank, newest, asset = order
+    return f"r{rank}.{-newest}.{asset}"
 
 
 def order_of_token(text: str) -> Order | None:
-    """The place that a token names; None for what is no token."""
+    """The place that a token names; None for what is no token.
+
+    One of earlier releases, `<severity>.<since>.<asset>`, names the place of a row of which nothing
+    was disputed.
+    """
     found = _TOKEN.fullmatch(text) if len(text) <= MAX_TOKEN else None
-    if found is None or not name_ok(found[3]):
+    if found is None or not name_ok(found[4]):
         return None
-    return (int(found[1]), -int(found[2]), found[3])
+    rank = int(found[1]) if found[1] else rank_of(int(found[2]), None)
+    return (rank, -int(found[3]), found[4])

@@ -45,8 +45,9 @@ class News(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What one flush tells a socket. counts, acknowledged: None where they are as before; marks:
-    what is new, and those of the entries; alerts: of how many the browser is to be alarmed."""
+    """What one flush tells a socket. counts, acknowledged, doubts: None where they are as before;
+    marks: what is new, and those of the entries; alerts: of how many the browser is to be
+    alarmed."""
 
     entries: list[Entry]
     gone: list[tuple[str, str]]
@@ -55,9 +56,11 @@ class Changes(NamedTuple):
     marks: list[Mark] = []
     acknowledged: dict[str, int] | None = None
     alerts: tuple[int, list[Raised]] | None = None
+    doubts: Mapping[str, int] | None = None
 
     def __bool__(self) -> bool:
-        counted = self.counts is not None or self.acknowledged is not None
+        numbers = (self.counts, self.acknowledged, self.doubts)
+        counted = any(each is not None for each in numbers)
         said = self.watched or self.marks or self.alerts
         return bool(self.entries or self.gone or said or counted)
 
@@ -87,6 +90,7 @@ class Subscription:
     _pending: dict[str, Entry] = field(default_factory=dict)
     _counts: dict[str, int] | None = None
     _acknowledged: dict[str, int] | None = None
+    _doubts: Mapping[str, int] | None = None
     _watched: str | None = None
     _marks: dict[str, Mark] = field(default_factory=dict)
 
@@ -185,6 +189,10 @@ class Subscription:
         """How many of the scenario are acknowledged has changed."""
         self._acknowledged = counts
 
+    def tell_doubts(self, doubts: Mapping[str, int]) -> None:
+        """How many of the scenario there is each doubt of has changed."""
+        self._doubts = doubts
+
     def rouse(self) -> None:
         """Wake the socket, unless it has been woken and has not looked yet."""
         if not self._awake:
@@ -209,11 +217,10 @@ class Subscription:
                 self.held.discard(entry.asset)
         self._marks.update((e.asset, marks[e.asset]) for e in entries if e.asset in marks)
         told = list(self._marks.values())
-        counted = self._acknowledged
-        alerts = self._alerts.take()
-        changes = Changes(entries, gone, self._counts, self._watched, told, counted, alerts)
+        numbers = (self._acknowledged, self._alerts.take(), self._doubts)
+        changes = Changes(entries, gone, self._counts, self._watched, told, *numbers)
         self._pending, self._counts, self._watched = {}, None, None
-        self._marks, self._acknowledged = {}, None
+        self._marks, self._acknowledged, self._doubts = {}, None, None
         self._awake = False
         few = self._last and self._full and len(self.held) < FEW_HELD
         if len(self.held) > MOST_HELD or few:

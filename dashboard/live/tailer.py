@@ -145,6 +145,7 @@ class Tailer:
     def _count(self, name: str) -> None:
         found = counted(self._scenarios[name], self._view.overlay(name))
         self._view.set_counts(name, found.merged.counts)
+        self._view.set_doubts(name, found.merged.doubts)
         self._view.set_acknowledged(name, found.held.counts)
         self._ends.pop(name, None)
         if found.held.ends is not None:
@@ -188,7 +189,7 @@ class Tailer:
                     by_scenario.setdefault(name, []).append(entry)
         for name, entries in by_scenario.items():
             stored = stored_states(name, {entry.asset for entry in entries})
-            floor = {asset: version for asset, (version, _) in stored.items()}
+            floor = {asset: kept.version for asset, kept in stored.items()}
             self._beside.tell(name, entries)
             self._view.apply(name, entries, floor)
             self._uncounted.add(name)

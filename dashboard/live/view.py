@@ -26,6 +26,7 @@ class LiveView:
         self._overlay: dict[str, dict[str, Entry]] = {}
         self._subscriptions: dict[str, set[Subscription]] = {}
         self._counts: dict[str, dict[str, int]] = {}
+        self._doubts: dict[str, Mapping[str, int]] = {}
         self._acknowledged: dict[str, dict[str, int]] = {}
         self._marks: dict[str, dict[str, Mark]] = {}
         self._annotated: set[str] = set()
@@ -120,6 +121,16 @@ class LiveView:
             self._counts[scenario] = counts
             for sub in self._subscriptions.get(scenario, ()):
                 sub.tell_counts(counts)
+                sub.rouse()
+
+    def set_doubts(self, scenario: str, doubts: Mapping[str, int]) -> None:
+        """How many assets of a scenario there is each doubt of, as of now."""
+        with self._lock:
+            if self._doubts.get(scenario) == doubts:
+                return
+            self._doubts[scenario] = doubts
+            for sub in self._subscriptions.get(scenario, ()):
+                sub.tell_doubts(doubts)
                 sub.rouse()
 
     def set_acknowledged(self, scenario: str, counts: dict[str, int]) -> None:

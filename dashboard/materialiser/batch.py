@@ -17,6 +17,7 @@ from wire.errand import Result, decode_result
 from wire.job import (
     MAX_ERROR,
     Heartbeat,
+    Lateness,
     Progress,
     UnreadableJobRecord,
     decode_heartbeat,
@@ -31,6 +32,8 @@ Place = tuple[str, str]
 """A scenario and an asset."""
 
 MAX_NUMBER = 2**63 - 1
+MAX_BUCKET = 60
+"""Longest name of a bucket, characters."""
 MAX_MESSAGE = 10_000
 """How much of a message of the job is kept, characters."""
 
@@ -39,14 +42,16 @@ MAX_MESSAGE = 10_000
 class Batch:
     """Sink messages by what they are.
 
-    answers: the states that answer a command, in the order of the log; letters: what the job
-    refused; results: of errands; counted: how often what has happened, by name and topic; offsets:
-    the next one of each partition.
+    answers: the states that answer a command, in the order of the log; beats: each bucket's
+    newest heartbeat; late: all of those that tell of reports that came too late, in the order of
+    the log; letters: what the job refused; results: of errands; counted: how often what has
+    happened, by name and topic; offsets: the next one of each partition.
     """
 
     states: dict[Place, list[Seen]] = field(default_factory=dict)
     answers: list[tuple[str, Seen]] = field(default_factory=list)
     beats: dict[str, Heartbeat] = field(default_factory=dict)
+    late: list[Heartbeat] = field(default_factory=list)
     progress: list[Progress] = field(default_factory=list)
     letters: list[DeadLetter] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
@@ -91,13 +96,19 @@ def refuse(batch: Batch, message: Message, reason: str) -> None:
 def _take(batch: Batch, message: Message, topics: Topics) -> None:
     if message.topic == topics.buckets:
         beat = decode_heartbeat(message.value)
-        _check(beat, bucket=60, scenario=40, executor=200, host=255, engine=20)
+        _check(beat, bucket=MAX_BUCKET, scenario=40, executor=200, host=255, engine=20)
+        for each in beat.agents:
+            _check(each, agent=255)
+        if beat.agents:
+            batch.late.append(beat)
         known = batch.beats.get(beat.bucket)
         if known is None or reach(beat) > reach(known):
             batch.beats[beat.bucket] = beat
     elif message.topic == topics.progress:
         progress = decode_progress(message.value)
         _check(progress, query=100, message=MAX_MESSAGE, error=MAX_ERROR, trigger=20)
+        if any(len(name) > MAX_BUCKET for name in progress.bounds):
+            raise UnreadableJobRecord(f"bounds: expected names of at most {MAX_BUCKET} characters")
         batch.progress.append(progress)
     elif message.topic == topics.dead_letters:
         batch.letters.append(read_letter(message, topics))
@@ -110,7 +121,7 @@ def reach(beat: Heartbeat) -> tuple[int, int, int]:
     return (beat.epoch, beat.offset, beat.at)
 
 
-def _check(record: Heartbeat | Progress, **longest: int) -> None:
+def _check(record: Heartbeat | Lateness | Progress, **longest: int) -> None:
     """Raise UnreadableJobRecord for what no column takes."""
     for name, value in msgspec.structs.asdict(record).items():
         if isinstance(value, str) and (len(value) > longest.get(name, 255) or "\0" in value):

@@ -5,14 +5,14 @@ Both are written in the transactions that write the rows, so at any moment they 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from django.db import connection
 from django.db.models import Count
 
-from dashboard.board.models import AssetState, StateCount
-from dashboard.board.store import consistent
+from dashboard.board.models import AssetState, DoubtCount, StateCount
+from dashboard.board.store import DOUBTED, consistent
 
 _INDEX_THERE = "SELECT 1 FROM sqlite_master WHERE name = 'board_nameparts_data'"
 _INDEX_TOTALS = "SELECT block FROM board_nameparts_data WHERE id = 1"
@@ -22,8 +22,9 @@ _INDEX_TOTALS = "SELECT block FROM board_nameparts_data WHERE id = 1"
 class Miscounted:
     """A number that is not the number of rows.
 
-    kind: count (of the visible assets of a scenario in a state) or names (of assets, purged ones
-    too, in the index of names' parts; without scenario and state).
+    kind: count (of the visible assets of a scenario in a state), doubt (of those that there is a
+    doubt of, whose name stands in place of a state), or names (of assets, purged ones too, in the
+    index of names' parts; without scenario and state).
     """
 
     kind: str
@@ -36,17 +37,33 @@ class Miscounted:
 def miscounted() -> list[Miscounted]:
     """Every kept number that the rows do not bear out, all as of one moment."""
     with consistent():
-        return [*_counts(), *_names()]
+        return [*_counts(), *_doubts(), *_names()]
 
 
 def _counts() -> Iterator[Miscounted]:
     visible = AssetState.objects.filter(purged=False).values_list("scenario", "state")
     rows = {(name, state): n for name, state, n in visible.annotate(Count("pk")).order_by()}
     kept = {(each.scenario, each.state): each.n for each in StateCount.objects.all()}
+    yield from _unequal("count", rows, kept)
+
+
+def _doubts() -> Iterator[Miscounted]:
+    rows: dict[tuple[str, str], int] = {}
+    for doubt, so in DOUBTED.items():
+        doubted = AssetState.objects.filter(so, purged=False).values_list("scenario")
+        counted = doubted.annotate(Count("pk")).order_by()
+        rows |= {(scenario, doubt): n for scenario, n in counted}
+    kept = {(each.scenario, each.doubt): each.n for each in DoubtCount.objects.all()}
+    yield from _unequal("doubt", rows, kept)
+
+
+def _unequal(
+    kind: str, rows: Mapping[tuple[str, str], int], kept: Mapping[tuple[str, str], int]
+) -> Iterator[Miscounted]:
     for place in sorted(rows.keys() | kept.keys()):
         expected, found = rows.get(place, 0), kept.get(place, 0)
         if expected != found:
-            yield Miscounted("count", expected, found, *place)
+            yield Miscounted(kind, expected, found, *place)
 
 
 def _names() -> Iterator[Miscounted]:

@@ -41,8 +41,25 @@ class Counted(models.Model):
         return f"{self.name} {self.topic}: {self.n}"
 
 
+class LogBound(models.Model):
+    """The bounds on append times with which the job folds a bucket's log: see domain/bounds.py.
+
+    pairs: as JSON; epoch: the newest one that told of them.
+    """
+
+    bucket = models.CharField(max_length=60, primary_key=True)
+    epoch = models.IntegerField()
+    pairs = models.TextField()
+
+    def __str__(self) -> str:
+        return f"{self.bucket}: {self.pairs}"
+
+
 class FoldSnapshot(models.Model):
-    """The plain-Python fold of a bucket up to `next_offset`, its rule included, as a file."""
+    """The plain-Python fold of a bucket up to `next_offset`, its rule included, as a file.
+
+    bounds: those on append times with which it was folded, as JSON.
+    """
 
     scenario = models.CharField(max_length=40)
     partition = models.IntegerField()
@@ -52,6 +69,7 @@ class FoldSnapshot(models.Model):
     file = models.CharField(max_length=255)
     assets = models.BigIntegerField()
     digest = models.CharField(max_length=64)
+    bounds = models.TextField(default="[]", db_default="[]")
 
     class Meta:
         constraints = (

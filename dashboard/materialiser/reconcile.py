@@ -22,9 +22,10 @@ from dashboard.materialiser.beside import Miscounted, miscounted
 from dashboard.materialiser.reading import OnProgress, read_on
 from dashboard.materialiser.replay import Emitted, Replay
 from dashboard.materialiser.rows import COLUMNS, row_of, same_content, seen_of
-from dashboard.materialiser.snapshots import Snapshots
+from dashboard.materialiser.snapshots import Snapshots, begun
 from dashboard.materialiser.tasks import HIDDEN_KEPT_MS
 from dashboard.materialiser.writer import CHUNK
+from domain.fold import UnknownFoldVersion
 from domain.records import Tombstone
 from domain.scenario import Scenario
 from domain.version import Version
@@ -40,7 +41,8 @@ Epochs = dict[tuple[str, int], int]
 
 
 class Behind(Exception):
-    """There is no log, or the job or the materialiser does not come up to its end."""
+    """There is no log, or the job or the materialiser does not come up to its end, or the log needs
+    a later release."""
 
 
 @dataclass
@@ -103,7 +105,10 @@ class Reconciler:
     def run(self) -> Result:
         """Replay, compare, and list every difference. Raises Behind, and BusError."""
         ends = self._prepare()
-        records = read_on(self._bus, self._replays, ends, self._progress)
+        try:
+            records = read_on(self._bus, self._replays, ends, self._progress)
+        except UnknownFoldVersion as error:
+            raise Behind(str(error)) from None
         self._wait_for_database(ends)
         for replay in self._replays.values():
             replay.watch()
@@ -136,7 +141,7 @@ class Reconciler:
             if newest is not None:
                 return newest
         if begin == 0:
-            return Replay(scenario.name, place[1], scenario.partitions)
+            return begun(scenario, place[1])
         return self._snapshots.oldest(scenario, place[1], begin)
 
     def _scenario(self, topic: str) -> Scenario:

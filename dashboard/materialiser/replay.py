@@ -5,8 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from bus.base import Message
-from domain.fold import Bucket
-from domain.records import DeadLetter, Record, ScenarioChange, StateRecord, Tombstone
+from dashboard.materialiser.bounds import Bounds
+from domain.bounds import applied_time
+from domain.fold import Bucket, UnknownFoldVersion
+from domain.records import (
+    DeadLetter,
+    Record,
+    ScenarioChange,
+    StateRecord,
+    Tombstone,
+    UnknownFold,
+)
 from wire.source import decode_placed
 
 Emitted = StateRecord | Tombstone
@@ -17,13 +26,14 @@ class Replay:
     """One bucket's fold, with what it emitted.
 
     last: per asset what was last emitted; recent: all of it since `watch` was called; restored:
-    assets whose `last` a snapshot told. A partition's first scenario record also covers what came
-    before it, so records are held back until it has been read.
+    assets whose `last` a snapshot told; bounds: on append times. A partition's first scenario
+    record also covers what came before it, so records are held back until it has been read.
     """
 
     scenario: str
     partition: int
     partitions: int
+    bounds: Bounds = ()
     bucket: Bucket | None = None
     next_offset: int = 0
     last: dict[str, Emitted] = field(default_factory=dict)
@@ -36,7 +46,7 @@ class Replay:
         self.recent = {}
 
     def feed(self, message: Message) -> None:
-        """Apply the next record of the partition."""
+        """Apply the next record of the partition. Raises UnknownFoldVersion."""
         self.next_offset = message.offset + 1
         if self.bucket is None:
             self._hold(message)
@@ -51,6 +61,8 @@ class Replay:
     def _hold(self, message: Message) -> None:
         self._held.append(message)
         record = self._read(message)
+        if isinstance(record, UnknownFold) and record.scenario == self.scenario:
+            raise UnknownFoldVersion(record.scenario, record.fold)
         if isinstance(record, ScenarioChange):
             self.bucket = Bucket(record.scenario, self.partition, epoch=1)
             for held in self._held:
@@ -63,7 +75,8 @@ class Replay:
         )
 
     def _apply(self, bucket: Bucket, message: Message) -> None:
-        for emission in bucket.apply(self._read(message), message.offset, message.timestamp):
+        time = applied_time(self.bounds, message.offset, message.timestamp, bucket.clock)
+        for emission in bucket.apply(self._read(message), message.offset, time):
             if isinstance(emission, DeadLetter):
                 continue
             if self.recent is None:

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import msgspec
 
+from dashboard.board.doubts import Doubts, doubts_of, rank_of
 from domain.names import USER_PREFIX, name_ok, state_name_ok
 from domain.records import StateRecord, Tombstone
 from domain.scenario import Scenario
@@ -25,9 +26,13 @@ COLUMNS = (
     "partition",
     "state",
     "severity",
+    "rank",
     "previous",
     "since",
     "unconfirmed",
+    "unconfirmed_reason",
+    "disputed",
+    "silent",
     "version",
     "changed_at",
     "cause_type",
@@ -69,7 +74,7 @@ class CauseShape(msgspec.Struct, frozen=True, gc=False):
 
 
 class VoteShape(msgspec.Struct, frozen=True, gc=False):
-    """A vote as it stands in the topic."""
+    """A vote as it stands in the topic. silent: since when, None for a live one."""
 
     agent: str
     state: str
@@ -79,6 +84,8 @@ class VoteShape(msgspec.Struct, frozen=True, gc=False):
     expires: int | None
     weight: int
     detail: dict[str, Any] | None
+    muted: Any = None
+    silent: Whole | None = None
 
 
 class PendingShape(msgspec.Struct, frozen=True, gc=False):
@@ -109,7 +116,10 @@ class AnswerShape(msgspec.Struct, frozen=True, gc=False):
 
 
 class StateShape(msgspec.Struct, frozen=True, gc=False):
-    """The value of a state record. What does not fit cannot be read, by us or by the board."""
+    """The value of a state record. What does not fit cannot be read, by us or by the board.
+
+    The last two stand in it only where they say something.
+    """
 
     asset: str
     state: str
@@ -122,6 +132,8 @@ class StateShape(msgspec.Struct, frozen=True, gc=False):
     pending: PendingShape | None
     override: OverrideShape | None
     answer: AnswerShape | None
+    unconfirmed_reason: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+    disputed: str | None = None
 
 
 class TombstoneShape(msgspec.Struct, frozen=True, gc=False):
@@ -148,6 +160,14 @@ class Seen(NamedTuple):
     def state(self) -> str:
         """The state shown, empty after a purge."""
         return self.shape.state if isinstance(self.shape, StateShape) else ""
+
+    @property
+    def doubts(self) -> Doubts:
+        """Of what the state is doubted; nothing after a purge."""
+        shape = self.shape
+        if not isinstance(shape, StateShape):
+            return ()
+        return doubts_of(shape.disputed, shape.unconfirmed, silent_votes(shape.votes))
 
     @property
     def place(self) -> str:
@@ -182,8 +202,11 @@ def _state(asset: str, value: bytes) -> Seen:
     shape = _DECODER.decode(value)
     if shape.asset != asset:
         raise ValueError(f"it is about {shape.asset!r}, not about its key")
-    if not _state_ok(shape.state) or not (shape.previous is None or _state_ok(shape.previous)):
+    named = (shape.state, shape.previous, shape.disputed)
+    if not all(state is None or _state_ok(state) for state in named):
         raise ValueError("its state is no name of a state")
+    if "\0" in (shape.unconfirmed_reason or ""):
+        raise ValueError("its reason cannot be stored")
     _check_answer(shape.answer)
     return Seen(asset, sortable(shape.version), shape, value.decode())
 
@@ -232,12 +255,11 @@ def row_of(scenario: Scenario, seen: Seen) -> tuple[Any, ...]:
     """The row that shows the record, in the order of COLUMNS."""
     shape, cause = seen.shape, seen.shape.cause
     if isinstance(shape, TombstoneShape):
-        shown: tuple[Any, ...] = ("", 0, "", 0, False)
+        shown: tuple[Any, ...] = ("", 0, None, "", 0, False, None, None, None)
         marks: tuple[Any, ...] = (None, *_NO_OVERRIDE, None)
         purged: tuple[Any, ...] = (True, cause.time)
     else:
-        severity = scenario.severity(shape.state)
-        shown = (shape.state, severity, shape.previous or "", shape.since, shape.unconfirmed)
+        shown = _shown(scenario, shape)
         due = shape.pending.due if shape.pending else None
         marks = (_reported_at(shape.votes), *_override(shape.override), due)
         purged = (False, None)
@@ -255,6 +277,22 @@ def row_of(scenario: Scenario, seen: Seen) -> tuple[Any, ...]:
     )
 
 
+def _shown(scenario: Scenario, shape: StateShape) -> tuple[Any, ...]:
+    """What the board says of the state and of its doubts."""
+    severity = scenario.severity(shape.state)
+    return (
+        shape.state,
+        severity,
+        rank_of(severity, shape.disputed),
+        shape.previous or "",
+        shape.since,
+        shape.unconfirmed,
+        shape.unconfirmed_reason,
+        shape.disputed,
+        silent_votes(shape.votes),
+    )
+
+
 _NO_OVERRIDE = (False, None, None, None)
 
 
@@ -266,7 +304,13 @@ def _override(override: OverrideShape | None) -> tuple[Any, ...]:
 
 def _reported_at(votes: Iterable[VoteShape]) -> int | None:
     """When an agent last reported, of those whose votes are live; None without one."""
-    return max((v.time for v in votes if not v.agent.startswith(USER_PREFIX)), default=None)
+    live = (v for v in votes if v.silent is None and not v.agent.startswith(USER_PREFIX))
+    return max((v.time for v in live), default=None)
+
+
+def silent_votes(votes: Iterable[VoteShape]) -> int | None:
+    """How many of the votes that count are silent; None for none."""
+    return sum(v.silent is not None and v.muted is None and v.weight > 0 for v in votes) or None
 
 
 def same_content(one: str, other: str) -> bool:

@@ -10,9 +10,11 @@ from pathlib import Path
 import structlog
 
 from bus.base import Bus
+from dashboard.materialiser.bounds import Bounds, bounds_of, dump, fits
 from dashboard.materialiser.models import FoldSnapshot
 from dashboard.materialiser.reading import OnProgress, read_on
 from dashboard.materialiser.replay import Replay
+from domain.fold import UnknownFoldVersion
 from domain.scenario import Scenario
 from wire.snapshot import DamagedSnapshot, dump_snapshot, load_snapshot
 from wire.topics import Topics
@@ -46,6 +48,7 @@ class Snapshots:
                 "file": name,
                 "assets": replay.bucket.live,
                 "digest": hashlib.sha256(data).hexdigest(),
+                "bounds": dump(replay.bounds),
             },
         )
         self._prune(replay)
@@ -63,21 +66,24 @@ class Snapshots:
         rows = FoldSnapshot.objects.filter(
             scenario=scenario.name, partition=partition, next_offset__gte=begin
         )
+        bounds = bounds_of(scenario.name, partition)
         for row in rows.order_by(order):
+            if not fits(row, bounds):
+                continue  # it was taken with a clock that no longer counts
             try:
-                return self._load(row, scenario)
+                return self._load(row, scenario, bounds)
             except DamagedSnapshot as error:
                 log.warning("snapshot cannot be used", file=row.file, error=str(error))
         return None
 
-    def _load(self, row: FoldSnapshot, scenario: Scenario) -> Replay:
+    def _load(self, row: FoldSnapshot, scenario: Scenario, bounds: Bounds) -> Replay:
         try:
             data = (self._folder / row.file).read_bytes()
         except OSError as error:
             raise DamagedSnapshot(error.strerror) from None
         if hashlib.sha256(data).hexdigest() != row.digest:
             raise DamagedSnapshot("its digest is not the one that was written down")
-        replay = Replay(row.scenario, row.partition, scenario.partitions)
+        replay = Replay(row.scenario, row.partition, scenario.partitions, bounds)
         replay.next_offset = row.next_offset
         _restore(replay, data)
         return replay
@@ -87,6 +93,12 @@ class Snapshots:
         for row in rows.order_by("-next_offset")[KEPT:]:
             (self._folder / row.file).unlink(missing_ok=True)
             row.delete()
+
+
+def begun(scenario: Scenario, partition: int) -> Replay:
+    """A fold at the beginning of a bucket's log."""
+    bounds = bounds_of(scenario.name, partition)
+    return Replay(scenario.name, partition, scenario.partitions, bounds)
 
 
 def take(
@@ -103,13 +115,17 @@ def take(
         scenario = scenarios[topics.scenario_of(topic) or ""]
         found = snapshots.newest(scenario, partition, begin)
         if found is None and begin == 0:
-            found = Replay(scenario.name, partition, scenario.partitions)
+            found = begun(scenario, partition)
         if found is None:
             log.error("no snapshot meets the log any more", topic=topic, partition=partition)
         else:
             replays[topic, partition] = found
     ends = {place: end for place, (_, end) in places.items() if place in replays}
-    read_on(bus, replays, ends, progress)
+    try:
+        read_on(bus, replays, ends, progress)
+    except UnknownFoldVersion as error:
+        log.warning("no snapshot is taken", error=str(error))
+        return []
     saved = [snapshots.save(replay) for replay in replays.values()]
     return [row for row in saved if row is not None]
 

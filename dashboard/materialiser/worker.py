@@ -9,8 +9,10 @@ from threading import Event
 
 import structlog
 from django.db import DatabaseError, DataError, IntegrityError, close_old_connections
+from django.db.models import Case, QuerySet, When
 
 from bus.base import Bus, BusError, Message, Reader, TopicSpec
+from dashboard.board.doubts import ranks_of
 from dashboard.board.models import AssetState
 from dashboard.board.store import sink_offsets
 from dashboard.materialiser.batch import Batch, refuse, sort_out
@@ -144,14 +146,21 @@ class Materialiser:
 
 
 def rank_anew(scenarios: dict[str, Scenario]) -> None:
-    """Bring every row's severity in line with the configured scenarios."""
+    """Bring every row's severity and rank in line with the configured scenarios."""
     for scenario in scenarios.values():
         rows = AssetState.objects.filter(scenario=scenario.name, purged=False)
         # The index of the board's order tells all pairs; only rows that are wrong are looked up.
-        for state, severity in rows.values_list("state", "severity").distinct().order_by():
-            if severity != scenario.severity(state):
-                wrong = rows.filter(severity=severity, state=state)
-                wrong.update(severity=scenario.severity(state))
+        for state, rank in rows.values_list("state", "rank").distinct().order_by():
+            severity = scenario.severity(state)
+            if rank not in ranks_of(severity):
+                _rank(rows.filter(rank=rank, state=state), severity)
+
+
+def _rank(rows: QuerySet[AssetState], severity: int) -> None:
+    """Rank rows that are all of one state anew."""
+    disputed, undisputed = ranks_of(severity)
+    rank = Case(When(disputed=None, then=undisputed), default=disputed)
+    rows.update(severity=severity, rank=rank)
 
 
 def _behind(

@@ -18,10 +18,12 @@ from django.db import connection, transaction
 from django.db.models import F
 from django.db.models.functions import Coalesce
 
+from dashboard.agentry import lateness
 from dashboard.agentry.counting import Counts
 from dashboard.agentry.mutes import dump
 from dashboard.annotations.ending import Move, end_by
 from dashboard.board import store
+from dashboard.board.doubts import Doubts
 from dashboard.board.models import CHANGE, Answer, AssetState
 from dashboard.chunks import chunks
 from dashboard.commands.models import Command
@@ -29,6 +31,7 @@ from dashboard.deadletters.intake import take_in
 from dashboard.errands import intake as results
 from dashboard.job import intake as progress
 from dashboard.labels import intake as labels
+from dashboard.materialiser import bounds
 from dashboard.materialiser.batch import Batch, Place
 from dashboard.materialiser.models import Divergence, SinkOffset
 from dashboard.materialiser.rows import COLUMNS, Seen, StateShape, row_of, same_content
@@ -58,21 +61,26 @@ TRANSITION = (
 )
 KEPT_UNCHANGED = frozenset(("reminder", "override-end"))
 """Causes of records that are in the history although the state stayed as it was."""
-TOLD = tuple(name for name in Heartbeat.__struct_fields__ if name != "mutes")
+TOLD = tuple(name for name in Heartbeat.__struct_fields__ if name not in ("mutes", "agents"))
 BEAT = (*TOLD, "mutes", "received_at")
 COUNT = """\
 INSERT INTO board_statecount (scenario, state, n) VALUES (%s, %s, %s)
 ON CONFLICT (scenario, state) DO UPDATE SET n = board_statecount.n + excluded.n"""
+COUNT_DOUBT = """\
+INSERT INTO board_doubtcount (scenario, doubt, n) VALUES (%s, %s, %s)
+ON CONFLICT (scenario, doubt) DO UPDATE SET n = board_doubtcount.n + excluded.n"""
 COUNTED = """\
 INSERT INTO materialiser_counted (name, topic, n) VALUES (%s, %s, %s)
 ON CONFLICT (name, topic) DO UPDATE SET n = materialiser_counted.n + excluded.n"""
 
 
 class Stored(NamedTuple):
-    """What the database has of an asset; `record` only of what was read in this batch."""
+    """What the database has of an asset; `record` only of what was read in this batch, `doubts`
+    only of what was there before."""
 
     version: str
     state: str
+    doubts: Doubts = ()
     record: str | None = None
 
 
@@ -85,8 +93,8 @@ class Changes:
     """What the states of a batch come to, against what the database has.
 
     repeated: records of the very version that the database has, by asset; counts: by how many more
-    assets are in a state now, by scenario and state; newest: of each asset that has changed, by
-    scenario.
+    assets are in a state now, by scenario and state; doubts: by how many more there is a doubt of,
+    by scenario and doubt; newest: of each asset that has changed, by scenario.
     """
 
     rows: list[tuple[Any, ...]] = field(default_factory=list)
@@ -94,6 +102,7 @@ class Changes:
     repeated: list[tuple[str, Seen]] = field(default_factory=list)
     divergences: list[Divergence] = field(default_factory=list)
     counts: Counter[Place] = field(default_factory=Counter)
+    doubts: Counter[Place] = field(default_factory=Counter)
     newest: dict[str, dict[str, Seen]] = field(default_factory=dict)
     agents: Counts = field(default_factory=Counts)
 
@@ -104,7 +113,7 @@ def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
         _alone(batch.offsets)
         changes = compare(batch, scenarios, stored(batch.states), now)
         _check_repeated(changes, now)
-        changes.agents.write()
+        changes.agents.write(now)
         _upsert("board_assetstate", COLUMNS, ("scenario", "asset"), changes.rows, ("version",))
         _upsert("board_transition", TRANSITION, TRANSITION[:3], changes.transitions, ("version",))
         end_by(_moves(changes), scenarios, now)
@@ -112,12 +121,15 @@ def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
         Divergence.objects.bulk_create(changes.divergences, ignore_conflicts=True)
         _answer(batch.answers, now)
         _beat(batch.beats.values(), now)
+        batch.counted.update(lateness.take_in(batch.late))
         progress.take_in(batch.progress)
+        bounds.take_in(batch.progress)
         rulebook.take_in(batch.progress)
         take_in(batch.letters)
         results.take_in(batch.results, now)
         _advance(batch.offsets)
         count(changes.counts)  # last, as a scenario's other writers wait from here on
+        count_doubts(changes.doubts)
         _add(COUNTED, batch.counted)
 
 
@@ -143,8 +155,8 @@ def stored(places: Iterable[Place]) -> Known:
         by_scenario.setdefault(scenario, []).append(asset)
     known: Known = {}
     for scenario, assets in by_scenario.items():
-        for asset, version, state in store.stored(scenario, assets):
-            known[scenario, asset] = Stored(version, state)
+        for asset, kept in store.stored(scenario, assets).items():
+            known[scenario, asset] = Stored(*kept)
     return known
 
 
@@ -161,7 +173,7 @@ def compare(batch: Batch, scenarios: dict[str, Scenario], known: Known, now: int
                     changes.transitions.append(_transition(place[0], seen, current.state))
                 elif seen.shape.cause.type in KEPT_UNCHANGED:
                     changes.transitions.append(_unchanged(place[0], seen))
-                current, newest = Stored(seen.version, seen.state, seen.text), seen
+                current, newest = Stored(seen.version, seen.state, record=seen.text), seen
             elif seen.version == current.version:
                 _repeat(changes, place[0], current, seen, now)
         if newest is not None:
@@ -170,7 +182,16 @@ def compare(batch: Batch, scenarios: dict[str, Scenario], known: Known, now: int
             if isinstance(newest.shape, StateShape):
                 changes.agents.votes(place[0], newest.shape.votes)
             _move(changes.counts, place[0], before.state, newest.state)
+            _doubt(changes.doubts, place[0], before.doubts, newest.doubts)
     return changes
+
+
+def _doubt(counts: Counter[Place], scenario: str, before: Doubts, after: Doubts) -> None:
+    """An asset is doubted for one reason and another, as it was before for others."""
+    for doubt in before:
+        counts[scenario, doubt] -= 1
+    for doubt in after:
+        counts[scenario, doubt] += 1
 
 
 def _move(counts: Counter[Place], scenario: str, before: str, after: str) -> None:
@@ -228,6 +249,11 @@ def _check_repeated(changes: Changes, now: int) -> None:
 def count(moves: Mapping[Place, int]) -> None:
     """Count so many more assets of a scenario in a state, or fewer."""
     _add(COUNT, moves)
+
+
+def count_doubts(moves: Mapping[Place, int]) -> None:
+    """Count so many more assets of a scenario that there is a doubt of, or fewer."""
+    _add(COUNT_DOUBT, moves)
 
 
 def _add(sql: str, numbers: Mapping[tuple[str, str], int]) -> None:
@@ -329,6 +355,7 @@ def _beat(beats: Iterable[Heartbeat], now: int) -> None:
     """Keep each bucket's heartbeat, unless what is kept is of a later moment."""
     rows = [(*(getattr(beat, name) for name in TOLD), dump(beat.mutes), now) for beat in beats]
     _upsert("job_bucketstatus", BEAT, ("bucket",), rows, ("epoch", "offset", "at"))
+    progress.note_ahead({row[0] for row in rows})
 
 
 def _advance(offsets: dict[tuple[str, int], int]) -> None:

@@ -60,6 +60,7 @@ def _note(request: HttpRequest, plan: Plan, sent: JobAsk, reason: str) -> None:
         start=start_words(plan.choice),
         records=plan.records,
         forgets=plan.left if not plan.whole else None,
+        bound=plan.choice.bound,
         id=str(sent.pk),
     )
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
 from django import forms
 
-from dashboard.replay.planning import Choice, Edges
+from dashboard.replay.planning import Choice, Edges, ahead
 from dashboard.scenarios import scenarios
 from wire.job import MAX_REASON, bucket_name
 
@@ -39,12 +40,23 @@ class ChoiceForm(forms.Form):
         error_messages={"invalid": "Expected a day and a time, as 2026-09-21T14:30."},
     )
     exactly = forms.BooleanField(label="Exactly there, without any state", required=False)
+    bound = forms.DateTimeField(
+        label="Last time that counts (UTC)",
+        required=False,
+        widget=forms.DateTimeInput(
+            attrs={"type": "datetime-local", "step": 1}, format="%Y-%m-%dT%H:%M:%S"
+        ),
+        error_messages={"invalid": "Expected a day and a time, as 2026-09-21T14:30."},
+    )
 
     def __init__(
         self, queries: Mapping[str, Sequence[str]], edges: Edges | None, data: Any = None
     ) -> None:
         """queries: what each carries; edges: of their logs, None where Kafka does not answer."""
         super().__init__(data, auto_id="replay-%s", label_suffix="")
+        self.ahead = {query: names for query in queries if (names := list(ahead(query)))}
+        if self.ahead:
+            self.fields["bound"].initial = datetime.now(UTC).replace(microsecond=0)
         self._queries, self._edges = queries, edges or {}
         names = [name for carried in queries.values() for name in carried]
         self._choose("query", [(name, name) for name in queries], queries)
@@ -101,7 +113,15 @@ class ChoiceForm(forms.Form):
             self.add_error("exactly", "Expected offsets with it: without any, it begins nowhere.")
         if start == "offsets":
             self._check_offsets(data)
+        if data.get("bound"):
+            self._check_bound(data)
         return data
+
+    def _check_bound(self, data: Mapping[str, Any]) -> None:
+        if data["bound"] > datetime.now(UTC):
+            self.add_error("bound", "Expected a time that is past: what comes now must count.")
+        elif data.get("query") and data["query"] not in self.ahead:
+            self.add_error("bound", "Expected none: no clock of this query's buckets is ahead.")
 
     def _check_offsets(self, data: Mapping[str, Any]) -> None:
         for bucket, place in self.buckets.items():
@@ -123,6 +143,7 @@ class ChoiceForm(forms.Form):
             time=int(data["time"].timestamp() * 1000) if data["start"] == "time" else 0,
             offsets=given if by_offsets else {},
             exactly=data["exactly"],
+            bound=int(data["bound"].timestamp() * 1000) if data["bound"] else None,
         )
 
 

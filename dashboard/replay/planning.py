@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from django.db.models.functions import Substr
 
 from dashboard.board.models import AssetState
 from dashboard.job.models import BucketStatus, JobProgress
+from dashboard.materialiser.bounds import bounds_of, fits
 from dashboard.materialiser.models import FoldSnapshot
 from dashboard.scenarios import scenarios
 from wire.job import Action, bucket_name
@@ -41,7 +42,8 @@ _OFFSET_AT, _OFFSET_DIGITS = 8, 19
 class Choice:
     """What was chosen. scenario: the one that is read again, empty: all of the query's.
 
-    offsets: by bucket; exactly: begin at these offsets with no state.
+    offsets: by bucket; exactly: begin at these offsets with no state; bound: the last append time
+    that counts where a bucket's clock is ahead, None for none.
     """
 
     query: str
@@ -50,6 +52,7 @@ class Choice:
     time: int = 0
     offsets: Mapping[str, int] = field(default_factory=dict)
     exactly: bool = False
+    bound: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,8 @@ class Bucket:
     """One bucket's part. begin, end: of its log; first: the offset from which it is read.
 
     since: the time of that place, None where it is not known; later: it begins after the place that
-    was chosen; left: assets on the board that it would know nothing of.
+    was chosen; left: assets on the board that it would know nothing of; bound: the last append time
+    that counts, None where its clock is not ahead.
     """
 
     name: str
@@ -72,6 +76,7 @@ class Bucket:
     chosen: bool = True
     later: bool = False
     left: int = 0
+    bound: int | None = None
 
     @property
     def records(self) -> int:
@@ -132,12 +137,15 @@ class Plan:
     def parameters(self) -> dict[str, Any]:
         """As the job is told."""
         asked = {bucket.name: bucket.asked() for bucket in self.buckets}
-        return {"buckets": {name: told for name, told in asked.items() if told}}
+        told: dict[str, Any] = {"buckets": {name: told for name, told in asked.items() if told}}
+        bounds = {each.name: each.bound for each in self.buckets if each.bound is not None}
+        return told | ({"bounds": bounds} if bounds else {})
 
     def digest(self) -> str:
         """Names what was reviewed: where each bucket begins, and with what."""
         told = [
-            (bucket.name, bucket.first, bucket.means, bucket.asked()) for bucket in self.buckets
+            (bucket.name, bucket.first, bucket.means, bucket.asked(), bucket.bound)
+            for bucket in self.buckets
         ]
         return hashlib.sha256(msgspec.json.encode(told)).hexdigest()[:32]
 
@@ -156,16 +164,29 @@ Edges = Mapping[tuple[str, int], tuple[int, int]]
 def plan(choice: Choice, edges: Edges) -> Plan:
     """Where each bucket of the query would begin, as its log is."""
     names = carried(choice.query)
-    kept = _snapshots(names)
+    kept, beyond = _snapshots(names), () if choice.bound is None else ahead(choice.query)
     buckets = []
     for name in names:
         for at in range(scenarios()[name].partitions):
             begin, end = edges[name, at]
-            snapshots = [row for row in kept.get((name, at), []) if begin <= row.next_offset <= end]
-            buckets.append(_bucket(choice, name, at, (begin, end), snapshots))
+            bound = choice.bound if bucket_name(name, at) in beyond else None
+            held = bounds_of(name, at) if bound is None else (*bounds_of(name, at), (bound, end))
+            snapshots = [
+                row
+                for row in kept.get((name, at), [])
+                if begin <= row.next_offset <= end and fits(row, held)
+            ]
+            found = _bucket(choice, name, at, (begin, end), snapshots)
+            buckets.append(replace(found, bound=bound))
     rate = measured_rate(choice.query)
     assumed = ASSUMED.get(choice.query, min(ASSUMED.values()))
     return Plan(choice, buckets, rate or assumed, rate is not None)
+
+
+def ahead(query: str) -> dict[str, int]:
+    """Since when the clocks of its buckets are ahead, by bucket."""
+    rows = BucketStatus.objects.filter(engine=query, ahead_since__isnull=False)
+    return {row.bucket: row.ahead_since or 0 for row in rows.order_by("bucket")}
 
 
 def _snapshots(names: Iterable[str]) -> dict[tuple[str, int], list[FoldSnapshot]]:

@@ -24,7 +24,12 @@ EVERY = "*"
 """Of an overlay that is taken back: all of its keys."""
 TEXT_KEYS = ("rule", "weights")
 """Keys that have no fields of their own."""
-SPANS = {"vote_lifetime": "for ever", "max_report_age": "any age"}
+SPANS = {
+    "vote_lifetime": "for ever",
+    "forget_after": "three lifetimes, at least 15m",
+    "max_report_age": "as silent votes",
+}
+"""Keys that hold a duration, with what an empty one means."""
 BY_STATE = ("holds", "reminders", "purge_after")
 
 
@@ -72,9 +77,11 @@ def change_text(one: Known, proposal: Proposal) -> str:
 class ChangeForm(forms.Form):
     """Every key that may be changed, as it is now or is proposed; judged by the domain alone."""
 
-    min_voters = forms.CharField(label="Fewest voters", max_length=20)
+    min_voters = forms.CharField(label="Fewest voters to lower a state", max_length=20)
+    raise_voters = forms.CharField(label="Fewest voters to raise it", required=False, max_length=20)
     electorate = forms.CharField(label="Electorate", required=False, max_length=20)
     vote_lifetime = forms.CharField(label="Vote lifetime", required=False, max_length=20)
+    forget_after = forms.CharField(label="Silent votes kept for", required=False, max_length=20)
     max_report_age = forms.CharField(label="Oldest report", required=False, max_length=20)
     text = forms.CharField(
         label="Rule, weights, as TOML",
@@ -95,8 +102,12 @@ class ChangeForm(forms.Form):
                 self.fields[f"{key}-{at}"] = field
         for each in self.fields.values():
             each.widget.attrs |= {"autocomplete": "off"}
-        for name in (*SPANS, "electorate"):
-            self.fields[name].widget.attrs["placeholder"] = SPANS.get(name, "the live votes")
+        empty = {**SPANS, "electorate": "the live votes", "raise_voters": "1"}
+        for name, meaning in empty.items():
+            self.fields[name].widget.attrs["placeholder"] = meaning
+        if start.life_cycle:  # nothing is raised or lowered, and nobody's last word is kept
+            self.fields["min_voters"].label = "Fewest voters"
+            del self.fields["raise_voters"], self.fields["forget_after"]
         self.proposal: Proposal | None = None
 
     def clean(self) -> None:
@@ -111,9 +122,9 @@ class ChangeForm(forms.Form):
     def _keys(self) -> dict[str, Any]:
         given = self.cleaned_data
         keys: dict[str, Any] = {
-            "min_voters": _whole(given["min_voters"]),
+            "min_voters": _voters(given["min_voters"], given.get("raise_voters", "")),
             "electorate": _whole(given["electorate"]) if given["electorate"] else None,
-            **{key: given[key] or None for key in SPANS},
+            **{key: given[key] or None for key in SPANS if key in given},
         }
         for key in BY_STATE:
             values = ((state, given[f"{key}-{at}"]) for at, state in enumerate(self.states))
@@ -124,6 +135,8 @@ class ChangeForm(forms.Form):
         """The field that an error of the domain is about."""
         path = error.split(": ", 1)[0].removeprefix(f"{self.one.scenario.name}.")
         key, _, state = path.partition(".")
+        if key == "min_voters":
+            return "raise_voters" if state == "raise" else key
         if state in self.states and f"{key}-{self.states.index(state)}" in self.fields:
             return f"{key}-{self.states.index(state)}"
         return key if key in self.fields and not state else "text"
@@ -135,13 +148,15 @@ class ChangeForm(forms.Form):
 
     def simple(self) -> list[BoundField]:
         """The fields of keys that hold one value."""
-        return [self[name] for name in ("min_voters", "electorate", *SPANS)]
+        names = ("min_voters", "raise_voters", "electorate", *SPANS)
+        return [self[name] for name in names if name in self.fields]
 
 
 def _initial(start: Scenario) -> dict[str, Any]:
     plain = start.to_plain()
     return {
         "min_voters": start.min_voters,
+        "raise_voters": start.raise_voters,
         "electorate": start.electorate,
         **{key: _text_of(plain[key]) for key in SPANS},
         "text": overlay_text({key: plain[key] for key in TEXT_KEYS}),
@@ -159,6 +174,11 @@ def _states(one: Known, start: Scenario) -> list[str]:
 
 def _text_of(ms: int | None) -> str:
     return "" if ms is None else duration_text(ms)
+
+
+def _voters(lower: str, up: str) -> Any:
+    """The key `min_voters`: one number where one is enough to raise a state, else both."""
+    return _whole(lower) if up in ("", "1") else {"lower": _whole(lower), "raise": _whole(up)}
 
 
 def _whole(text: str) -> int | str:

@@ -65,6 +65,7 @@ def scenario(request: HttpRequest, name: str) -> HttpResponse:
     context = _head(one, now) | {
         "admin": role_of(request.user) is Role.ADMIN,
         "rule": words.rule(one.present),
+        "severity": words.severity(one.present),
         "states": _states(one),
         "compared": [
             (each, each.key in one.keys) for each in words.compared(one.configured, one.present)

@@ -13,6 +13,7 @@ TITLES = {
     "rule": "Rule",
     "min_voters": "Fewest voters",
     "vote_lifetime": "Vote lifetime",
+    "forget_after": "Silent votes kept",
     "max_report_age": "Oldest report",
     "electorate": "Electorate",
     "holds": "Holds",
@@ -40,11 +41,13 @@ def lines(scenario: Scenario, key: str) -> Lines:
         case "rule":
             return rule(scenario)
         case "min_voters":
-            return _one(_voters(scenario.min_voters))
+            return _voters(scenario)
         case "vote_lifetime":
             return _one(_span(scenario.vote_lifetime, "for ever"))
+        case "forget_after":
+            return _one(_memory(scenario))
         case "max_report_age":
-            return _one(_span(scenario.max_report_age, "any age"))
+            return _one(_oldest(scenario))
         case "electorate":
             of = scenario.electorate
             return _one("the live votes" if of is None else f"weight {of:,} in all")
@@ -58,8 +61,50 @@ def _one(words: str) -> Lines:
     return (Line("", words),)
 
 
-def _voters(n: int) -> str:
-    return "one vote is enough" if n == 1 else f"{n:,} agents must vote, else it is unconfirmed"
+def _voters(scenario: Scenario) -> Lines:
+    lower, up = scenario.min_voters, scenario.raise_voters
+    if lower == up == 1:
+        return _one("one vote is enough")
+    if scenario.life_cycle:
+        return _one(f"{_agents(lower)} must vote, else it is unconfirmed")
+    return (
+        Line("", f"{_agents(lower)} must vote to lower a state, else it is unconfirmed"),
+        Line("", f"{_agents(up)} must vote to raise it"),
+    )
+
+
+def _agents(n: int) -> str:
+    return "one agent" if n == 1 else f"{n:,} agents"
+
+
+def severity(scenario: Scenario) -> str:
+    """Whether its states are in an order of severity, and what follows."""
+    if scenario.life_cycle:
+        return (
+            "No state is worse than another: each follows from the tally of the live votes, and "
+            "a vote that has ended is forgotten."
+        )
+    return (
+        "Live votes alone raise a state. It is lowered once enough live votes say better, and no "
+        "agent that said worse has merely fallen silent."
+    )
+
+
+def _memory(scenario: Scenario) -> str:
+    """How long a silent agent's last word counts against an all-clear."""
+    if scenario.life_cycle:
+        return "never: no state is worse than another"
+    if scenario.forget_delay is None:
+        return "never: what a silent agent said last is forgotten at once"
+    usual = " (three vote lifetimes, at least 15 m)" if scenario.forget_after is None else ""
+    return f"{span(scenario.forget_delay)}{usual}"
+
+
+def _oldest(scenario: Scenario) -> str:
+    limit = scenario.report_age_limit
+    if scenario.max_report_age is None and limit is not None:
+        return f"{span(limit)}, as long as silent votes are kept"
+    return _span(limit, "any age")
 
 
 def span(ms: int) -> str:
@@ -98,25 +143,29 @@ def rule(scenario: Scenario) -> Lines:
         return _one("The latest report decides.")
     if isinstance(how, PythonRule):
         return _one(f"The Python function {how.function} decides.")
-    rungs = [
-        Line(scenario.spec(rung.state).label, _rung(rung, scenario.electorate))
-        for rung in how.ladder
-    ]
+    rungs = [Line(scenario.spec(rung.state).label, _rung(scenario, rung)) for rung in how.ladder]
     if how.default == KEEP:
         return (*rungs, Line("", "Where none of these holds, the state stays as it is."))
     return (*rungs, Line(scenario.spec(how.default).label, "where none of these holds."))
 
 
-def _rung(rung: Rung, electorate: int | None) -> str:
+def _rung(scenario: Scenario, rung: Rung) -> str:
+    electorate, it = scenario.electorate, _it(scenario, rung.state)
     if rung.q == 0:
-        return f"when the live votes for it weigh {rung.p:,} or more."
+        return f"when the live votes for {it} weigh {rung.p:,} or more."
     how = "more than" if rung.strict else "at least"
     of = (
         "the weight of all live votes" if electorate is None else f"an electorate of {electorate:,}"
     )
     if (rung.strict, rung.p, rung.q) == (True, 1, 2):
-        return f"when more than half of {of} is for it."
-    return f"when {how} {rung.p}/{rung.q} of {of} {'are' if rung.p > 1 else 'is'} for it."
+        return f"when more than half of {of} is for {it}."
+    return f"when {how} {rung.p}/{rung.q} of {of} {'are' if rung.p > 1 else 'is'} for {it}."
+
+
+def _it(scenario: Scenario, state: str) -> str:
+    """What a rung counts votes for: its state, or worse ones too where there are any."""
+    ends = (scenario.states[0].name, scenario.mildest)
+    return "it" if scenario.life_cycle or state in ends else "it or worse"
 
 
 # ---- beside each other ----------------------------------------------------------------------

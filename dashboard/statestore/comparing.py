@@ -32,7 +32,7 @@ VERDICTS: dict[str, tuple[str, str, str, str]] = {
         "grey",
         "the board has moved on since this batch was committed, as it should while the job runs",
     ),
-    EQUAL: ("equal", "check", "green", "state, votes, override and pending are the same"),
+    EQUAL: ("equal", "check", "green", "state, doubts, votes, override and pending are the same"),
 }
 """By verdict: its word, icon, colour and meaning; what matters most first."""
 
@@ -83,13 +83,23 @@ def _differing(stored: StoredAsset, board: Board) -> tuple[str, ...]:
         return ("state",)
     record: dict[str, Any] = msgspec.json.decode(board.record)
     plain: dict[str, Any] = msgspec.to_builtins(stored)
-    names = ("state", "previous", "since", "unconfirmed", "pending", "override")
+    names = ("state", "previous", "since", "unconfirmed", "disputed", "pending", "override")
     found = [name for name in names if plain[name] != record.get(name)]
+    if "unconfirmed" not in found and not _same_reason(stored, record):
+        found.append("unconfirmed")
     if _votes(plain["votes"]) != _votes(record["votes"]):
         found.append("votes")
     return tuple(found)
 
 
-def _votes(votes: list[dict[str, Any]]) -> list[tuple[str, str, int]]:
+def _same_reason(stored: StoredAsset, record: dict[str, Any]) -> bool:
+    """Whether both are unconfirmed for the same reason; records of earlier releases name none."""
+    told = record.get("unconfirmed_reason")
+    return stored.unconfirmed_reason == told or (told is None and bool(record["unconfirmed"]))
+
+
+def _votes(votes: list[dict[str, Any]]) -> list[tuple[str, str, int, int]]:
     """Of votes the part that is told at once; ages may be told up to 30 s later."""
-    return sorted((vote["agent"], vote["state"], vote["weight"]) for vote in votes)
+    return sorted(
+        (vote["agent"], vote["state"], vote["weight"], vote.get("silent") or 0) for vote in votes
+    )

@@ -13,6 +13,10 @@ MOST_VOTES = 20
 """Most votes that are told one by one."""
 
 
+FIELDS = ("state", "previous", "since", "unconfirmed", "disputed", "votes", "pending", "override")
+"""What both sides have."""
+
+
 class Line(NamedTuple):
     """A field as each side has it; differs: whether that is a difference."""
 
@@ -28,8 +32,7 @@ def lines(stored: StoredAsset | None, board: dict[str, Any] | None, differing: s
     other = _told(board) if board is not None and "state" in board else {}
     fields = differing.split(", ")
     found = [
-        Line(name, store.get(name, "–"), other.get(name, "–"), name in fields)
-        for name in ("state", "previous", "since", "unconfirmed", "votes", "pending", "override")
+        Line(name, store.get(name, "–"), other.get(name, "–"), name in fields) for name in FIELDS
     ]
     return [*found, *_own(stored)]
 
@@ -47,6 +50,11 @@ def _own(stored: StoredAsset | None) -> list[Line]:
         "dues": "; ".join(dues) or "none",
         "answers remembered": str(stored.answers),
     }
+    if stored.waits:
+        waits = (f"{state} since {_time(since)}" for state, since in stored.waits)
+        told["waits"] = "; ".join(waits)
+    if stored.purged_at is not None:
+        told["purged"] = _time(stored.purged_at)
     if stored.forget_at is not None:
         told["forgotten"] = _time(stored.forget_at)
     return [Line(name, text, "", False) for name, text in told.items()]
@@ -59,15 +67,29 @@ def _told(record: dict[str, Any]) -> dict[str, str]:
         "state": record["state"] or "purged",
         "previous": record["previous"] or "–",
         "since": _time(record["since"]) if record["state"] else "–",
-        "unconfirmed": "yes" if record["unconfirmed"] else "no",
+        "unconfirmed": _unconfirmed(record),
+        "disputed": record.get("disputed") or "no",
         "votes": _votes(record["votes"]),
         "pending": f"{pending['state']} at {_time(pending['due'])}" if pending else "none",
         "override": _override(pin) if pin else "none",
     }
 
 
+def _unconfirmed(record: dict[str, Any]) -> str:
+    if not record["unconfirmed"]:
+        return "no"
+    reason = record.get("unconfirmed_reason")
+    return f"yes: {reason}" if reason else "yes"
+
+
+def _vote(vote: dict[str, Any]) -> str:
+    silent = vote.get("silent")
+    since = f", silent since {_time(silent)}" if silent is not None else ""
+    return f"{vote['agent']}: {vote['state']} (weight {vote['weight']}{since})"
+
+
 def _votes(votes: list[dict[str, Any]]) -> str:
-    told = [f"{v['agent']}: {v['state']} (weight {v['weight']})" for v in votes[:MOST_VOTES]]
+    told = [_vote(vote) for vote in votes[:MOST_VOTES]]
     more = len(votes) - len(told)
     return ("; ".join(told) + (f"; and {more} more" if more > 0 else "")) or "none"
 

@@ -97,12 +97,14 @@ def _live(rule: dict[str, Any]) -> dict[str, Any]:
         "rule",
         "min_voters",
         "vote_lifetime",
+        "forget_after",
+        "max_report_age",
         "electorate",
         "holds",
         "reminders",
         "purge_after",
     )
-    return {name: rule[name] for name in names if rule.get(name)}
+    return {name: rule[name] for name in names if rule.get(name) not in (None, {})}
 
 
 def stored_of(row: StoredRow) -> StoredAsset | None:

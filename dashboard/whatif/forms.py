@@ -16,6 +16,8 @@ HOUR_MS = 3_600_000
 HOURS = (1, 6, 24)
 LONGEST_MS = 7 * 24 * HOUR_MS
 """The log holds no more than that."""
+_SPANS = ("vote_lifetime", "forget_after")
+"""Fields of a duration, each named as its key."""
 _MINUTE = "%Y-%m-%dT%H:%M"
 
 
@@ -38,8 +40,12 @@ class TrialForm(forms.Form):
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format=_MINUTE),
     )
     vote_lifetime = forms.CharField(required=False, max_length=20, label="Vote lifetime")
+    forget_after = forms.CharField(required=False, max_length=20, label="Silent votes kept for")
     min_voters = forms.IntegerField(
-        required=False, min_value=1, max_value=1000, label="Fewest voters"
+        required=False, min_value=1, max_value=1000, label="Fewest voters to lower a state"
+    )
+    raise_voters = forms.IntegerField(
+        required=False, min_value=1, max_value=1000, label="Fewest voters to raise it"
     )
     rule = forms.CharField(
         required=False,
@@ -59,17 +65,23 @@ class TrialForm(forms.Form):
             self.fields[f"hold-{number}"] = field
         placeholders = {
             "vote_lifetime": _told(running.vote_lifetime),
+            "forget_after": _told(running.forget_delay),
             "min_voters": str(running.min_voters),
+            "raise_voters": str(running.raise_voters),
             "rule": 'holds = { clear = "10m" }\n\n[rule]\nkind = "latest"',
         }
         for name, text in placeholders.items():
             self.fields[name].widget.attrs["placeholder"] = text
+        if running.life_cycle:  # nothing is raised or lowered, and nobody's last word is kept
+            self.fields["min_voters"].label = "Fewest voters"
+            del self.fields["raise_voters"], self.fields["forget_after"]
 
     @property
     def simple(self) -> list[Any]:
         """The fields that set one key each."""
-        names = [name for name in self.fields if name.startswith("hold-")]
-        return [self[name] for name in ("vote_lifetime", "min_voters", *names)]
+        holds = [name for name in self.fields if name.startswith("hold-")]
+        names = ("vote_lifetime", "forget_after", "min_voters", "raise_voters", *holds)
+        return [self[name] for name in names if name in self.fields]
 
     def clean(self) -> dict[str, Any]:
         """The changed keys, and since when; what is wrong is said at its field."""
@@ -119,10 +131,15 @@ class TrialForm(forms.Form):
 
     def _simple_keys(self, data: dict[str, Any]) -> dict[str, Any]:
         keys: dict[str, Any] = {}
-        if data["vote_lifetime"]:
-            keys["vote_lifetime"] = data["vote_lifetime"]
-        if data["min_voters"] is not None:
-            keys["min_voters"] = data["min_voters"]
+        for name in _SPANS:
+            if data.get(name):
+                keys[name] = data[name]
+        lower, up = data["min_voters"], data.get("raise_voters")
+        if lower is not None or up is not None:
+            keys["min_voters"] = {
+                "lower": lower or self.running.min_voters,
+                "raise": up or self.running.raise_voters,
+            }
         holds = {
             spec.name: data[f"hold-{number}"]
             for number, spec in enumerate(self.running.states)
@@ -138,9 +155,8 @@ class TrialForm(forms.Form):
         for number, spec in enumerate(self.running.states):
             if path.endswith(f".holds.{spec.name}") and data[f"hold-{number}"]:
                 return f"hold-{number}"
-        if path.endswith(".vote_lifetime") and data["vote_lifetime"]:
-            return "vote_lifetime"
-        return "rule"
+        name = path.rpartition(".")[2]
+        return name if name in _SPANS and data.get(name) else "rule"
 
 
 def _told(ms: int | None) -> str:

@@ -3,7 +3,7 @@ import { Acknowledge } from "./acknowledge.js";
 import { Alarm } from "./alarm.js";
 import { announce } from "./announce.js";
 import * as clock from "./clock.js";
-import { matcher, showCounts, startFilters } from "./filters.js";
+import { matcher, showCounts, showDoubts, startFilters } from "./filters.js";
 import { startKeys, walker } from "./keys.js";
 import * as marks from "./marks.js";
 import { number } from "./number.js";
@@ -58,6 +58,11 @@ function takeCounts(found) {
   counts = found;
   showCounts($("state-filters"), counts, chip);
   showCounts($("wall-counts"), counts);
+}
+
+function takeDoubts(found) {
+  showDoubts($("doubts"), found);
+  showDoubts($("wall-doubts"), found);
 }
 
 function takeAcknowledged(found) {
@@ -234,6 +239,10 @@ const SELECTING = [
   },
   { keys: ["a"], words: "acknowledge what is selected, or this one", act: acknowledge },
 ];
+const disputed = $("doubts").querySelector("[data-doubt=disputed]"); // none in a life cycle
+const DOUBTING = [
+  { keys: ["d"], words: "show what is disputed, or all again", act: () => disputed.click() },
+];
 const KEYS = [
   {
     keys: ["j", "ArrowDown"],
@@ -269,6 +278,7 @@ const KEYS = [
     act: (key) => filters.toggle(key - 1),
   },
   { keys: ["0"], words: "all states again", act: () => filters.allStates() },
+  ...(disputed ? DOUBTING : []),
   { keys: ["["], words: "previous scenario", act: () => turn(-1) },
   { keys: ["]"], words: "next scenario", act: () => turn(1) },
   { keys: [">"], words: `the next ${boot.limit}`, act: () => follow($("next-page")) },
@@ -315,6 +325,7 @@ const take = {
     paging.follows = Boolean(message.next);
     beyond = message.total - message.rows.length;
     takeCounts(message.counts);
+    takeDoubts(message.doubts);
     takeAcknowledged(message.acknowledged);
     rows.mark(message.marks);
     rows.snapshot(message.rows);
@@ -324,6 +335,7 @@ const take = {
   problem: (message) => filters.problem(message),
   changes(message) {
     if (message.counts) takeCounts(message.counts);
+    if (message.doubts) takeDoubts(message.doubts);
     if (message.acknowledged) takeAcknowledged(message.acknowledged);
     if (message.marks) rows.mark(message.marks);
     if (message.alerts) alarm.take(message.alerts);

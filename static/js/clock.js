@@ -80,6 +80,11 @@ export function localise(again = false) {
     time.title = both(Number(time.dataset.since ?? time.dataset.until));
     time.dataset.local = "";
   }
+  for (const mark of document.querySelectorAll(`[data-silent]${fresh}`)) {
+    const words = mark.title.slice(0, mark.title.lastIndexOf(" since ")); // what follows is a time
+    mark.title = `${words} since ${both(Number(mark.dataset.silent))}`;
+    mark.dataset.local = "";
+  }
   for (const name of document.querySelectorAll("[data-zone]")) {
     if (name.textContent !== zone) name.textContent = zone;
   }

@@ -13,8 +13,16 @@ export function startFilters(form, onChange) {
   const changed = () => {
     clearTimeout(timer);
     remember(form);
+    showTerms(form);
     onChange(read(form));
   };
+  form.addEventListener("click", (event) => {
+    const chip = event.target.closest("a[data-term]");
+    if (!chip || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    event.preventDefault();
+    form.elements.q.value = toggled(form.elements.q.value, chip.dataset.term);
+    changed();
+  });
   form.addEventListener("change", changed);
   form.addEventListener("input", (event) => {
     if (event.target.name !== "q") return;
@@ -54,6 +62,29 @@ export function startFilters(form, onChange) {
       changed();
     },
   };
+}
+
+/** Where a term stands by itself in a text. */
+const standing = (term) => new RegExp(`(^|\\s)${term}(?=\\s|$)`);
+
+/** The text with a term, or without it where it has it. */
+function toggled(text, term) {
+  if (standing(term).test(text)) return text.replace(standing(term), "").trim();
+  return `${text.trim()} ${term}`.trim();
+}
+
+/** Which of the buttons' terms the text has, and what each leads to in another tab. */
+function showTerms(form) {
+  const text = form.elements.q.value;
+  for (const chip of form.querySelectorAll("a[data-term]")) {
+    const { term } = chip.dataset;
+    if (standing(term).test(text)) chip.setAttribute("aria-current", "true");
+    else chip.removeAttribute("aria-current");
+    const url = new URL(location.href);
+    url.searchParams.delete("asset");
+    url.searchParams.set("q", toggled(text, term));
+    chip.href = url.pathname + url.search;
+  }
 }
 
 function read(form) {
@@ -137,5 +168,15 @@ export function showCounts(box, counts, make) {
       seen.add(name);
       box.append(make(name, counts[name]));
     }
+  }
+}
+
+/** Show how many rows there are of each doubt; places stay where none is. */
+export function showDoubts(box, doubts) {
+  for (const chip of box.querySelectorAll("[data-doubt]")) {
+    const n = doubts[chip.dataset.doubt] ?? 0;
+    const count = chip.querySelector(".n");
+    chip.classList.toggle("no-one", n === 0);
+    if (count.textContent !== number(n)) count.textContent = number(n);
   }
 }

@@ -54,10 +54,27 @@ export function state(name) {
   return element("span", `state c-${colour}`, icon(shape), element("bdi", "word", label));
 }
 
+const UNKNOWN = "unknown"; // what an asset shows that nothing has tallied yet
+
+/** The state of a row; one that nothing has reported says so. */
+export function rowState(row) {
+  const made = state(row.state);
+  const unheard = row.state === UNKNOWN && !words.has(UNKNOWN) && !row.votes.length;
+  if (unheard) made.title = "nothing has reported it since";
+  return made;
+}
+
+/** The classes of a row: its edge has the colour of the worst that anybody says of it. */
+export function rowClass(row) {
+  if (row.disputed === null) return `s${row.severity} c-${row.colour}`;
+  return `s${row.severity} c-${spec(row.disputed).colour} is-disputed`;
+}
+
 function votesText(row) {
   const tally = new Map();
-  for (const [, name] of row.votes) {
-    const label = isolated(spec(name).label);
+  const silent = new Map(row.silent);
+  for (const [agent, name] of row.votes) {
+    const label = `${silent.has(agent) ? "silent " : ""}${isolated(spec(name).label)}`;
     tally.set(label, (tally.get(label) ?? 0) + 1);
   }
   const whole = row.votes.length + row.more_votes;
@@ -69,18 +86,36 @@ function votesText(row) {
 
 export function votes(row) {
   if (!row.votes.length) return element("span", "none", "none");
-  const marks = row.votes.map(([agent, name]) => {
-    const { colour, icon: shape, label } = spec(name);
-    const muted = row.muted.includes(agent);
-    const mark = element("span", `vote${muted ? " silenced" : ""} c-${colour}`, icon(shape));
-    mark.title = `${isolated(agent)}: ${isolated(label)}${muted ? ", muted: counts nothing" : ""}`;
-    return mark;
-  });
+  const silent = new Map(row.silent);
+  const marks = row.votes.map(([agent, name]) =>
+    vote(agent, name, row.muted.includes(agent), silent.get(agent)),
+  );
   if (row.more_votes) marks.push(element("span", "more", `+${row.more_votes}`));
   const all = element("span", "votes", ...marks);
   all.setAttribute("role", "img");
   all.setAttribute("aria-label", votesText(row));
   return all;
+}
+
+function vote(agent, name, muted, since) {
+  const { colour, icon: shape, label } = spec(name);
+  const kinds = `vote${muted ? " silenced" : ""}${since ? " is-silent" : ""}`;
+  const mark = element("span", `${kinds} c-${colour}`, icon(shape));
+  if (since) mark.dataset.silent = since;
+  mark.title = `${isolated(agent)}: ${isolated(label)}${muted ? ", muted: counts nothing" : ""}`;
+  if (!since) return mark;
+  mark.title += `, silent since ${both(since)}`;
+  mark.dataset.local = "";
+  return mark;
+}
+
+function disputed(name) {
+  const { colour, icon: shape, label } = spec(name);
+  const says = element("span", "says", "disputed:");
+  const made = element("span", `badge disputed c-${colour}`, icon(shape), says, " ");
+  made.append(element("bdi", "said", label));
+  made.title = `disputed: somebody says ${isolated(label)}`;
+  return made;
 }
 
 function badge(kind, shape, title, word, rest) {
@@ -92,14 +127,17 @@ function badge(kind, shape, title, word, rest) {
 
 export function badges(row) {
   const found = [];
+  if (row.disputed) found.push(disputed(row.disputed));
   if (row.override) {
     const [user, until] = row.override;
     const rest = until && ticking("until", until);
     found.push(badge("override", "pin", `pinned by ${isolated(user)}`, "pinned", rest));
   }
   if (row.unconfirmed) {
-    const title = "too few live votes: the last state is kept";
-    found.push(badge("unconfirmed", "question", title, "unconfirmed"));
+    const reason = row.unconfirmed_reason;
+    const title = reason ? `unconfirmed: ${reason}` : "unconfirmed";
+    const rest = reason && element("span", "reason", reason);
+    found.push(badge("unconfirmed", "question", title, "unconfirmed", rest));
   }
   return found;
 }

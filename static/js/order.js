@@ -1,8 +1,8 @@
 // Which rows come, go and move. No page here.
 
-/** The board's order: severity, the newest first, then by name. */
+/** The board's order: severity, disputed ones first, the newest first, then by name. */
 export function byOrder(a, b) {
-  return a.severity - b.severity || b.since - a.since || byName(a.asset, b.asset);
+  return a.rank - b.rank || b.since - a.since || byName(a.asset, b.asset);
 }
 
 /** Names in the server's order, by code points: where pages end must be the same on both sides. */

@@ -16,16 +16,23 @@ const STEP = 30; // rows made or moved in one frame: with more a page is felt to
 // Of each cell what it is made of, and how. said: who has the row's asset in hand, and its notes.
 const CELLS = {
   "col-state": {
-    of: (row, said) => [row.state, row.override, row.unconfirmed, said],
+    of: (row, said) => [
+      row.state,
+      row.disputed,
+      row.override,
+      row.unconfirmed && [row.unconfirmed_reason],
+      row.votes.length > 0,
+      said,
+    ],
     make: (row, said) => [
-      marks.state(row.state),
+      marks.rowState(row),
       ...marks.badges(row),
       ...marks.annotations(...said),
     ],
   },
   "col-since": { of: (row) => row.since, make: (row) => [ticking("since", row.since)] },
   "col-votes": {
-    of: (row) => [row.votes, row.more_votes, row.muted],
+    of: (row) => [row.votes, row.more_votes, row.muted, row.silent],
     make: (row) => [marks.votes(row)],
   },
   "col-pending": { of: (row) => row.pending, make: (row) => marks.pending(row) },
@@ -122,7 +129,7 @@ export class Rows {
     tr.dataset.version = row.version;
     tr.dataset.state = row.state;
     const kept = ["chosen", "fresh"].filter((name) => tr.classList.contains(name));
-    tr.className = [`s${row.severity}`, `c-${row.colour}`, ...kept].join(" ");
+    tr.className = [marks.rowClass(row), ...kept].join(" ");
     const link = tr.querySelector(".asset");
     if (link.textContent !== row.asset) {
       link.textContent = row.asset;

@@ -1,8 +1,8 @@
 """What a what-if replays, and what it begins with: daily snapshots, else an empty state.
 
-In an empty state it begins earlier than the window, by a vote's life and the longest hold: then
-the votes are there that were live, but no override, no mute, and no state from before. A snapshot
-of the plain fold has them all. What is begun with is said partition by partition.
+In an empty state it begins earlier than the window, by a vote's life, the memory of silent ones and
+the longest hold: then the votes are there, but no override, no mute, and no state from before. A
+snapshot of the plain fold has them all. What is begun with is said partition by partition.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class Window:
 
 
 def warm_up(scenarios: Sequence[Scenario]) -> int | None:
-    """How long before the window an empty state begins, ms: a vote's life and the longest hold.
+    """How long before the window an empty state begins, ms: a vote's life, for as long as it is
+    kept once it is silent, and the longest hold.
 
     None: at the log's beginning, as votes do not expire.
     """
@@ -88,7 +89,8 @@ def warm_up(scenarios: Sequence[Scenario]) -> int | None:
     holds = [max((scenario.holds or {"": 0}).values()) for scenario in scenarios]
     if None in lifetimes:
         return None
-    return max(life for life in lifetimes if life is not None) + max(holds)
+    memory = max(scenario.forget_delay or 0 for scenario in scenarios)
+    return max(life for life in lifetimes if life is not None) + memory + max(holds)
 
 
 def window_of(bus: Bus, topic: str, since: int, scenarios: Sequence[Scenario]) -> Window:

@@ -23,6 +23,7 @@ from bus.base import Bus
 from domain.fold import Bucket
 from domain.records import ScenarioChange
 from domain.scenario import PythonRule, Scenario
+from streaming.bounds import known
 from streaming.buckets import BucketId, bucket_keys
 from streaming.errands.beginning import EPOCH, Window, begin_with, choose, window_of
 from streaming.errands.comparing import History, Tally, compare
@@ -205,7 +206,11 @@ class Run:
         """The states topic's records."""
         name, rule = self.scenario.name, dump_rule(self.scenario)
         buckets = {BucketId(name, at): rule for _, at in window.begin}
-        partitions, start = {name: self.scenario.partitions}, Start(seeds=self._seeds)
+        partitions, folder = (
+            {name: self.scenario.partitions},
+            self._settings.data_dir / "checkpoint",
+        )
+        start = Start(seeds=self._seeds, bounds=known(folder))
         plan = Plan(self._topics.prefix, EPOCH, partitions, buckets, start)
         keys = bucket_keys(buckets, STATE_PARTITIONS)
         places = {(self._topics.reports(name), b.partition): key for b, key in keys.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -190,19 +191,33 @@ def _stored(bucket: BucketId, name: str, asset: Asset, rule: Scenario) -> Stored
         state=asset.shown,
         previous=asset.previous,
         since=asset.since,
-        unconfirmed=asset.unconfirmed,
+        unconfirmed=asset.unconfirmed is not None,
         offset=asset.offset,
         step=asset.step,
         changed=asset.changed,
         emitted_at=asset.emitted_at,
         votes=sorted(asset.votes.values(), key=lambda vote: vote.agent),
-        pending=asset.pending,
+        pending=asset.pending(rule),
         override=asset.override,
-        dues=[(due.time, due.type, due.agent) for due in sorted(all_dues(asset, rule))],
+        dues=_dues(asset, rule),
         answers=len(asset.answers),
         forget_at=asset.forget_at,
+        unconfirmed_reason=asset.unconfirmed,
+        disputed=asset.disputed,
+        waits=sorted(asset.waits.items()),
+        purged_at=asset.purged_at,
     )
     return found if len(msgspec.json.encode(found)) <= PART_BYTES else _slim(found)
+
+
+def _dues(asset: Asset, rule: Scenario) -> list[tuple[int, str, str]]:
+    """Time and type of what is due, and on whose vote."""
+    own = Counter(all_dues(replace(asset, votes={}), rule))
+    found = [(due, "") for due in own.elements()]
+    for agent, vote in asset.votes.items():
+        with_vote = Counter(all_dues(replace(asset, votes={agent: vote}), rule))
+        found += [(due, agent) for due in (with_vote - own).elements()]
+    return [(due.time, due.type, agent) for due, agent in sorted(found)]
 
 
 def _slim(found: StoredAsset) -> StoredAsset:

@@ -20,11 +20,17 @@ public final class AssetJson implements UDF1<byte[], String> {
     Text(Asset asset) {
       out.append('[');
       text(asset.state).text(asset.shown).text(asset.previous).number(asset.since);
-      raw(asset.unconfirmed ? "true" : "false");
+      text(asset.unconfirmed).text(asset.disputed);
       open();
       for (Asset.Vote vote : asset.votes) vote(vote);
       close();
-      pending(asset.pending);
+      open();
+      for (Asset.Wait wait : asset.waits) {
+        open();
+        text(wait.state()).number(wait.since());
+        close();
+      }
+      close();
       override(asset.override);
       number(asset.offset).number(asset.step);
       open();
@@ -34,11 +40,11 @@ public final class AssetJson implements UDF1<byte[], String> {
       open();
       for (Asset.Answer answer : asset.answers) {
         open();
-        text(answer.command()).text(answer.outcome());
+        text(answer.command()).text(answer.outcome()).text(answer.cause()).text(answer.user());
         close();
       }
       close();
-      time(asset.forgetAt);
+      time(asset.forgetAt).time(asset.purgedAt);
       out.append(']');
     }
 
@@ -46,21 +52,14 @@ public final class AssetJson implements UDF1<byte[], String> {
       open();
       text(vote.agent()).text(vote.state()).number(vote.reportedAt()).number(vote.time());
       number(vote.offset()).time(vote.expires()).number(vote.weight()).text(vote.detail());
-      if (vote.muted() != null) {
+      if (vote.muted() == null) {
+        raw("null");
+      } else {
         open();
         time(vote.muted().until()).text(vote.muted().user());
         close();
       }
-      close();
-    }
-
-    private void pending(Asset.Pending pending) {
-      if (pending == null) {
-        raw("null");
-        return;
-      }
-      open();
-      text(pending.state()).number(pending.since()).number(pending.due());
+      time(vote.silent()).number(vote.order()).number(vote.age());
       close();
     }
 

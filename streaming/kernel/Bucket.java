@@ -1,16 +1,19 @@
 package tallyboard.kernel;
 
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.Iterator;
+import java.util.List;
 import java.util.Objects;
+import java.util.function.Predicate;
 import tallyboard.kernel.Asset.Answer;
 import tallyboard.kernel.Asset.Due;
 import tallyboard.kernel.Asset.Muted;
 import tallyboard.kernel.Asset.Override;
-import tallyboard.kernel.Asset.Pending;
 import tallyboard.kernel.Asset.View;
 import tallyboard.kernel.Asset.Vote;
+import tallyboard.kernel.Asset.Wait;
 
 /**
  * All assets of one source partition, and the fold over its log. domain/fold.py is the
@@ -41,6 +44,27 @@ final class Bucket {
     }
   }
 
+  /** The log needs a version of the fold that is not known here. */
+  static final class UnknownFoldVersion extends RuntimeException {
+    UnknownFoldVersion(String scenario, long fold) {
+      super("UnknownFoldVersion: the log of " + scenario + " needs version " + fold
+          + " of the fold, and this release knows " + Rule.FOLD + ": run a newer release");
+    }
+  }
+
+  /** Whether what happened is evidence, by which a worse or a milder state may come. */
+  enum Evidence {
+    SILENCE(false, false), UP(true, false), BOTH(true, true);
+
+    final boolean up;
+    final boolean down;
+
+    Evidence(boolean up, boolean down) {
+      this.up = up;
+      this.down = down;
+    }
+  }
+
   /** What brought a record about. */
   record Cause(String type, int partition, long offset, long time, String agent, String user,
       String command) {
@@ -67,15 +91,19 @@ final class Bucket {
   final int partition;
   final Store store;
   final Mutes mutes = new Mutes();
+  final Lateness lateness = new Lateness();
   private final Out out;
   Rule rule;
   long clock;
   long offset = -1;
   long live;
-  long stale;
+  /** The append time of the record at hand. */
+  private long time;
   /** The assets that a change of rule or a mute has still to go through, and what brought it. */
   private Iterator<String> waiting = Collections.emptyIterator();
   private Cause change;
+  /** The rule before the change. */
+  private Rule former;
 
   Bucket(Rule rule, int partition, Store store, Out out) {
     this.rule = rule;
@@ -90,6 +118,7 @@ final class Bucket {
    * So what leaves a bucket at one time is never more than one asset's.
    */
   void moveTo(long offset, long time) {
+    this.time = time;
     clock = Math.max(clock, time);
     this.offset = offset;
   }
@@ -109,8 +138,10 @@ final class Bucket {
   void apply(Source.Entry entry) {
     if (!mutes.isEmpty()) mutes.dropEnded(clock);
     if (entry instanceof Source.Report report) report(report);
+    else if (entry instanceof Source.Leave leave) leave(leave);
     else if (entry instanceof Source.Command command) command(command);
     else if (entry instanceof Source.Change changed) switchTo(changed.rule());
+    else if (entry instanceof Source.UnknownFold unknown) stop(unknown);
     else if (entry instanceof Source.Mute muted) mute(muted.mute());
     else if (entry instanceof Source.Unmute unmute) unmute(unmute);
     else if (entry instanceof Source.Refusal refusal) refuse(refusal);
@@ -124,44 +155,114 @@ final class Bucket {
       out.dead("unknown-state");
       return;
     }
-    long reportedAt = report.reportedAt() == NONE ? clock : report.reportedAt();
+    Vote vote = voteOf(report.agent(), report.state(), report.reportedAt(), report.detail());
     Asset asset = store.get(report.asset());
-    if (tooOld(reportedAt) || tooLate(asset, report.agent(), reportedAt)) return;
-    if ((asset == null || asset.shown == null) && mutes.contains(report.agent())) return;
+    if (report.reportedAt() != NONE && isLate(asset, vote)) return;
+    if (!vote.counts() && (asset == null || asset.shown == null)) return;
     if (asset == null) asset = new Asset();
-    if (!hasRoom(asset, report.agent())) {
+    if (!makeRoom(asset, vote)) {
       out.dead("too-many-agents");
       return;
     }
     View before = begin(asset);
-    vote(asset, report.agent(), report.state(), reportedAt, report.detail());
+    vote(asset, vote);
     finish(report.asset(), asset, before, cause("report", report.agent(), null, null), clock, null,
         false);
   }
 
-  private boolean tooOld(long reportedAt) {
-    boolean old = rule.maxReportAge != NONE && clock - reportedAt > rule.maxReportAge;
-    if (old) stale++;
-    return old;
+  private Vote voteOf(String agent, String state, long reportedAt, String detail) {
+    long age = reportedAt == NONE ? 0 : Math.max(0, time - reportedAt);
+    long lifetime = rule.voteLifetime;
+    long expires = lifetime == NONE ? NONE : clock + lifetime - age;
+    long silent = lifetime != NONE && age >= lifetime ? expires : NONE;
+    return new Vote(agent, rule.own(state), reportedAt == NONE ? clock : reportedAt, clock, offset, expires,
+        weight(agent), detail, mutes.mark(agent), silent, order(reportedAt), age);
   }
 
-  private static boolean tooLate(Asset asset, String agent, long reportedAt) {
-    Vote vote = asset == null ? null : asset.vote(agent);
-    return vote != null && reportedAt < vote.reportedAt();
+  /** Where an agent's report stands in time: an agent's clock makes nothing later. */
+  private long order(long reportedAt) {
+    return reportedAt == NONE ? time : Math.min(reportedAt, time);
   }
 
-  private static boolean hasRoom(Asset asset, String agent) {
-    return asset.votes.length < MAX_VOTERS || asset.vote(agent) != null;
+  /** Whether a report comes too late to be looked at; late ones are counted. */
+  private boolean isLate(Asset asset, Vote vote) {
+    boolean tooOld = rule.reportAgeLimit != NONE && vote.age() > rule.reportAgeLimit;
+    if (tooOld || vote.silent() != NONE && !isKept(vote)) {
+      lateness.stale(vote.agent(), vote.age());
+      return true;
+    }
+    if (asset != null && isOlder(asset, vote.agent(), vote.order())) {
+      lateness.late(vote.agent());
+      return true;
+    }
+    if (vote.silent() != NONE) lateness.silent(vote.agent(), vote.age());
+    return false;
   }
 
-  private void vote(Asset asset, String agent, String state, long reportedAt, String detail) {
-    asset.put(new Vote(agent, state, reportedAt, clock, offset, expiry(clock), weight(agent),
-        detail, mutes.mark(agent)));
-    settle(asset, clock);
+  /**
+   * Whether a record of this agent's is older than its newest, or than the asset's purge; a purge
+   * that lies ahead of the record is of a clock that was ahead, and says nothing.
+   */
+  private boolean isOlder(Asset asset, String agent, long order) {
+    Vote newest = asset.vote(agent);
+    return newest != null && order < newest.order()
+        || asset.purgedAt != NONE && order < asset.purgedAt && asset.purgedAt <= time;
   }
 
-  private long expiry(long time) {
-    return rule.voteLifetime == NONE ? NONE : time + rule.voteLifetime;
+  /** Sees that there is a place for a newcomer's vote; returns whether there is. */
+  private boolean makeRoom(Asset asset, Vote vote) {
+    if (asset.votes.length < MAX_VOTERS || asset.vote(vote.agent()) != null) return true;
+    Vote leastNeeded = leastNeeded(asset, vote);
+    if (leastNeeded == null) return false;
+    asset.withdraw(leastNeeded.agent());
+    return true;
+  }
+
+  /** The vote that makes way; never one worse than the newcomer's. */
+  private Vote leastNeeded(Asset asset, Vote newcomer) {
+    if (rule.lifeCycle) return null;
+    int least = rule.rank(newcomer.state());
+    Vote found = null;
+    for (Vote vote : asset.votes) {
+      boolean givesWay = vote.standing() <= newcomer.standing()
+          && (!vote.counts() || rule.rank(vote.state()) >= least);
+      if (givesWay && (found == null || goesBefore(vote, found))) found = vote;
+    }
+    return found;
+  }
+
+  private boolean goesBefore(Vote one, Vote other) {
+    if (one.standing() != other.standing()) return one.standing() < other.standing();
+    int rank = rule.rank(one.state());
+    int others = rule.rank(other.state());
+    if (rank != others) return rank > others;
+    if (one.order() != other.order()) return one.order() < other.order();
+    return one.offset() < other.offset();
+  }
+
+  private void vote(Asset asset, Vote vote) {
+    Vote before = asset.vote(vote.agent());
+    if (before != null && before.silent() != NONE && vote.live()) lateness.rare(vote.agent());
+    asset.put(vote);
+    if (!vote.counts()) return;
+    boolean milder = asset.state != null && rule.rank(vote.state()) > rule.rank(asset.state);
+    judge(asset, clock, !vote.live() ? Evidence.SILENCE : milder ? Evidence.BOTH : Evidence.UP);
+  }
+
+  private void leave(Source.Leave leave) {
+    Asset asset = store.get(leave.asset());
+    if (asset == null || asset.vote(leave.agent()) == null) return;
+    long at = leave.reportedAt();
+    if (at != NONE && isOlder(asset, leave.agent(), order(at))) {
+      lateness.late(leave.agent());
+      return;
+    }
+    View before = begin(asset);
+    asset.withdraw(leave.agent());
+    judge(asset, clock, Evidence.SILENCE);
+    dropUnknown(asset, time);
+    finish(leave.asset(), asset, before, cause("leave", leave.agent(), null, null), clock, null,
+        false);
   }
 
   // ---- commands ----
@@ -169,18 +270,24 @@ final class Bucket {
   private void command(Source.Command command) {
     Asset asset = getOrNew(command.asset());
     View before = begin(asset);
-    String outcome = asset.answerTo(command.id());
-    if (outcome == null) outcome = refusal(command, asset);
-    if (outcome == null) outcome = carryOut(command, asset);
-    answer(command.asset(), asset, before, command.kind(), command.id(), command.user(), outcome);
+    Answer answer = asset.answered(command.id());
+    if (answer == null) {
+      String outcome = refusal(command, asset);
+      if (outcome == null) outcome = carryOut(command, asset);
+      String cause = outcome.startsWith(REFUSED) ? "refused" : command.kind();
+      answer = new Answer(command.id(), outcome, cause, command.user());
+    }
+    answer(command.asset(), asset, before, answer);
   }
 
   private void refuse(Source.Refusal refusal) {
     Asset asset = getOrNew(refusal.asset());
     View before = begin(asset);
-    String outcome = asset.answerTo(refusal.id());
-    if (outcome == null) outcome = REFUSED + refusal.reason();
-    answer(refusal.asset(), asset, before, "refused", refusal.id(), refusal.user(), outcome);
+    Answer answer = asset.answered(refusal.id());
+    if (answer == null) {
+      answer = new Answer(refusal.id(), REFUSED + refusal.reason(), "refused", refusal.user());
+    }
+    answer(refusal.asset(), asset, before, answer);
   }
 
   private Asset getOrNew(String name) {
@@ -188,12 +295,11 @@ final class Bucket {
     return asset == null ? new Asset() : asset;
   }
 
-  private void answer(String name, Asset asset, View before, String kind, String id, String user,
-      String outcome) {
-    Answer answer = new Answer(id, outcome);
+  /** Answers a command; one that comes again is answered as it was the first time. */
+  private void answer(String name, Asset asset, View before, Answer answer) {
     asset.remember(answer);
-    String type = outcome.startsWith(REFUSED) ? "refused" : kind;
-    finish(name, asset, before, cause(type, null, user, id), clock, answer, false);
+    Cause cause = cause(answer.cause(), null, answer.user(), answer.command());
+    finish(name, asset, before, cause, clock, answer, false);
   }
 
   private String refusal(Source.Command command, Asset asset) {
@@ -207,7 +313,7 @@ final class Bucket {
     if (kind.equals("set") && command.until() != NONE && command.until() <= clock) {
       return REFUSED + "the end is in the past";
     }
-    if (kind.equals("vote") && !hasRoom(asset, Names.USER + command.user())) {
+    if (kind.equals("vote") && !makeRoom(asset, operatorsVote(command))) {
       return REFUSED + "too many agents";
     }
     return null;
@@ -223,7 +329,7 @@ final class Bucket {
       case "set":
         return set(command, asset);
       case "vote":
-        vote(asset, Names.USER + command.user(), command.state(), clock, null);
+        vote(asset, operatorsVote(command));
         return APPLIED;
       case "release":
         return release(command, asset);
@@ -232,96 +338,156 @@ final class Bucket {
     }
   }
 
+  private Vote operatorsVote(Source.Command command) {
+    return voteOf(Names.USER + command.user(), command.state(), NONE, null);
+  }
+
   private String set(Source.Command command, Asset asset) {
     Override pinned = new Override(command.state(), command.until(), command.user(),
         command.reason(), command.id(), clock, null);
     if (asset.override != null && asset.override.samePin(pinned)) return NO_CHANGE;
     asset.override = pinned;
-    asset.unconfirmed = isUnconfirmed(asset);
     return APPLIED;
   }
 
   private String release(Source.Command command, Asset asset) {
     boolean voted = asset.withdraw(Names.USER + command.user());
     if (asset.override == null && !voted) return NO_CHANGE;
-    unpin(asset);
-    if (voted) settle(asset, clock);
-    return APPLIED;
-  }
-
-  private static String purge(Asset asset) {
-    if (asset.shown == null) return NO_CHANGE;
-    asset.clear();
-    return APPLIED;
-  }
-
-  private static void unpin(Asset asset) {
-    if (asset.override != null && asset.state == null) asset.state = asset.override.state();
     asset.override = null;
+    judge(asset, clock, Evidence.BOTH);
+    return APPLIED;
+  }
+
+  private String purge(Asset asset) {
+    if (asset.shown == null) return NO_CHANGE;
+    asset.clear(time);
+    return APPLIED;
   }
 
   // ---- the tally ----
 
-  /** The live votes whose agents are not muted. */
-  private Vote[] counted(Asset asset) {
-    if (mutes.isEmpty()) return asset.votes;
-    return Arrays.stream(asset.votes).filter(v -> v.muted() == null).toArray(Vote[]::new);
+  /** Holds the votes as they are at `at` against the state. */
+  private void judge(Asset asset, long at, Evidence evidence) {
+    Vote[] live = Tally.live(asset.votes);
+    if (asset.state == null) {
+      judgeFirst(asset, live);
+    } else if (rule.lifeCycle) {
+      follow(asset, live, at);
+    } else {
+      weigh(asset, live, at, evidence);
+      if (evidence.up) endWaits(asset, at);
+    }
   }
 
-  private boolean isUnconfirmed(Asset asset) {
-    return counted(asset).length < rule.minVoters;
+  private void judgeFirst(Asset asset, Vote[] live) {
+    asset.waits = Asset.NO_WAITS;
+    if (live.length > 0) asset.state = Tally.tally(rule, live, null);
   }
 
-  private void settle(Asset asset, long at) {
-    Vote[] votes = counted(asset);
-    asset.unconfirmed = votes.length < rule.minVoters;
-    if (asset.state == null && votes.length > 0) asset.state = tally(votes, null);
-    else if (asset.unconfirmed || asset.state == null) asset.pending = null;
-    else aim(asset, tally(votes, asset.state), at);
-  }
-
-  private void aim(Asset asset, String target, long at) {
-    long hold = rule.hold(target);
+  /** In a life cycle no state is worse than another: what the votes make is what is next. */
+  private void follow(Asset asset, Vote[] live, long at) {
+    String target = live.length < rule.minVoters ? asset.state
+        : Tally.tally(rule, live, asset.state);
     if (target.equals(asset.state)) {
-      asset.pending = null;
-    } else if (hold == 0) {
+      asset.waits = Asset.NO_WAITS;
+    } else if (rule.hold(target) == 0) {
       asset.state = target;
-      asset.pending = null;
-    } else if (asset.pending == null || !asset.pending.state().equals(target)) {
-      asset.pending = new Pending(target, at, at + hold);
+      asset.waits = Asset.NO_WAITS;
+    } else if (asset.waits.length == 0 || !asset.waits[0].state().equals(target)) {
+      asset.waits = new Wait[] {new Wait(target, at)};
     }
   }
 
-  private String tally(Vote[] votes, String current) {
-    if (rule.latest) return newest(votes).state();
-    String found = climb(votes);
-    if (!found.equals(Rule.KEEP)) return found;
-    return current != null ? current : newest(votes).state();
+  /** Begins and breaks off waits for worse and for milder states. */
+  private void weigh(Asset asset, Vote[] live, long at, Evidence evidence) {
+    int here = rule.rank(asset.state);
+    if (live.length == 0) { // silence ends no wait for a worse state
+      if (asset.waits.length > 0) keepWaits(asset, wait -> rule.rank(wait.state()) < here);
+      return;
+    }
+    String raised = Tally.tally(rule, live, asset.state);
+    String low = Tally.lowered(rule, live, Tally.silent(asset.votes), asset.state, raised);
+    if (asset.waits.length == 0 && raised.equals(asset.state) && low.equals(asset.state)) return;
+    int lowest = rule.rank(low);
+    List<Wait> rising = new ArrayList<>();
+    List<Wait> falling = new ArrayList<>();
+    for (Wait wait : asset.waits) {
+      int rank = rule.rank(wait.state());
+      if (rank > here) falling.add(wait);
+      else if (rank < here && (!evidence.up || rank >= lowest)) rising.add(wait);
+    }
+    if (evidence.up && live.length >= rule.raiseVoters) {
+      for (int rank = rule.rank(raised); rank < here; rank++) begin(rising, rule.state(rank), at);
+    }
+    boolean falls = rising.isEmpty() && live.length >= rule.minVoters;
+    asset.waits = sorted(falls ? fall(falling, low, here, at, evidence.down) : rising);
   }
 
-  private String climb(Vote[] votes) {
-    long whole = rule.electorate == NONE ? weight(votes, null) : rule.electorate;
-    for (Rule.Rung rung : rule.ladder) {
-      if (rung.met(weight(votes, rung.state()), whole)) return rung.state();
+  /**
+   * The waits for milder states, where `low` is the mildest that votes bear out. A wait for it is as
+   * old as one for a milder state that it takes the place of.
+   */
+  private List<Wait> fall(List<Wait> falling, String low, int here, long at, boolean begins) {
+    int lowest = rule.rank(low);
+    long since = at;
+    List<Wait> left = new ArrayList<>();
+    for (Wait wait : falling) {
+      if (rule.rank(wait.state()) <= lowest) left.add(wait);
+      else since = Math.min(since, wait.since());
     }
-    return rule.fallback;
+    if (begins && lowest > here) begin(left, low, since);
+    return left;
   }
 
-  /** Weight of the votes for `state`, or of all where it is null. */
-  private static long weight(Vote[] votes, String state) {
-    long found = 0;
-    for (Vote vote : votes) {
-      if (state == null || vote.state().equals(state)) found += vote.weight();
+  private static void begin(List<Wait> waits, String state, long at) {
+    for (Wait wait : waits) {
+      if (wait.state().equals(state)) return;
     }
-    return found;
+    waits.add(new Wait(state, at));
   }
 
-  private static Vote newest(Vote[] votes) {
-    Vote newest = votes[0];
-    for (Vote vote : votes) {
-      if (vote.offset() > newest.offset()) newest = vote;
+  private static Wait[] sorted(List<Wait> waits) {
+    if (waits.isEmpty()) return Asset.NO_WAITS;
+    waits.sort((one, other) -> Names.compare(one.state(), other.state()));
+    return waits.toArray(Wait[]::new);
+  }
+
+  private static void keepWaits(Asset asset, Predicate<Wait> kept) {
+    Wait[] left = Arrays.stream(asset.waits).filter(kept).toArray(Wait[]::new);
+    asset.waits = left.length == 0 ? Asset.NO_WAITS : left;
+  }
+
+  /** Lets the waits that are over by `at` bring their states. */
+  private void endWaits(Asset asset, long at) {
+    for (String target = ended(asset, at); target != null; target = ended(asset, at)) {
+      int to = rule.rank(target);
+      boolean up = to < rule.rank(asset.state);
+      asset.state = target;
+      keepWaits(asset, wait -> up ? rule.rank(wait.state()) < to : rule.rank(wait.state()) > to);
     }
-    return newest;
+  }
+
+  /**
+   * Of the waits that are over the one that counts: the worst for a worse state, else the mildest;
+   * or null.
+   */
+  private String ended(Asset asset, long at) {
+    int here = rule.rank(asset.state);
+    String worst = null;
+    String mildest = null;
+    for (Wait wait : asset.waits) {
+      if (wait.since() + rule.hold(wait.state()) > at) continue;
+      int rank = rule.rank(wait.state());
+      if (rank < here && (worst == null || rank < rule.rank(worst))) worst = wait.state();
+      if (mildest == null || rank > rule.rank(mildest)) mildest = wait.state();
+    }
+    return worst != null ? worst : mildest;
+  }
+
+  /** Whether anything is kept of the vote once it is not live any more. */
+  private boolean isKept(Vote vote) {
+    return rule.forgetDelay != NONE && vote.muted() == null
+        && !vote.agent().startsWith(Names.USER);
   }
 
   // ---- time ----
@@ -341,32 +507,71 @@ final class Bucket {
       store.remove(name);
       return;
     }
-    View before = asset.view();
+    View before = asset.view(rule);
     asset.step++;
     Cause cause = causeOfTime(asset, due, at);
     switch (due.order()) {
       case Asset.OVERRIDE_END:
-        unpin(asset);
+        asset.override = null;
         break;
       case Asset.VOTE_EXPIRY:
-        asset.withdraw(due.agent());
-        settle(asset, at);
+        expire(asset, due.time(), due.time());
+        judge(asset, at, Evidence.SILENCE);
+        break;
+      case Asset.VOTE_FORGOTTEN:
+        asset.votes = without(asset.votes, isForgotten(due.time()));
+        judge(asset, at, Evidence.SILENCE);
+        dropUnknown(asset, at);
         break;
       case Asset.MUTE_END:
-        putMark(asset, due.agent(), null);
-        settle(asset, at);
+        for (Vote vote : asset.votes) {
+          if (isUnmuted(due.time()).test(vote)) putMark(asset, vote.agent(), null);
+        }
+        judge(asset, at, Evidence.BOTH);
         break;
       case Asset.HOLD:
-        asset.state = asset.pending.state();
-        asset.pending = null;
+        endWaits(asset, at);
         break;
       case Asset.REMINDER:
         cause = remind(asset, due, at, cause);
         break;
       default:
-        asset.clear();
+        asset.clear(at);
     }
     finish(name, asset, before, cause, cause.time(), null, true);
+  }
+
+  /** Has the votes that live no longer than `upto` be silent since `since`, or gone. */
+  private void expire(Asset asset, long upto, long since) {
+    Predicate<Vote> expires = expires(upto);
+    List<Vote> kept = new ArrayList<>(asset.votes.length);
+    for (Vote vote : asset.votes) {
+      if (!expires.test(vote)) kept.add(vote);
+      else if (isKept(vote)) kept.add(vote.fallenSilent(since));
+    }
+    asset.votes = kept.toArray(Vote[]::new);
+  }
+
+  /** Purges an asset that nothing ever tallied, once the last that was said of it is gone. */
+  private static void dropUnknown(Asset asset, long at) {
+    if (asset.state == null && asset.override == null && asset.votes.length == 0) asset.clear(at);
+  }
+
+  private static Predicate<Vote> expires(long upto) {
+    return vote -> vote.silent() == NONE && vote.expires() != NONE && vote.expires() <= upto;
+  }
+
+  private Predicate<Vote> isForgotten(long upto) {
+    return vote -> vote.silent() != NONE && vote.silent() + rule.forgetWait() <= upto;
+  }
+
+  private static Predicate<Vote> isUnmuted(long upto) {
+    return vote -> vote.muted() != null && vote.muted().until() != NONE
+        && vote.muted().until() <= upto;
+  }
+
+  private static Vote[] without(Vote[] votes, Predicate<Vote> gone) {
+    return Arrays.stream(votes).filter(gone.negate()).toArray(Vote[]::new);
   }
 
   /** One record for all reminders that are due before anything else of this asset is. */
@@ -386,13 +591,31 @@ final class Bucket {
   private Cause causeOfTime(Asset asset, Due due, long at) {
     Override pinned = due.order() == Asset.OVERRIDE_END ? asset.override : null;
     String user = pinned == null ? null : pinned.user();
-    if (due.order() == Asset.MUTE_END) user = asset.vote(due.agent()).muted().user();
+    Vote only = onlyOf(asset, due);
+    if (only != null && due.order() == Asset.MUTE_END) user = only.muted().user();
     return new Cause(Asset.DUE_TYPES.get(due.order()), partition, asset.offset, at,
-        due.agent().isEmpty() ? null : due.agent(), user,
-        pinned == null ? null : pinned.command());
+        only == null ? null : only.agent(), user, pinned == null ? null : pinned.command());
+  }
+
+  /** The vote of which something is due, where it is of one alone; else null. */
+  private Vote onlyOf(Asset asset, Due due) {
+    Predicate<Vote> isDue;
+    if (due.order() == Asset.VOTE_EXPIRY) isDue = expires(due.time());
+    else if (due.order() == Asset.VOTE_FORGOTTEN) isDue = isForgotten(due.time());
+    else if (due.order() == Asset.MUTE_END) isDue = isUnmuted(due.time());
+    else return null;
+    Vote[] found = Arrays.stream(asset.votes).filter(isDue).toArray(Vote[]::new);
+    return found.length == 1 ? found[0] : null;
   }
 
   // ---- a change of rule ----
+
+  private void stop(Source.UnknownFold unknown) {
+    if (unknown.scenario().equals(rule.name)) {
+      throw new UnknownFoldVersion(unknown.scenario(), unknown.fold());
+    }
+    out.dead("bad-scenario");
+  }
 
   private void switchTo(Rule changed) {
     if (!changed.name.equals(rule.name)) {
@@ -401,6 +624,7 @@ final class Bucket {
     }
     if (changed.inPython) throw new NeedsPython(rule.name);
     if (changed.equals(rule)) return;
+    former = rule;
     rule = changed;
     change = cause("scenario", null, null, null);
     waiting = store.names();
@@ -414,30 +638,41 @@ final class Bucket {
       markAnew(name, asset, change.agent());
       return;
     }
-    View before = begin(asset);
+    View before = begin(asset, former);
     adopt(asset);
     finish(name, asset, before, change, clock, null, false);
     catchUp(name);
   }
 
   private void adopt(Asset asset) {
-    Vote[] old = asset.votes;
-    asset.clearVotes();
-    for (Vote vote : old) {
-      if (rule.knows(vote.state())) asset.put(underRule(vote));
-    }
-    if (asset.override != null && !rule.knows(asset.override.state())) unpin(asset);
-    if (asset.pending != null) {
-      Pending held = asset.pending;
-      asset.pending = !rule.knows(held.state()) ? null
-          : new Pending(held.state(), held.since(), held.since() + rule.hold(held.state()));
-    }
-    settle(asset, clock);
+    asset.votes = Arrays.stream(asset.votes).filter(vote -> rule.knows(vote.state()))
+        .map(vote -> vote.weighing(weight(vote.agent()))).toArray(Vote[]::new);
+    if (asset.override != null && !rule.knows(asset.override.state())) asset.override = null;
+    boolean same = rule.lifeCycle == former.lifeCycle && asset.state != null;
+    keepWaits(asset, wait -> same && rule.knows(wait.state())
+        && (rule.lifeCycle || isWorse(rule, wait, asset) == isWorse(former, wait, asset)));
+    judge(asset, clock, Evidence.BOTH);
+    age(asset);
+    expire(asset, clock, clock);
+    judge(asset, clock, Evidence.SILENCE);
   }
 
-  private Vote underRule(Vote vote) {
-    return new Vote(vote.agent(), vote.state(), vote.reportedAt(), vote.time(), vote.offset(),
-        expiry(vote.time()), weight(vote.agent()), vote.detail(), vote.muted());
+  private static boolean isWorse(Rule rule, Wait wait, Asset asset) {
+    return rule.rank(wait.state()) < rule.rank(asset.state);
+  }
+
+  /** Gives the votes the lifetime of the rule, and keeps the silent ones where they are kept. */
+  private void age(Asset asset) {
+    List<Vote> aged = new ArrayList<>(asset.votes.length);
+    for (Vote vote : asset.votes) {
+      if (vote.silent() == NONE) aged.add(vote.expiring(expiry(vote)));
+      else if (isKept(vote)) aged.add(vote);
+    }
+    asset.votes = aged.toArray(Vote[]::new);
+  }
+
+  private long expiry(Vote vote) {
+    return rule.voteLifetime == NONE ? NONE : vote.time() + rule.voteLifetime - vote.age();
   }
 
   private void catchUp(String name) {
@@ -478,12 +713,15 @@ final class Bucket {
     if (vote == null || Objects.equals(vote.muted(), mark)) return;
     View before = begin(asset);
     putMark(asset, agent, mark);
-    settle(asset, clock);
+    judge(asset, clock, mark == null ? Evidence.BOTH : Evidence.UP);
     finish(name, asset, before, change, clock, null, false);
   }
 
+  /** Marks a vote, or unmarks it; what a silent agent said last goes once it is muted. */
   private void putMark(Asset asset, String agent, Muted mark) {
-    asset.put(asset.vote(agent).marked(mark, mark == null ? rule.weight(agent) : 0));
+    Vote vote = asset.vote(agent);
+    if (mark != null && vote.silent() != NONE) asset.withdraw(agent);
+    else asset.put(vote.marked(mark, mark == null ? rule.weight(agent) : 0));
   }
 
   private long weight(String agent) {
@@ -493,7 +731,12 @@ final class Bucket {
   // ---- before and after an event ----
 
   private View begin(Asset asset) {
-    View before = asset.view();
+    return begin(asset, rule);
+  }
+
+  /** rule: the one in force before the event. */
+  private View begin(Asset asset, Rule rule) {
+    View before = asset.view(rule);
     asset.offset = offset;
     asset.step = 0;
     return before;
@@ -503,7 +746,7 @@ final class Bucket {
       boolean forced) {
     show(asset, before, at);
     boolean refresh = cause.type().equals("report") && at - asset.emittedAt >= REFRESH_AFTER;
-    if (answer != null || forced || refresh || before.differs(asset)) {
+    if (answer != null || forced || refresh || before.differs(asset, rule)) {
       asset.emittedAt = at;
       out.state(name, asset, cause, answer);
     }
@@ -511,17 +754,18 @@ final class Bucket {
     keep(name, asset, at);
   }
 
-  private static void show(Asset asset, View before, long at) {
+  private void show(Asset asset, View before, long at) {
     Override pin = asset.override;
     if (pin != null && !Objects.equals(pin.underlying(), asset.state)) {
       asset.override = pin.over(asset.state);
     }
-    asset.shown = pin != null ? pin.state() : asset.state;
+    asset.show();
+    if (asset.shown != null) Tally.mark(rule, asset);
     if (!Objects.equals(asset.shown, before.shown())) {
       asset.previous = before.shown();
       asset.since = asset.reminded = at;
     }
-    if (!before.standsIn(asset)) {
+    if (!before.lookedAt(asset, rule)) {
       asset.changedOffset = asset.offset;
       asset.changedStep = asset.step;
     }
@@ -529,14 +773,13 @@ final class Bucket {
 
   private void keep(String name, Asset asset, long at) {
     Asset kept = asset;
-    if (asset.shown == null) {
-      if (asset.answers.length == 0) {
-        store.remove(name);
-        return;
-      }
-      kept = asset.gone(at);
-    } else {
+    if (asset.shown != null) {
       asset.forgetAt = NONE;
+    } else if (asset.answers.length > 0 || asset.purgedAt != NONE) {
+      kept = asset.trace(at, rule);
+    } else {
+      store.remove(name);
+      return;
     }
     store.put(name, kept);
     store.due(name, kept, kept.nextDue(rule));

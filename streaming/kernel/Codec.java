@@ -6,14 +6,19 @@ import java.util.Arrays;
 import java.util.UUID;
 
 /**
- * An asset as bytes for the state store. The first byte is the codec's version: 3 is written where a
- * vote is muted, else 2; 1 is read too. Integers are variable-length (zigzag, 7 bits a byte, the least first); texts are UTF-8
- * after their length plus one, zero for null. Version 2 holds offsets as differences from the
- * asset's own, and a command's id as 16 bytes; version 3 with each vote who muted it.
+ * An asset as bytes for the state store. The first byte is the codec's version: 4 is written, 1 to 3
+ * are read too. Integers are variable-length (zigzag, 7 bits a byte, the least first); texts are
+ * UTF-8 after their length plus one, zero for null. Version 2 holds offsets as differences from the
+ * asset's own, and a command's id as 16 bytes; version 3 with each vote who muted it; version 4 with
+ * each vote a byte of what it has beyond a plain one, waits, marks, and how a command was answered.
  */
 final class Codec {
-  private static final byte PLAIN = 2;
   private static final byte MUTED = 3;
+  private static final byte CURRENT = 4;
+  /** What a vote has beyond a plain one: these bits, and after them the fields in this order. */
+  private static final int HAS_MUTE = 1, HAS_SILENCE = 2, HAS_ORDER = 4, HAS_AGE = 8;
+  /** Why an asset is unconfirmed that an earlier version said to be, which kept no reason. */
+  private static final String OLD_MARK = "not known: it was tallied by an earlier release";
 
   private final int version;
   private byte[] data;
@@ -22,26 +27,19 @@ final class Codec {
   private Codec(byte[] data) {
     this.data = data;
     version = data[0];
-    if (version < 1 || version > MUTED) {
+    if (version < 1 || version > CURRENT) {
       throw new IllegalStateException("UnreadableAsset: state of codec version " + version
-          + ", expected at most " + MUTED);
+          + ", expected at most " + CURRENT);
     }
   }
 
   static byte[] write(Asset asset) {
     byte[] first = new byte[256];
-    first[0] = version(asset);
+    first[0] = CURRENT;
     Codec out = new Codec(first);
     out.signed(asset.noted);
     out.asset(asset);
     return Arrays.copyOf(out.data, out.at);
-  }
-
-  private static byte version(Asset asset) {
-    for (Asset.Vote vote : asset.votes) {
-      if (vote.muted() != null) return MUTED;
-    }
-    return PLAIN;
   }
 
   /** Raises IllegalStateException for a version that is not known. */
@@ -65,11 +63,16 @@ final class Codec {
     text(asset.shown);
     text(asset.previous);
     signed(asset.since);
-    signed(asset.unconfirmed ? 1 : 0);
+    text(asset.unconfirmed);
+    text(asset.disputed);
     signed(asset.offset);
     signed(asset.votes.length);
     for (Asset.Vote vote : asset.votes) vote(vote, asset);
-    pending(asset.pending);
+    signed(asset.waits.length);
+    for (Asset.Wait wait : asset.waits) {
+      text(wait.state());
+      signed(wait.since());
+    }
     override(asset.override);
     signed(asset.step);
     signed(asset.changedOffset - asset.offset);
@@ -80,8 +83,11 @@ final class Codec {
     for (Asset.Answer answer : asset.answers) {
       id(answer.command());
       text(answer.outcome());
+      text(answer.cause());
+      text(answer.user());
     }
     signed(asset.forgetAt);
+    signed(asset.purgedAt);
   }
 
   private Asset asset() {
@@ -90,11 +96,16 @@ final class Codec {
     asset.shown = text();
     asset.previous = text();
     asset.since = signed();
-    asset.unconfirmed = signed() == 1;
+    if (version == CURRENT) {
+      asset.unconfirmed = text();
+      asset.disputed = text();
+    } else if (signed() == 1) {
+      asset.unconfirmed = OLD_MARK;
+    }
     if (version > 1) asset.offset = signed();
     asset.votes = new Asset.Vote[(int) signed()];
     for (int i = 0; i < asset.votes.length; i++) asset.votes[i] = vote(asset);
-    asset.pending = pending();
+    asset.waits = version == CURRENT ? waits() : pending();
     asset.override = override();
     if (version == 1) asset.offset = signed();
     asset.step = signed();
@@ -103,11 +114,35 @@ final class Codec {
     asset.reminded = asset.since + signed();
     asset.emittedAt = asset.since + signed();
     asset.answers = new Asset.Answer[(int) signed()];
-    for (int i = 0; i < asset.answers.length; i++) {
-      asset.answers[i] = new Asset.Answer(id(), text());
-    }
+    for (int i = 0; i < asset.answers.length; i++) asset.answers[i] = answer();
     asset.forgetAt = signed();
+    if (version == CURRENT) asset.purgedAt = signed();
     return asset;
+  }
+
+  private Asset.Wait[] waits() {
+    int count = (int) signed();
+    if (count == 0) return Asset.NO_WAITS;
+    Asset.Wait[] waits = new Asset.Wait[count];
+    for (int i = 0; i < count; i++) waits[i] = new Asset.Wait(text(), signed());
+    return waits;
+  }
+
+  /** The one wait that earlier versions knew, with its end. */
+  private Asset.Wait[] pending() {
+    String state = text();
+    if (state == null) return Asset.NO_WAITS;
+    Asset.Wait[] waits = {new Asset.Wait(state, signed())};
+    signed();
+    return waits;
+  }
+
+  private Asset.Answer answer() {
+    String command = id();
+    String outcome = text();
+    if (version == CURRENT) return new Asset.Answer(command, outcome, text(), text());
+    return new Asset.Answer(command, outcome, outcome.startsWith("refused: ") ? "refused" : "set",
+        "");
   }
 
   /** What the offsets of an asset are counted from. */
@@ -121,10 +156,17 @@ final class Codec {
     signed(vote.time() - asset.since);
     signed(vote.reportedAt() - vote.time());
     signed(vote.offset() - asset.offset);
-    signed(vote.expires() == Asset.NONE ? 0 : vote.expires() - vote.time() + 1);
+    signed(life(vote));
     signed(vote.weight());
     text(vote.detail());
-    if (version >= MUTED) muted(vote.muted());
+    long order = Math.min(vote.reportedAt(), vote.time());
+    long age = vote.time() - order;
+    signed((vote.muted() == null ? 0 : HAS_MUTE) | (vote.silent() == Asset.NONE ? 0 : HAS_SILENCE)
+        | (vote.order() == order ? 0 : HAS_ORDER) | (vote.age() == age ? 0 : HAS_AGE));
+    if (vote.muted() != null) muted(vote.muted());
+    if (vote.silent() != Asset.NONE) signed(vote.silent() - vote.time());
+    if (vote.order() != order) signed(vote.order() - order);
+    if (vote.age() != age) signed(vote.age() - age);
   }
 
   private Asset.Vote vote(Asset asset) {
@@ -134,33 +176,35 @@ final class Codec {
     long reportedAt = time + signed();
     long offset = signed() + base(asset);
     long life = signed();
-    long expires = life == 0 ? Asset.NONE : time + life - 1;
+    long expires = life == 0 ? Asset.NONE : life > 0 ? time + life - 1 : time + life;
     long weight = signed();
     String detail = text();
-    return new Asset.Vote(agent, state, reportedAt, time, offset, expires, weight, detail,
-        version >= MUTED ? muted() : null);
+    long has = version == CURRENT ? signed() : version == MUTED ? HAS_MUTE : 0;
+    Asset.Muted muted = (has & HAS_MUTE) == 0 ? null : muted();
+    long silent = (has & HAS_SILENCE) == 0 ? Asset.NONE : time + signed();
+    long order = Math.min(reportedAt, time);
+    long age = time - order;
+    if ((has & HAS_ORDER) != 0) order += signed();
+    if ((has & HAS_AGE) != 0) age += signed();
+    return new Asset.Vote(agent, state, reportedAt, time, offset, expires, weight, detail, muted,
+        silent, order, age);
+  }
+
+  /** How long a vote lives from its time on, as it is written: 0 for ever, else never 0. */
+  private static long life(Asset.Vote vote) {
+    if (vote.expires() == Asset.NONE) return 0;
+    long life = vote.expires() - vote.time();
+    return life < 0 ? life : life + 1;
   }
 
   private void muted(Asset.Muted muted) {
-    text(muted == null ? null : muted.user());
-    if (muted != null) signed(muted.until());
+    text(muted.user());
+    signed(muted.until());
   }
 
   private Asset.Muted muted() {
     String user = text();
     return user == null ? null : new Asset.Muted(signed(), user);
-  }
-
-  private void pending(Asset.Pending pending) {
-    text(pending == null ? null : pending.state());
-    if (pending == null) return;
-    signed(pending.since());
-    signed(pending.due());
-  }
-
-  private Asset.Pending pending() {
-    String state = text();
-    return state == null ? null : new Asset.Pending(state, signed(), signed());
   }
 
   private void override(Asset.Override pin) {

@@ -8,7 +8,7 @@ import java.util.Set;
 /** What the driver tells of the buckets, as JSON: see streaming/kernel.py. */
 record Plan(String prefix, long epoch, boolean realTime, Map<String, Object> partitions,
     Map<String, Object> rules, Set<String> functions, Map<String, Object> seeds,
-    Map<String, Object> quiet) {
+    Map<String, Object> quiet, Map<String, Object> bounds) {
   /** Raises IllegalArgumentException for anything but the driver's JSON. */
   @SuppressWarnings("unchecked")
   static Plan parse(String json) {
@@ -19,7 +19,8 @@ record Plan(String prefix, long epoch, boolean realTime, Map<String, Object> par
           (Boolean) data.get("real_time"), (Map<String, Object>) data.get("partitions"),
           (Map<String, Object>) data.get("rules"),
           Set.copyOf((List<String>) (List<?>) data.get("functions")),
-          (Map<String, Object>) data.get("seeds"), (Map<String, Object>) data.get("quiet"));
+          (Map<String, Object>) data.get("seeds"), (Map<String, Object>) data.get("quiet"),
+          (Map<String, Object>) data.getOrDefault("bounds", Map.of()));
     } catch (Json.Bad error) {
       throw new IllegalArgumentException(json, error);
     }
@@ -37,6 +38,12 @@ record Plan(String prefix, long epoch, boolean realTime, Map<String, Object> par
   /** The file of the state that a bucket begins with, or null. */
   String seedOf(String bucket) {
     return (String) seeds.get(bucket);
+  }
+
+  /** The bounds on append times of a bucket: pairs of a time and the offset before which it holds. */
+  @SuppressWarnings("unchecked")
+  List<List<Object>> boundsOf(String bucket) {
+    return bounds.get(bucket) instanceof List<?> held ? (List<List<Object>>) held : List.of();
   }
 
   /** The last offset of a bucket whose outcome readers have seen in an earlier epoch, or -1. */

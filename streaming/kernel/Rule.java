@@ -32,8 +32,12 @@ final class Rule {
     }
   }
 
+  /** The version of the fold that this is. */
+  static final long FOLD = 2;
   static final long NONE = -1;
   static final String KEEP = "keep";
+  private static final long LEAST_MEMORY = 15 * 60_000;
+  private static final long MAX_VOTERS = 1000;
   private static final long MAX_WEIGHT = 1_000_000;
   private static final long MAX_DURATION = 366L * 86_400_000;
   private static final Map<String, Long> UNITS =
@@ -55,13 +59,22 @@ final class Rule {
   final boolean inPython;
   final List<Rung> ladder;
   final String fallback;
+  /** Whether its states follow each other, and none is worse than another. */
+  final boolean lifeCycle;
+  /** The live voters that lowering a state takes, and raising it. */
   final long minVoters;
+  final long raiseVoters;
   final long voteLifetime;
-  final long maxReportAge;
+  /** How long a silent vote is kept; NONE: silent votes are not kept. */
+  final long forgetDelay;
+  /** The age up to which a report is looked at, or NONE for any. */
+  final long reportAgeLimit;
+  final String mildest;
   final long electorate;
   private final boolean open;
   private final List<String> order = new ArrayList<>();
-  private final Set<String> known;
+  private final Map<String, Integer> ranks = new HashMap<>();
+  private final String[] names;
   private final Map<String, Long> holds;
   private final Map<String, Long> reminders;
   private final Map<String, Long> purgeAfter;
@@ -88,7 +101,12 @@ final class Rule {
     for (Object entry : list(table.get("states"))) specs.add(spec(table(entry)));
     check(!order.isEmpty() && new HashSet<>(order).size() == order.size());
     open = choice(table, "vocabulary", List.of("closed", "open"), "closed").equals("open");
-    known = new HashSet<>(order);
+    for (String state : order) ranks.put(state, ranks.size());
+    names = order.toArray(String[]::new);
+    mildest = order.get(order.size() - 1);
+    String severity =
+        choice(table, "severity", List.of("order", "none"), open ? "none" : "order");
+    lifeCycle = open || severity.equals("none");
     String title = text(table, "title", name.substring(0, 1).toUpperCase() + name.substring(1));
     String noun = text(table, "noun", "asset");
     Map<?, ?> rule = table(table.get("rule"));
@@ -99,16 +117,35 @@ final class Rule {
     ladder = kind.equals("quorum") ? ladder(rule) : List.of();
     fallback = kind.equals("quorum") ? fallback(rule) : KEEP;
     long partitions = whole(table.get("partitions"), 1, 1000, 4);
-    minVoters = whole(table.get("min_voters"), 1, 1000, 1);
+    boolean voters = table.get("min_voters") instanceof Map;
+    Map<?, ?> both = voters ? table(table.get("min_voters")) : Map.of();
+    minVoters = whole(voters ? both.get("lower") : table.get("min_voters"), 1, MAX_VOTERS, 1);
+    raiseVoters = whole(both.get("raise"), 1, MAX_VOTERS, 1);
     voteLifetime = duration(table.get("vote_lifetime"), 1);
-    maxReportAge = duration(table.get("max_report_age"), 1);
+    long forgetAfter = duration(table.get("forget_after"), 0);
+    long maxReportAge = duration(table.get("max_report_age"), 1);
+    forgetDelay = forgetDelay(forgetAfter);
+    reportAgeLimit = reportAgeLimit(maxReportAge);
+    long fold = whole(table.get("fold"), 1, FOLD, 1);
     electorate = whole(table.get("electorate"), 1, MAX_WEIGHT, NONE);
     holds = durations(table, "holds", 0);
     reminders = durations(table, "reminders", 1);
     purgeAfter = durations(table, "purge_after", 1);
     for (Map.Entry<?, ?> entry : entries(table, "weights").entrySet()) weigh(entry);
-    all = List.of(name, title, noun, partitions, open, specs, kind, ladder, fallback, minVoters,
-        voteLifetime, maxReportAge, electorate, holds, reminders, purgeAfter, weights, prefixes);
+    all = List.of(name, title, noun, partitions, open, specs, kind, ladder, fallback, lifeCycle,
+        minVoters, raiseVoters, voteLifetime, forgetAfter, maxReportAge, electorate, holds,
+        reminders, purgeAfter, weights, prefixes, fold);
+  }
+
+  private long forgetDelay(long forgetAfter) {
+    if (lifeCycle || forgetAfter == 0) return NONE;
+    return forgetAfter != NONE ? forgetAfter
+        : Math.max(voteLifetime == NONE ? 0 : 3 * voteLifetime, LEAST_MEMORY);
+  }
+
+  private long reportAgeLimit(long maxReportAge) {
+    if (voteLifetime == NONE || forgetDelay == NONE) return maxReportAge;
+    return maxReportAge == NONE ? forgetDelay : Math.min(maxReportAge, forgetDelay);
   }
 
   private static void checkFunction(String name, Set<String> functions) throws Bad {
@@ -118,7 +155,37 @@ final class Rule {
   // ---- what the fold asks ----
 
   boolean knows(String state) {
-    return known.contains(state) || (open && Names.stateOk(state));
+    return ranks.containsKey(state) || (open && Names.stateOk(state));
+  }
+
+  /** 0 for the worst state; one outside an open vocabulary ranks last, of a closed one first. */
+  int rank(String state) {
+    for (int rank = 0; rank < names.length; rank++) {
+      if (names[rank] == state) return rank; // mostly the rule's own text: see `own`
+    }
+    Integer rank = ranks.get(state);
+    return rank != null ? rank : open ? order.size() : -1;
+  }
+
+  /** The rule's own text for a state, by which `rank` finds it at once; else the text itself. */
+  String own(String state) {
+    Integer rank = ranks.get(state);
+    return rank == null ? state : names[rank];
+  }
+
+  /** The state of this rank. */
+  String state(int rank) {
+    return names[rank];
+  }
+
+  /** How many states the vocabulary lists. */
+  int states() {
+    return names.length;
+  }
+
+  /** How long a silent vote is kept, where one is. */
+  long forgetWait() {
+    return Math.max(0, forgetDelay);
   }
 
   long hold(String state) {
@@ -225,7 +292,7 @@ final class Rule {
   }
 
   private void checkKnown(Object state) throws Bad {
-    check(open || known.contains(state));
+    check(open || ranks.containsKey(state));
   }
 
   private String fallback(Map<?, ?> rule) throws Bad {
@@ -240,11 +307,6 @@ final class Rule {
     check(!rungs.isEmpty());
     rungs.sort(Comparator.comparingInt(rung -> rank(rung.state())));
     return rungs;
-  }
-
-  private int rank(String state) {
-    int place = order.indexOf(state);
-    return place < 0 ? order.size() : place;
   }
 
   private Rung rung(Map<?, ?> entry) throws Bad {

@@ -7,6 +7,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.Iterator;
+import java.util.List;
 import java.util.function.Consumer;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.streaming.MapState;
@@ -16,28 +17,39 @@ final class Run implements Bucket.Out {
   private static final long HEARTBEAT_MS = 1000;
   private static final byte META_PLAIN = 1;
   private static final byte META_MUTES = 2;
+  private static final byte META_LATENESS = 3;
 
   /**
    * The bucket's clock, offset and figures, which the state keeps beside its assets; in version 2
-   * its mutes after them, as JSON, where there are some (mutes: empty where there are none).
+   * its mutes after them, as JSON, where there are some (mutes: empty where there are none); in
+   * version 3 its late reports, as JSON after their length, and then the mutes.
    */
   private record Meta(long clock, long offset, long live, long beat, long records, long dead,
-      long stale, String mutes) {
+      String lateness, String mutes) {
     byte[] bytes() {
       byte[] told = Sink.bytes(mutes);
-      return ByteBuffer.allocate(57 + told.length).put(mutes.isEmpty() ? META_PLAIN : META_MUTES)
-          .putLong(clock).putLong(offset).putLong(live).putLong(beat).putLong(records)
-          .putLong(dead).putLong(stale).put(told).array();
+      byte[] late = Sink.bytes(lateness);
+      boolean plain = late.length == 0;
+      byte version = !plain ? META_LATENESS : told.length == 0 ? META_PLAIN : META_MUTES;
+      ByteBuffer out = ByteBuffer.allocate(57 + (plain ? 0 : 4 + late.length) + told.length);
+      out.put(version).putLong(clock).putLong(offset).putLong(live).putLong(beat);
+      out.putLong(records).putLong(dead).putLong(0); // stale reports, before version 3
+      if (!plain) out.putInt(late.length).put(late);
+      return out.put(told).array();
     }
 
     static Meta of(byte[] data) {
       ByteBuffer in = ByteBuffer.wrap(data);
       byte version = in.get();
-      if (version != META_PLAIN && version != META_MUTES) {
+      if (version < META_PLAIN || version > META_LATENESS) {
         throw new IllegalStateException("UnreadableAsset: a bucket of codec version " + version);
       }
-      return new Meta(in.getLong(), in.getLong(), in.getLong(), in.getLong(), in.getLong(),
-          in.getLong(), in.getLong(), StandardCharsets.UTF_8.decode(in).toString());
+      long[] figures = new long[7];
+      for (int i = 0; i < figures.length; i++) figures[i] = in.getLong();
+      byte[] late = new byte[version == META_LATENESS ? in.getInt() : 0];
+      in.get(late);
+      return new Meta(figures[0], figures[1], figures[2], figures[3], figures[4], figures[5],
+          new String(late, StandardCharsets.UTF_8), StandardCharsets.UTF_8.decode(in).toString());
     }
   }
 
@@ -49,6 +61,7 @@ final class Run implements Bucket.Out {
   private final Assets assets = new Assets();
   private final Bucket bucket;
   private final HeldBack heldBack;
+  private final List<List<Object>> bounds;
   private final Deque<Row> out = new ArrayDeque<>();
   private SourceRow current;
   /** Of the current row, not applied yet; or null. */
@@ -68,6 +81,7 @@ final class Run implements Bucket.Out {
     partitions = plan.partitionsOf(scenario);
     states = plan.prefix() + scenario + ".states";
     heldBack = new HeldBack(plan.quietOf(name));
+    bounds = plan.boundsOf(name);
     bucket = new Bucket(read(rule), Integer.parseInt(name.substring(slash + 1)), assets, this);
   }
 
@@ -87,7 +101,7 @@ final class Run implements Bucket.Out {
     bucket.clock = kept.clock;
     bucket.offset = kept.offset;
     bucket.live = kept.live;
-    bucket.stale = kept.stale;
+    if (!kept.lateness.isEmpty()) bucket.lateness.load(kept.lateness);
     if (!kept.mutes.isEmpty()) bucket.mutes.load(kept.mutes);
     beat = kept.beat;
     records = kept.records;
@@ -104,7 +118,8 @@ final class Run implements Bucket.Out {
   }
 
   byte[] meta() {
-    return new Meta(bucket.clock, bucket.offset, bucket.live, beat, records, dead, bucket.stale,
+    return new Meta(bucket.clock, bucket.offset, bucket.live, beat, records, dead,
+        bucket.lateness.isEmpty() ? "" : bucket.lateness.json(),
         bucket.mutes.isEmpty() ? "" : bucket.mutes.json()).bytes();
   }
 
@@ -164,8 +179,19 @@ final class Run implements Bucket.Out {
     current = row;
     entry = Source.read(row.key(), row.value(), row.time(), bucket.partition, partitions,
         plan.functions());
-    bucket.moveTo(row.offset(), row.time());
+    bucket.moveTo(row.offset(), appliedTime(row));
     goOn();
+  }
+
+  /** When the row counts as appended: see domain/bounds.py. */
+  private long appliedTime(SourceRow row) {
+    for (List<Object> bound : bounds) {
+      long time = (Long) bound.get(0);
+      if (row.time() > time && row.offset() < (Long) bound.get(1)) {
+        return bucket.clock > 0 ? bucket.clock : time;
+      }
+    }
+    return row.time();
   }
 
   /** One thing that comes before the row's record; then that; then one asset that it changes. */
@@ -186,7 +212,7 @@ final class Run implements Bucket.Out {
 
   @Override
   public void state(String name, Asset asset, Bucket.Cause cause, Asset.Answer answer) {
-    Row record = Sink.state(states, plan.epoch(), name, asset, cause, answer);
+    Row record = Sink.state(states, plan.epoch(), name, asset, bucket.rule, cause, answer);
     if (heldBack.covers(bucket.offset)) heldBack.put(name, record);
     else out.add(record);
   }
@@ -200,12 +226,14 @@ final class Run implements Bucket.Out {
     out.add(Sink.deadLetter(to, reason, topic, bucket.partition, current));
   }
 
+  /** Tells of the bucket each second of ticks, also where its clock stands still, being ahead. */
   private void tick() {
-    if (bucket.clock - beat < HEARTBEAT_MS) return;
+    if (Math.abs(current.time() - beat) < HEARTBEAT_MS) return;
     byte[] key = Sink.bytes(scenario + "/" + bucket.partition);
     out.add(Sink.row(key, Sink.bytes(heartbeat()), null, plan.prefix() + "job.buckets"));
-    beat = bucket.clock;
-    records = dead = bucket.stale = 0;
+    beat = current.time();
+    records = dead = 0;
+    bucket.lateness.clear();
   }
 
   private String heartbeat() {
@@ -222,7 +250,7 @@ final class Run implements Bucket.Out {
     json.append(",\"dues\":").append(assets.waiting());
     json.append(",\"records\":").append(records);
     json.append(",\"dead_letters\":").append(dead);
-    json.append(",\"stale\":").append(bucket.stale);
+    bucket.lateness.tell(json);
     json.append(",\"engine\":\"kernel\",\"at\":").append(System.currentTimeMillis());
     if (!bucket.mutes.isEmpty()) json.append(",\"mutes\":").append(bucket.mutes.json());
     return json.append('}').toString();

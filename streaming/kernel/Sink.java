@@ -14,8 +14,8 @@ final class Sink {
   private Sink() {}
 
   /** A record of a states topic. */
-  static Row state(String topic, long epoch, String name, Asset asset, Bucket.Cause cause,
-      Asset.Answer answer) {
+  static Row state(String topic, long epoch, String name, Asset asset, Rule rule,
+      Bucket.Cause cause, Asset.Answer answer) {
     String version = epoch + "." + asset.offset + "." + asset.step;
     List<Row> headers = new ArrayList<>(4);
     headers.add(header("version", version));
@@ -29,24 +29,26 @@ final class Sink {
       headers.add(header("cause", out.toString()));
       return row(bytes(name), null, headers, topic);
     }
-    value(out, version, name, asset, cause, answer);
+    value(out, version, name, asset, rule, cause, answer);
     return row(bytes(name), bytes(out.toString()), headers, topic);
   }
 
-  private static void value(StringBuilder out, String version, String name, Asset asset,
+  private static void value(StringBuilder out, String version, String name, Asset asset, Rule rule,
       Bucket.Cause cause, Asset.Answer answer) {
     text(out.append("{\"asset\":"), name);
     text(out.append(",\"state\":"), asset.shown);
     text(out.append(",\"previous\":"), asset.previous);
     out.append(",\"since\":").append(asset.since);
-    out.append(",\"unconfirmed\":").append(asset.unconfirmed);
+    out.append(",\"unconfirmed\":").append(asset.unconfirmed != null);
+    if (asset.unconfirmed != null) text(out.append(",\"unconfirmed_reason\":"), asset.unconfirmed);
+    if (asset.disputed != null) text(out.append(",\"disputed\":"), asset.disputed);
     out.append(",\"version\":\"").append(version).append("\",\"cause\":");
     cause(out, cause);
     out.append(",\"votes\":[");
     for (int i = 0; i < asset.votes.length; i++) {
       vote(i == 0 ? out : out.append(','), asset.votes[i]);
     }
-    pending(out.append("],\"pending\":"), asset.pending);
+    pending(out.append("],\"pending\":"), asset.pending(rule));
     override(out.append(",\"override\":"), asset.override);
     answer(out.append(",\"answer\":"), answer);
     out.append('}');
@@ -73,6 +75,7 @@ final class Sink {
     out.append(",\"weight\":").append(vote.weight());
     out.append(",\"detail\":").append(vote.detail());
     if (vote.muted() != null) muted(out.append(",\"muted\":"), vote.muted());
+    if (vote.silent() != Rule.NONE) out.append(",\"silent\":").append(vote.silent());
     out.append('}');
   }
 

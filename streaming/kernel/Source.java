@@ -14,10 +14,12 @@ import org.apache.kafka.common.utils.Utils;
 final class Source {
   /** A record of the log. `Unreadable` goes to the dead letters, `Refusal` is answered. */
   sealed interface Entry
-      permits Report, Command, Tick, Change, Mute, Unmute, Refusal, Unreadable {}
+      permits Report, Leave, Command, Tick, Change, UnknownFold, Mute, Unmute, Refusal, Unreadable {}
 
   record Report(String asset, String agent, String state, long reportedAt, String detail)
       implements Entry {}
+
+  record Leave(String asset, String agent, long reportedAt) implements Entry {}
 
   record Command(String kind, String asset, String id, String user, String reason, String state,
       long until, long[] ifVersion) implements Entry {}
@@ -25,6 +27,8 @@ final class Source {
   record Tick() implements Entry {}
 
   record Change(Rule rule) implements Entry {}
+
+  record UnknownFold(String scenario, long fold) implements Entry {}
 
   record Mute(Mutes.Mute mute) implements Entry {}
 
@@ -40,6 +44,7 @@ final class Source {
   private static final int MAX_DETAIL = 2_048;
   private static final int MAX_REASON = 500;
   private static final long MAX_AHEAD = 300_000;
+  private static final long MAX_FOLD = 1_000_000;
   private static final long MAX_TIME = 253_402_300_799_999L;
   private static final Set<String> COMMANDS = Set.of("set", "vote", "release", "purge");
   private static final Pattern UUID =
@@ -56,7 +61,8 @@ final class Source {
   static Entry read(byte[] key, byte[] value, long time, int partition, int partitions,
       Set<String> functions) {
     Entry entry = read(key, value, time, functions);
-    boolean keyed = entry instanceof Report || entry instanceof Command || entry instanceof Refusal;
+    boolean keyed = entry instanceof Report || entry instanceof Leave || entry instanceof Command
+        || entry instanceof Refusal;
     if (keyed && Utils.toPositive(Utils.murmur2(key)) % partitions != partition) {
       return new Unreadable("wrong-partition");
     }
@@ -94,17 +100,23 @@ final class Source {
     if ("mute".equals(type)) return mute(data, true);
     if ("unmute".equals(type)) return mute(data, false);
     boolean report = "report".equals(type);
-    if (!report && !(type instanceof String && COMMANDS.contains(type))) {
+    boolean leave = "leave".equals(type);
+    if (!report && !leave && !(type instanceof String && COMMANDS.contains(type))) {
       return new Unreadable("unknown-type");
     }
     String asset = key == null ? "" : Json.utf8(key);
     if (asset == null) return new Unreadable("not-utf8");
     if (!Names.ok(asset)) return new Unreadable("bad-asset");
+    if (leave) return leave(asset, data, time);
     return report ? report(asset, data, document, time) : command(asset, (String) type, data);
   }
 
   private static Entry change(Map<?, ?> data, Json.Document document, Set<String> functions) {
     if (!(data.get("scenario") instanceof Map<?, ?> plain)) return new Unreadable("bad-scenario");
+    if (plain.get("name") instanceof String name && plain.get("fold") instanceof Long fold
+        && Rule.FOLD < fold && fold <= MAX_FOLD) {
+      return new UnknownFold(name, fold);
+    }
     try {
       return new Change(new Rule(plain, document.text("scenario"), functions));
     } catch (Rule.Bad error) {
@@ -156,6 +168,14 @@ final class Source {
     String text = detail == null ? null : document.text("detail");
     if (text != null && bytes(text) > MAX_DETAIL) return new Unreadable("too-large");
     return new Report(asset, (String) agent, claim, at == null ? NONE : (Long) at, text);
+  }
+
+  private static Entry leave(String asset, Map<?, ?> data, long time) {
+    Object agent = data.get("agent");
+    Object at = data.get("reported_at");
+    if (!agentOk(agent)) return new Unreadable("bad-agent");
+    if (at != null && !timeOk(at, time + MAX_AHEAD)) return new Unreadable("bad-time");
+    return new Leave(asset, (String) agent, at == null ? NONE : (Long) at);
   }
 
   private static int bytes(String text) {

@@ -9,10 +9,12 @@ import msgspec
 
 from domain.asset import Asset
 from domain.fold import Bucket
-from domain.records import Override, Pending, Vote
+from domain.records import Override, Vote
 
-PLAIN, MUTED = 2, 3
-"""Versions of an asset: without a muted vote, and with one."""
+CURRENT = 4
+"""Version of an asset."""
+HAS_MUTE, HAS_SILENCE, HAS_ORDER, HAS_AGE = 1, 2, 4, 8
+"""What a vote has beyond a plain one."""
 META_PLAIN, META_MUTES = 1, 2
 """Versions of a bucket's own: without mutes, and with some."""
 _META = struct.Struct(">b7q")
@@ -30,43 +32,68 @@ def dump_kernel_meta(bucket: Bucket) -> bytes:
 
 def dump_kernel_asset(asset: Asset, noted: int | None) -> bytes:
     """An asset's entry. noted: when the index of dues looks at it, ms, None: nothing is due."""
-    muted = any(vote.muted is not None for vote in asset.votes.values())
-    out = _Out(MUTED if muted else PLAIN)
+    out = _Out()
     out.signed(_NONE if noted is None else noted)
     for text in (asset.state, asset.shown, asset.previous):
         out.text(text)
-    out.signed(asset.since, int(asset.unconfirmed), asset.offset, len(asset.votes))
+    out.signed(asset.since)
+    out.text(asset.unconfirmed)
+    out.text(asset.disputed)
+    out.signed(asset.offset, len(asset.votes))
     for _, vote in sorted(asset.votes.items()):
         _vote(out, vote, asset)
-    _pending(out, asset.pending)
+    out.signed(len(asset.waits))
+    for state, since in sorted(asset.waits.items()):
+        out.text(state)
+        out.signed(since)
     _override(out, asset.override)
     changed_offset, changed_step = asset.changed
     out.signed(asset.step, changed_offset - asset.offset, changed_step)
-    out.signed(asset.reminded - asset.since, asset.emitted_at - asset.since, len(asset.answers))
-    for answer in asset.answers:
-        out.id(answer.command)
-        out.text(answer.outcome)
+    out.signed(asset.reminded - asset.since, asset.emitted_at - asset.since)
+    _answers(out, asset)
     out.signed(_NONE if asset.forget_at is None else asset.forget_at)
+    out.signed(_NONE if asset.purged_at is None else asset.purged_at)
     return bytes(out.data)
+
+
+def _answers(out: _Out, asset: Asset) -> None:
+    out.signed(len(asset.answers))
+    for answered in asset.answers:
+        out.id(answered.command)
+        for text in (answered.outcome, answered.cause, answered.user):
+            out.text(text)
 
 
 def _vote(out: _Out, vote: Vote, asset: Asset) -> None:
     out.text(vote.agent)
     out.text(vote.state)
     out.signed(vote.time - asset.since, vote.reported_at - vote.time, vote.offset - asset.offset)
-    out.signed(0 if vote.expires is None else vote.expires - vote.time + 1, vote.weight)
+    out.signed(_life(vote), vote.weight)
     out.text(vote.detail)
-    if out.version < MUTED:
-        return
-    out.text(None if vote.muted is None else vote.muted.user)
+    order = min(vote.reported_at, vote.time)
+    age = vote.time - order
+    has = HAS_MUTE if vote.muted is not None else 0
+    has |= HAS_SILENCE if vote.silent is not None else 0
+    has |= HAS_ORDER if vote.order != order else 0
+    has |= HAS_AGE if vote.age != age else 0
+    out.signed(has)
     if vote.muted is not None:
+        out.text(vote.muted.user)
         out.signed(_NONE if vote.muted.until is None else vote.muted.until)
+    if vote.silent is not None:
+        out.signed(vote.silent - vote.time)
+    if vote.order != order:
+        out.signed(vote.order - order)
+    if vote.age != age:
+        out.signed(vote.age - age)
 
 
-def _pending(out: _Out, pending: Pending | None) -> None:
-    out.text(None if pending is None else pending.state)
-    if pending is not None:
-        out.signed(pending.since, pending.due)
+def _life(vote: Vote) -> int:
+    """How long a vote lives from its time on: 0 for ever, else never 0."""
+    if vote.expires is None:
+        return 0
+    life = vote.expires - vote.time
+    return life if life < 0 else life + 1
 
 
 def _override(out: _Out, pin: Override | None) -> None:
@@ -84,9 +111,8 @@ def _override(out: _Out, pin: Override | None) -> None:
 class _Out:
     """Bytes as they are written."""
 
-    def __init__(self, version: int) -> None:
-        self.version = version
-        self.data = bytearray([version])
+    def __init__(self) -> None:
+        self.data = bytearray([CURRENT])
 
     def signed(self, *values: int) -> None:
         """Integers of variable length: zigzag, 7 bits a byte, the least first."""

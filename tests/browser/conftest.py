@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -44,12 +45,13 @@ def send(product: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     topics = Topics(product.settings.topic_prefix)
     reporters: dict[str, Reporter] = {}
 
-    def report(scenario: str, asset: str, agent: str, state: str) -> None:
+    def report(scenario: str, asset: str, agent: str, state: str, age_s: int = 0) -> None:
         if scenario not in reporters:
             spool = tmp_path_factory.mktemp(f"spool-{scenario}")
             reporters[scenario] = Reporter(bus, topics.reports(scenario), spool)
         reporter = reporters[scenario]
-        reporter.report(asset, agent, state)
+        at = int(1000 * (time.time() - age_s)) if age_s else None
+        reporter.report(asset, agent, state, at)
         wait_until(lambda: reporter.unconfirmed == 0, 45, f"{asset} was not confirmed")
 
     yield report

@@ -152,7 +152,7 @@ def test_help_lists_every_key(open_as: Open) -> None:
     listed = page.locator("#help .keys kbd").all_inner_texts()
     walking = ["j", "↓", "k", "↑", "Home", "End", "Enter", "o"]
     choosing = ["Space", "Shift ↓", "Shift ↑", "Ctrl A", "a"]
-    others = ["Esc", "u", "/", "1", "…", "9", "0", "[", "]", ">", "<", "s", "w", "t"]
+    others = ["Esc", "u", "/", "1", "…", "9", "0", "d", "[", "]", ">", "<", "s", "w", "t"]
     assert listed == [*walking, *choosing, *others, "Ctrl K", "?"]
 
 

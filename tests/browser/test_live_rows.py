@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from browsing import Open, Send, lines, live, order, row
-from playwright.sync_api import Page, expect
+import re
+
+from browsing import (
+    COLOURS,
+    Open,
+    Send,
+    lines,
+    live,
+    order,
+    resize,
+    row,
+    serious,
+    serious_in_both,
+    too_wide_in,
+)
+from playwright.sync_api import Locator, Page, expect
 
 from stack import Stack, wait_until
 
@@ -185,3 +199,168 @@ def test_page_is_whole_again_after_the_web_server_was_killed(
     fresh = orders(open_as, prefix)
     assert lines(page) == lines(fresh)
     faults[:] = [fault for fault in faults if "WebSocket connection" not in fault]
+
+
+# ---- what is in doubt -----------------------------------------------------------------------
+
+OLD_S = 200
+"""Longer than a vote of the demo lives: such a report arrives silent."""
+
+BARE = r"""row => {
+  // A row without what the browser says otherwise than the server: times, and its own classes.
+  const copy = row.cloneNode(true);
+  for (const time of copy.querySelectorAll("time")) time.replaceWith("…");
+  for (const each of copy.querySelectorAll("[data-local], [data-silent]")) {
+    each.removeAttribute("data-local");
+    each.title = each.title.replace(/ since .*/, " since …");
+  }
+  const cells = [...copy.querySelectorAll(".col-state, .col-votes")];
+  const kinds = copy.className.split(" ").filter((name) => name !== "fresh").join(" ");
+  return kinds + cells.map((cell) => cell.innerHTML.replace(/\s+/g, " ")).join("\n");
+}"""
+
+
+def doubtful(open_as: Open, send: Send, prefix: str) -> Page:
+    """A live board with a disputed pin, an unconfirmed row, one with a silent vote, a plain one."""
+    page = live(open_as("operator", f"/s/attack/?q={prefix}"))
+    for name, state in (("pin", "under-attack"), ("quiet", "clear"), ("plain", "clear")):
+        for agent in ("t-1", "t-2"):
+            send("attack", f"{prefix}{name}", agent, state)
+    send("attack", f"{prefix}one", "t-1", "clear")
+    send("attack", f"{prefix}quiet", "t-3", "under-attack", OLD_S)
+    row(page, f"{prefix}pin").locator(".asset").click()
+    page.locator("#panel summary", has_text="Set a state").click()
+    form = page.locator("#panel .command-set form")
+    form.locator("[name=state]").select_option("clear")
+    form.locator("[name=reason]").fill("a drill")
+    form.get_by_role("button").click()
+    expect(page.locator("#panel .command-following .phase-applied")).to_contain_text("pplied")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    expect(page.locator("#panel")).to_be_hidden()
+    expect(row(page, f"{prefix}quiet").locator(".badge.disputed")).to_be_visible()
+    return page
+
+
+def sign(place: Locator) -> str | None:
+    """The shape of the first icon in an element."""
+    return place.locator("use").first.get_attribute("href")
+
+
+def looks_doubtful(page: Page, prefix: str) -> None:
+    """By words and shapes: what a row says beside its state, whatever its colour."""
+    pin, one, quiet = (row(page, f"{prefix}{name}") for name in ("pin", "one", "quiet"))
+    assert sign(pin.locator(".col-state > .state")) == "#i-check"
+    expect(pin.locator(".badge.disputed .said")).to_be_visible()
+    expect(pin.locator(".badge.disputed .said")).to_have_text("Under attack")
+    assert sign(pin.locator(".badge.disputed")) == "#i-octagon"
+    expect(pin.locator(".badge.override .icon")).to_be_visible()
+    expect(one.locator(".badge.unconfirmed .reason")).to_be_visible()
+    expect(one.locator(".badge.unconfirmed .reason")).to_have_text("1 of 2 voters")
+    assert sign(one.locator(".badge.unconfirmed")) == "#i-question"
+    expect(quiet.locator(".vote.is-silent")).to_have_count(1)
+    hatched = "mark => getComputedStyle(mark.querySelector('.icon')).maskImage"
+    assert "gradient" in quiet.locator(".vote.is-silent").evaluate(hatched)
+    assert quiet.locator(".vote:not(.is-silent)").first.evaluate(hatched) == "none"
+    said = re.compile(r"^t-3: Under attack, silent since \d{4}-")
+    expect(quiet.locator(".vote.is-silent")).to_have_attribute("title", said)
+    for each in (pin, one, quiet):
+        cell = each.locator(".col-state")
+        assert cell.evaluate("cell => cell.scrollWidth <= cell.clientWidth")
+
+
+def heights(page: Page, prefix: str) -> set[int]:
+    """How high the rows are, px."""
+    found = page.eval_on_selector_all("#tbody tr", "rows => rows.map(row => row.offsetHeight)")
+    assert len(found) == 4, prefix
+    return set(found)
+
+
+def test_doubts_show_without_colour_in_each_theme_and_width(
+    open_as: Open, send: Send, prefix: str
+) -> None:
+    page = doubtful(open_as, send, prefix)
+    for theme in ("light", "dark", "contrast"):
+        page.evaluate("theme => localStorage.setItem('theme', theme)", theme)
+        page.reload()
+        live(page)
+        expect(page.locator("html")).to_have_attribute("data-theme", theme)
+        for width in (390, 1024, 1440):
+            resize(page, width)
+            looks_doubtful(page, prefix)
+            assert len(heights(page, prefix)) == 1
+            assert serious(page, *(() if theme == "light" else COLOURS)) == []
+        page.keyboard.press("w")
+        expect(page.locator("#wall-doubts")).to_be_visible()
+        looks_doubtful(page, prefix)
+        assert len(heights(page, prefix)) == 1
+        assert serious(page, *COLOURS) == []
+        page.keyboard.press("w")
+    page.evaluate("localStorage.removeItem('theme')")
+
+
+def test_asset_page_names_who_is_silent_and_who_disputes(
+    open_as: Open, send: Send, prefix: str
+) -> None:
+    for agent in ("t-1", "t-2"):
+        send("attack", f"{prefix}a", agent, "under-attack")
+    for agent in ("t-3", "t-4"):
+        send("attack", f"{prefix}a", agent, "under-attack", OLD_S)
+    send("attack", f"{prefix}b", "t-1", "clear")
+    send("attack", f"{prefix}b", "t-3", "under-attack", OLD_S)
+    page = live(open_as("operator", f"/s/attack/?q={prefix}"))
+    expect(row(page, f"{prefix}b").locator(".badge.disputed")).to_be_visible()
+    page.goto(f"{page.url.split('?')[0]}a/{prefix}b/")
+    expect(page.locator(".note-disputed")).to_contain_text("t-3 said Under attack before it fell")
+    expect(page.locator(".now .badge.disputed")).to_contain_text("disputed: Under attack")
+    expect(page.locator(".silent-votes tbody tr")).to_have_count(1)
+    assert serious_in_both(page) == []
+    assert too_wide_in(page) == []
+    for agent in ("t-1", "t-2"):
+        send("attack", f"{prefix}a", agent, "clear")
+    page.goto(page.url.replace(f"{prefix}b", f"{prefix}a"))
+    note = page.locator(".note-silent")
+    expect(note).to_contain_text(re.compile(r"t-3 and t-4 fell silent at [\d:]+ saying Under"))
+    expect(note).to_contain_text("or until they report or leave")
+    expect(page.locator("#why")).to_contain_text("but t-3 and t-4 fell silent saying")
+    assert serious_in_both(page) == []
+
+
+def test_server_and_browser_make_the_same_doubtful_rows(
+    open_as: Open, send: Send, prefix: str
+) -> None:
+    page = doubtful(open_as, send, prefix)
+    plain = open_as("operator", f"/s/attack/?q={prefix}", java_script_enabled=False)
+    for name in ("pin", "one", "quiet", "plain"):
+        made = row(page, f"{prefix}{name}").evaluate(BARE)
+        server = row(plain, f"{prefix}{name}").evaluate(BARE)
+        assert made == server, name
+
+
+def test_counts_of_doubts_are_live_and_filter(open_as: Open, send: Send, prefix: str) -> None:
+    page = doubtful(open_as, send, prefix)
+    chips = page.locator("#doubts")
+    disputed = chips.locator("[data-doubt=disputed]")
+    for name in ("disputed", "unconfirmed", "silent"):
+        expect(chips.locator(f"[data-doubt={name}] .n")).not_to_have_text("0")
+    box = chips.bounding_box()
+    disputed.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#q")).to_have_value(f"{prefix} is:disputed")
+    expect(disputed).to_have_attribute("aria-current", "true")
+    wait_until(lambda: set(order(page)) == {f"{prefix}pin", f"{prefix}quiet"}, 45, "the disputed")
+    expect(page).to_have_url(re.compile("is%3Adisputed"))
+    page.reload()
+    live(page)
+    expect(disputed).to_have_attribute("aria-current", "true")
+    assert chips.bounding_box() == box
+    disputed.click()
+    expect(page.locator("#q")).to_have_value(prefix)
+    wait_until(lambda: len(order(page)) == 4, 45, "all of them again")
+    chips.locator("[data-doubt=silent]").click()
+    wait_until(lambda: order(page) == [f"{prefix}quiet"], 45, "the one with a silent vote")
+    before = disputed.locator(".n").inner_text()
+    for agent in ("t-1", "t-2"):
+        send("attack", f"{prefix}new", agent, "clear")
+    send("attack", f"{prefix}new", "t-3", "under-attack")
+    expect(disputed.locator(".n")).not_to_have_text(before)

@@ -71,7 +71,7 @@ def test_names_are_in_the_servers_order(open_as: Open) -> None:
     ]
     in_order = """async (names) => {
       const { byOrder } = await import("/static/js/order.js");
-      const rows = names.map((asset) => ({ severity: 0, since: 0, asset }));
+      const rows = names.map((asset) => ({ rank: 0, since: 0, asset }));
       return rows.sort(byOrder).map((row) => row.asset);
     }"""
     assert page.evaluate(in_order, names) == sorted(names)

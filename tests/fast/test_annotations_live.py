@@ -31,6 +31,7 @@ SCENARIO = Scenario.from_plain(
 
 def row(asset: str, state: str = "bad", offset: int = 1, since: int = 5, at: int = 5) -> Entry:
     made = {"asset": asset, "state": state, "version": f"{offset:03d}", "severity": 0}
+    made |= {"rank": 1, "doubts": []}
     return Entry(asset, f"{offset:03d}", {**made, "since": since, "caused_at": at}, PLACE, offset)
 
 
@@ -195,7 +196,7 @@ def test_it_holds_while_the_state_is_no_worse_and_not_calm(severity: int, now: i
     ("state", "place", "why"),
     [
         ("bad", "2", "worse"), ("odd", "2", ""), ("good", "2", "calm"), ("", "2", "purged"),
-        ("unheard of", "2", "calm"), ("bad", "1", ""), ("good", "0", ""),
+        ("unheard of", "2", "worse"), ("bad", "1", ""), ("good", "0", ""),
     ],
 )  # fmt: skip
 def test_which_change_ends_it(state: str, place: str, why: str):

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 import uuid
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -18,7 +19,7 @@ from dashboard.commands import gateway as gateway_module
 from dashboard.commands import limits, sending
 from dashboard.commands.models import Command as Row
 from dashboard.scenarios import scenarios
-from domain.records import Report
+from domain.records import Report, Vote
 
 pytestmark = pytest.mark.django_db
 
@@ -71,6 +72,35 @@ def test_scenarios_with_their_counts(api, bus):
         "name": "under-attack", "label": "Under attack", "colour": "red", "icon": "octagon",
     }  # fmt: skip
     assert found["orders"]["vocabulary"] == "open"
+    severities = {name: each["severity"] for name, each in found.items()}
+    assert severities == {"attack": "order", "connectivity": "order", "orders": "none"}
+
+
+VOTE = Vote("waf-1", "under-attack", 900, 1_000, 1, 2_000, 1)
+
+
+def test_what_is_doubted_is_told_counted_and_asked_for(api, bus):
+    reason: Any = {"unconfirmed": True, "unconfirmed_reason": "1 of 2 voters"}
+    show("attack", "a", "clear", disputed="under-attack", votes=(replace(VOTE, silent=2_000),))
+    show("attack", "b", "clear", votes=(VOTE,), **reason)
+    show("attack", "c", "clear")
+    found = {item["name"]: item["doubts"] for item in api("get", "/api/v1/scenarios").json()}
+    assert found["attack"] == {"disputed": 1, "unconfirmed": 1, "silent": 1}
+    assert set(found["orders"].values()) == {0}
+    one, other = (api("get", f"{ASSETS}/{name}").json() for name in "ab")
+    assert (one["disputed"], one["unconfirmed_reason"]) == ("under-attack", None)
+    assert (other["disputed"], other["unconfirmed_reason"]) == (None, "1 of 2 voters")
+    assert [vote["silent"] for vote in (*one["votes"], *other["votes"])] == [2_000, None]
+
+    def names(query: str) -> list[str]:
+        return [item["asset"] for item in api("get", f"{ASSETS}?{query}").json()["items"]]
+
+    assert names("doubt=disputed") == names("q=is:disputed") == ["a"]
+    assert names("doubt=disputed&doubt=silent") == names("q=is:disputed+has:silent") == ["a"]
+    assert names("doubt=disputed&doubt=unconfirmed") == []
+    assert names("q=is:disputed,unconfirmed") == ["a", "b"]
+    assert names("doubt=unconfirmed&state=clear&q=b") == ["b"]
+    problem(api("get", f"{ASSETS}?doubt=odd"), 422, "invalid")
 
 
 def test_pages_of_assets_go_on_where_the_last_ended(api, bus):

@@ -69,17 +69,23 @@ def test_a_firing_alert_is_a_report_under_its_own_agent(bus, headers):
     assert response.json()["items"][0]["offset"] == 0
     (report,) = reports(bus)
     assert (report.asset, report.agent) == ("shop.example", "alertmanager/Flood")
-    assert (report.state, report.reported_at) == ("under-attack", STARTS_MS)
+    assert (report.state, report.reported_at) == ("under-attack", None), "as of its arrival"
     assert json.loads(report.detail or "") == {
         "alertname": "Flood", "severity": "critical", "summary": "many requests",
         "fingerprint": "b6a1",
     }  # fmt: skip
 
 
-def test_a_resolved_alert_reports_the_least_severe_state_when_it_ended(bus, headers):
+def test_a_resolved_alert_reports_the_least_severe_state(bus, headers):
     assert post(headers, alert(status="resolved", endsAt=ENDS)).status_code == 202
     (report,) = reports(bus)
-    assert (report.state, report.reported_at) == ("clear", ENDS_MS)
+    assert (report.state, report.reported_at) == ("clear", None)
+
+
+def test_an_alerts_own_times_are_told_where_they_are_asked_for(bus, headers):
+    post(headers, alert(), alert(status="resolved", endsAt=ENDS), time="alert")
+    told = [(report.state, report.reported_at) for report in reports(bus)]
+    assert told == [("under-attack", STARTS_MS), ("clear", ENDS_MS)]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +122,7 @@ def test_the_query_says_how_alerts_are_read(bus, headers):
         alert({"level": "page:now"}),
         alert({"site": "a", "level": "page:now"}, status="resolved", endsAt=ENDS),
         asset=["site", "instance"], severity="level", map=["page:now:suspicious"],
-        resolved="suspicious", agent="prom", agent_label="", time="received",
+        resolved="suspicious", agent="prom", agent_label="",
     )  # fmt: skip
     assert response.status_code == 202, response.content
     read = {(r.asset, r.agent, r.state, r.reported_at) for r in reports(bus)}
@@ -158,7 +164,7 @@ def test_an_alert_that_cannot_be_read_is_refused_by_name(
     name = "tallyboard_api_reports_total"
     labels = {"way": "alertmanager", "outcome": reason}
     before = REGISTRY.get_sample_value(name, labels) or 0
-    response = post(headers, alert(), wrong, alert({"instance": "b"}))
+    response = post(headers, alert(), wrong, alert({"instance": "b"}), time="alert")
     assert response.status_code == 202
     body = response.json()
     assert [item["reason"] for item in body["items"]] == [None, reason, None]

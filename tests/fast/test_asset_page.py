@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from django.core.cache import cache
@@ -16,7 +16,7 @@ from bus.base import Message
 from dashboard.board import panel, record_views, records
 from dashboard.board.heard import log_time
 from dashboard.board.models import AssetState, Transition
-from dashboard.board.panel import silent_agents
+from dashboard.board.panel import unheard_agents
 from dashboard.board.records import NotShown, fetch, show
 from dashboard.board.timeline import PAGE, timeline
 from dashboard.commands.limits import Limit
@@ -24,7 +24,7 @@ from dashboard.commands.models import Command as Row
 from dashboard.commands.sending import now_ms
 from dashboard.job.models import BucketStatus
 from dashboard.live.process import live_view
-from domain.records import Report
+from domain.records import Record, Report
 from domain.version import Version
 from wire.source import encode_report, encode_scenario, encode_tick
 
@@ -57,7 +57,7 @@ def test_the_state_and_why_in_words(client: Client, world: World):
     world.write()
     response = client.get(PATH)
     found = text(response)
-    assert "Under attack: 3 of 5 live votes; waf-1, waf-2 or waf-3 saying Clear starts" in found
+    assert "Under attack: 3 of 5 live votes; one more Suspicious vote starts its hold" in found
     assert re.search(
         r"Under attack 3 of 5 needs 3: more than 1/2 of the live votes — decides", found
     )
@@ -77,18 +77,67 @@ def test_moments_carry_their_milliseconds(client: Client, world: World):
     assert re.search(rf'<time data-at="{since}" datetime="[\dT:-]+Z">[\d:]+ UTC</time>', body)
 
 
-def test_silent_agents_are_those_that_the_history_names(client: Client, world: World):
+def test_unheard_agents_are_those_that_the_history_names(client: Client, world: World):
     world.report(ASSET, "clear", "waf-1", "waf-2")
     world.report(ASSET, "under-attack", "waf-1", "waf-2")
     world.command("purge", ASSET)
     world.report(ASSET, "clear", "waf-3", "waf-4")
     world.write()
-    assert {one.agent for one in silent_agents("attack", ASSET, {"waf-3", "waf-4"})} == {
+    assert {one.agent for one in unheard_agents("attack", ASSET, {"waf-3", "waf-4"})} == {
         "waf-1",
         "waf-2",
     }
-    assert "Silent waf-2 changed the state" in text(client.get(PATH))
-    assert silent_agents("attack", "other", set()) == []
+    assert "Without a vote waf-2 changed the state" in text(client.get(PATH))
+    assert unheard_agents("attack", "other", set()) == []
+
+
+MINUTE = 60_000
+LONG_AGO = 12 * MINUTE
+"""Longer than a vote lives, and not as long as a silent one is kept."""
+
+
+def old_report(world: World, agent: str, state: str) -> None:
+    """A report as a spool sends it: older than a vote lives."""
+    world.job.put("attack", Report(ASSET, agent, state, now_ms() - LONG_AGO))
+
+
+def test_silent_votes_stand_apart_and_say_what_they_keep_up(client: Client, world: World):
+    world.report(ASSET, "under-attack", "waf-1", "waf-2")
+    world.write()
+    for agent in ("waf-3", "waf-4"):
+        old_report(world, agent, "under-attack")
+    world.report(ASSET, "clear", "waf-1", "waf-2")
+    world.write()
+    found = text(client.get(PATH))
+    assert (
+        "Under attack: the live votes make Clear, but waf-3 and waf-4 fell silent saying "
+        "Under attack; one more Suspicious vote starts its hold"
+    ) in found
+    assert re.search(
+        r"waf-3 and waf-4 fell silent at [\d:]+ UTC saying Under attack Their last word counts "
+        r"against an all-clear until [\d:]+ UTC , or until they report or leave\.",
+        found,
+    )
+    assert re.search(r"Silent votes .* waf-3 Under attack [\d:]+ UTC 4 m \d\d s 1", found)
+    assert re.search(r"In 4 m \d\d s the last word of waf-3 is forgotten: live votes for", found)
+    assert "Unconfirmed : nobody says it is this bad" in found
+
+
+def test_a_pin_over_a_worse_vote_is_disputed(client: Client, world: World):
+    world.report(ASSET, "under-attack", "waf-1", "waf-2")
+    world.command("set", ASSET, state="clear")
+    world.write()
+    found = text(client.get(PATH))
+    assert "Clear disputed: Under attack for" in found
+    assert "Disputed : waf-1 and waf-2 say Under attack" in found
+
+
+def test_one_that_was_only_pinned_is_unknown_then(client: Client, world: World):
+    old_report(world, "waf-1", "clear")
+    world.write()
+    found = text(client.get(PATH))
+    assert "unknown: nothing has reported it since; its first report makes its state." in found
+    assert "because of a report too old to count" in found
 
 
 def test_what_waits_counts_down_in_the_logs_time(client: Client, world: World):
@@ -99,12 +148,13 @@ def test_what_waits_counts_down_in_the_logs_time(client: Client, world: World):
     live_view.cache_clear()
     found = text(client.get(PATH))
     assert "and Clear waits with 2 of 2 live votes" in found
+    assert re.search(r"Becomes Clear in [\dm ]+ s if live votes go on saying so", found)
     assert re.search(r"in the log's time, which runs (59 s|1 m 00 s) behind", found)
     BucketStatus.objects.update(at=now_ms() - 3_600_000)
     live_view.cache_clear()
     found = text(client.get(PATH))
     assert "The job is not heard of, so that time stands at" in found
-    assert "if the votes stay as they are" not in found
+    assert "if live votes go on saying so" not in found
 
 
 def test_without_a_heartbeat_there_is_no_log_time(world: World):
@@ -181,7 +231,7 @@ def test_reminders_push_no_agent_out_of_the_history(world: World, monkeypatch: p
         world.later(61_000)
     world.write()
     assert Transition.objects.filter(kind="reminder").count() == 4
-    assert [one.agent for one in silent_agents("attack", ASSET, set())] == ["waf-1"]
+    assert [one.agent for one in unheard_agents("attack", ASSET, set())] == ["waf-1"]
 
 
 def test_what_has_no_place_in_the_log_comes_first_for_a_while(world: World):
@@ -330,3 +380,7 @@ def test_what_the_job_reads_in_a_record(world: World):
     long = show(message(b"x" * 70_000), 4)
     assert (len(long.raw), long.cut) == (records.MAX_SHOWN, True)
     assert show(message(None), 4).facts == (("reason", "not-json"),)
+
+
+def test_every_kind_of_record_has_words():
+    assert {kind.__name__ for kind in get_args(Record)} == records._KINDS.keys()

@@ -12,6 +12,7 @@ from domain.records import (
     CAUSE_TYPES,
     DEAD_LETTER_REASONS,
     Command,
+    Leave,
     Mute,
     Report,
     ScenarioChange,
@@ -27,6 +28,7 @@ DOC = (Path(__file__).parents[2] / "docs" / "wire-format.md").read_text(encoding
 EXAMPLES = re.findall(r"```json (\w+)\n(.*?)```", DOC, re.DOTALL)
 SOURCE = {
     "report": Report,
+    "leave": Leave,
     "command": Command,
     "tick": Tick,
     "scenario": ScenarioChange,

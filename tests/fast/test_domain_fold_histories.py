@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from histories import (
@@ -21,9 +23,10 @@ from histories import (
     seeded,
 )
 
-from domain.asset import ANSWERS_KEPT, ANSWERS_MEMORY, Asset
+from domain.asset import ANSWERS_KEPT, LEAST_TRACE, Asset
 from domain.dues import Dues
 from domain.fold import Bucket
+from domain.lateness import Kind
 from domain.records import (
     CAUSE_TYPES,
     MAX_MUTED,
@@ -39,8 +42,9 @@ from domain.records import (
     StateRecord,
     Tick,
     Tombstone,
+    Vote,
 )
-from domain.scenario import Latest
+from domain.scenario import UNKNOWN, Latest, Scenario
 from domain.tally import tally
 from wire.asset import dump_bucket, load_bucket
 
@@ -197,7 +201,15 @@ def test_a_version_is_the_last_record_applied_and_a_step(
                 assert (record.version.step > 0) == (record.cause.type in BY_TIME)
 
 
-BY_TIME = {"override-end", "vote-expiry", "mute-end", "hold", "reminder", "purge-after"}
+BY_TIME = {
+    "override-end",
+    "vote-expiry",
+    "vote-forgotten",
+    "mute-end",
+    "hold",
+    "reminder",
+    "purge-after",
+}
 
 
 def delivered(records: list, rng: random.Random) -> Iterator:
@@ -240,7 +252,7 @@ class Memory:
         self.gone_at = record.cause.time if isinstance(record, Tombstone) else None
 
     def _forget(self, clock: int) -> None:
-        if self.gone_at is not None and clock >= self.gone_at + ANSWERS_MEMORY:
+        if self.gone_at is not None and clock >= self.gone_at + LEAST_TRACE:
             self.answers.clear()
 
     def first(self, id_: str, outcome: str) -> str:
@@ -277,22 +289,29 @@ def test_a_repeated_command_changes_nothing(history: History, rng: random.Random
         play(bucket, [Entry(entry.offset - 1, entry.time, Tick())])
         record = entry.record
         asset = bucket.assets.get(record.asset) if isinstance(record, Command) else None
-        repeated = isinstance(record, Command) and asset and asset.answer_to(record.id)
-        before = asset and visible(asset)
+        repeated = isinstance(record, Command) and asset and asset.answered(record.id)
+        before = asset and visible(asset, bucket.scenario)
         play(bucket, [entry])
         if isinstance(record, Command) and repeated:
-            assert visible(bucket.assets[record.asset]) == before
+            assert visible(bucket.assets[record.asset], bucket.scenario) == before
 
 
 # ---- what is emitted, and what the state is ------------------------------------------------
 
 
-def visible(record: StateRecord | Asset) -> tuple:
-    """The parts whose change calls for a record."""
-    state = record.state if isinstance(record, StateRecord) else record.shown
-    votes = record.votes if isinstance(record, StateRecord) else record.votes.values()
-    shown = sorted(vote.shown() for vote in votes)
-    return state, record.pending, record.override, record.unconfirmed, shown
+def visible(seen: StateRecord | Asset, rule: Scenario | None = None) -> tuple:
+    """The parts whose change calls for a record. rule: that of an asset."""
+    if isinstance(seen, StateRecord):
+        assert seen.unconfirmed == (seen.unconfirmed_reason is not None)
+        parts: tuple = seen.state, seen.pending, seen.unconfirmed_reason
+        return *parts, seen.override, seen.disputed, _shown(seen.votes)
+    assert rule is not None
+    parts = seen.shown, seen.pending(rule), seen.unconfirmed
+    return *parts, seen.override, seen.disputed, _shown(seen.votes.values())
+
+
+def _shown(votes: Iterable[Vote]) -> list[tuple]:
+    return sorted((vote.shown() for vote in votes), key=repr)
 
 
 @every_history
@@ -307,7 +326,8 @@ def test_readers_see_every_asset_as_it_is(history: History, rng: random.Random) 
                 seen.pop(emission.asset, None)
         there = {name: asset for name, asset in bucket.assets.items() if asset.shown is not None}
         assert bucket.live == len(there)
-        assert {n: visible(a) for n, a in there.items()} == {n: visible(r) for n, r in seen.items()}
+        held = {name: visible(asset, bucket.scenario) for name, asset in there.items()}
+        assert held == {name: visible(record) for name, record in seen.items()}
 
 
 @every_history
@@ -327,24 +347,53 @@ def test_a_record_without_a_reason_is_not_emitted(history: History, rng: random.
 
 
 @every_history
-def test_the_tally_is_the_state_or_waits_out_its_hold(history: History, rng: random.Random) -> None:
+def test_votes_weigh_what_the_rule_says_and_what_is_gone_has_none(
+    history: History, rng: random.Random
+) -> None:
+    for bucket, _, _ in walk(history):
+        for asset in bucket.assets.values():
+            assert asset.shown is not None or not (asset.votes or asset.waits or asset.override)
+            for vote in asset.votes.values():
+                weight = bucket.scenario.weight(vote.agent) if vote.muted is None else 0
+                assert vote.weight == weight
+
+
+@every_history
+def test_in_a_life_cycle_the_tally_is_the_state_or_waits_out_its_hold(
+    history: History, rng: random.Random
+) -> None:
     for bucket, _, _ in walk(history):
         rule = bucket.scenario
         for asset in bucket.assets.values():
-            pending = asset.pending
-            votes = [vote for vote in asset.votes.values() if vote.muted is None]
-            assert all(vote.weight == rule.weight(vote.agent) for vote in votes)
-            if asset.shown is None:
-                assert not asset.votes
+            live = [vote for vote in asset.votes.values() if vote.live]
+            if not rule.life_cycle or asset.shown is None:
                 continue
-            assert asset.unconfirmed == (len(votes) < rule.min_voters)
-            if asset.unconfirmed:
+            assert (asset.unconfirmed is not None) == (len(live) < rule.min_voters)
+            assert asset.disputed is None
+            assert all(vote.silent is None for vote in asset.votes.values())
+            pending = asset.pending(rule)
+            if len(live) < rule.min_voters:
                 assert pending is None
+            else:
+                assert (pending.state if pending else asset.state) == tally(rule, live, asset.state)
+
+
+@every_history
+def test_the_wait_that_ends_first_is_pending_and_none_is_over(
+    history: History, rng: random.Random
+) -> None:
+    for bucket, _, _ in walk(history):
+        rule = bucket.scenario
+        for asset in bucket.assets.values():
+            ends = {state: at + rule.hold(state) for state, at in asset.waits.items()}
+            assert asset.state not in ends
+            assert all(end > bucket.clock for end in ends.values())
+            pending = asset.pending(rule)
+            if pending is None:
+                assert not ends
                 continue
-            assert (pending.state if pending else asset.state) == tally(rule, votes, asset.state)
-            if pending:
-                assert pending.state != asset.state
-                assert pending.due == pending.since + rule.hold(pending.state) > bucket.clock
+            first = asset.waits[pending.state]
+            assert (pending.since, pending.due) == (first, min(ends.values()))
 
 
 @every_history
@@ -389,7 +438,7 @@ def test_a_muted_agent_is_as_good_as_silent(history: History, rng: random.Random
 def told(bucket: Bucket) -> dict[str, tuple]:
     """State, previous, since, mark, pending and override of every asset that there is."""
     return {
-        name: (a.shown, a.previous, a.since, a.unconfirmed, a.pending, a.override)
+        name: (a.shown, a.previous, a.since, a.unconfirmed, a.disputed, a.waits, a.override)
         for name, a in bucket.assets.items()
         if a.shown is not None
     }
@@ -412,8 +461,9 @@ class Labels:
                     self.found.add(f"dead {kind} {emission.reason}")
                 else:
                     self._update(bucket, entry, emission)
-            self._add(bucket.stale_reports, "stale report")
-            self._add(bucket.late_reports, "late report")
+            self._add(bucket.scenario.fold == 1, "fold 1")
+            for kind in get_args(Kind):
+                self._add(bucket.lateness.total(kind), f"{kind} report")
 
     def _add(self, condition: object, label: str) -> None:
         if condition:
@@ -424,7 +474,7 @@ class Labels:
         self._last[now.asset] = now
         self.found.add(f"cause {now.cause.type}")
         if now.answer is not None:
-            self._answer(now)
+            self._answer(entry, now)
         if isinstance(now, Tombstone):
             return
         self._add(isinstance(before, Tombstone), "re-created")
@@ -432,7 +482,7 @@ class Labels:
         if isinstance(before, StateRecord):
             self._change(bucket, entry, before, now)
 
-    def _answer(self, now: StateRecord | Tombstone) -> None:
+    def _answer(self, entry: Entry, now: StateRecord | Tombstone) -> None:
         assert now.answer is not None
         self.found.add(f"outcome {now.answer.outcome}")
         repeated = (now.asset, now.answer.command) in self._answered
@@ -440,18 +490,21 @@ class Labels:
         self._add(repeated, "repeated command")
         applied = now.answer.outcome == "applied" and now.cause.type != "purge"
         self._add(repeated and applied and isinstance(now, Tombstone), "answer after purge")
+        damaged = isinstance(entry.record, Refusal) and now.cause.type != "refused"
+        self._add(damaged, "repeated command, damaged")
 
     def _change(self, bucket: Bucket, entry: Entry, before: StateRecord, now: StateRecord) -> None:
         cause = now.cause.type
         self._pending(cause, before, now)
-        self._unconfirmed(cause, before, now)
+        self._votes(bucket, cause, before, now)
         later = now.version.step - before.version.step
         same_base = now.version.offset == before.version.offset
         self._add(cause == "reminder" and same_base and later > 1, "merged reminders")
         self._add(cause == "report" and visible(before) == visible(now), "refreshed")
         self._add(cause == "override-end" and before.state != now.state, "override end shows state")
-        latest = isinstance(bucket.scenario.rule, Latest)
-        self._add(cause == "vote-expiry" and latest and before.state != now.state, "next latest")
+        next_latest = bucket.scenario.life_cycle and isinstance(bucket.scenario.rule, Latest)
+        moved = before.state != now.state
+        self._add(cause == "vote-expiry" and next_latest and moved, "next latest")
         by_time = cause in BY_TIME and before.cause.type in BY_TIME
         self._add(by_time and now.cause.time == before.cause.time and later, "equal due times")
         change = isinstance(entry.record, ScenarioChange) and now.version.offset == entry.offset
@@ -468,11 +521,21 @@ class Labels:
         self._add(new and new.state == old.state and new.due != old.due, "pending by the new rule")
         self._add(now.unconfirmed and not new, "pending cancelled by silence")
 
-    def _unconfirmed(self, cause: str, before: StateRecord, now: StateRecord) -> None:
-        fresh = now.unconfirmed and not before.unconfirmed
-        self._add(fresh and now.votes, "unconfirmed by min_voters")
-        self._add(fresh and not now.votes and cause == "vote-expiry", "unconfirmed by silence")
+    def _votes(self, bucket: Bucket, cause: str, before: StateRecord, now: StateRecord) -> None:
+        if now.unconfirmed_reason is not None:
+            reason = re.sub("[0-9]+", "n", now.unconfirmed_reason)
+            self.found.add(f"unconfirmed: {reason}")
+        gone = {vote.agent for vote in before.votes} - {vote.agent for vote in now.votes}
+        self._add(cause == "report" and gone, "evicted")
         self._add(before.unconfirmed and not now.unconfirmed, "confirmed again")
+        self._add(now.disputed and any(v.silent for v in now.votes), "disputed by a silent vote")
+        self._add(now.disputed and now.override, "disputed beneath a pin")
+        self._add(before.disputed and not now.disputed, "disputed no more")
+        self._add(now.state == UNKNOWN, "unknown")
+        asset = bucket.assets.get(now.asset)
+        self._add(asset and len(asset.waits) > 1, "two waits")
+        lower = bucket.scenario.severity(now.state) > bucket.scenario.severity(before.state)
+        self._add(lower and cause == "hold", "lowered after its hold")
 
 
 WANTED = {
@@ -491,10 +554,13 @@ WANTED = {
     "dead Mute bad-time",
     "stale report",
     "late report",
+    "silent report",
+    "rare report",
     "re-created",
     "override over nothing",
     "override end shows state",
     "repeated command",
+    "repeated command, damaged",
     "answer after purge",
     "merged reminders",
     "refreshed",
@@ -507,15 +573,24 @@ WANTED = {
     "pending replaced",
     "pending gone on",
     "pending by the new rule",
-    "unconfirmed by min_voters",
-    "unconfirmed by silence",
+    "two waits",
+    "lowered after its hold",
+    "unconfirmed: n of n voters",
+    "unconfirmed: nobody says it is this good",
+    "unconfirmed: nobody says it is this bad",
     "confirmed again",
+    "disputed by a silent vote",
+    "disputed beneath a pin",
+    "disputed no more",
+    "evicted",
+    "unknown",
+    "fold 1",
 }
 
 
 def test_the_generator_reaches_everything() -> None:
     reached: set[str] = set()
-    for seed in range(800):
+    for seed in range(2000):
         reached |= Labels(seeded(seed)).found
     assert WANTED - reached == set()
     known = {label for label in reached if not label.startswith("dead Unreadable")}

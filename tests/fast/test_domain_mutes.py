@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 from foldlog import ANY, MAJORITY, SHOP, Log, causes, only
 
-from domain.records import MAX_MUTED, DeadLetter, Emission, Mute, Muted, StateRecord, Unmute, Vote
+from domain.records import (
+    MAX_MUTED,
+    MAX_VOTERS,
+    DeadLetter,
+    Emission,
+    Mute,
+    Muted,
+    StateRecord,
+    Unmute,
+    Vote,
+)
 
 ID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 
@@ -61,8 +71,40 @@ def test_the_votes_of_a_muted_agent_are_in_no_sum():
     log = Log(rule=ANY)
     log.report("a1", "down", 100)
     log.report("a2", "up", 100)
+    mute(log, "a1", at=200)
+    assert only(log.report("a2", "up", 30_200)).state == "up"
+
+
+def test_a_mute_lowers_no_state_it_only_makes_it_unconfirmed():
+    log = Log(rule=ANY)
+    log.report("a1", "down", 100)
+    log.report("a2", "up", 100)
     record = only(mute(log, "a1", at=200))
-    assert (record.state, record.cause.type, record.since) == ("up", "mute", 200)
+    assert (record.state, record.cause.type, record.since) == ("down", "mute", 100)
+    assert record.unconfirmed_reason == "nobody says it is this bad"
+
+
+def test_a_mute_may_raise_a_state():
+    log = Log(rule=MAJORITY)
+    for agent, state in (("a1", "up"), ("a2", "down")):
+        log.report(agent, state, 100)
+    record = only(mute(log, "a1", at=200))
+    assert (record.state, record.cause.type, record.since) == ("down", "mute", 200)
+
+
+def test_what_a_silent_agent_said_last_goes_once_it_is_muted():
+    log = Log(rule=ANY, vote_lifetime=1000)
+    log.report("a1", "down", 100)
+    log.tick(1100)
+    record = only(mute(log, "a1"))
+    assert (record.votes, record.state) == ((), "down")
+
+
+def test_the_vote_of_a_muted_agent_that_expires_is_gone():
+    log = Log(rule=ANY, vote_lifetime=1000)
+    log.report("a1", "down", 100)
+    mute(log, "a1")
+    assert only(log.tick(1100)).votes == ()
 
 
 def test_fractions_are_of_the_weight_of_all_live_votes_but_the_muted():
@@ -78,10 +120,11 @@ def test_fractions_are_of_the_weight_of_all_live_votes_but_the_muted():
 def test_an_electorate_stays_as_the_scenario_names_it():
     """A muted agent is as good as silent, and silence makes no quorum easier either."""
     log = Log(rule={**MAJORITY, "default": "up"}, electorate=3)
-    for agent in ("a1", "a2"):
-        log.report(agent, "down", 100)
-    assert log.state() == "down"
-    assert only(mute(log, "a1")).state == "up"
+    mute(log, "a1")
+    log.report("a2", "up", 100)
+    log.report("a1", "down", 100)
+    assert only(log.report("a2", "down", 200)).state == "up"
+    assert only(log.report("a3", "down", 200)).state == "down"
 
 
 def test_a_muted_agent_is_none_of_min_voters():
@@ -94,10 +137,10 @@ def test_a_muted_agent_is_none_of_min_voters():
 
 def test_latest_takes_the_latest_vote_that_is_not_muted():
     log = Log()
-    log.report("a1", "up", 100)
-    log.report("a2", "down", 100)
-    assert only(mute(log, "a2")).state == "up"
-    assert only(log.report("a2", "slow", 200)).state == "up"
+    log.report("a1", "down", 100)
+    log.report("a2", "up", 100)
+    assert only(mute(log, "a2")).state == "down"
+    assert only(log.report("a2", "slow", 200)).state == "down"
 
 
 def test_an_asset_whose_agents_are_all_muted_keeps_its_state_unconfirmed():
@@ -143,19 +186,20 @@ def test_a_mute_tallies_every_asset_of_the_bucket_on_which_the_agent_votes_and_n
 
 
 def test_holds_decide_after_a_mute_too():
-    log = Log(rule=ANY, holds={"up": 500})
-    log.report("a1", "down", 100)
-    log.report("a2", "up", 100)
+    log = Log(holds={"down": 500, "slow": 900})
+    log.report("a1", "up", 100)
+    log.report("a2", "down", 100)
+    log.report("a1", "up", 150)
     record = only(mute(log, "a1", at=200))
-    assert (record.state, record.pending and record.pending.due) == ("down", 700)
-    assert states(log.tick(700)) == ["up"]
+    assert (record.state, record.pending and record.pending.due) == ("up", 700)
+    assert states(log.tick(700)) == ["down"]
 
 
 def test_a_mute_ends_at_its_time_not_when_that_was_noticed():
     log = Log(rule=ANY)
-    log.report("a1", "down", 100)
-    log.report("a2", "up", 100)
-    mute(log, "a1", 1000, at=200)
+    mute(log, "a1", 1000, at=100)
+    log.report("a2", "up", 200)
+    assert only(log.report("a1", "down", 200)).state == "up"
     assert log.tick(999) == []
     record = only(log.tick(5000))
     assert (record.state, record.since, record.cause.time) == ("down", 1000, 1000)
@@ -179,8 +223,8 @@ def test_at_equal_times_a_mute_ends_after_vote_expiry_and_before_hold():
     """A vote that expires then never counts again; a hold that passes then is asked first."""
     log = Log(rule=ANY, vote_lifetime=1000, holds={"up": 600})
     log.report("a1", "down", 100)
-    log.report("a2", "up", 500)
-    mute(log, "a1", 1100)  # up is pending until 1100, when the vote of a1 expires
+    mute(log, "a1", 1100)
+    log.report("a2", "up", 500)  # up is pending until 1100, when the vote of a1 expires
     emissions = log.tick(1100)
     assert causes(emissions) == [("vote-expiry", 1100), ("hold", 1100)]
     assert log.state() == "up"
@@ -189,20 +233,21 @@ def test_at_equal_times_a_mute_ends_after_vote_expiry_and_before_hold():
 def test_at_equal_times_a_mute_that_ends_cancels_a_pending_before_its_hold_has_passed():
     log = Log(rule=ANY, holds={"up": 600})
     log.report("a1", "down", 100)
-    log.report("a2", "up", 500)
     mute(log, "a1", 1100)
+    assert only(log.report("a2", "up", 500)).pending
     assert causes(log.tick(1100)) == [("mute-end", 1100)]
     assert log.state() == "down"
 
 
-def test_mutes_that_end_at_one_time_end_by_agent():
+def test_mutes_that_end_at_one_time_end_at_once():
     log = Log(rule=ANY)
-    for agent in ("b", "a"):
-        log.report(agent, "down", 100)
     mute(log, "b", 1000)
     mute(log, "a", 1000)
-    found = [e.cause.agent for e in log.tick(1000) if isinstance(e, StateRecord)]
-    assert found == ["a", "b"]
+    log.report("c", "up", 100)
+    for agent in ("b", "a"):
+        log.report(agent, "down", 100)
+    record = only(log.tick(1000))
+    assert (record.state, record.cause.type, record.cause.agent) == ("down", "mute-end", None)
 
 
 def test_a_mute_is_idempotent():
@@ -247,12 +292,14 @@ def test_a_change_of_rule_leaves_a_mute_in_force():
     assert vote_of(log, "a1").weight == 7
 
 
-def test_a_muted_agents_vote_is_one_of_those_that_an_asset_takes():
+def test_a_muted_agents_vote_is_one_of_those_that_an_asset_takes_and_the_first_to_make_way():
     log = Log()
-    for number in range(200):
-        log.report(f"a{number}", "up", 0)
-    mute(log, "a0")
+    for number in range(MAX_VOTERS):
+        log.report(f"a{number}", "down", 0)
     assert log.report("one-more", "up") == [DeadLetter("too-many-agents")]
+    mute(log, "a7")
+    record = only(log.report("one-more", "up"))
+    assert {"a7", "one-more"} & {vote.agent for vote in record.votes} == {"one-more"}
 
 
 @pytest.mark.parametrize("until", [0, 199, 200])

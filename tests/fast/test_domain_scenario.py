@@ -10,6 +10,7 @@ from hypothesis import given, settings
 
 from domain.functions import EXPECTED
 from domain.scenario import (
+    FOLD,
     Latest,
     PythonRule,
     Quorum,
@@ -32,6 +33,16 @@ QUORUM = """
 [net]
 states = [{ name = "down" }, { name = "up" }]
 rule = { kind = "quorum", ladder = [%s], default = "up" }
+"""
+
+
+MIDDLE = """
+[net]
+states = [{ name = "down" }, { name = "slow" }, { name = "up" }]
+[net.rule]
+kind = "quorum"
+ladder = [{ state = "%s", at_least = 2 }, { state = "up", at_least = 2 }]
+default = "%s"
 """
 
 
@@ -110,6 +121,16 @@ def test_the_ladder_is_put_in_order_of_severity(tmp_path):
     assert [rung.state for rung in rule.ladder] == ["down", "up"]
 
 
+@pytest.mark.parametrize(
+    ("rung", "default"), [("slow", "slow"), ("slow", "up"), ("slow", "keep"), ("down", "down")]
+)
+def test_no_rung_but_the_mildest_states_is_milder_than_the_default(tmp_path, rung, default):
+    """Two votes for down would make slow, where nobody says so, in place of down."""
+    rule = load(tmp_path, MIDDLE % (rung, default)).rule
+    assert isinstance(rule, Quorum)
+    assert rule.default == default
+
+
 def test_a_rule_in_python_is_a_name(tmp_path):
     found = load(tmp_path, GOOD.replace(LATEST, 'kind = "python", function = "loudest"'))
     assert found.rule == PythonRule("loudest")
@@ -122,6 +143,97 @@ def test_states_outside_the_vocabulary(tmp_path):
     assert (closed.knows("odd"), open_.knows("odd"), open_.knows("\n")) == (False, True, False)
     assert open_.severity("odd") == 2
     assert (open_.spec("odd").label, open_.spec("odd").colour) == ("odd", "grey")
+
+
+def test_an_unknown_state_of_a_closed_vocabulary_is_worse_than_all_others(tmp_path):
+    """A change of rule may leave one behind, and nobody knows what it meant."""
+    assert load(tmp_path, GOOD).severity("odd") == -1
+
+
+@pytest.mark.parametrize(
+    ("key", "life_cycle"),
+    [
+        ("", False),
+        ('severity = "order"', False),
+        ('severity = "none"', True),
+        ('vocabulary = "open"', True),
+        ('vocabulary = "open"\nseverity = "none"', True),
+    ],
+)
+def test_a_life_cycle_says_that_its_states_have_no_severity(tmp_path, key, life_cycle):
+    found = load(tmp_path, f"{GOOD}{key}\n")
+    assert found.life_cycle is life_cycle
+    assert found.to_plain()["severity"] == ("none" if life_cycle else "order")
+
+
+@pytest.mark.parametrize(
+    ("voters", "lower", "raising", "plain"),
+    [
+        ("", 1, 1, 1),
+        ("min_voters = 3", 3, 1, 3),
+        ("min_voters = { lower = 3, raise = 2 }", 3, 2, {"lower": 3, "raise": 2}),
+        ("min_voters = { lower = 3 }", 3, 1, 3),
+        ("min_voters = { raise = 2 }", 1, 2, {"lower": 1, "raise": 2}),
+        ("min_voters = {}", 1, 1, 1),
+    ],
+)
+def test_min_voters_are_for_lowering_or_for_both(tmp_path, voters, lower, raising, plain):
+    found = load(tmp_path, f"{GOOD}{voters}\n")
+    assert (found.min_voters, found.raise_voters) == (lower, raising)
+    assert found.to_plain()["min_voters"] == plain
+
+
+@pytest.mark.parametrize(
+    ("keys", "delay"),
+    [
+        ("", 900_000),
+        ('vote_lifetime = "10s"', 900_000),
+        ('vote_lifetime = "10m"', 1_800_000),
+        ('vote_lifetime = "10m"\nforget_after = "10s"', 10_000),
+        ('vote_lifetime = "10m"\nforget_after = "0s"', None),
+        ('vote_lifetime = "10m"\nseverity = "none"', None),
+        ('vote_lifetime = "10m"\nforget_after = "10s"\nseverity = "none"', None),
+    ],
+)
+def test_silent_votes_are_kept_for_three_lifetimes_and_at_least_15_minutes(tmp_path, keys, delay):
+    assert load(tmp_path, f"{GOOD}{keys}\n").forget_delay == delay
+
+
+@pytest.mark.parametrize(
+    ("keys", "limit"),
+    [
+        ("", None),
+        ('max_report_age = "1d"', 86_400_000),
+        ('vote_lifetime = "10m"', 1_800_000),
+        ('vote_lifetime = "10m"\nmax_report_age = "5s"', 5_000),
+        ('vote_lifetime = "10m"\nforget_after = "1h"\nmax_report_age = "1h"', 3_600_000),
+        ('vote_lifetime = "10m"\nforget_after = "0s"\nmax_report_age = "1h"', 3_600_000),
+        ('vote_lifetime = "10m"\nforget_after = "0s"', None),
+        ('vote_lifetime = "10m"\nseverity = "none"\nmax_report_age = "1d"', 86_400_000),
+    ],
+)
+def test_a_report_is_looked_at_for_as_long_as_a_silent_vote_is_kept(tmp_path, keys, limit):
+    assert load(tmp_path, f"{GOOD}{keys}\n").report_age_limit == limit
+
+
+def test_a_life_cycle_may_purge_itself_in_any_state(tmp_path):
+    keys = 'severity = "none"\npurge_after = { down = "1d" }\n'
+    assert load(tmp_path, GOOD + keys).purge_delay("down") == 86_400_000
+
+
+def test_a_file_is_of_this_fold_and_a_record_that_names_none_of_the_first(tmp_path):
+    found = load(tmp_path, GOOD)
+    plain = found.to_plain()
+    assert (found.fold, plain.pop("fold")) == (FOLD, FOLD)
+    assert Scenario.from_plain(plain).fold == 1
+
+
+def test_what_a_file_may_not_say_a_record_of_an_earlier_release_does(tmp_path):
+    """The log is read as it stands."""
+    plain = load(tmp_path, GOOD).to_plain()
+    plain |= {"purge_after": {"down": 5}, "vote_lifetime": 1000, "max_report_age": 86_400_000}
+    found = Scenario.from_plain(plain)
+    assert (found.purge_delay("down"), found.report_age_limit) == (5, 900_000)
 
 
 # ---- what is refused -----------------------------------------------------------------------
@@ -162,6 +274,33 @@ REFUSED = [
     (GOOD + "vote_lifetime = '367d'", "net.vote_lifetime: expected a duration"),
     (GOOD + "max_report_age = -1", "net.max_report_age: expected a duration"),
     (GOOD + "electorate = 0", "net.electorate: expected an integer from 1 to 1000000, got 0"),
+    (GOOD + "min_voters = { lower = 0 }", "net.min_voters.lower: expected an integer from 1"),
+    (GOOD + "min_voters = { raise = 1001 }", "net.min_voters.raise: expected an integer from 1"),
+    (GOOD + "min_voters = { down = 1 }", "net.min_voters.down: expected a known key (lower, raise"),
+    (GOOD + "forget_after = -1", "net.forget_after: expected a duration"),
+    (GOOD + "forget_after = 'soon'", "net.forget_after: expected a duration"),
+    (GOOD + "severity = 'worst'", "net.severity: expected one of order, none, got 'worst'"),
+    (
+        GOOD + "vocabulary = 'open'\nseverity = 'order'",
+        'net.severity: expected "none", as an open vocabulary has no order, got',
+    ),
+    (
+        GOOD + "purge_after = { down = '1d' }",
+        'net.purge_after: expected only up, the mildest state, or severity = "none", got',
+    ),
+    (
+        GOOD + "vote_lifetime = '10m'\nmax_report_age = '1h'",
+        'net.max_report_age: expected at most forget_after, which is "30m", got',
+    ),
+    (
+        GOOD + "vote_lifetime = '10m'\nforget_after = '1m'\nmax_report_age = '61s'",
+        'net.max_report_age: expected at most forget_after, which is "1m", got',
+    ),
+    (GOOD + f"fold = {FOLD + 1}", "net.fold: expected an integer from 1 to 2, got 3"),
+    (
+        MIDDLE % ("slow", "down"),
+        "net.rule.default: expected keep, or a state no worse than the rung slow, got 'down'",
+    ),
     (GOOD + "holds = 5", "net.holds: expected a table, got 5"),
     (GOOD + "holds = { odd = '1s' }", "net.holds.odd: expected one of the scenario's states"),
     (GOOD + "holds = { up = 'soon' }", "net.holds.up: expected a duration"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,9 @@ RULE = Scenario.from_plain(
         "states": [{"name": "attack"}, {"name": "clear"}],
         "rule": {"kind": "latest"},
         "vote_lifetime": "10s",
+        "forget_after": "0s",
         "holds": {"clear": "5s"},
+        "fold": 2,
     }
 )
 
@@ -150,9 +153,10 @@ def test_kinds_are_from_and_to() -> None:
 # ---- what is replayed ---------------------------------------------------------------------------
 
 
-def test_a_replay_begins_a_votes_life_and_the_longest_hold_earlier() -> None:
+def test_a_replay_begins_a_votes_life_its_memory_and_the_longest_hold_earlier() -> None:
     other = overlaid(RULE, {"vote_lifetime": "30s", "holds": {"attack": "1s"}})
     assert warm_up([RULE, other]) == 35_000
+    assert warm_up([RULE, overlaid(other, {"forget_after": "1m"})]) == 95_000
     assert warm_up([RULE, overlaid(RULE, {"vote_lifetime": None})]) is None
 
 
@@ -211,6 +215,7 @@ def test_too_long_a_window_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 HELD = overlaid(RULE, {"holds": {"clear": "30s", "attack": "1s"}})
 ENDLESS = overlaid(RULE, {"vote_lifetime": None})
+MINDFUL = overlaid(RULE, {"forget_after": "1m"})
 
 
 @pytest.mark.parametrize(
@@ -223,13 +228,23 @@ ENDLESS = overlaid(RULE, {"vote_lifetime": None})
         (RULE, [overlaid(RULE, {"vote_lifetime": "20s"})], 25_000),
         (RULE, [overlaid(RULE, {"vote_lifetime": "20s", "holds": {}})], 20_000),
         (RULE, [overlaid(RULE, {"vote_lifetime": "2s"})], 5_000),
-        (overlaid(RULE, {"max_report_age": "1h"}), [RULE], 15_000),
+        # an older report leaves no vote, whatever its age is compared with
+        (overlaid(RULE, {"max_report_age": "1h"}), [RULE], 5_000),
+        (overlaid(RULE, {"max_report_age": "8s"}), [RULE], 15_000),
         (RULE, [overlaid(RULE, {"max_report_age": "1h"})], 5_000),
         (ENDLESS, [RULE, ENDLESS], 5_000),
         # what has expired never comes again where votes live for ever
         (RULE, [RULE, ENDLESS], None),
         (overlaid(ENDLESS, {"max_report_age": "1h"}), [ENDLESS], None),
         (ENDLESS, [overlaid(ENDLESS, {"max_report_age": "1h"})], 5_000),
+        # what was forgotten has to be forgotten by the rule too; what falls silent late is late
+        (RULE, [MINDFUL], 75_000),
+        (MINDFUL, [RULE], 5_000),
+        (overlaid(MINDFUL, {"max_report_age": "30s"}), [MINDFUL], 75_000),
+        (MINDFUL, [overlaid(MINDFUL, {"vote_lifetime": "2s"})], 65_000),
+        (MINDFUL, [overlaid(MINDFUL, {"holds": {}})], 0),
+        # votes of an earlier version of the fold
+        (Scenario.from_plain({**MINDFUL.to_plain(), "fold": 1}), [MINDFUL], 75_000),
         # words that were not taken then
         (Scenario.from_plain({**RULE.to_plain(), "states": [{"name": "clear"}]}), [RULE], 15_000),
     ],
@@ -529,6 +544,8 @@ def test_a_state_that_was_never_committed_is_not_read(tmp_path: Path) -> None:
 # ---- beside the database ------------------------------------------------------------------------
 
 VOTE = Vote("w", "attack", 5, 5, 7, None, 1)
+REASON = "1 of 2 voters"
+DOUBTED: Any = {"unconfirmed": True, "unconfirmed_reason": REASON, "disputed": "down"}
 
 
 def asset(**changes: Any) -> StoredAsset:
@@ -569,6 +586,16 @@ def board(version: str = "1.7.0", at: int = 5, purged: bool = False, **changes: 
         (asset(), board(state="clear", since=4), DIFFERS, ("state", "since")),
         (asset(votes=[]), board(), DIFFERS, ("votes",)),
         (asset(unconfirmed=True), board(), DIFFERS, ("unconfirmed",)),
+        (asset(**DOUBTED), board(**DOUBTED), EQUAL, ()),
+        (asset(**DOUBTED), board(unconfirmed=True, disputed="down"), EQUAL, ()),
+        (
+            asset(**DOUBTED),
+            board(**{**DOUBTED, "unconfirmed_reason": "1 of 3 voters"}),
+            DIFFERS,
+            ("unconfirmed",),
+        ),
+        (asset(**DOUBTED), board(**{**DOUBTED, "disputed": "slow"}), DIFFERS, ("disputed",)),
+        (asset(votes=[replace(VOTE, silent=9)]), board(), DIFFERS, ("votes",)),
     ],
 )
 def test_a_verdict_is_behind_before_it_is_a_difference(

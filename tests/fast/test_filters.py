@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 from dashboard.annotations.marks import Ack, calm_of, in_force
 from dashboard.annotations.models import Mark
+from dashboard.board.doubts import doubts_of, rank_of
 from dashboard.board.models import AssetState
 from dashboard.filters import finding, query
 from dashboard.filters.asking import told
 from dashboard.filters.language import Filter, FilterError, parse
 from dashboard.filters.terms import Sight
 from dashboard.labels.models import Label
+from dashboard.live.rows import silent_votes
 from dashboard.scenarios import scenarios
 from domain.scenario import Scenario
 
@@ -58,6 +60,7 @@ def read(text: str, labels: Any = None) -> Filter:
         ('override:yes,"yes"', 'override:yes,"yes"'),
         ("pending:clear", "pending:clear"),
         ("shop shop", "shop"),
+        ("IS:Disputed,unconfirmed -has:silent", "is:disputed,unconfirmed -has:silent"),
         ("", ""),
     ],
 )
@@ -81,6 +84,9 @@ def test_a_filter_is_printed_as_it_is_read(text: str, same: str) -> None:
         ('tier:""', '""', "between the quotes"),
         ('"a"b', "b", "a space or a comma"),
         ("muted:perhaps", "perhaps", "yes or no"),
+        ("is:disputd", "disputd", "did you mean disputed?"),
+        ("is:silent", "silent", "expected disputed or unconfirmed"),
+        ("has:none", "none", "expected silent"),
         ("a -", "-", "a part of the name"),
         ("a,,b", ",", "a part of the name"),
         ("a\ud800", "\ud800", "no character"),
@@ -140,33 +146,39 @@ VALUES = ("gold", "Gold", "Acme GmbH", "100%")
 def record(dice: random.Random, since: int) -> dict[str, Any]:
     """The parts of a state record that a filter looks at."""
     votes: list[dict[str, Any]] = [
-        {"agent": agent, "state": dice.choice(STATES)}
+        {"agent": agent, "state": dice.choice(STATES), "weight": 1}
         for agent in dice.sample(AGENTS, dice.randrange(4))
     ]
     if votes and dice.random() < 0.3:
         votes[0]["muted"] = {"until": None}
+    elif votes and dice.random() < 0.5:
+        votes[-1]["silent"] = since
     until = dice.choice([None, NOW + 600_000, NOW + 7_200_000])
     return {
         "votes": votes,
         "pending": {"state": dice.choice(STATES)} if dice.random() < 0.3 else None,
         "override": {"user": dice.choice(USERS), "until": until} if dice.random() < 0.5 else None,
         "since": since,
+        **({"disputed": "under-attack"} if dice.random() < 0.4 else {}),
     }
 
 
 def sight(name: str, state: str, made: dict[str, Any], labels: dict[str, str]) -> Sight:
     override, pending = made["override"], made["pending"]
+    unconfirmed = AssetState.objects.get(asset=name).unconfirmed
+    live = [vote for vote in made["votes"] if "silent" not in vote]
     return Sight(
         asset=name,
         state=state,
         since=made["since"],
-        unconfirmed=AssetState.objects.get(asset=name).unconfirmed,
+        unconfirmed=unconfirmed,
         pending=pending and pending["state"],
         override=override and (override["user"], override["until"]),
-        votes=[(vote["agent"], vote["state"]) for vote in made["votes"]],
+        votes=[(vote["agent"], vote["state"]) for vote in live],
         labels=labels,
         ack=acknowledged(name),
-        muted=any("muted" in vote for vote in made["votes"]),
+        muted=any("muted" in vote for vote in live),
+        doubts=doubts_of(made.get("disputed"), unconfirmed, silent_votes(made["votes"])),
     )
 
 
@@ -188,11 +200,14 @@ def world(seed: int) -> list[Sight]:
     for name in NAMES:
         since = NOW - dice.choice([0, 59_000, 60_000, 61_000, 3_600_000])
         made, state = record(dice, since), dice.choice(STATES)
+        severity = attack().severity(state)
         override, pending = made["override"], made["pending"]
         AssetState.objects.create(
             scenario="attack", asset=name, partition=0, state=state,
-            severity=attack().severity(state), since=since, version=name, changed_at=0,
-            cause_type="report", record=msgspec.json.encode(made).decode(),
+            severity=severity, rank=rank_of(severity, made.get("disputed")), since=since,
+            version=name, changed_at=0, cause_type="report",
+            record=msgspec.json.encode(made).decode(),
+            disputed=made.get("disputed"), silent=silent_votes(made["votes"]),
             unconfirmed=dice.random() < 0.5, overridden=override is not None,
             override_until=override and override["until"],
             override_user=override and override["user"], pending_due=NOW if pending else None,
@@ -216,7 +231,8 @@ TERMS = (
     "override:no", "override:ada", "override:A*", 'override:"yes"', "pending:yes", "pending:no",
     "pending:clear,attack", "unconfirmed:yes", "unconfirmed:no", "muted:yes", "muted:no",
     "tier:gold", "tier:G*", "tier:*", 'owner:"Acme GmbH"', "tier:hidden", "owner:gold,Gold",
-    "ack:yes", "ack:no", "ack:ada", "ack:*",
+    "ack:yes", "ack:no", "ack:ada", "ack:*", "is:disputed", "is:unconfirmed", "has:silent",
+    "is:disputed,unconfirmed",
 )  # fmt: skip
 
 
@@ -251,8 +267,11 @@ def near(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def in_order(sights: list[Sight]) -> list[Sight]:
-    severity = attack().severity
-    return sorted(sights, key=lambda each: (severity(each.state), -each.since, each.asset))
+    def order(each: Sight) -> tuple[int, int, str]:
+        disputed = each.state if "disputed" in each.doubts else None
+        return (rank_of(attack().severity(each.state), disputed), -each.since, each.asset)
+
+    return sorted(sights, key=order)
 
 
 def pages(wanted: Filter, limit: int, skip: set[str]) -> tuple[list[str], list[Any]]:
@@ -285,7 +304,8 @@ def test_page_after_page_shows_what_matches_once(seed: int, near: None) -> None:
     for row in AssetState.objects.filter(purged=False):
         row.record = json_of(msgspec.json.decode(row.record) | {"asset": row.asset})
         row.save()
-        ORDERS[row.record] = (row.severity, -row.since, row.asset)
+        assert row.rank is not None
+        ORDERS[row.record] = (row.rank, -row.since, row.asset)
     dice, stopped = random.Random(seed), 0
     for text in dice.sample((*TERMS, *(f"-{term}" for term in TERMS)), 40):
         wanted, skip = read(text), {dice.choice(NAMES)}

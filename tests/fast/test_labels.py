@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec import structs
 from sinks import PlayedJob
 
 from bus.memory import MemoryBus
@@ -233,6 +234,11 @@ def vote(agent: str, time: int, **labels: Any) -> VoteShape:
 def test_of_two_agents_the_newest_vote_counts() -> None:
     votes = [vote("a", 1, tier="old", zone="x"), vote("b", 2, tier="new"), vote("c", 3)]
     assert labels_of_votes(votes) == {"tier": ("new", "b"), "zone": ("x", "a")}
+
+
+def test_a_silent_vote_gives_no_label() -> None:
+    silent = structs.replace(vote("b", 2, tier="new"), silent=9)
+    assert labels_of_votes([vote("a", 1, tier="old"), silent]) == {"tier": ("old", "a")}
 
 
 def test_what_can_be_no_label_is_passed_over() -> None:

@@ -46,7 +46,7 @@ def entries_of(log: Sequence[tuple[str, int | None, int]]) -> list[Entry]:
         version = f"{offset:04d}"
         row = None
         if severity is not None:
-            row = {"asset": asset, "state": STATES[severity], "severity": severity}
+            row = {"asset": asset, "state": STATES[severity], "rank": severity, "doubts": []}
             row |= {"since": since, "version": version}
         made.append(Entry(asset, version, row, PLACE, offset))
     return made
@@ -129,7 +129,7 @@ def test_a_page_that_fills_goes_on_after_its_own_last_row():
     board.materialise(2)
     board.snapshot()
     board.snapshot()
-    assert board.client.token(LIMIT) == f"1.1.{NAMES[0]}"
+    assert board.client.token(LIMIT) == f"r1.1.{NAMES[0]}"
     board.tail(len(board.log))
     board.flush()
-    assert board.client.token(LIMIT) == f"0.9.{NAMES[3]}"
+    assert board.client.token(LIMIT) == f"r0.9.{NAMES[3]}"

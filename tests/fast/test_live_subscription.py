@@ -16,14 +16,12 @@ from dashboard.live.view import LiveView
 PLACE = ("watch.states", 0)
 
 
-def row(
-    asset: str, state: str = "bad", version: int = 1, severity: int = 0, since: int = 1
-) -> Entry:
+def row(asset: str, state: str = "bad", version: int = 1, rank: int = 0, since: int = 1) -> Entry:
     made = {"asset": asset, "state": state, "version": f"{version:03d}"}
     return Entry(
         asset,
         f"{version:03d}",
-        {**made, "severity": severity, "since": since},
+        {**made, "rank": rank, "since": since, "doubts": []},
         PLACE,
         version,
     )
@@ -102,7 +100,7 @@ def test_rows_beyond_the_last_one_shown_are_not_told(live):
     view.invalidate()
     view.begin(subscription)
     view.settle(subscription, [row("a").row, row("b").row], True, {})
-    view.apply("watch", [row("z", version=5, severity=2)], {})
+    view.apply("watch", [row("z", version=5, rank=2)], {})
     assert not view.take(subscription)
 
 

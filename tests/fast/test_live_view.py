@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from liveboard import Board, log_of, small_board
 
+from dashboard.board.doubts import DOUBTS
 from dashboard.live.shown import Filter
 
 
@@ -44,7 +45,7 @@ def test_many_seeds_and_everything_is_reached():
 
     seen: Counter[str] = Counter()
     wanted = (Filter(), Filter(frozenset(["bad", "odd"])), Filter(q="a"))
-    for seed in range(150):
+    for seed in range(300):
         dice = random.Random(seed)
         replays = [(dice.randrange(60), dice.randrange(1, 9)) for _ in range(dice.randrange(4))]
         board = Board(log_of(seeded(seed), replays), wanted[seed % 3])
@@ -53,3 +54,4 @@ def test_many_seeds_and_everything_is_reached():
     assert seen["snapshot"] > 200
     assert seen["gone"] > 20
     assert seen["later page"] > 10
+    assert min(seen[doubt] for doubt in DOUBTS) > 10

@@ -13,6 +13,7 @@ import pytest
 from sinks import PlayedJob
 
 from bus.memory import MemoryBus
+from dashboard.board.doubts import rank_of
 from dashboard.board.models import Answer, AssetState, Transition
 from dashboard.board.store import counts, find, sink_offsets
 from dashboard.commands.models import Command as Row
@@ -243,7 +244,9 @@ def test_offsets_are_written_with_what_they_stand_for(job, monkeypatch):
 def test_severity_follows_the_configured_scenario(job):
     report(job, "order-1", "shipped")
     catch_up(job)
-    AssetState.objects.update(severity=99)
+    AssetState.objects.update(severity=99, rank=199)
     worker = materialiser(job)
     worker.step()
-    assert AssetState.objects.get().severity == SCENARIOS["orders"].severity("shipped")
+    row = AssetState.objects.get()
+    severity = SCENARIOS["orders"].severity("shipped")
+    assert (row.severity, row.rank) == (severity, rank_of(severity, None))

@@ -8,15 +8,18 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bus.base import Message
+from dashboard.board.doubts import DOUBTS
 from dashboard.board.models import Answer, AssetState, Transition
-from dashboard.board.store import counts
+from dashboard.board.store import counts, doubt_counts
 from dashboard.materialiser.batch import sort_out
+from dashboard.materialiser.beside import miscounted
 from dashboard.materialiser.models import Divergence
 from dashboard.materialiser.rows import COLUMNS
 from dashboard.materialiser.writer import TRANSITION, write
@@ -52,7 +55,7 @@ def sink_log(seed: int, length: int = 60) -> list[tuple[bytes, bytes | None, tup
     bucket = Bucket(SCENARIOS["attack"], 0, 1)
     out = []
     for offset in range(length):
-        for emission in bucket.apply(source(seed * 1000 + offset), offset, offset * 3000):
+        for emission in bucket.apply(source(seed * 1000 + offset), offset, offset * 9000):
             if not isinstance(emission, DeadLetter):
                 value = encode_state(emission) if isinstance(emission, StateRecord) else None
                 out.append((emission.asset.encode(), value, encode_headers(emission)))
@@ -67,6 +70,7 @@ def content(order: Sequence[int], log: list[tuple], cuts: Sequence[int]) -> list
     with transaction.atomic():
         for low, high in itertools.pairwise(edges):
             write(sort_out(messages[low:high], Topics()), SCENARIOS, 1)
+            assert miscounted() == []
         found.append(list(AssetState.objects.order_by("asset").values_list(*COLUMNS)))
         rows = Transition.objects.order_by("asset", "place")
         found.append(list(rows.values_list(*TRANSITION)))
@@ -74,6 +78,7 @@ def content(order: Sequence[int], log: list[tuple], cuts: Sequence[int]) -> list
         found.append(list(answers.values_list("command", "outcome", "version", "at")))
         assert not Divergence.objects.exists()
         assert counts("attack") == counted_by_rows("attack")
+        assert doubt_counts("attack") == doubts_by_rows("attack")
         transaction.set_rollback(True)
     return found
 
@@ -87,6 +92,18 @@ def counted_by_rows(scenario: str) -> dict[str, int]:
             )
         )
     )
+
+
+def doubts_by_rows(scenario: str) -> dict[str, int]:
+    """What the kept counts of doubts must say, by the records themselves."""
+    found: Counter[str] = Counter()
+    for text in AssetState.objects.filter(scenario=scenario, purged=False).values_list("record"):
+        record = msgspec.json.decode(text[0])
+        found["disputed"] += "disputed" in record
+        found["unconfirmed"] += record["unconfirmed"]
+        votes = (vote for vote in record["votes"] if "muted" not in vote and vote["weight"])
+        found["silent"] += any("silent" in vote for vote in votes)
+    return {doubt: found[doubt] for doubt in DOUBTS}
 
 
 def said_again(length: int, jumps: Sequence[tuple[int, int]]) -> list[int]:
@@ -123,4 +140,8 @@ def test_the_generated_logs_reach_what_matters():
     assert any(value is None for log in logs for _, value, _ in log)
     kinds = {row[3] for log in logs for row in content(range(len(log)), log, [])[1]}
     assert kinds >= {"change", "reminder"}
+    rows = [row for log in logs for row in content(range(len(log)), log, [])[0]]
+    for column in ("disputed", "silent", "unconfirmed_reason"):
+        at = COLUMNS.index(column)
+        assert {row[at] is None for row in rows} == {True, False}, column
     assert len(said_again(60, [(30, 20), (10, 40)])) == 60 + 20 + 20

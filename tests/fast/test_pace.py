@@ -158,6 +158,24 @@ def judged(
     return signs(Judged(NOW - heard, NOW - lag, load, skew, whole), NOW)
 
 
+def test_a_clock_that_is_ahead_is_a_sign_of_its_own():
+    def ahead(ms: int, heard: int = 500) -> list[Sign]:
+        return signs(Judged(NOW - heard, NOW + ms, 5.0, 1.0, 20.0, ms), NOW)
+
+    assert ahead(5_000) == ["well"]
+    assert ahead(5_001) == ["ahead"]
+    assert ahead(23 * 3_600_000, heard=6_000) == ["silent", "ahead"]
+
+
+def test_reports_that_came_too_late_are_those_of_the_last_minute():
+    pace = Pace()
+    for n in range(90):
+        at = NOW - 90_000 + 1_000 * n
+        pace.beat(at, at, 5, late=2)
+    assert pace.speed(NOW).late == 2 * 59
+    assert Pace().speed(NOW).late is None
+
+
 def test_signs():
     assert judged() == ["well"]
     assert signs(Judged(None, None, None, None, 0.0), NOW) == ["unknown"]

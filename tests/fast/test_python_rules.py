@@ -177,6 +177,25 @@ def test_a_function_is_given_the_votes_by_agent_and_the_state_so_far(rule):
     assert sys.modules["rules.said"].asked == [(votes, None), (votes, "slow")]
 
 
+def test_to_lower_a_state_it_is_asked_once_more_with_the_silent_votes_that_are_worse(rule):
+    """They are marked, so that a function may make less of them."""
+    rule("said", "asked = []\n\ndef tally(votes, current):\n    asked.append(votes)\n"
+         "    return min(vote.state for vote in votes)\n")  # fmt: skip
+    log = Log(watching("said", vote_lifetime=1000))
+    log.add(Report("x", "a1", "down"))
+    log.add(Report("x", "a2", "slow"), 500)
+    log.add(Tick(), 1000)
+    asked = sys.modules["rules.said"].asked
+    asked.clear()
+    log.add(Report("x", "a3", "up"), 1200)
+    found = {tuple((vote.agent, vote.silent) for vote in votes) for votes in asked}
+    assert found == {
+        (("a2", None), ("a3", None)),
+        (("a1", 1000), ("a2", None), ("a3", None)),
+    }
+    assert log.bucket.assets["x"].shown == "down"
+
+
 def test_the_panel_says_that_a_function_decides():
     assert rest_text(watching("loudest")) == "The function loudest decides, in Python."
 
@@ -213,9 +232,10 @@ FAILING = [
 @pytest.mark.parametrize(("text", "what"), FAILING)
 def test_a_function_that_fails_leaves_the_state_as_it_is(rule, caplog, text, what):
     rule("failing", text)
+    """On a new asset, which has none, the worst vote decides."""
     scenario, votes = watching("failing"), votes_of(("down", 5), ("up", 1))
     assert tally(scenario, votes, "slow") == "slow"
-    assert tally(scenario, votes[::-1], None) == "up"
+    assert tally(scenario, votes[::-1], None) == "down"
     assert [r.getMessage() for r in caplog.records] == [f"rule failing {what} (logged once)"]
 
 

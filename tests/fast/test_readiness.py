@@ -98,7 +98,7 @@ def test_what_another_query_owes_is_no_rest(bus):
     assert resting() == {"python": now}
     BucketStatus.objects.filter(bucket="orders/2").update(engine="kernel")
     assert resting() == {}
-    BucketStatus.objects.filter(bucket="orders/2").update(log_time=now)
+    BucketStatus.objects.filter(bucket="orders/2").update(log_time=now, at=now)
     assert resting() == {"python": now}
 
 

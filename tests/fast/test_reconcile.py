@@ -14,9 +14,10 @@ import pytest
 from django.db import connection, transaction
 from sinks import PlayedJob
 
-from bus.base import BusError, Unavailable
+from bus.base import BusError, TopicSpec, Unavailable
 from bus.memory import MemoryBus
-from dashboard.board.models import AssetState, StateCount, Transition
+from dashboard.board.models import AssetState, DoubtCount, StateCount, Transition
+from dashboard.board.store import doubt_counts
 from dashboard.job.models import BucketStatus
 from dashboard.materialiser.beside import Miscounted, miscounted
 from dashboard.materialiser.management.commands import reconcile as command
@@ -27,7 +28,7 @@ from dashboard.materialiser.replay import Replay
 from dashboard.materialiser.snapshots import Snapshots, take
 from dashboard.materialiser.worker import Materialiser
 from domain.records import Command, Kind, Mute, Report
-from domain.scenario import load_scenarios
+from domain.scenario import FOLD, load_scenarios
 from wire.sink import encode_state, state_of_json
 from wire.source import encode_mute
 
@@ -139,6 +140,10 @@ def test_a_row_that_moved_on_meanwhile_is_no_difference(world, monkeypatch):
     [
         ("state", "suspicious"),
         ("severity", 9),
+        ("rank", 9),
+        ("disputed", "suspicious of it"),
+        ("unconfirmed_reason", "nobody knows"),
+        ("silent", 77),
         ("since", 1),
         ("unconfirmed", True),
         ("record", "{}"),
@@ -186,20 +191,28 @@ def test_kept_counts_that_are_not_those_of_the_rows_are_named(world):
     (kept,) = StateCount.objects.filter(scenario="attack", state="clear")
     StateCount.objects.filter(pk=kept.pk).update(n=kept.n + 2)
     StateCount.objects.create(scenario="orders", state="lost", n=-1)
+    silent = doubt_counts("attack")["silent"]
+    DoubtCount.objects.filter(scenario="attack", doubt="silent").update(n=silent + 1)
     result = world.reconcile()
     assert result.differences == []
     assert not result.agrees
     assert result.miscounted == [
         Miscounted("count", kept.n, kept.n + 2, "attack", "clear"),
         Miscounted("count", 0, -1, "orders", "lost"),
+        Miscounted("doubt", silent, silent + 1, "attack", "silent"),
     ]
+    DoubtCount.objects.filter(scenario="attack", doubt="silent").update(n=silent)
     StateCount.objects.filter(state__in=["clear", "lost"]).delete()
     assert world.reconcile().miscounted == [Miscounted("count", kept.n, 0, "attack", "clear")]
 
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_each_wrong_number_is_printed(as_json):
-    wrong = [Miscounted("count", 7, 8, "attack", "clear"), Miscounted("names", 20, 0)]
+    wrong = [
+        Miscounted("count", 7, 8, "attack", "clear"),
+        Miscounted("names", 20, 0),
+        Miscounted("doubt", 3, 0, "attack", "disputed"),
+    ]
     out = StringIO()
     command.Command(stdout=out)._print(Result(9, 7, 0, [], wrong), as_json=as_json)
     if as_json:
@@ -208,8 +221,28 @@ def test_each_wrong_number_is_printed(as_json):
         assert out.getvalue().splitlines() == [
             "kept count of attack/clear: expected 7, found 8",
             "names in the index of their parts: expected 20, found 0",
-            "9 records replayed, 7 assets compared, 0 differences, 2 kept numbers wrong",
+            "kept count of assets of attack with the doubt disputed: expected 3, found 0",
+            "9 records replayed, 7 assets compared, 0 differences, 3 kept numbers wrong",
         ]
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_log_that_needs_a_later_release_is_said_and_makes_no_snapshot(world, first, monkeypatch):
+    plain = SCENARIOS["attack"].to_plain() | {"fold": FOLD + 1}
+    later = msgspec.json.encode({"type": "scenario", "scenario": plain})
+    if first:
+        world.job = PlayedJob(MemoryBus(lambda: START), [])
+        world.job.bus.ensure_topics(
+            TopicSpec(*spec) for spec in world.job.topics.specs(SCENARIOS.values())
+        )
+    else:
+        world.live(20)
+    world.job._send("attack", None, later, 2)
+    monkeypatch.setattr(Reconciler, "_wait_for_database", lambda _self, _ends: None)
+    with pytest.raises(Behind, match=rf"the log of attack needs version {FOLD + 1} of the fold"):
+        world.reconcile()
+    world.snapshot()
+    assert FoldSnapshot.objects.count() == 0
 
 
 def test_a_count_of_no_asset_is_no_difference(world):
@@ -246,13 +279,14 @@ def test_the_index_is_counted_beyond_what_one_byte_holds(world):
 def test_the_document_says_how_wrong_numbers_are_made_anew(world):
     world.live(60)
     StateCount.objects.update(n=77)
+    DoubtCount.objects.update(n=77)
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("INSERT INTO board_nameparts(board_nameparts) VALUES ('delete-all')")
-    assert {number.kind for number in miscounted()} == {"count", "names"}
+    assert {number.kind for number in miscounted()} == {"count", "doubt", "names"}
     document = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
     (sql,) = re.findall(r"```sql\n(.*?)```", document, re.DOTALL)
     statements = re.findall(r"^(?:DELETE|INSERT) .*?;", sql, re.DOTALL | re.MULTILINE)
-    assert len(statements) == 3
+    assert len(statements) == 5
     with transaction.atomic(), connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)

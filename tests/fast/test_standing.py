@@ -6,17 +6,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from dashboard.job.intake import take_in
 from dashboard.job.recall import recall
 from dashboard.job.signs import Signs
-from dashboard.job.standing import Beat, Facts, Pause, Talk, Trouble, standing
+from dashboard.job.standing import Beat, Facts, Loss, Pause, Talk, Trouble, standing
 from dashboard.scenarios import scenarios
 from domain.scenario import Scenario
-from wire.job import Heartbeat, Progress, Stopped, bucket_name, encode
+from wire.job import Heartbeat, Lateness, Progress, Stopped, bucket_name, encode
 
 NOW = 1_790_000_000_000
 PLACE = ("job.buckets", 0)
+HOUR = 3_600_000
 
 
 def known() -> list[Scenario]:
@@ -117,6 +119,63 @@ def test_a_bucket_never_heard_of_is_behind():
     (trouble,) = told(well(beats=beats))
     assert trouble["what"] == "The job is behind in attack/3"
     assert trouble["since"] is None
+
+
+def test_a_clock_ahead_is_told_with_how_far_and_what_to_do():
+    ahead = Beat(NOW - 500, NOW + 23 * HOUR, "kernel", 23 * HOUR, NOW - 60_000)
+    (trouble,) = told(well(beats={**well().beats, "attack/1": ahead}))
+    assert trouble["kind"] == "clock"
+    assert trouble["what"] == "Time stands still in attack/1: its clock is 23 h ahead"
+    assert trouble["since"] == NOW - 60_000
+    assert trouble["stale"]
+    assert trouble["link"] == ("/replay/", "Replay")
+    (elsewhere,) = told(well(beats={**well().beats, "attack/1": ahead}), "orders")
+    assert (elsewhere["what"], elsewhere["stale"]) == (trouble["what"], False)
+    more = {f"attack/{at}": replace(ahead, ahead=(at + 1) * HOUR) for at in range(4)}
+    (trouble,) = told(well(beats={**well().beats, **more}))
+    assert trouble["what"] == (
+        "Time stands still in attack/0, attack/1, attack/2 and 1 more: "
+        "their clocks are up to 4 h ahead"
+    )
+
+
+def losing(agent: str, *ages: int, ago: int = 0, scenario: str = "attack") -> Loss:
+    """An agent whose reports were so old, minute by minute up to some ms ago."""
+    last = NOW - ago
+    minutes = {last // 60_000 - n: (age, age + 700) for n, age in enumerate(reversed(ages))}
+    return Loss(scenario, agent, last - len(ages) * 60_000, last, minutes)
+
+
+def test_an_agent_whose_clock_costs_votes_is_named():
+    (trouble,) = told(well(losses=[losing("waf-7", 240_100, 240_000, 240_300)]))
+    assert trouble["kind"] == "agents"
+    assert trouble["what"] == "Attacks: the clock of waf-7 is 4 min behind"
+    assert trouble["todo"] == "Its reports come too old to count as votes: set its clock."
+    assert trouble["since"] == NOW - 180_000
+    assert trouble["link"] == ("/agents/attack/waf-7/", "The agent's page")
+    assert not trouble["stale"]
+
+
+def test_of_many_agents_the_one_that_is_furthest_behind_is_named():
+    losses = [losing("waf-1", *[240_000] * 3), losing("waf-2", *[7_300_000] * 3)]
+    losses += [losing("waf-3", *[240_000] * 3), losing("x", *[240_000] * 3, scenario="orders")]
+    here, elsewhere = told(well(losses=losses))
+    assert here["what"] == "Attacks: the clock of waf-2 is 2 h behind, and of 2 more agents"
+    assert here["link"] == ("/agents/?scenario=attack", "The agents")
+    assert elsewhere["what"] == "Orders: the clock of x is 4 min behind"
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        losing("a-spool", 900_000, 500_000, 130_000),
+        losing("a-spool", 900_000),
+        losing("set-right", *[240_000] * 3, ago=300_001),
+        losing("long-ago", *[240_000] * 3, ago=86_400_000),
+    ],
+)
+def test_what_a_spool_sends_late_is_no_fault(loss: Loss):
+    assert told(well(losses=[loss])) == []
 
 
 def test_a_database_behind_leaves_rows_live_and_says_so():
@@ -224,27 +283,28 @@ def test_a_stop_that_nothing_else_is_known_of_is_told():
 # ---- what a process hears -------------------------------------------------------------------
 
 
-def beat(bucket: str = "attack/0", records: int = 0, dead: int = 0, log_time: int = NOW) -> bytes:
+def beat(
+    bucket: str = "attack/0", records: int = 0, dead: int = 0, log_time: int = NOW, **more: Any
+) -> bytes:
     scenario, _, partition = bucket.partition("/")
-    return encode(
-        Heartbeat(
-            bucket=bucket,
-            scenario=scenario,
-            partition=int(partition),
-            epoch=1,
-            executor="driver",
-            host="here",
-            log_time=log_time,
-            offset=7,
-            assets=1,
-            dues=0,
-            records=records,
-            dead_letters=dead,
-            stale=0,
-            engine="python",
-            at=log_time,
-        )
+    told = Heartbeat(
+        bucket=bucket,
+        scenario=scenario,
+        partition=int(partition),
+        epoch=1,
+        executor="driver",
+        host="here",
+        log_time=log_time,
+        offset=7,
+        assets=1,
+        dues=0,
+        records=records,
+        dead_letters=dead,
+        stale=0,
+        engine="python",
+        at=log_time,
     )
+    return encode(structs.replace(told, **more))
 
 
 def test_the_newest_heartbeat_counts():
@@ -254,6 +314,59 @@ def test_the_newest_heartbeat_counts():
     assert signs.facts().beats == {"attack/0": Beat(NOW, NOW)}
     signs.remember("attack/0", NOW + 1, NOW + 1)
     assert signs.facts().beats == {"attack/0": Beat(NOW + 1, NOW + 1)}
+
+
+def test_since_when_a_clock_is_ahead_is_heard_or_remembered():
+    signs = Signs()
+
+    def since() -> tuple[int, int | None]:
+        told = signs.facts().beats["attack/0"]
+        return told.ahead, told.ahead_since
+
+    for n in range(3):
+        at = NOW + 1_000 * n
+        signs.heard(beat(log_time=NOW + HOUR, at=at), PLACE, n, at)
+        assert since() == (HOUR - 1_000 * n, NOW)
+    signs.heard(beat(log_time=NOW + 7_000, at=NOW + 2_000), PLACE, 4, NOW + 2_000)
+    assert since() == (5_000, None)
+    signs.remember("attack/0", NOW + 9_000, NOW + HOUR, "", NOW - 1)
+    assert since() == (HOUR - 9_000, NOW - 1)
+    signs.heard(beat(log_time=NOW + HOUR, at=NOW + 10_000), PLACE, 5, NOW + 10_000)
+    assert since() == (HOUR - 10_000, NOW - 1)
+
+
+def test_agents_that_lose_votes_are_heard_by_the_minute():
+    signs = Signs()
+    for n in range(40):
+        at = NOW - (39 - n) * 60_000
+        agents = (Lateness("waf-1", silent=1, age=240_000 + n), Lateness("waf-2", late=1),
+                  Lateness("", stale=1, age=5))  # fmt: skip
+        signs.heard(beat(log_time=at, agents=agents), PLACE, n, at)
+    (loss,) = signs.facts().losses
+    assert (loss.scenario, loss.agent, loss.last) == ("attack", "waf-1", NOW)
+    assert loss.since == NOW - 39 * 60_000
+    assert len(loss.ages) == 16
+    assert [trouble["what"] for trouble in told(well(losses=[loss]))] == [
+        "Attacks: the clock of waf-1 is 4 min behind"
+    ]
+
+
+def test_what_is_read_again_is_of_its_own_time():
+    """A rebuild tells today of what came too late last week."""
+    signs = Signs()
+    for n in range(5):
+        past = NOW - 100 * HOUR + n * 60_000
+        agents = (Lateness("waf-1", stale=1, age=240_000),)
+        signs.heard(beat(log_time=past, at=NOW, agents=agents), PLACE, n, NOW)
+    assert told(well(losses=signs.facts().losses)) == []
+
+
+def test_how_many_agents_lose_votes_is_remembered_up_to_a_bound(monkeypatch):
+    monkeypatch.setattr("dashboard.job.signs.MOST_LOSING", 3)
+    signs = Signs()
+    for n in range(5):
+        signs.heard(beat(agents=(Lateness(f"waf-{n}", stale=1, age=9),)), PLACE, n, NOW)
+    assert [loss.agent for loss in signs.facts().losses] == ["waf-2", "waf-3", "waf-4"]
 
 
 def test_what_is_no_heartbeat_is_passed_over():

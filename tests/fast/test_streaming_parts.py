@@ -46,6 +46,7 @@ def test_a_key_names_its_bucket(bucket: BucketId) -> None:
     [("[CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT] ...", "slots"),
      ("TopicMismatch: topic a has 3 partitions, expected 4: a topic's partition count is fixed",
       "partition count"),
+     ("WrongSetting: a.reports: message.timestamp.type: expected LogAppendTime", "correct it"),
      ("LogProblem: a/0: the log ends at 3, the checkpoint at 9", "Replay"),
      ("org.apache.kafka.common.errors.SaslAuthenticationException: no", "password"),
      ("PythonException: Traceback (most recent call last): ValueError", "corrected")],

@@ -15,9 +15,12 @@ from domain.fold import Bucket
 from domain.records import Report
 from domain.scenario import Scenario, load_scenarios
 from streaming import starts
+from streaming.bounds import remember
 from streaming.checkpoint import current_epoch, drop_old, raise_epoch, start_folder
 from streaming.control import Desk
 from streaming.engines import Refused
+from streaming.errors import judge
+from streaming.processor import Plan
 from streaming.query import watch
 from streaming.rebuilds import Rebuilds
 from streaming.rules import dump_rule, rule_before
@@ -285,6 +288,71 @@ def test_a_reset_in_mid_log_has_the_rule_that_was_in_force(trial: Trial) -> None
     assert (start.offsets, start.seeds) == ({"sites/0": 5, "sites/1": 5}, {})
     assert start.rules == {"sites/0": "old"}
     assert rule_before(trial.home / "none.json", ("sites.reports", 0), 5) is None
+
+
+# ---- with a bound on append times ---------------------------------------------------------------
+
+
+def bounded(trial: Trial, id_: str, bounds: dict[str, Any], **buckets: Any) -> Control:
+    ask = trial.ask(id_, **buckets)
+    return Control(ask.id, ask.query, ask.action, ask.user, ask.reason,
+                   ask.parameters | {"bounds": bounds})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("bounds", "why"),
+    [
+        ({"orders/0": NOW}, "bounds: expected those of this query, got orders/0"),
+        ({"sites/0": NOW + 5_001}, "bounds: expected times that are past"),
+        ({"sites/0": 0}, "parameters: Expected `int` >= 1"),
+        ({"sites/0": "now"}, "parameters: Expected `int`, got `str`"),
+    ],
+)
+def test_a_bound_that_is_refused(trial: Trial, bounds: dict[str, Any], why: str) -> None:
+    with pytest.raises(Refused) as refused:
+        trial.rebuilds.judge(bounded(trial, "1", bounds), trial.scenarios)
+    assert why in str(refused.value)
+
+
+def test_a_bound_holds_up_to_the_end_of_the_log_as_it_is(trial: Trial) -> None:
+    start = trial.carry_out(bounded(trial, "1", {"sites/0": NOW - 5}))
+    assert start.bounds == {"sites/0": [(NOW - 5, 10)]}
+    plan = Plan("", 2, {"sites": 2}, {}, start)
+    assert json.loads(plan.json(real_time=True))["bounds"] == {"sites/0": [[NOW - 5, 10]]}
+
+
+def test_later_epochs_take_bounds_over_as_long_as_the_log_holds_what_they_are_about(
+    trial: Trial,
+) -> None:
+    checkpoints = trial.home.parent
+    remember(checkpoints, trial.carry_out(bounded(trial, "1", {"sites/0": NOW - 5})).bounds)
+    trial.append(0, 2)
+    both = {"sites/0": NOW - 3, "sites/1": NOW - 4}
+    start = trial.carry_out(bounded(trial, "2", both))
+    assert start.bounds == {"sites/0": [(NOW - 5, 10), (NOW - 3, 12)], "sites/1": [(NOW - 4, 10)]}
+    remember(checkpoints, start.bounds)
+    assert trial.carry_out(trial.ask("3")).bounds == start.bounds
+    trial.bus.truncate("sites.reports", 0, 10)
+    trial.bus.truncate("sites.reports", 1, 10)
+    assert trial.carry_out(trial.ask("4", action="reset")).bounds == {
+        "sites/0": [(NOW - 3, 12)],
+    }
+
+
+def test_a_snapshot_whose_clock_is_past_the_bound_is_refused(trial: Trial) -> None:
+    place = trial.snapshot(0, 5)
+    start = trial.carry_out(bounded(trial, "1", {"sites/0": NOW}, sites_0=place))
+    assert start.offsets["sites/0"] == 5
+    trial.carry_out(bounded(trial, "2", {"sites/0": NOW - 1}, sites_0=place))
+    assert trial.told[-1].outcome == "refused"
+    assert trial.told[-1].why == "sites/0: snapshot: its clock is already past the bound"
+
+
+def test_bounds_that_cannot_be_read_stop_the_job(trial: Trial) -> None:
+    (trial.home.parent / "bounds.json").write_text("[]")
+    with pytest.raises(ValueError, match="UnreadableStart") as error:
+        trial.carry_out(trial.ask())
+    assert not judge(str(error.value)).passes
 
 
 # ---- until it has caught up -------------------------------------------------------------------

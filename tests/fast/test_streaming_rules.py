@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,12 @@ import pytest
 
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
+from domain.fold import UnknownFoldVersion
 from domain.records import Report, ScenarioChange, Tick
-from domain.scenario import Scenario
+from domain.scenario import FOLD, Scenario
 from stack import wait_until
 from streaming.buckets import BucketId
+from streaming.errors import judge
 from streaming.rules import Rules, dump_rule, load_rule, scan
 from streaming.ticks import Ticker
 from wire.source import decode_source, encode_report, encode_scenario
@@ -147,3 +150,27 @@ def test_a_scenario_record_under_another_name_is_no_rule(bus: MemoryBus, tmp_pat
         bus.producer().send_and_wait(PLACES[0][0], None, value, partition=0)
     first = Rules(bus, TOPICS, tmp_path / "r.json").settle({"sites": SITES})
     assert first[BucketId("sites", 0)] == dump_rule(OTHER)
+
+
+def test_a_rule_for_a_later_fold_stops_the_job(bus: MemoryBus, tmp_path: Path) -> None:
+    """Whoever went on would put an older rule after it, and make something else of the log."""
+    later = {**SITES.to_plain(), "fold": FOLD + 1, "states": "in a form of its own"}
+    value = json.dumps({"type": "scenario", "scenario": later}).encode()
+    bus.producer().send_and_wait(PLACES[0][0], None, value, partition=1)
+    ends = bus.offsets(["t.sites.reports"])
+    with pytest.raises(UnknownFoldVersion, match="sites needs version 3 of the fold") as raised:
+        Rules(bus, TOPICS, tmp_path / "r.json").settle({"sites": SITES})
+    assert bus.offsets(["t.sites.reports"]) == ends
+    verdict = judge(f"{type(raised.value).__name__}: {raised.value}")
+    assert not verdict.passes
+    assert "newer release" in verdict.advice
+
+
+def test_another_scenarios_rule_for_a_later_fold_is_no_rule_here(
+    bus: MemoryBus, tmp_path: Path
+) -> None:
+    later = {**SITES.to_plain(), "name": "elsewhere", "fold": FOLD + 1}
+    value = json.dumps({"type": "scenario", "scenario": later}).encode()
+    bus.producer().send_and_wait(PLACES[0][0], None, value, partition=1)
+    first = Rules(bus, TOPICS, tmp_path / "r.json").settle({"sites": SITES})
+    assert first == {BucketId("sites", at): dump_rule(SITES) for at in (0, 1)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from dataclasses import replace
 from typing import Any
 
@@ -39,6 +40,7 @@ from wire.asset import (
 from wire.job import (
     Control,
     Heartbeat,
+    Lateness,
     Progress,
     UnreadableJobRecord,
     bucket_name,
@@ -72,10 +74,11 @@ RECORD = StateRecord(
     unconfirmed=True,
     version=Version(1, 42, 0),
     cause=CAUSE,
-    votes=(Vote("a1", "up", 5, 6, 7, 8, 9, DETAIL),),
+    votes=(Vote("a1", "up", 5, 6, 7, 8, 9, DETAIL, order=5, age=1),),
     pending=Pending("up", 900, 1900),
     override=Override("down", 5000, "olga", "seen", ID, 1000, "up"),
     answer=Answer(ID, "refused: until: expected Unix milliseconds"),
+    unconfirmed_reason="1 of 2 voters",
 )
 TOMBSTONE = Tombstone("shop", Version(1, 43, 2), Cause("purge-after", 0, 43, 7))
 
@@ -87,7 +90,13 @@ some = settings(max_examples=25, deadline=None, derandomize=True)
 
 @pytest.mark.parametrize(
     "record",
-    [RECORD, replace(RECORD, previous=None, votes=(), pending=None, override=None, answer=None)],
+    [
+        RECORD,
+        replace(RECORD, previous=None, votes=(), pending=None, override=None, answer=None),
+        replace(RECORD, unconfirmed=False, unconfirmed_reason=None),
+        replace(RECORD, disputed="down"),
+        replace(RECORD, votes=(replace(RECORD.votes[0], silent=8, muted=Muted(None, "ed")),)),
+    ],
 )
 def test_a_state_record_round_trips(record):
     key, value = record.asset.encode(), encode_state(record)
@@ -115,6 +124,7 @@ def test_the_bytes_of_a_state_record():
     )
     assert encode_state(record).decode() == (
         '{"asset":"ü/10.0.0.0%2F8","state":"down","previous":"up","since":900,"unconfirmed":true,'
+        '"unconfirmed_reason":"1 of 2 voters",'
         '"version":"1.42.0","cause":{"type":"set","partition":3,"offset":42,"time":1000,'
         f'"agent":null,"user":"olga","command":"{ID}"}},'
         f'"votes":[{vote}null}},{vote}{{"n": 1}}}}],'
@@ -123,6 +133,35 @@ def test_the_bytes_of_a_state_record():
         f'"command":"{ID}","since":1000,"underlying":"up"}},'
         f'"answer":{{"command":"{ID}","outcome":"refused: until: expected Unix milliseconds"}}}}'
     )
+
+
+@pytest.mark.parametrize(
+    ("changed", "there"),
+    [
+        ({"unconfirmed": False, "unconfirmed_reason": None}, ""),
+        ({}, '"unconfirmed_reason":"1 of 2 voters",'),
+        ({"disputed": "down"}, '"unconfirmed_reason":"1 of 2 voters","disputed":"down",'),
+    ],
+)
+def test_the_marks_stand_between_unconfirmed_and_version_where_they_are(changed, there):
+    record = replace(RECORD, **changed)
+    mark = "true" if record.unconfirmed else "false"
+    assert f'"unconfirmed":{mark},{there}"version":' in encode_state(record).decode()
+
+
+def test_a_silent_vote_says_since_when_and_a_live_one_says_nothing():
+    votes = (replace(VOTE, detail=None), replace(VOTE, agent="b", detail=None, silent=70))
+    written = encode_state(replace(RECORD, votes=votes)).decode()
+    assert '"weight":9,"detail":null},{"agent":"b"' in written
+    assert '"weight":9,"detail":null,"silent":70}]' in written
+
+
+def test_a_record_of_an_earlier_release_is_still_read():
+    """It had no marks but `unconfirmed`."""
+    plain = json.loads(encode_state(RECORD))
+    del plain["unconfirmed_reason"]
+    read = state_of_json(json.dumps(plain, ensure_ascii=False))
+    assert (read.unconfirmed, read.unconfirmed_reason, read.disputed) == (True, None, None)
 
 
 @pytest.mark.parametrize("record", [TOMBSTONE, replace(TOMBSTONE, answer=Answer(ID, "no-change"))])
@@ -138,8 +177,11 @@ def test_the_headers_of_a_record_name_version_command_and_outcome():
 
 
 def test_the_fields_of_a_state_record_always_stand_in_the_same_order():
-    fields = "asset state previous since unconfirmed version cause votes pending override answer"
-    assert list(json.loads(encode_state(RECORD))) == fields.split()
+    fields = (
+        "asset state previous since unconfirmed unconfirmed_reason disputed version cause votes "
+        "pending override answer"
+    )
+    assert list(json.loads(encode_state(replace(RECORD, disputed="down")))) == fields.split()
     cause = "type partition offset time agent user command"
     assert list(json.loads(encode_state(RECORD))["cause"]) == cause.split()
 
@@ -151,7 +193,15 @@ def test_whatever_the_fold_emits_round_trips(history: History) -> None:
         if isinstance(record, DeadLetter):
             continue
         value = encode_state(record) if isinstance(record, StateRecord) else None
-        assert decode_state(record.asset.encode(), value, encode_headers(record)) == record
+        read = decode_state(record.asset.encode(), value, encode_headers(record))
+        assert as_told(read) == as_told(record)
+
+
+def as_told(record: StateRecord | Tombstone) -> StateRecord | Tombstone:
+    """Without what a record does not carry: the order of votes in time, and how old they were."""
+    if isinstance(record, Tombstone):
+        return record
+    return replace(record, votes=tuple(replace(vote, order=0, age=0) for vote in record.votes))
 
 
 def damaged(**fields: Any) -> bytes:
@@ -179,6 +229,9 @@ WRITTEN_VOTE = json.loads(encode_state(RECORD))["votes"][0]
         (damaged(votes=[5]), ()),
         (damaged(votes=[{}]), ()),
         (damaged(votes=[{**WRITTEN_VOTE, "later": 1}]), ()),
+        (damaged(votes=[{**WRITTEN_VOTE, "silent": "x"}]), ()),
+        (damaged(unconfirmed_reason=5), ()),
+        (damaged(disputed=[]), ()),
         (damaged(votes=[{**WRITTEN_VOTE, "detail": "{}"}]), ()),
         (damaged(votes=[{**WRITTEN_VOTE, "detail": []}]), ()),
         (damaged(votes=[{**WRITTEN_VOTE, "detail": False}]), ()),
@@ -227,6 +280,7 @@ def test_a_record_that_is_no_dead_letter_is_refused():
 
 # ---- the job -------------------------------------------------------------------------------
 
+LATE = Lateness("w1", late=1, silent=2, rare=3, age=4000)
 HEARTBEAT = Heartbeat("net/3", "net", 3, 1, "w1", "host", 5, 6, 7, 8, 9, 10, 11, "python", 12)
 
 
@@ -234,6 +288,7 @@ HEARTBEAT = Heartbeat("net/3", "net", 3, 1, "w1", "host", 5, 6, 7, 8, 9, 10, 11,
     ("record", "decode"),
     [
         (HEARTBEAT, decode_heartbeat),
+        (msgspec.structs.replace(HEARTBEAT, late=1, silent=2, agents=(LATE,)), decode_heartbeat),
         (Progress("q", 5, "running", 1, "fine", 2, {"rows": [1.5]}), decode_progress),
         (Progress("q", 5, "failed", 1), decode_progress),
         (Control("id", "q", "reload"), decode_control),
@@ -277,10 +332,10 @@ def test_the_first_byte_is_the_codecs_version():
     assert dump_asset(Asset())[0] == dump_bucket(seeded(1).bucket())[0] == CODEC
 
 
-@pytest.mark.parametrize("version", [0, 4, 255])
+@pytest.mark.parametrize("version", [0, CODEC + 1, 255])
 def test_an_unknown_codec_version_is_refused(version):
     data = bytes([version]) + dump_asset(Asset())[1:]
-    with pytest.raises(UnreadableAsset, match="expected codec version 1 or 2 or 3, got"):
+    with pytest.raises(UnreadableAsset, match="expected codec version 1 or 2 or 3 or 4, got"):
         load_asset(data)
 
 
@@ -314,19 +369,56 @@ def test_what_version_1_wrote_is_still_read(asset):
         "w2": None,
         "w3": "{}",
     }
-    assert asset.votes["w1"] == Vote("w1", "up", 5, 10, 0, None, 1, text)
+    assert asset.votes["w1"] == Vote("w1", "up", 5, 10, 0, None, 1, text, order=5, age=5)
     assert (asset.state, asset.offset, asset.emitted_at) == ("up", 2, 12)
     assert load_asset(dump_asset(asset)) == asset
 
 
-def test_what_version_2_wrote_of_a_bucket_is_still_read():
-    """It had no mutes."""
-    bucket = seeded(4).bucket()
-    play(bucket, [entry for entry in seeded(4).entries if not isinstance(entry.record, Mute)])
-    fields = msgspec.msgpack.decode(dump_bucket(bucket)[1:])
-    assert fields.pop() == []
-    read = load_bucket(b"\x02" + msgspec.msgpack.encode(fields), 1)
-    assert dump_bucket(read) == dump_bucket(bucket)
+THIRD_BUCKET = b64decode(
+    "A5ePpG5hbWWhbqV0aXRsZaFOpG5vdW6lYXNzZXSqcGFydGl0aW9ucwSqdm9jYWJ1bGFyeaZjbG9zZWSmc3RhdGVzkoSk"
+    "bmFtZaRkb3dupWxhYmVspGRvd26mY29sb3VypGdyZXmkaWNvbqRyaW5nhKRuYW1lonVwpWxhYmVsonVwpmNvbG91cqRn"
+    "cmV5pGljb26kcmluZ6RydWxlgaRraW5kpmxhdGVzdKptaW5fdm90ZXJzAq12b3RlX2xpZmV0aW1lzSMorm1heF9yZXBv"
+    "cnRfYWdlwKplbGVjdG9yYXRlwKVob2xkc4GidXDNA+ipcmVtaW5kZXJzgKtwdXJnZV9hZnRlcoCnd2VpZ2h0c4ADEwkB"
+    "kpKhYZ+kZG93bqJ1cKRkb3duEMKUmKJ3MaJ1cA4PBc0jNwHAmKJ3MqRkb3duDAsBzSMzAcCYonczonVwDAwCzSM0AcCZ"
+    "onc0pGRvd24ODgTNIzYAwJLApG9sZ2GTonVwDM0D9JeidXDNE4ikb2xnYaRzZWVu2SQwZjhmYWQ1Yi1kOWNiLTQ2OWYt"
+    "YTE2NS03MDg2NzcyODk1MGUQpGRvd24HAJIGABARkpLZJDBmOGZhZDViLWQ5Y2ItNDY5Zi1hMTY1LTcwODY3NzI4OTUw"
+    "ZadhcHBsaWVkktkkMGY4ZmFkNWItZDljYi00NjlmLWExNjUtNzA4Njc3Mjg5NTBmvnJlZnVzZWQ6IHVzZXI6IGV4cGVj"
+    "dGVkIGEgbmFtZcCSpGdvbmWfwMDAAMKQwMAJAJIJAAAAkZLZJDBmOGZhZDViLWQ5Y2ItNDY5Zi1hMTY1LTcwODY3NzI4"
+    "OTUwZadhcHBsaWVkzgA27pORlaJ3NMCkb2xnYaR3aWxk2SQwZjhmYWQ1Yi1kOWNiLTQ2OWYtYTE2NS03MDg2NzcyODk1"
+    "MGU="
+)
+"""What version 3 of the codec wrote: a pin over a pending state, a mute, an asset that is gone."""
+
+
+def without_mutes(data: bytes) -> bytes:
+    """What version 2 would have written of it, which had none."""
+    *fields, _ = msgspec.msgpack.decode(data[1:])
+    for _, asset in fields[5]:
+        asset[5] = [vote[:8] for vote in asset[5]]
+    return b"\x02" + msgspec.msgpack.encode(fields)
+
+
+@pytest.mark.parametrize("data", [THIRD_BUCKET, without_mutes(THIRD_BUCKET)])
+def test_what_versions_2_and_3_wrote_of_a_bucket_is_still_read(data):
+    bucket = load_bucket(data, 1)
+    asset, gone = bucket.assets["a"], bucket.assets["gone"]
+    assert (asset.state, asset.shown, asset.unconfirmed, asset.disputed) == (*OVER, None, None)
+    assert asset.pending(bucket.scenario) == Pending("up", 12, 1012)
+    assert [asset.votes["w1"].order, asset.votes["w1"].age] == [14, 1]
+    assert {vote.silent for vote in asset.votes.values()} == {None}
+    assert [(told.outcome, told.cause) for told in asset.answers] == [
+        ("applied", "set"),
+        ("refused: user: expected a name", "refused"),
+    ]
+    assert (gone.shown, gone.forget_at, gone.purged_at) == (None, 3_600_019, None)
+    assert bucket.scenario.fold == 1
+    again = load_bucket(dump_bucket(bucket), 1)
+    assert again.assets == bucket.assets
+    assert len(again.dues) == len(bucket.dues) == 2
+
+
+OVER = ("down", "up")
+"""What is tallied in that bucket, and what is pinned over it."""
 
 
 def test_a_bucket_keeps_its_mutes_and_the_marks_of_votes():
@@ -342,10 +434,11 @@ def test_a_bucket_keeps_its_mutes_and_the_marks_of_votes():
 
 
 BODY = dump_asset(Asset())[1:]
+SHORTER = msgspec.msgpack.encode(msgspec.msgpack.decode(BODY)[:-1])
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"\xc0", b"\x05", b"\x90", b"\xc1", BODY[:-1], BODY + b"\x00", b"\x9e" + BODY[1:]]
+    "body", [b"", b"\xc0", b"\x05", b"\x90", b"\xc1", BODY[:-1], BODY + b"\x00", SHORTER]
 )
 @pytest.mark.parametrize("load", [load_asset, lambda data: load_bucket(data, 1)])
 def test_damaged_state_is_refused(load, body):

@@ -18,12 +18,14 @@ from domain.records import (
     MAX_VOTERS,
     Command,
     DeadLetter,
+    Leave,
     Mute,
     Record,
     Refusal,
     Report,
     ScenarioChange,
     Tick,
+    UnknownFold,
     Unmute,
     Unreadable,
 )
@@ -41,6 +43,7 @@ from wire.source import (
     decode_source,
     detail_text,
     encode_command,
+    encode_leave,
     encode_mute,
     encode_report,
     encode_scenario,
@@ -56,6 +59,17 @@ fast = settings(max_examples=60, deadline=None, derandomize=True)
 def report(members: str = "", agent: str = '"w"', state: str = '"up"') -> bytes:
     """A report's bytes; `members` are put last, as they stand."""
     return f'{{"type":"report","agent":{agent},"state":{state}{members}}}'.encode()
+
+
+def scenario_of(fold: object) -> bytes:
+    """A scenario record that names this version of the fold."""
+    rule = {"name": "a", "states": [{"name": "up"}], "rule": {"kind": "latest"}, "fold": fold}
+    return json.dumps({"type": "scenario", "scenario": rule}).encode()
+
+
+def leave(members: str = "", agent: str = '"w"') -> bytes:
+    """A leave's bytes; `members` are put last, as they stand."""
+    return f'{{"type":"leave","agent":{agent}{members}}}'.encode()
 
 
 def command(members: str = "", kind: str = "set", user: str = '"olga"') -> bytes:
@@ -193,6 +207,20 @@ NO_RECORD = {
     "mute until true": (mute(until="true"), "bad-time"),
     "mute until -1": (mute(until="-1"), "bad-time"),
     "mute until the year 10000": (mute(until=str(MAX_TIME + 1)), "bad-time"),
+    "leave without agent": (b'{"type":"leave"}', "bad-agent"),
+    "leave of a user": (leave(agent='"user:olga"'), "bad-agent"),
+    "leave at a time too far ahead": (leave(f',"reported_at":{NOW + MAX_AHEAD + 1}'), "bad-time"),
+    "leave at a negative time": (leave(',"reported_at":-1'), "bad-time"),
+    "leave at a time with a point": (leave(',"reported_at":1.0'), "bad-time"),
+    "scenario of fold 0": (scenario_of(0), "bad-scenario"),
+    "scenario of fold 1.0": (scenario_of(1.0), "bad-scenario"),
+    "scenario of fold true": (scenario_of(True), "bad-scenario"),
+    "scenario of a fold in words": (scenario_of("2"), "bad-scenario"),
+    "scenario of a fold too large": (scenario_of(1_000_001), "bad-scenario"),
+    "scenario of a later fold without name": (
+        b'{"type":"scenario","scenario":{"fold":3}}',
+        "bad-scenario",
+    ),
     "no scenario": (b'{"type":"scenario"}', "bad-scenario"),
     "scenario a list": (b'{"type":"scenario","scenario":[]}', "bad-scenario"),
     "scenario without states": (b'{"type":"scenario","scenario":{"name":"a"}}', "bad-scenario"),
@@ -219,17 +247,21 @@ def test_what_cannot_be_read_is_refused_with_one_reason(case):
         (b"\xed\xa0\x80", "not-utf8"),
     ],
 )
-@pytest.mark.parametrize("value", [report(), command()], ids=["report", "command"])
-def test_a_bad_asset_name_is_refused_for_reports_and_commands(key, reason, value):
+@pytest.mark.parametrize(
+    "value", [report(), leave(), command()], ids=["report", "leave", "command"]
+)
+def test_a_bad_asset_name_is_refused_for_reports_leaves_and_commands(key, reason, value):
     assert read(value, key) == Unreadable(reason)
 
 
 def test_every_reason_is_given_by_one_layer_or_another():
     """The bytes give most, the partition one, the fold knows words and room."""
     by_decoder = {reason for _, reason in NO_RECORD.values()} | {"bad-asset"}
-    rule = {"name": "n", "states": [{"name": "up"}], "rule": {"kind": "latest"}}
+    states = [{"name": "down"}, {"name": "up"}]
+    rule = {"name": "n", "states": states, "rule": {"kind": "latest"}}
     bucket = Bucket(Scenario.from_plain(rule), 0, 1)
-    reports: list[Record] = [Report("a", f"w{n}", "up") for n in range(MAX_VOTERS + 1)]
+    reports: list[Record] = [Report("a", f"w{n}", "down") for n in range(MAX_VOTERS)]
+    reports += [Report("a", "one-more", "up")]
     reports += [Report("b", "w", "no")]
     reports += [Mute(f"w{n}", None, "olga", "", ID) for n in range(MAX_MUTED + 1)]
     emissions = [e for n, one in enumerate(reports) for e in bucket.apply(one, n, 0)]
@@ -238,7 +270,7 @@ def test_every_reason_is_given_by_one_layer_or_another():
     assert by_decoder | by_fold | {"wrong-partition"} == set(DEAD_LETTER_REASONS)
 
 
-@pytest.mark.parametrize("value", [report(), command(), command(',"until":-1')])
+@pytest.mark.parametrize("value", [report(), leave(), command(), command(',"until":-1')])
 def test_a_record_that_is_not_on_its_keys_partition_is_refused(value):
     right = partition_of(b"shop", 4)
     assert decode_placed(b"shop", value, NOW, right, 4) == read(value)
@@ -270,6 +302,9 @@ def test_what_names_no_asset_has_no_partition_of_its_own(value):
         (report(state=r'"\ud83d\ude00"'), Report("shop", "w", "😀")),
         (report(agent=f'"{"😀" * 255}"'), Report("shop", "😀" * 255, "up")),
         (report(agent='"users:x"'), Report("shop", "users:x", "up")),
+        (leave(), Leave("shop", "w")),
+        (leave(f',"reported_at":{NOW + MAX_AHEAD}'), Leave("shop", "w", NOW + MAX_AHEAD)),
+        (leave(',"state":5,"detail":5,"reported_at":null'), Leave("shop", "w")),
         (b'{"type":"tick"}', Tick()),
         (b'{"type":"tick","scenario":5}', Tick()),
     ],
@@ -463,7 +498,9 @@ FIELDS = ("agent", "state", "reported_at", "detail", "id", "user", "reason", "un
 
 @fast
 @given(
-    st.sampled_from(("report", "set", "vote", "release", "purge", "scenario", "mute", "unmute")),
+    st.sampled_from(
+        ("report", "leave", "set", "vote", "release", "purge", "scenario", "mute", "unmute")
+    ),
     st.dictionaries(st.sampled_from((*FIELDS, "scenario")), JSON),
 )
 def test_any_json_in_any_field_never_raises(kind: str, fields: dict[str, Any]) -> None:
@@ -562,6 +599,14 @@ def test_reports_round_trip(
 
 
 @fast
+@given(names, names | st.sampled_from(AGENTS), times)
+def test_leaves_round_trip(asset: str, agent: str, at: int | None) -> None:
+    sent = Leave(asset, agent, at)
+    expected = Unreadable("bad-agent") if agent.startswith("user:") else sent
+    assert read(encode_leave(sent), asset.encode()) == expected
+
+
+@fast
 @given(
     st.builds(
         Command,
@@ -600,6 +645,21 @@ def test_scenario_records_round_trip(scenario: Scenario) -> None:
     assert read(encode_scenario(scenario), None) == ScenarioChange(scenario)
 
 
+@pytest.mark.parametrize("fold", [3, 1_000_000])
+def test_a_scenario_of_a_later_fold_is_none_that_can_be_read(fold):
+    """Also where it has other fields than this release knows."""
+    assert read(scenario_of(fold), None) == UnknownFold("a", fold)
+    later = f'{{"type":"scenario","scenario":{{"name":"a","fold":{fold},"rule":5}}}}'
+    assert read(later.encode(), None) == UnknownFold("a", fold)
+
+
+def test_a_scenario_of_an_earlier_release_is_of_fold_1():
+    rule = {"name": "a", "states": [{"name": "up"}], "rule": {"kind": "latest"}}
+    record = read(json.dumps({"type": "scenario", "scenario": rule}).encode(), None)
+    assert record == ScenarioChange(Scenario.from_plain(rule))
+    assert record.scenario.fold == 1
+
+
 def test_ticks_round_trip():
     assert read(encode_tick(), None) == Tick()
 
@@ -612,6 +672,9 @@ def test_a_generated_history_can_be_written_to_a_topic(history: Any) -> None:
         record = entry.record
         if isinstance(record, Report):
             value = encode_report(record)
+            assert decode_source(record.asset.encode(), value, entry.time) == record
+        elif isinstance(record, Leave):
+            value = encode_leave(record)
             assert decode_source(record.asset.encode(), value, entry.time) == record
         elif isinstance(record, Command):
             value = encode_command(record)

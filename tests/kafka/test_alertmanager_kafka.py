@@ -52,7 +52,7 @@ def alert(asset: str, status: str) -> dict[str, Any]:
 def test_alerts_are_reports_on_their_assets_partitions(to: Gateway):
     alerts = [alert(asset, "firing") for asset in ASSETS] + [alert(ASSETS[0], "resolved")]
     response = Client().post(
-        "/api/v1/scenarios/attack/alertmanager",
+        "/api/v1/scenarios/attack/alertmanager?time=alert",
         json.dumps({"version": "4", "status": "firing", "alerts": alerts}),
         content_type="application/json",
         headers=bearer(make_user("operator"), "report"),

@@ -18,7 +18,7 @@ from jobs import SCENARIOS, Job, Load, alive
 from sharedlog import VIRTUAL_TIME
 
 from bus.base import Message
-from domain.asset import all_dues
+from domain.asset import Asset, Due, all_dues
 from domain.fold import Bucket
 from domain.overlay import overlaid
 from domain.records import Command, Mute, Report, ScenarioChange, StateRecord, Tombstone
@@ -106,6 +106,21 @@ def fold(log: list[Message], partitions: int, upto: int) -> Bucket:
     return bucket
 
 
+def dues_of(asset: Asset, rule: Scenario) -> list[tuple[Due, str]]:
+    """What is due, and on whose vote: of each kind of a vote's, in the order of time and agent."""
+    votes = asset.votes.values()
+    times = {
+        "vote-expiry": [(v.expires, v.agent) for v in votes if v.silent is None and v.expires],
+        "vote-forgotten": [(v.silent, v.agent) for v in votes if v.silent is not None],
+        "mute-end": [(v.muted.until, v.agent) for v in votes if v.muted and v.muted.until],
+    }
+    agents = {kind: iter(sorted(found)) for kind, found in times.items()}
+    return [
+        (due, next(agents[due.type])[1] if due.type in agents else "")
+        for due in sorted(all_dues(asset, rule))
+    ]
+
+
 def check_stored(job: Job, scenario: str, parts: list[Result]) -> int:
     """Every asset of every bucket is as the fold has it at the offset that was committed."""
     last = parts[-1]
@@ -127,20 +142,24 @@ def check_stored(job: Job, scenario: str, parts: list[Result]) -> int:
                 asset.shown,
                 asset.previous,
                 asset.since,
-                asset.unconfirmed,
+                asset.unconfirmed is not None,
                 asset.offset,
                 asset.step,
                 asset.changed,
                 asset.emitted_at,
                 sorted(asset.votes.values(), key=lambda vote: vote.agent),
-                asset.pending,
+                asset.pending(folded.scenario),
                 asset.override,
                 [
-                    (due.time, due.type, due.agent)
-                    for due in sorted(all_dues(asset, folded.scenario))
+                    (due.time, due.type, whose)
+                    for due, whose in sorted(dues_of(asset, folded.scenario))
                 ],
                 len(asset.answers),
                 asset.forget_at,
+                asset.unconfirmed,
+                asset.disputed,
+                sorted(asset.waits.items()),
+                asset.purged_at,
             )
     assert stored == expected
     return len(stored)
@@ -285,7 +304,6 @@ partitions = 2
 states = [{ name = "bad" }, { name = "meh" }, { name = "good" }]
 holds = { good = "60s", meh = "20s" }
 reminders = { bad = "5m" }
-purge_after = { meh = "50m" }
 [gate.rule]
 kind = "quorum"
 ladder = [{ state = "bad", more_than = "1/2" }, { state = "good", more_than = "1/2" }]
@@ -451,7 +469,7 @@ def test_a_what_if_begins_with_snapshots(job: Job, monkeypatch: pytest.MonkeyPat
     totals = check_compared(job, id_, running, overlaid(running, changes), since, kept)
     assert totals.engines == ("kernel", "python")
     assert [totals.began[at].means for at in (0, 1)] == ["snapshot", "empty"]
-    assert totals.began[1].at == since - 12 * MINUTE
+    assert totals.began[1].at == since - 42 * MINUTE, "a life, its memory, and the longest hold"
     assert "digest" in totals.began[1].why
     assert totals.different > 10
 

@@ -243,6 +243,7 @@ API: list[tuple[str, str, Any, str, tuple[int, ...]]] = [
     ("put", "scenarios/attack/labels/shop", LABELS, "command", DOES),
     ("patch", "scenarios/attack/labels/shop", LABELS, "command", DOES),
     ("delete", "scenarios/attack/labels/shop", None, "command", DOES),
+    ("get", "scenarios/attack/agents", None, "read", SEES),
     ("get", "scenarios/attack/mutes", None, "read", SEES),
     ("post", "scenarios/attack/mute/waf-1", {"reason": "a drill"}, "command", ACTS),
     ("post", "scenarios/attack/unmute/waf-1", {"reason": "a drill"}, "command", ACTS),

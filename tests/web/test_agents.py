@@ -16,9 +16,10 @@ from world import World
 
 from bus.base import Message, Unavailable
 from dashboard.agentry import views
-from dashboard.agentry.figures import agent_path, is_silent
+from dashboard.agentry.figures import is_silent
 from dashboard.agentry.models import Agent, AgentHour, Dissent, MuteAsk, Walk
 from dashboard.agentry.mutes import mutes
+from dashboard.agentry.paths import agent_path
 from dashboard.agentry.walking import walk
 from dashboard.audit.models import AuditEntry
 from dashboard.board.models import AssetState, Transition

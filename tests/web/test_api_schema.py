@@ -71,6 +71,7 @@ OPERATIONS = (
     "POST /api/v1/scenarios/{scenario}/release/{asset}",
     "POST /api/v1/scenarios/{scenario}/reports",
     "POST /api/v1/scenarios/{scenario}/alertmanager",
+    "GET /api/v1/scenarios/{scenario}/agents",
     "GET /api/v1/scenarios/{scenario}/mutes",
     "POST /api/v1/scenarios/{scenario}/mute/{agent}",
     "POST /api/v1/scenarios/{scenario}/unmute/{agent}",

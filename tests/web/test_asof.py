@@ -41,34 +41,51 @@ def board_now() -> list[tuple[str, str, int]]:
     return list(rows.order_by("severity", "-since", "asset").values_list("asset", "state", "since"))
 
 
+def in_another_order() -> bool:
+    """Whether a dispute has rows stand elsewhere on the board of now."""
+    rows = AssetState.objects.filter(scenario="attack", purged=False)
+    ranked = rows.order_by("rank", "-since", "asset").values_list("asset", "state", "since")
+    return list(ranked) != board_now()
+
+
 def board_then(at: int, **narrowed: str) -> list[tuple[str, str, int]]:
     past = AsOf(scenarios()["attack"], at)
     return [(r.asset, r.state, r.since) for r in past.rows(Narrowed(**narrowed))]
 
 
-def a_day(world: World, seed: int) -> list[tuple[int, list[tuple[str, str, int]], dict[str, int]]]:
-    """Reports, commands and hours at random; the board and its counts after each hour, and when."""
+Board = list[tuple[str, str, int]]
+
+
+def a_day(world: World, seed: int) -> list[tuple[int, Board, dict[str, int], bool]]:
+    """Reports, commands and hours at random; the board and its counts after each hour, and when,
+    and whether a dispute has put a row elsewhere on it."""
     chance = random.Random(seed)
     seen = []
     for _hour in range(8):
         for _ in range(6):
             asset = f"shop-{chance.randrange(8)}"
-            act = chance.choice(("report", "report", "report", "set", "release", "purge"))
-            if act == "report":
-                world.report(asset, chance.choice(("under-attack", "clear", "mitigated")))
+            acts = ("report", "report", "report", "set", "release", "purge", "dispute")
+            act = chance.choice(acts)
+            if act == "dispute":
+                world.report(asset, "under-attack")
+                world.command("set", asset, state="clear")
+            elif act == "report":
+                world.report(asset, chance.choice(("under-attack", "clear", "clear")))
             else:
                 world.command(act, asset, **({"state": "under-attack"} if act == "set" else {}))
             world.later(chance.randrange(1, 400_000))
         world.write()
         at = world.bus._clock()
         world.later(1)
-        seen.append((at, board_now(), store.counts("attack")))
+        seen.append((at, board_now(), store.counts("attack"), in_another_order()))
     return seen
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_every_past_board_comes_back_as_it_was(world: World, seed: int):
-    for at, board, counts in a_day(world, seed):
+    day = a_day(world, seed)
+    assert any(other for *_, other in day)
+    for at, board, counts, _ in day:
         assert board_then(at) == board
         assert AsOf(scenarios()["attack"], at).counts() == counts
 
@@ -76,7 +93,7 @@ def test_every_past_board_comes_back_as_it_was(world: World, seed: int):
 def test_pages_follow_one_another_without_a_gap(world: World, monkeypatch: pytest.MonkeyPatch):
     moments = a_day(world, 11)
     monkeypatch.setattr(asof, "PAGE", 2)
-    at, board, _ = max(moments, key=lambda moment: len(moment[1]))
+    at, board, *_ = max(moments, key=lambda moment: len(moment[1]))
     past, found, after = AsOf(scenarios()["attack"], at), [], None
     while page := past.page(Narrowed(), after)[:2]:
         found += [(row.asset, row.state, row.since) for row in page]

@@ -49,6 +49,10 @@ class World:
         for agent in agents or ("waf-1", "waf-2"):
             self.job.put(scenario, Report(asset, agent, state))
 
+    def old_report(self, asset: str, state: str, agent: str) -> None:
+        """A report as a spool sends it: older than a vote lives, so that it arrives silent."""
+        self.job.put("attack", Report(asset, agent, state, now_ms() - 12 * 60_000))
+
     def command(self, kind: Any, asset: str, **more: Any) -> None:
         self.job.put("attack", Command(kind, asset, str(uuid.uuid4()), "olga", "a drill", **more))
 
@@ -205,6 +209,86 @@ def test_marks_of_a_row(client: Client, world: World):
     body = client.get("/").content.decode()
     assert 'aria-label="3 votes: 3 Clear"' in body
     assert 'title="waf-1: Clear"' in body
+
+
+def row_of(response: Any, asset: str) -> str:
+    """The markup of one row."""
+    found = re.search(
+        rf'<tr role="row"[^>]*data-asset="{asset}".*?</tr>', response.content.decode(), re.DOTALL
+    )
+    assert found
+    return found[0]
+
+
+def test_a_disputed_pin_is_never_plain_green(client: Client, world: World):
+    world.report("a.example", "under-attack")
+    world.command("set", "a.example", state="clear")
+    world.report("plain.example", "clear")
+    world.write()
+    response = client.get("/")
+    row = row_of(response, "a.example")
+    assert '<tr role="row" class="s2 c-red is-disputed"' in row
+    assert 'title="disputed: somebody says Under attack"' in row
+    assert "a.example Clear disputed: Under attack pinned" in text(response)
+    assert assets(response) == ["a.example", "plain.example"]
+    assert "disputed" not in row_of(response, "plain.example")
+
+
+def test_an_unconfirmed_row_says_why(client: Client, world: World):
+    world.report("lonely", "clear", "waf-1")
+    world.write()
+    response = client.get("/")
+    assert "lonely Clear unconfirmed 1 of 2 voters" in text(response)
+    assert 'title="unconfirmed: 1 of 2 voters"' in row_of(response, "lonely")
+
+
+def test_silent_votes_are_marked_apart_from_live_ones(client: Client, world: World):
+    world.report("a.example", "clear")
+    world.old_report("a.example", "under-attack", "waf-9")
+    world.write()
+    row = row_of(client.get("/"), "a.example")
+    assert 'aria-label="3 votes: 2 Clear, 1 silent Under attack"' in row
+    marked = re.search(r'class="vote is-silent c-red" data-silent="(\d+)" title="([^"]+)"', row)
+    assert marked
+    assert re.fullmatch(
+        r"waf-9: Under attack, silent since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", marked[2]
+    )
+    assert row.count('class="vote c-green"') == 2
+
+
+def test_what_was_only_ever_pinned_is_unknown_then(client: Client, world: World):
+    world.command("set", "a.example", state="clear")
+    world.command("release", "a.example")
+    world.write()
+    row = row_of(client.get("/"), "a.example")
+    assert 'class="state c-grey" title="nothing has reported it since"' in row
+    assert ">unknown<" in row
+
+
+def test_counts_of_what_is_in_doubt_lead_to_it(client: Client, world: World):
+    world.report("plain.example", "clear")
+    world.report("pinned.example", "under-attack")
+    world.command("set", "pinned.example", state="clear")
+    world.report("lonely.example", "clear", "waf-1")
+    world.write()
+    response = client.get("/?scenario=attack&q=example")
+    assert "1 disputed 1 unconfirmed 0 silent votes" in text(response)
+    body = response.content.decode()
+    chips = re.findall(r'<a class="chip doubt([^"]*)" data-doubt="(\w+)"[^>]*href="([^"]*)"', body)
+    assert [(name, kind.strip()) for kind, name, _ in chips] == [
+        ("disputed", ""), ("unconfirmed", ""), ("silent", "no-one"),
+    ]  # fmt: skip
+    only = client.get(html.unescape(chips[0][2]))
+    assert assets(only) == ["pinned.example"]
+    assert re.search(r'data-doubt="disputed"[^>]*aria-current="true"', only.content.decode())
+    back = re.search(r'data-doubt="disputed"[^>]*href="([^"]*)"', only.content.decode())
+    assert back
+    assert len(assets(client.get(html.unescape(back[1])))) == 3
+
+
+def test_a_life_cycle_has_no_disputes_to_count(client: Client, world: World):
+    body = client.get("/?scenario=orders").content.decode()
+    assert re.findall(r'<a class="chip doubt[^"]*" data-doubt="(\w+)"', body) == ["unconfirmed"]
 
 
 @pytest.mark.parametrize("name", ODD)

@@ -17,10 +17,11 @@ from bus.base import TooLarge, Unavailable
 from bus.memory import MemoryProducer
 from dashboard.audit.models import AuditEntry
 from dashboard.bulk import carrying, choosing, retention, run_views
-from dashboard.bulk.models import Item, Run
+from dashboard.bulk.models import READY, RETURNS, SKIPPED, STAYS, Item, Run
 from dashboard.bulk.reviewing import command_id
 from dashboard.bulk.telling import tell
 from dashboard.commands.sending import now_ms
+from domain.records import MAX_VOTERS
 
 pytestmark = pytest.mark.django_db
 
@@ -417,3 +418,27 @@ def test_a_run_of_a_scenario_that_is_gone_stays_as_it_is(world: World, client: C
     assert not carrying.work()
     assert "The scenario gone is not configured here any more" in page(client, run)
     assert client.get("/bulk/").status_code == 200
+
+
+# ---- votes that are silent, and votes that give way ----------------------------------------------
+
+
+def test_an_agent_that_has_fallen_silent_brings_nothing_back(world: World, client: Client) -> None:
+    board(world, "left")
+    world.later(120_000)
+    board(world, "kept")
+    run = reviewed(client, by="names", names="left\nkept")
+    told = dict(run.items.values_list("asset", "returns"))
+    assert told == {"left": STAYS, "kept": RETURNS}
+
+
+def test_a_vote_is_left_out_only_where_no_other_gives_way(world: World, client: Client) -> None:
+    agents = [f"waf-{n:03}" for n in range(MAX_VOTERS)]
+    world.report("full", "under-attack", *agents)
+    world.report("room", "under-attack", *agents[1:])
+    world.report("room", "clear", agents[0])
+    world.write()
+    run = reviewed(client, by="names", names="full\nroom", kind="vote", to="clear")
+    assert fates(run) == {"full": SKIPPED, "room": READY}
+    again = reviewed(client, by="names", names="full", kind="vote", to="under-attack")
+    assert fates(again) == {"full": READY}

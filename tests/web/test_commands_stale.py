@@ -312,6 +312,29 @@ def test_a_change_that_was_undone_is_known_by_the_history(client: Client, world:
     assert "It was Under attack in between, is Clear since" in " ".join(told)
 
 
+def test_what_the_job_does_not_compare_refuses_nobody(client: Client, world: World):
+    """When a wait ends, and what the votes make beneath a pin."""
+    world.report(ASSET, "under-attack")
+    world.report(ASSET, "clear")
+    world.write()
+    seen, sight = seen_of(world, client)
+    waits = record()["pending"]
+    assert sight is not None
+    assert sight.shows({**record(), "pending": {**waits, "due": waits["due"] + 1}})
+    assert not sight.shows({**record(), "pending": {**waits, "state": "suspicious"}})
+    assert not sight.shows({**record(), "pending": None})
+    world.command("set", ASSET, state="suspicious")
+    world.write()
+    assert moved_on("attack", ASSET, seen, sight, record())
+    seen, sight = seen_of(world, client)
+    pinned = record()
+    assert sight is not None
+    assert sight.shows({**pinned, "pending": None})
+    beneath = {**pinned["override"], "underlying": "clear"}
+    assert sight.shows({**pinned, "override": beneath, "version": "1.999.0"})
+    assert not sight.shows({**pinned, "override": {**beneath, "reason": "another"}})
+
+
 def test_without_a_sight_the_history_tells(client: Client, world: World):
     world.report(ASSET, "clear")
     world.write()
@@ -372,6 +395,17 @@ def test_a_purge_says_who_still_reports(client: Client, world: World):
     assert re.search(r"waf-1 says Clear , last report \d s ago \(fresh\)", found)
     assert "The vote of ed goes too, and does not come back by itself." in found
     assert commands_sent(world.gateway, "attack")[1:] == []
+
+
+def test_a_purge_says_nothing_of_agents_that_have_fallen_silent(client: Client, world: World):
+    world.report(ASSET, "clear", "waf-1", "waf-2")
+    world.later(120_000)
+    world.report(ASSET, "clear", "waf-1")
+    world.write()
+    assert any("silent" in vote for vote in record()["votes"])
+    first = client.post(url("purge"), opened(client, "purge", reason="gone"), headers=HX)
+    assert "1 agent reported within the last" in text(first)
+    assert "waf-2 says" not in text(first)
 
 
 def test_a_purge_says_when_nobody_reports(client: Client, world: World):

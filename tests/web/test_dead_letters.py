@@ -20,9 +20,11 @@ from dashboard.commands import gateway as gateways
 from dashboard.commands.sending import now_ms
 from dashboard.deadletters import fates, reading
 from dashboard.deadletters.intake import take_in
+from dashboard.deadletters.judging import judge
 from dashboard.deadletters.models import DISCARDED, OPEN, REDRIVEN, SENDING, DeadLetter
 from dashboard.deadletters.stored import value_of
 from dashboard.exporting import safe_cell
+from domain.records import MAX_VOTERS
 from wire.partitioner import partition_of
 
 pytestmark = pytest.mark.django_db
@@ -500,3 +502,45 @@ def test_a_file_of_another_kind_is_not_found(world, admin):
 def test_a_gateway_is_in_use(world):
     """What these tests send goes to memory."""
     assert gateways.gateway() is world.gateway
+
+
+# ---- what the job would make of one --------------------------------------------------------------
+
+
+def judged(world: World, **fields: Any) -> Any:
+    value = json.dumps({"type": "report", "agent": "late", "state": "clear", **fields}).encode()
+    return judge(world.gateway.topics.reports("attack"), b"shop", value, now_ms())
+
+
+def test_among_many_agents_a_vote_takes_the_place_of_a_milder_one(world):
+    agents = [f"waf-{n:03}" for n in range(MAX_VOTERS)]
+    world.report("shop", "under-attack", *agents)
+    world.write()
+    full = judged(world)
+    assert full.reason == "too-many-agents"
+    assert "none of their votes gives way" in full.fault.text
+    assert judged(world, state="under-attack").taken, "it is as bad as theirs"
+    world.report("shop", "clear", agents[7])
+    world.write()
+    assert judged(world).taken
+    assert judged(world, agent=agents[3]).taken, "it has a place already"
+
+
+@pytest.mark.parametrize(
+    ("minutes", "words"),
+    [
+        (1, "If its agent has reported on this asset since"),
+        (5, "its agent's last word"),
+        (60, "count it as stale"),
+    ],
+)
+def test_what_an_old_report_would_do_is_said(world, minutes: int, words: str):
+    verdict = judged(world, reported_at=now_ms() - minutes * 60_000)
+    assert verdict.taken
+    assert words in verdict.note
+
+
+def test_a_leave_is_sent_again_too(world):
+    verdict = judged(world, type="leave", reported_at=now_ms() - 60_000)
+    assert verdict.taken
+    assert "If its agent has reported" in verdict.note

@@ -95,15 +95,15 @@ def stored(world: World, ask: Any, scenario: str = "attack") -> Stored:
         if name != scenario:
             continue
         for asset, has in bucket.assets.items():
-            dues = [
-                (due.time, due.type, due.agent) for due in sorted(all_dues(has, bucket.scenario))
-            ]
+            rule = bucket.scenario
+            dues = [(due.time, due.type, "") for due in sorted(all_dues(has, rule))]
             rows.append(
                 StoredAsset(
                     partition, asset, has.state, has.shown, has.previous, has.since,
-                    has.unconfirmed, has.offset, has.step, has.changed, has.emitted_at,
-                    list(has.votes.values()), has.pending, has.override, dues,
-                    len(has.answers), has.forget_at,
+                    has.unconfirmed is not None, has.offset, has.step, has.changed,
+                    has.emitted_at, list(has.votes.values()), has.pending(rule), has.override,
+                    dues, len(has.answers), has.forget_at, has.unconfirmed, has.disputed,
+                    sorted(has.waits.items()), has.purged_at,
                 )
             )  # fmt: skip
         plain = bucket.scenario.to_plain()
@@ -354,10 +354,22 @@ def test_a_result_says_what_was_begun_with(world: World, client: Client) -> None
     assert "data-means" not in page
 
 
+def test_voters_and_memory_are_tried_in_their_fields(world: World, client: Client) -> None:
+    heard_of(world)
+    client.post("/what-if/run/", {**TRY, "raise_voters": "2", "forget_after": "0s"})
+    [ask] = asked(world.gateway)
+    voters = {"lower": scenarios()["attack"].min_voters, "raise": 2}
+    assert ask.parameters["changes"] == {"min_voters": voters, "forget_after": 0}
+    form = client.get("/what-if/?scenario=orders").context["form"]
+    assert not {"raise_voters", "forget_after"} & form.fields.keys()
+
+
 @pytest.mark.parametrize(
     ("fields", "wrong"),
     [
         ({"rule": "holds = {"}, "expected TOML"),
+        ({"forget_after": "long"}, "attack.forget_after"),
+        ({"raise_voters": "0"}, "greater than or equal to 1"),
         ({"rule": 'holds = { nowhere = "5s" }'}, "attack.holds.nowhere"),
         ({"rule": "states = []"}, "attack.states"),
         ({"rule": "min_voters = 2", "min_voters": "3"}, "not in both"),

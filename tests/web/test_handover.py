@@ -13,6 +13,7 @@ from world import World
 
 from dashboard.annotations import handover_views, moves, shifts
 from dashboard.annotations.models import Handover, Presence, Shift
+from dashboard.board.models import Transition
 from dashboard.commands.sending import now_ms
 from dashboard.job.standing import Trouble
 from dashboard.scenarios import scenarios
@@ -114,6 +115,36 @@ def test_the_rest_is_told_too(night: World, client: Client):
     assert "call *them* first" in section(page, "notes")
     assert 'data-key="open-connectivity"' not in page
     assert 'data-key="moves-attack"' not in page_of(client, "?scenario=connectivity")
+
+
+def test_a_calm_that_is_disputed_is_open(client: Client, world: World):
+    world.report("calm", "clear")
+    world.report("pinned", "under-attack")
+    world.command("set", "pinned", state="clear")
+    world.write()
+    found = section(page_of(client), "open-attack")
+    assert "Attacks: 1 open" in found
+    assert re.findall(r'<tr data-key="([^"]+)"', found) == ["pinned"]
+    assert re.search(r"Clear\b.*disputed:.*Under attack\b", found, re.DOTALL)
+    told = client.get("/handover/text/?hours=1").content.decode()
+    assert re.search(r"\*\*pinned\*\*: Clear for \d+ s, disputed: somebody says Under attack", told)
+
+
+def test_a_state_that_nobody_knows_any_more_is_the_worst_there_was(world: World):
+    world.report("a", "under-attack")
+    world.write()
+    (change,) = Transition.objects.all()
+    change.state = "mitigated"
+    change.save()
+    attack = scenarios()["attack"]
+    (moved,) = moves.moves(attack, 0).listed
+    assert (moved.before, moved.after, moved.worst) == ("", "mitigated", "mitigated")
+    for n, state in enumerate(("under-attack", "clear")):
+        change.pk, change.place, change.previous = None, f"{change.place}{n}", change.state
+        change.state = state
+        change.save()
+    (moved,) = moves.moves(attack, 0).listed
+    assert (moved.before, moved.after, moved.worst) == ("", "clear", "unknown")
 
 
 def test_where_nothing_is_open_it_says_so(

@@ -19,6 +19,7 @@ from dashboard.commands.sending import now_ms
 from dashboard.job.asks import ASKS
 from dashboard.job.intake import take_in
 from dashboard.job.models import BucketStatus, JobAsk, JobProgress
+from dashboard.job.partitions import KEPT
 from dashboard.live.process import live_view
 from dashboard.scenarios import scenarios
 from wire.job import (
@@ -68,7 +69,7 @@ def beat(age: int = 0, **changes: Any) -> None:
     told = Heartbeat(
         "attack/0", "attack", 0, 3, "driver", "h", at, 7, 11, 5, 40, 0, 0, "kernel", at
     )
-    row = {name: getattr(told, name) for name in Heartbeat.__struct_fields__} | changes
+    row = {name: getattr(told, name) for name in KEPT} | changes
     BucketStatus.objects.create(**row, received_at=at)
 
 

@@ -175,6 +175,32 @@ async def test_a_snapshot_then_changes(world: World):
         assert browser.client.rows["b.example"]["state"] == "under-attack"
 
 
+async def test_doubts_are_counted_marked_and_filtered(world: World):
+    session = await sync_to_async(cookie)("manager")
+    await sync_to_async(world.report)("a.example", "clear", "waf-1")
+    await sync_to_async(world.job.run)()
+    await sync_to_async(world.write)()
+    async with talk(session) as browser:
+        await browser.say(type="filter", states=[], q="is:disputed")
+        first = await browser.next("snapshot")
+        assert first["doubts"] == {"disputed": 0, "unconfirmed": 1, "silent": 0}
+        assert first["rows"] == []
+        await sync_to_async(world.report)("b.example", "clear")
+        await sync_to_async(world.report)("b.example", "under-attack", "waf-3")
+        await sync_to_async(world.job.run)()
+        await sync_to_async(world.tail)()
+        await browser.until(lambda: browser.client.doubts["disputed"] == 1)
+        row = browser.client.rows["b.example"]
+        assert (row["disputed"], row["doubts"]) == ("under-attack", ["disputed"])
+        assert row["rank"] == 2 * row["severity"]
+        assert "a.example" not in browser.client.rows
+        await sync_to_async(world.report)("b.example", "clear", "waf-3")
+        await sync_to_async(world.job.run)()
+        await sync_to_async(world.tail)()
+        await browser.until(lambda: browser.client.doubts["disputed"] == 0)
+        assert browser.client.rows == {}
+
+
 async def test_no_gap_and_no_stale_row_whatever_the_database_does_meanwhile(world: World):
     session = await sync_to_async(cookie)("operator")
     moods = ("under-attack", "clear", "suspicious", "under-attack")
@@ -362,6 +388,7 @@ async def test_sockets_that_show_the_same_are_told_of_one_reading(
         return read(scenario, wanted, overlay)
 
     monkeypatch.setattr("dashboard.live.sharing.read", slow)
+    monkeypatch.setattr(readers, "READERS", 8)  # filters are read while boards are held up
     async with AsyncExitStack() as stack:
         browsers = [await stack.enter_async_context(talk(session)) for _ in range(6)]
         for browser in browsers:

@@ -15,6 +15,7 @@ from world import World
 from bus.base import Message
 from dashboard.commands.sending import now_ms
 from dashboard.job.models import BucketStatus
+from dashboard.job.partitions import KEPT
 from dashboard.live.process import live_view
 from dashboard.scenarios import scenarios
 from wire.job import Heartbeat, bucket_name, encode
@@ -99,8 +100,8 @@ def test_a_partition_with_its_log_its_bucket_and_its_lag(client: Client, world: 
     assert cells[0] == "attack.reports/2"
     assert cells[2] == "14"  # 21 with the rule, of which 0 to 6 are applied
     assert re.fullmatch(r"\d\.\d s", cells[3])
-    assert cells[7:12] == ["12", "5", "4", "21", "6"]
-    assert cells[13:] == ["kernel", "2", "driver", "worker-1"]
+    assert cells[8:13] == ["12", "5", "4", "21", "6"]
+    assert cells[14:] == ["kernel", "2", "driver", "worker-1"]
 
 
 def test_every_partition_of_reports_and_of_states_is_there(client: Client, world: World):
@@ -152,8 +153,8 @@ def test_before_the_job_was_heard_of(client: Client, world: World):
     assert "The job has not been heard of yet" in text(body)
     cells = line(body, "attack.reports/0")
     assert cells[1] == "unknown"
-    assert cells[2:9] == ["–"] * 7
-    assert cells[10] == "1"
+    assert cells[2:10] == ["–"] * 8
+    assert cells[11] == "1"
 
 
 def test_a_silent_job_keeps_its_last_figures_and_says_since_when(client: Client, world: World):
@@ -163,14 +164,14 @@ def test_a_silent_job_keeps_its_last_figures_and_says_since_when(client: Client,
     cells = line(body, "attack.reports/0")
     assert cells[1] == "silent"
     assert cells[3] == "1 m 00 s rising"
-    assert (cells[5], cells[7], cells[16]) == ("–", "12", "worker-1")
+    assert (cells[5], cells[8], cells[17]) == ("–", "12", "worker-1")
 
 
 def test_figures_of_a_database_when_this_process_has_heard_nothing(client: Client, world: World):
-    told = {name: getattr(beat(), name) for name in Heartbeat.__struct_fields__}
+    told = {name: getattr(beat(), name) for name in KEPT}
     BucketStatus.objects.create(received_at=now_ms(), **told)
     cells = line(page(client), "attack.reports/0")
-    assert (cells[7], cells[16]) == ("12", "worker-1")
+    assert (cells[8], cells[17]) == ("12", "worker-1")
 
 
 def test_kafka_away_keeps_the_last_ends_and_says_since_when(
@@ -183,7 +184,7 @@ def test_kafka_away_keeps_the_last_ends_and_says_since_when(
     world.bus.stop()
     body = page(client)
     assert re.search(r"Kafka does not answer since \d\d:\d\d:\d\d UTC", text(body))
-    assert line(body, "attack.reports/0")[9:11] == before[9:11] == ["0", "21"]
+    assert line(body, "attack.reports/0")[10:12] == before[10:12] == ["0", "21"]
     world.bus.start()
     assert "Kafka does not answer" not in text(page(client))
 
@@ -193,7 +194,7 @@ def test_kafka_away_from_the_beginning(client: Client, world: World):
     hear(every(), now_ms())
     body = page(client)
     assert "What the logs hold is not known until it does" in text(body)
-    assert line(body, "attack.reports/0")[9:12] == ["–", "–", "6"]
+    assert line(body, "attack.reports/0")[10:13] == ["–", "–", "6"]
 
 
 def test_the_database_behind_the_states(client: Client, world: World):
@@ -210,9 +211,9 @@ def test_page_and_rest_agree(client: Client, world: World):
         r for r in told["partitions"] if (r["topic"], r["partition"]) == ("attack.reports", 0)
     )
     figures = ("lag", "assets", "dues", "begin", "end", "offset")
-    assert [str(row[name]) for name in figures] == [cells[2], *cells[7:12]]
+    assert [str(row[name]) for name in figures] == [cells[2], *cells[8:13]]
     assert row["signs"] == [cells[1]]
-    assert row["host"] == cells[16]
+    assert row["host"] == cells[17]
 
 
 # ---- where an asset is ----------------------------------------------------------------------

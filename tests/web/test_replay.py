@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 import uuid
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,7 +18,8 @@ from dashboard.audit.models import AuditEntry
 from dashboard.commands.sending import now_ms
 from dashboard.job.intake import take_in
 from dashboard.job.models import BucketStatus, JobAsk
-from dashboard.materialiser.models import FoldSnapshot
+from dashboard.materialiser.bounds import dump
+from dashboard.materialiser.models import FoldSnapshot, LogBound
 from dashboard.replay import judging, tasks
 from dashboard.replay.models import Replay
 from dashboard.scenarios import scenarios
@@ -364,3 +366,86 @@ def test_hostile_confirmations(client: Client, world: World, text: str) -> None:
         calm(response, text)
         assert response.status_code in (409, 422)
     assert asked(world) == []
+
+
+# ---- a clock that is ahead -----------------------------------------------------------------------
+
+
+def ahead(bucket: str, by: int = 23 * HOUR) -> int:
+    """The clock of a bucket is ahead; since when."""
+    now = now_ms()
+    BucketStatus.objects.filter(pk=bucket).update(log_time=now + by, at=now, ahead_since=now)
+    return now
+
+
+def stamp(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def test_a_bound_is_offered_where_a_clock_is_ahead(client: Client) -> None:
+    assert 'name="bound"' not in client.get("/replay/").content.decode()
+    now = ahead("attack/1")
+    body = client.get("/replay/").content.decode()
+    assert "The clock of attack/1 is ahead of the job" in plain(body)
+    (value,) = re.findall(r'name="bound" value="([^"]+)"', body)
+    given = datetime.fromisoformat(value + "+00:00").timestamp() * 1000
+    assert now - 2_000 <= given <= now_ms()
+
+
+def test_a_bound_is_asked_for_the_buckets_that_are_ahead_alone(
+    client: Client, world: World
+) -> None:
+    now = ahead("attack/1")
+    fits, beyond = snapshot("attack", 1, 5, HOUR), snapshot("attack", 1, 7, -HOUR)
+    other = snapshot("attack", 0, 7, -HOUR)
+    assert beyond.clock > now
+    for at in (0, 1):
+        world.bus.truncate("attack.reports", at, 3)
+    body = review(client, bound=stamp(now))
+    bound = now // 1_000 * 1_000
+    assert "times after" in line(body, "attack/1")[-1]
+    assert "do not count" in line(body, "attack/1")[-1]
+    assert "do not count" not in line(body, "attack/0")[-1]
+    assert line(body, "attack/1")[2] == str(fits.next_offset)
+    assert line(body, "attack/0")[2] == str(other.next_offset)
+    confirm(client, body, 302, typed="kernel")
+    (ask,) = asked(world)
+    assert ask.action == "rebuild"
+    assert ask.parameters["bounds"] == {"attack/1": bound}
+    assert ask.parameters["buckets"]["attack/1"]["snapshot"] == fits.file
+    entry = AuditEntry.objects.get(action="job.rebuild")
+    assert str(bound) in str(entry.facts)
+
+
+def test_another_bound_than_was_reviewed_is_reviewed_again(client: Client) -> None:
+    now = ahead("attack/1")
+    body = review(client, bound=stamp(now))
+    confirm(client, body, 409, typed="kernel", bound=stamp(now - 60_000))
+    confirm(client, body, 409, typed="kernel", bound="")
+
+
+@pytest.mark.parametrize(
+    ("bound", "ahead_too", "says"),
+    [
+        ("soon", True, "Expected a day and a time"),
+        ("2099-01-01T00:00:00", True, "Expected a time that is past"),
+        ("2026-01-01T00:00:00", False, "no clock of this query's buckets is ahead"),
+    ],
+)
+def test_a_bound_that_is_none(client: Client, bound: str, ahead_too: bool, says: str) -> None:
+    if ahead_too:
+        ahead("attack/1")
+    assert says in plain(review(client, 422, bound=bound))
+
+
+def test_a_bound_of_an_earlier_epoch_leaves_snapshots_out_too(client: Client) -> None:
+    had, lacks = snapshot("attack", 1, 5, HOUR), snapshot("attack", 1, 7, HOUR)
+    pairs = [(had.clock - 1, 4)]
+    FoldSnapshot.objects.filter(pk=had.pk).update(bounds=dump(pairs))
+    assert line(review(client, start="time", time=stamp(now_ms())), "attack/1")[2] == str(
+        lacks.next_offset
+    )
+    LogBound.objects.create(bucket="attack/1", epoch=3, pairs=dump(pairs))
+    assert line(review(client, start="time", time=stamp(now_ms())), "attack/1")[2] == str(
+        had.next_offset
+    )

@@ -128,9 +128,12 @@ def test_a_rule_as_the_file_has_it(admin: Client):
     for words in (
         "when more than half of the weight of all live votes is for it.",
         "Where none of these holds, the state stays as it is.",
-        "2 agents must vote, else it is unconfirmed",
+        "when more than half of the weight of all live votes is for it or worse.",
+        "2 agents must vote to lower a state, else it is unconfirmed",
+        "one agent must vote to raise it", "15 m (three vote lifetimes, at least 15 m)",
+        "15 m, as long as silent votes are kept", "Live votes alone raise a state.",
         "scrubber-*", "all others 1", "attack.reports", "attack.states", "kernel",
-        "Nothing was changed from the console", "4 of 4", "1 h",
+        "Nothing was changed from the console", "4 of 4",
     ):  # fmt: skip
         assert words in page, words
     assert 'class="note"' not in page
@@ -242,6 +245,39 @@ def test_the_form_as_it_is_changes_nothing(admin: Client):
         assert page.context["proposal"].keys == told.overlay.keys
 
 
+def test_voters_and_the_memory_of_silent_votes_are_changed(admin: Client, gateway: Gateway):
+    tell()
+    beat()
+    reviewed = review(admin, min_voters="3", raise_voters="2", forget_after="0s")
+    page = reviewed.content.decode()
+    for words in (
+        "3 agents must vote to lower a state, else it is unconfirmed",
+        "2 agents must vote to raise it",
+        "never: what a silent agent said last is forgotten at once",
+    ):
+        assert words in page, words
+    confirm(admin, reviewed)
+    (ask,) = asks_in(gateway)
+    keys = {"min_voters": {"lower": 3, "raise": 2}, "forget_after": 0}
+    assert ask.parameters["keys"] == keys
+    tell(keys)
+    at = fields(admin)
+    assert (at["min_voters"], at["raise_voters"], at["forget_after"]) == (3, 2, "0s")
+    back = review(admin, raise_voters="", forget_after="")
+    assert back.context["proposal"].keys == {"min_voters": 3}
+
+
+def test_a_life_cycle_raises_and_lowers_nothing(admin: Client):
+    tell(name="orders")
+    page = body(admin, "/scenarios/orders/")
+    assert "No state is worse than another" in page
+    assert "never: no state is worse than another" in page
+    form = admin.get("/scenarios/orders/change/").context["form"]
+    assert not {"raise_voters", "forget_after"} & form.fields.keys()
+    response = admin.post("/scenarios/orders/review/", fields(admin, "/scenarios/orders/change/"))
+    assert "Nothing would change" in response.content.decode()
+
+
 def test_an_admin_changes_a_rule_and_follows_it(admin: Client, gateway: Gateway):
     told = tell()
     beat()
@@ -317,6 +353,9 @@ def test_what_is_gone_already_is_not_taken_back_twice(admin: Client):
     ("changes", "field", "why"),
     [
         ({"min_voters": "none"}, "min_voters", "attack.min_voters: expected an integer from 1"),
+        ({"raise_voters": "many"}, "raise_voters", "attack.min_voters.raise: expected an integer"),
+        ({"forget_after": "soon"}, "forget_after", "attack.forget_after: expected a duration"),
+        ({"max_report_age": "2h"}, "max_report_age", "expected at most forget_after"),
         ({"vote_lifetime": "soon"}, "vote_lifetime", "attack.vote_lifetime: expected a duration"),
         ({"electorate": "0"}, "electorate", "attack.electorate: expected an integer"),
         ({"holds-2": "5 minutes"}, "holds-2", "attack.holds.clear: expected a duration"),

@@ -57,6 +57,22 @@ def test_what_each_reason_finds(world: World) -> None:
     assert found("voteless", HOUR, now, "orders") == []
 
 
+def test_a_silent_agent_tells_when_it_last_reported(world: World) -> None:
+    world.report("a", "clear", "waf-1")
+    world.later(30_000)
+    world.report("a", "clear", "waf-2")
+    world.later(70_000)  # the first has fallen silent
+    world.write()
+    line = stale.page(scenarios()["attack"], "silent", 0, world.bus._clock()).lines[0]
+    assert (line.agents, line.reported_at) == (1, line.record["votes"][1]["time"])
+    world.later(60_000)
+    world.write()
+    line = stale.page(scenarios()["attack"], "voteless", HOUR, world.bus._clock()).lines[0]
+    first, second = line.record["votes"]
+    assert {"silent"} <= first.keys() & second.keys()
+    assert (line.agents, line.reported_at, line.last_known) == (0, None, second["time"])
+
+
 def test_a_users_vote_is_no_report(world: World) -> None:
     world.command("vote", "a", state="clear")
     world.write()

@@ -13,10 +13,13 @@ from django.utils.safestring import SafeString, mark_safe
 from dashboard.accounts.roles import role_of
 from dashboard.bidi import isolated
 from dashboard.live.rows import Row
-from domain.scenario import Scenario
+from domain.scenario import UNKNOWN, Scenario
 
 register = template.Library()
 register.filter(isolated)
+
+UNHEARD = "nothing has reported it since"
+"""What an unknown state says."""
 
 
 @register.simple_tag
@@ -26,20 +29,41 @@ def icon(name: str) -> SafeString:
 
 
 @register.simple_tag
-def state(scenario: Scenario, name: str) -> SafeString:
+def state(scenario: Scenario, name: str, title: str = "") -> SafeString:
     """A state as icon, colour and word."""
     spec = scenario.spec(name)
     return format_html(
-        '<span class="state c-{}">{}<bdi class="word">{}</bdi></span>',
+        '<span class="state c-{}"{}>{}<bdi class="word">{}</bdi></span>',
         spec.colour,
+        format_html(' title="{}"', title) if title else "",
         icon(spec.icon),
         spec.label,
     )
 
 
 @register.simple_tag
+def row_class(scenario: Scenario, row: Row) -> str:
+    """The classes of a row: its edge has the colour of the worst that anybody says of it."""
+    if row["disputed"] is None:
+        return f"s{row['severity']} c-{row['colour']}"
+    return f"s{row['severity']} c-{scenario.spec(row['disputed']).colour} is-disputed"
+
+
+@register.simple_tag
+def row_state(scenario: Scenario, row: Row) -> SafeString:
+    """The state of a row; one that nothing has reported says so."""
+    return state(scenario, row["state"], UNHEARD if is_unheard(scenario, row) else "")
+
+
+def is_unheard(scenario: Scenario, row: Row) -> bool:
+    """Whether the row's state says only that no report made one."""
+    named = any(spec.name == UNKNOWN for spec in scenario.states)
+    return row["state"] == UNKNOWN and not named and not row["votes"]
+
+
+@register.simple_tag
 def votes(scenario: Scenario, row: Row) -> SafeString:
-    """One mark per live vote, and the same in words for who does not see them."""
+    """One mark per vote, and the same in words for who does not see them."""
     if not row["votes"]:
         return mark_safe('<span class="none">none</span>')
     marks = format_html_join(
@@ -55,30 +79,50 @@ def votes(scenario: Scenario, row: Row) -> SafeString:
 
 
 def _vote(scenario: Scenario, row: Row, agent: str, name: str) -> SafeString:
-    spec, muted = scenario.spec(name), agent in row["muted"]
+    spec, muted, silent = scenario.spec(name), agent in row["muted"], dict(row["silent"]).get(agent)
     return format_html(
-        '<span class="vote{} c-{}" title="{}: {}{}">{}</span>',
+        '<span class="vote{}{} c-{}"{} title="{}: {}{}{}">{}</span>',
         " silenced" if muted else "",
+        " is-silent" if silent else "",
         spec.colour,
+        format_html(' data-silent="{}"', silent) if silent else "",
         isolated(agent),
         isolated(spec.label),
         ", muted: counts nothing" if muted else "",
+        f", silent since {utc(silent)}" if silent else "",
         icon(spec.icon),
     )
 
 
 @register.simple_tag
-def marks(row: Row, now: int) -> SafeString:
-    """The badges of an override and of too few live votes."""
+def marks(scenario: Scenario, row: Row, now: int) -> SafeString:
+    """The badges of a dispute, an override, and a state that is not confirmed."""
     found = []
+    if row["disputed"]:
+        found.append(_disputed(scenario, row["disputed"]))
     if row["override"]:
         user, end = row["override"]
         left = format_html(" {}", until(end, now)) if end else ""
         found.append(_badge("override", "pin", f"pinned by {isolated(user)}", "pinned", left))
     if row["unconfirmed"]:
-        title = "too few live votes: the last state is kept"
-        found.append(_badge("unconfirmed", "question", title, "unconfirmed", ""))
+        reason = row["unconfirmed_reason"] or ""
+        title = f"unconfirmed: {reason}" if reason else "unconfirmed"
+        why = format_html(' <span class="reason">{}</span>', reason) if reason else ""
+        found.append(_badge("unconfirmed", "question", title, "unconfirmed", why))
     return format_html_join("", "{}", ((badge,) for badge in found))
+
+
+def _disputed(scenario: Scenario, name: str) -> SafeString:
+    """What is said worst, by its own sign, colour and word."""
+    spec = scenario.spec(name)
+    return format_html(
+        '<span class="badge disputed c-{}" title="disputed: somebody says {}">{}'
+        '<span class="says">disputed:</span> <bdi class="said">{}</bdi></span>',
+        spec.colour,
+        isolated(spec.label),
+        icon(spec.icon),
+        spec.label,
+    )
 
 
 def _badge(kind: str, shape: str, title: str, word: str, rest: str) -> SafeString:
@@ -104,10 +148,11 @@ def pending(scenario: Scenario, row: Row, now: int) -> SafeString:
 
 
 def votes_text(scenario: Scenario, row: Row) -> str:
-    """The votes in words: `3 votes: 2 Under attack, 1 Clear; 1 of them muted`."""
+    """The votes in words: `3 votes: 2 Clear, 1 silent Under attack; 1 of them muted`."""
     tally: dict[str, int] = {}
-    for _, name in row["votes"]:
-        label = isolated(scenario.spec(name).label)
+    silent = dict(row["silent"])
+    for agent, name in row["votes"]:
+        label = ("silent " if agent in silent else "") + isolated(scenario.spec(name).label)
         tally[label] = tally.get(label, 0) + 1
     whole = len(row["votes"]) + row["more_votes"]
     parts = ", ".join(f"{n} {label}" for label, n in tally.items())

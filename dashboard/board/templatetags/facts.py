@@ -6,11 +6,14 @@ from django import template
 
 from dashboard.board.moments import moment
 from dashboard.board.templatetags.board import duration
+from dashboard.board.why import names, span
 from domain.scenario import Scenario
 
 register = template.Library()
 register.simple_tag(moment)
 register.filter(duration)
+register.filter(names)
+register.filter(span)
 
 
 @register.simple_tag

@@ -14,6 +14,7 @@ from dashboard.board.templatetags.board import duration, icon
 from dashboard.job.pace import Sign, Trend
 from dashboard.places import Place, places
 from dashboard.scenarios import scenarios
+from dashboard.spans import span
 from domain.scenario import Scenario
 
 register = template.Library()
@@ -24,6 +25,7 @@ NOTHING = "–"
 SIGNS: dict[Sign, tuple[str, str, str]] = {
     "unknown": ("question", "grey", "the job has not been heard of here yet"),
     "silent": ("off", "red", "no heartbeat for five seconds or more"),
+    "ahead": ("warning", "red", "its clock is ahead of the job's own: no time passes until then"),
     "behind": ("warning", "amber", "its clock is ten seconds or more behind"),
     "hot": ("flame", "orange", "twice its even share of the scenario's load, or more"),
     "idle": ("ring", "grey", "nothing but ticks in the last minute"),
@@ -73,6 +75,9 @@ def lag(ms: int | None) -> str:
     if ms is None:
         return NOTHING
     return f"{ms / 1000:.1f} s" if ms < 10_000 else duration(ms)
+
+
+register.filter(span)
 
 
 @register.filter

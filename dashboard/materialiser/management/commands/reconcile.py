@@ -89,4 +89,6 @@ class Command(BaseCommand):
 def _named(number: Miscounted) -> str:
     if number.kind == "names":
         return "names in the index of their parts"
+    if number.kind == "doubt":
+        return f"kept count of assets of {number.scenario} with the doubt {number.state}"
     return f"kept count of {number.scenario}/{number.state}"

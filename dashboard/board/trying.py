@@ -1,0 +1,330 @@
+"""What would change an asset: reports, silence and time, tried on it through the domain's own fold.
+
+Nothing here reads a clock, a database or Kafka. A record names only the wait that ends first: where
+it names one, what is tried is tried without further waits and with every one that there may be, and
+only what comes of both is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from domain.asset import Asset, next_due
+from domain.dues import Dues
+from domain.fold import Bucket
+from domain.names import USER_PREFIX
+from domain.records import Report, StateRecord, Tick, Vote
+from domain.scenario import UNKNOWN, Latest, Quorum, Scenario
+from domain.tally import lowering, newest
+
+MOST_MORE = 20
+"""Most further votes that are tried for one state."""
+MOST_STATES = 12
+"""Most states that are tried."""
+MOST_DUES = 50
+"""So many things that are due are looked at for what silence changes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """What would lead to `state`; each alternative is enough by itself.
+
+    more: so many further votes of weight 1, and no fewer; changed: agents any one of which is
+    enough if it says `state`; again: those that need only say again what they say; together: agents
+    that are enough if all of them say `state`; hold: how long it must then last, ms; back: it is
+    the state already, and another one waits to follow it.
+    """
+
+    state: str
+    more: int | None
+    changed: tuple[str, ...]
+    again: tuple[str, ...]
+    together: tuple[str, ...]
+    hold: int
+    back: bool
+
+    @property
+    def effort(self) -> int:
+        """How many agents it takes at least."""
+        ways = (self.more, 1 if self.changed or self.again else None, len(self.together) or None)
+        return min((way for way in ways if way is not None), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Lapse:
+    """What silence changes first, if nobody reports: agents whose votes end `at` (ms).
+
+    reason: why it is unconfirmed then, None where it is not; stops: the state that waits no more;
+    state: what it is, or waits for, from then on, where a vote's end alone leads to another.
+    """
+
+    agents: tuple[str, ...]
+    at: int
+    reason: str | None
+    stops: str | None
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """When silent votes that stand against a milder state are forgotten: then votes for `state`
+    can lower it. agents: those forgotten by `at`, ms."""
+
+    agents: tuple[str, ...]
+    at: int
+    state: str
+
+
+# ---- the asset --------------------------------------------------------------------------------
+
+
+def current_of(scenario: Scenario, record: StateRecord) -> str | None:
+    """The state that the votes have made so far, beneath an override; None where they made none."""
+    if record.override is not None:
+        return record.override.underlying
+    return None if is_unheard(scenario, record) else record.state
+
+
+def is_unheard(scenario: Scenario, record: StateRecord) -> bool:
+    """Whether the record shows only that the asset is there, and that no vote has made a state."""
+    named = any(spec.name == UNKNOWN for spec in scenario.states)
+    return record.state == UNKNOWN and not named and not any(vote.live for vote in record.votes)
+
+
+def aim_of(scenario: Scenario, state: str | None, waits: Iterable[str]) -> str | None:
+    """What an asset comes to once its waits are over: of worse states the worst, else the mildest
+    of the others, else what it is."""
+    rank = scenario.severity
+    waited = sorted(waits, key=rank)
+    if state is None or not waited:
+        return state
+    return waited[0] if rank(waited[0]) < rank(state) else waited[-1]
+
+
+class Trial:
+    """An asset as its record tells of it, alone in a bucket, at its log's time."""
+
+    def __init__(
+        self, scenario: Scenario, record: StateRecord, clock: int, waits: dict[str, int]
+    ) -> None:
+        self.name = record.asset
+        asset = Asset(
+            state=current_of(scenario, record),
+            shown=record.state,
+            previous=record.previous,
+            since=record.since,
+            unconfirmed=record.unconfirmed_reason,
+            disputed=record.disputed,
+            votes={vote.agent: vote for vote in record.votes},
+            waits=waits,
+            override=record.override,
+            offset=record.version.offset,
+            step=record.version.step,
+            reminded=max(record.since, clock),
+        )
+        due = next_due(asset, scenario)
+        self.bucket = Bucket(
+            scenario,
+            record.cause.partition,
+            record.version.epoch,
+            {self.name: asset},
+            Dues([(self.name, due.time)] if due else ()),
+            clock=clock,
+            offset=max([record.version.offset, *(vote.offset for vote in record.votes)]),
+            live=1,
+        )
+
+    def report(self, agent: str, state: str) -> None:
+        """An agent says `state`, now."""
+        report = Report(self.name, agent, state)
+        self.bucket.apply(report, self.bucket.offset + 1, self.bucket.clock)
+
+    def aim(self) -> str | None:
+        """The state that it comes to if the votes stay as they are."""
+        asset = self.bucket.assets[self.name]
+        return aim_of(self.bucket.scenario, asset.state, asset.waits)
+
+    def passing(self) -> Iterator[StateRecord]:
+        """Records of what time alone brings, in order."""
+        while (due := self.bucket.dues.earliest()) is not None:  # type: ignore[attr-defined]
+            for one in self.bucket.apply(Tick(), self.bucket.offset + 1, due):
+                if not isinstance(one, StateRecord):
+                    return
+                yield one
+
+
+class Trials:
+    """What may be tried on the asset of a record, at the time that the record tells of."""
+
+    def __init__(self, scenario: Scenario, record: StateRecord) -> None:
+        self.scenario, self.record = scenario, record
+        self.clock = max([record.cause.time, *(vote.time for vote in record.votes)])
+        self.current = current_of(scenario, record)
+        waits = [record.pending.state] if record.pending else []
+        self.aim = aim_of(scenario, self.current, waits)
+
+    def begin(self) -> list[Trial]:
+        """The asset with the wait that its record names; and, if any, with all there may be."""
+        pending = self.record.pending
+        if pending is None:
+            return [self._trial({})]
+        named = self._trial({pending.state: pending.since})
+        more = dict.fromkeys(self._may_wait(pending.state), pending.since)
+        return [named, self._trial(more)] if len(more) > 1 else [named]
+
+    def _trial(self, waits: dict[str, int]) -> Trial:
+        return Trial(self.scenario, self.record, self.clock, waits)
+
+    def _may_wait(self, named: str) -> Iterator[str]:
+        """The states that may wait beside the one that does: all on the same side of the state."""
+        yield named
+        if self.scenario.life_cycle or self.current is None:
+            return
+        rank, here = self.scenario.severity, self.scenario.severity(self.current)
+        for spec in self.scenario.states:
+            beside = rank(spec.name) != here and (rank(spec.name) < here) == (rank(named) < here)
+            if beside and spec.name != named:
+                yield spec.name
+
+    def leads_to(self, trials: list[Trial], state: str) -> bool:
+        """Whether all of them come to `state`."""
+        return all(trial.aim() == state for trial in trials)
+
+    # ---- reports ----
+
+    def flips(self) -> Iterator[Flip]:
+        """What would lead to each of the other states, the most severe first."""
+        for state in self._candidates():
+            if state == self.aim:
+                continue
+            flip = Flip(
+                state=state,
+                more=self._more(state),
+                changed=self._changed(state),
+                again=self._again(state),
+                together=(),
+                hold=self._hold(state),
+                back=state == self.current,
+            )
+            if flip.effort != 1:
+                flip = replace(flip, together=self._together(state))
+            if flip.effort:
+                yield flip
+
+    def _hold(self, state: str) -> int:
+        """How long it must last; a first report makes the state at once."""
+        return 0 if self.current in (None, state) else self.scenario.hold(state)
+
+    def _candidates(self) -> list[str]:
+        """The states that are worth trying, the most severe first."""
+        named = [spec.name for spec in self.scenario.states]
+        if isinstance(self.scenario.rule, Quorum):
+            named += [rung.state for rung in self.scenario.rule.ladder]
+        named += sorted({vote.state for vote in self.record.votes if vote.counts})
+        known = [name for name in named if self.scenario.knows(name)]
+        return list(islice(dict.fromkeys(known), MOST_STATES))
+
+    def _more(self, state: str) -> int | None:
+        """The least number of further votes of weight 1 for `state` that lead to it."""
+        trials = self.begin()
+        for count in range(1, MOST_MORE + 1):
+            for trial in trials:
+                # No user of this product has a colon in the name, and no agent begins so.
+                trial.report(f"{USER_PREFIX}:{count}", state)
+            if self.leads_to(trials, state):
+                return count
+        return None
+
+    def _changed(self, state: str) -> tuple[str, ...]:
+        """The agents any one of which leads to `state` by saying so."""
+        if isinstance(self.scenario.rule, Latest):
+            return ()  # anybody's next report decides
+        others = (v for v in self._counting() if v.state != state or v.silent is not None)
+        return tuple(sorted(self._any_of(others, state)))
+
+    def _again(self, state: str) -> tuple[str, ...]:
+        """The agents any one of which leads to `state` by saying again what it says."""
+        live = [vote for vote in self._counting() if vote.live]
+        if isinstance(self.scenario.rule, Latest) and live:
+            live = [newest(live)]  # anybody else's report would be the latest then
+        found: list[str] = []
+        for said in dict.fromkeys(vote.state for vote in live):
+            found += self._any_of((vote for vote in live if vote.state == said), state, said)
+        return tuple(sorted(found))
+
+    def _any_of(self, votes: Iterable[Vote], state: str, said: str = "") -> list[str]:
+        """Of the votes' agents those any one of which leads to `state` by saying it, or `said`."""
+        alike: dict[tuple[str, int, bool], list[str]] = {}
+        for vote in votes:
+            kind = (vote.state, vote.weight, vote.silent is None)
+            alike.setdefault(kind, []).append(vote.agent)
+        found: list[str] = []
+        for agents in alike.values():
+            trials = self.begin()
+            for trial in trials:
+                trial.report(agents[0], said or state)
+            if self.leads_to(trials, state):
+                # To a ladder votes of one kind are alike; another rule may look at more.
+                found += agents if isinstance(self.scenario.rule, Quorum) else agents[:1]
+        return found
+
+    def _together(self, state: str) -> tuple[str, ...]:
+        """The heaviest agents that lead to `state` if all of them say so, as few as tried."""
+        others = [v for v in self._counting() if v.state != state or v.silent is not None]
+        agents = [v.agent for v in sorted(others, key=lambda v: (-v.weight, v.agent))]
+        trials = self.begin()
+        for count, agent in enumerate(agents[:MOST_MORE], 1):
+            for trial in trials:
+                trial.report(agent, state)
+            if self.leads_to(trials, state):
+                return tuple(agents[:count])
+        return ()
+
+    def _counting(self) -> list[Vote]:
+        return [vote for vote in self.record.votes if vote.counts]
+
+    # ---- silence ----
+
+    def lapse(self) -> Lapse | None:
+        """What the end of votes changes first, up to the first change that has another cause."""
+        before = self.record
+        for now in islice(self.begin()[0].passing(), MOST_DUES):
+            if now.cause.type not in ("vote-expiry", "vote-forgotten", "reminder"):
+                return None
+            if now.cause.type == "vote-expiry" and (lapse := self._lapsed(before, now)):
+                return lapse
+            before = now
+        return None
+
+    def _lapsed(self, before: StateRecord, now: StateRecord) -> Lapse | None:
+        was, waits = (one.pending.state if one.pending else None for one in (before, now))
+        moved = current_of(self.scenario, before) != current_of(self.scenario, now)
+        came = waits if waits != was else None
+        state = current_of(self.scenario, now) if moved else came
+        reason = now.unconfirmed_reason if not before.unconfirmed else None
+        stops = was if waits is None and not moved else None
+        if not (state or reason or stops):
+            return None
+        ended = (v.agent for v in before.votes if v.silent is None and v.expires == now.cause.time)
+        return Lapse(tuple(sorted(ended)), now.cause.time, reason, stops, state)
+
+    def freed(self) -> Freed | None:
+        """When votes that fell silent are forgotten, so that the live ones can lower the state."""
+        delay, current = self.scenario.forget_delay, self.current
+        votes = list(self.record.votes)
+        if delay is None or current is None or not self.scenario.knows(current):
+            return None
+        low, gone = lowering(self.scenario, votes, current), []
+        silent = ((v.silent, v) for v in self._counting() if v.silent is not None)
+        for since, vote in sorted(silent, key=lambda pair: (pair[0], pair[1].agent)):
+            votes.remove(vote)
+            gone.append(vote.agent)
+            found = lowering(self.scenario, votes, current)
+            if low is not None and found is not None and self._is_milder(found, low, current):
+                return Freed(tuple(gone), since + delay, found)
+        return None
+
+    def _is_milder(self, state: str, *than: str) -> bool:
+        return all(self.scenario.severity(state) > self.scenario.severity(one) for one in than)

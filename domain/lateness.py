@@ -1,0 +1,63 @@
+"""Reports that came late, counted by agent: what they cost, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
+from typing import Literal
+
+MAX_AGENTS = 50
+"""Most agents that are counted by name; the others are counted together, under no name."""
+
+Kind = Literal["stale", "late", "silent", "rare"]
+
+
+@dataclass(slots=True)
+class Lateness:
+    """Late reports of one agent.
+
+    stale: older than the scenario takes; late: older than the agent's newest on the asset, or than
+    the asset's purge; silent: older than a vote's lifetime; rare: came when the agent's vote had
+    fallen silent; age: the least age of those stale and silent, ms.
+    """
+
+    agent: str
+    stale: int = 0
+    late: int = 0
+    silent: int = 0
+    rare: int = 0
+    age: int = 0
+
+    def add(self, kind: Kind, age: int) -> None:
+        """Count one more, of this age (ms)."""
+        if kind in ("stale", "silent"):
+            first = not (self.stale or self.silent)
+            self.age = age if first else min(self.age, age)
+        setattr(self, kind, getattr(self, kind) + 1)
+
+
+class LatenessCounts:
+    """The late reports of a bucket, since they were last told."""
+
+    def __init__(self, rows: Iterable[Lateness] = ()) -> None:
+        self.by_agent = {row.agent: row for row in rows}
+
+    def add(self, agent: str, kind: Kind, age: int = 0) -> None:
+        """Count one more of an agent's."""
+        row = self.by_agent.get(agent)
+        if row is None:
+            agent = agent if len(self.by_agent) < MAX_AGENTS else ""
+            row = self.by_agent.setdefault(agent, Lateness(agent))
+        row.add(kind, age)
+
+    def total(self, kind: Kind) -> int:
+        """How many of all agents."""
+        return sum(getattr(row, kind) for row in self.by_agent.values())
+
+    def rows(self) -> list[tuple[str, int, int, int, int, int]]:
+        """What is counted, by agent: its name, then stale, late, silent, rare and age."""
+        return [astuple(self.by_agent[agent]) for agent in sorted(self.by_agent)]
+
+    def clear(self) -> None:
+        """Begin to count anew."""
+        self.by_agent = {}

@@ -1,0 +1,242 @@
+"""What a state is doubted of: as it is kept, counted, ordered and asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from django.apps import apps
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from bus.base import Message
+from dashboard.board import store
+from dashboard.board.doubts import DOUBTS, LEAST_RANK, NAMED, rank_of, ranks_of
+from dashboard.board.models import AssetState, DoubtCount
+from dashboard.filters import finding
+from dashboard.filters.language import parse
+from dashboard.live.rows import VOTES_SHOWN, cause_text, order_of, row_of
+from dashboard.materialiser.batch import sort_out
+from dashboard.materialiser.rows import COLUMNS, read
+from dashboard.materialiser.rows import row_of as columns_of
+from dashboard.materialiser.writer import write
+from dashboard.scenarios import scenarios, topics
+from domain.records import CAUSE_TYPES
+from wire.sink import UnreadableState
+
+NOW = 1_790_000_000_000
+
+
+def vote(agent: str = "waf-1", state: str = "clear", **more: Any) -> dict[str, Any]:
+    made = {"agent": agent, "state": state, "reported_at": 5, "time": 5, "offset": 1,
+            "expires": 9, "weight": 1, "detail": None}  # fmt: skip
+    return made | more
+
+
+Record = dict[str, Any]
+"""A state record as it stands in the topic."""
+
+
+def record(asset: str = "shop", state: str = "clear", offset: int = 1, **more: Any) -> Record:
+    cause = {"type": "report", "partition": 0, "offset": offset, "time": 5, "agent": "waf-1",
+             "user": None, "command": None}  # fmt: skip
+    made: Record = {
+        "asset": asset, "state": state, "previous": None, "since": 5, "unconfirmed": False,
+        "version": f"1.{offset}.0", "cause": cause, "votes": [], "pending": None,
+        "override": None, "answer": None,
+    }  # fmt: skip
+    return made | more
+
+
+def columns(made: Record) -> dict[str, Any]:
+    seen = read(made["asset"].encode(), msgspec.json.encode(made))
+    return dict(zip(COLUMNS, columns_of(scenarios()["attack"], seen), strict=True))
+
+
+def put(*made: Record) -> None:
+    """Have these records materialised, each in a batch of its own."""
+    topic = topics().states("attack")
+    for offset, one in enumerate(made):
+        message = Message(topic, 0, offset, 0, one["asset"].encode(), msgspec.json.encode(one), ())
+        write(sort_out([message], topics()), scenarios(), NOW)
+
+
+# ---- a record as a row --------------------------------------------------------------------------
+
+
+def test_what_a_record_says_of_its_doubts_is_kept():
+    row = columns(
+        record(
+            unconfirmed=True,
+            unconfirmed_reason="1 of 2 voters",
+            disputed="under-attack",
+            votes=[vote("waf-1", "under-attack", silent=7), vote("waf-2"), vote("waf-3", silent=8)],
+        )
+    )
+    assert (row["unconfirmed"], row["unconfirmed_reason"]) == (True, "1 of 2 voters")
+    assert (row["disputed"], row["silent"]) == ("under-attack", 2)
+    assert (row["severity"], row["rank"]) == (2, 4)
+
+
+def test_a_record_of_an_earlier_release_is_read():
+    row = columns(record(unconfirmed=True, votes=[vote()]))
+    assert (row["unconfirmed_reason"], row["disputed"], row["silent"]) == (None, None, None)
+    assert (row["unconfirmed"], row["rank"]) == (True, 5)
+
+
+def test_a_silent_vote_that_counts_for_nothing_raises_no_doubt():
+    muted = {"until": None, "user": "olga"}
+    votes = [vote(silent=7, weight=0), vote("waf-2", silent=7, muted=muted, weight=0)]
+    assert columns(record(votes=votes))["silent"] is None
+    assert row_of(scenarios()["attack"], record(votes=votes))["doubts"] == []
+
+
+def test_a_silent_agent_has_not_reported_of_late():
+    votes = [vote("waf-1", time=50, silent=60), vote("waf-2", time=40), vote("user:o", time=45)]
+    assert columns(record(votes=votes))["reported_at"] == 40
+    assert columns(record(votes=votes[:1]))["reported_at"] is None
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"disputed": "a\0b"}, {"disputed": 7}, {"disputed": ""}, {"unconfirmed_reason": "a\0b"},
+        {"unconfirmed_reason": "x" * 201}, {"votes": [vote(silent="long")]},
+        {"votes": [vote(silent=-1)]},
+    ],
+)  # fmt: skip
+def test_what_cannot_be_kept_is_unreadable(bad: dict[str, Any]):
+    with pytest.raises(UnreadableState):
+        columns(record(**bad))
+
+
+def test_a_live_row_says_the_same():
+    scenario = scenarios()["attack"]
+    votes = [vote("b", "under-attack", silent=7), vote("c"), vote("a", "suspicious")]
+    made = record(votes=votes, disputed="under-attack", unconfirmed=True)
+    row = row_of(scenario, made)
+    assert row["votes"] == [["a", "suspicious"], ["c", "clear"], ["b", "under-attack"]]
+    assert row["silent"] == [["b", 7]]
+    assert (row["disputed"], row["unconfirmed_reason"]) == ("under-attack", None)
+    assert row["doubts"] == list(DOUBTS)
+    assert order_of(row) == (4, -5, "shop")
+
+
+def test_a_silent_vote_that_is_not_shown_is_a_doubt_too():
+    votes = [vote(f"waf-{n:02}") for n in range(VOTES_SHOWN)] + [vote("waf-99", silent=1)]
+    row = row_of(scenarios()["attack"], record(votes=votes))
+    assert (row["silent"], row["doubts"], row["more_votes"]) == ([], ["silent"], 1)
+
+
+def test_every_cause_has_words_with_and_without_an_agent():
+    for kind in CAUSE_TYPES:
+        for agent in (None, "waf-1", "user:olga"):
+            words = cause_text({"type": kind, "agent": agent, "user": "ed"})
+            assert kind == "reminder" or words != kind, kind
+    assert cause_text({"type": "vote-expiry", "agent": None}) == "several agents fell silent"
+    assert "user:olga" in cause_text({"type": "vote-expiry", "agent": "user:olga"})
+
+
+# ---- its place ----------------------------------------------------------------------------------
+
+
+def test_ranks_are_in_the_order_of_severity_and_dispute():
+    ranks = [rank for severity in range(-1, 5) for rank in ranks_of(severity)]
+    assert ranks == sorted(ranks)
+    assert ranks[0] == LEAST_RANK == rank_of(-1, "clear")
+    assert rank_of(1, None) > rank_of(1, "bad") > rank_of(0, None)
+
+
+@pytest.mark.django_db
+def test_a_disputed_row_stands_above_its_equals_and_an_unknown_state_above_all():
+    put(
+        record("calm", since=9, offset=1),
+        record("pinned", disputed="under-attack", since=2, offset=2),
+        record("attacked", "under-attack", since=1, offset=3),
+        record("left behind", "no-more", since=1, offset=4),
+        record("calm too", since=9, offset=5),
+    )
+    expected = ["left behind", "attacked", "pinned", "calm", "calm too"]
+    found = store.find("attack", limit=10).records
+    assert [each["asset"] for each in found] == expected
+    live = [row_of(scenarios()["attack"], each) for each in reversed(found)]
+    assert [row["asset"] for row in sorted(live, key=order_of)] == expected
+    assert [r["asset"] for r in store.find("attack", ["no-more"]).records] == ["left behind"]
+    assert store.find("attack", q="e").total == 3
+
+
+# ---- kept counts --------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+def test_counts_follow_each_record():
+    assert store.doubt_counts("attack") == {"disputed": 0, "unconfirmed": 0, "silent": 0}
+    put(
+        record("a", disputed="under-attack", unconfirmed=True, offset=1),
+        record("b", votes=[vote(silent=7)], offset=2),
+        record("a", unconfirmed=True, offset=3),
+    )
+    assert store.doubt_counts("attack") == {"disputed": 0, "unconfirmed": 1, "silent": 1}
+    put(record("a", unconfirmed=True, offset=3), record("a", unconfirmed=True, offset=2))
+    assert store.doubt_counts("attack") == {"disputed": 0, "unconfirmed": 1, "silent": 1}
+    assert store.doubt_counts("orders")["silent"] == 0
+
+
+@pytest.mark.django_db
+def test_the_migration_ranks_and_counts_what_is_there():
+    put(record("a", unconfirmed=True), record("b", offset=2))
+    AssetState.objects.update(rank=None)
+    DoubtCount.objects.all().delete()
+    editor = SimpleNamespace(connection=connection)
+    import_module("dashboard.board.migrations.0009_doubts").fill(apps, editor)
+    assert set(AssetState.objects.values_list("asset", "rank")) == {("a", 5), ("b", 5)}
+    assert store.doubt_counts("attack") == {"disputed": 0, "unconfirmed": 1, "silent": 0}
+
+
+# ---- filters ------------------------------------------------------------------------------------
+
+
+def find(text: str) -> store.Found:
+    scenario = scenarios()["attack"]
+    wanted = parse(text, scenario, NOW)
+    return finding.find(scenario, (), wanted, NOW, after=None, limit=10, skip=())
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("doubt", NAMED)
+def test_a_doubt_is_asked_of_an_index_of_its_own(doubt):
+    by_name: dict[str, dict[str, Any]] = {
+        "disputed": {"disputed": "under-attack"},
+        "unconfirmed": {"unconfirmed": True},
+        "silent": {"votes": [vote(silent=7)]},
+    }
+    more = by_name[doubt.name]
+    put(record("a", offset=1), record("b", offset=2, **more))
+    with CaptureQueriesContext(connection) as captured:
+        found = find(doubt.term)
+    assert ([each["asset"] for each in found.records], found.total) == (["b"], 1)
+    with connection.cursor() as cursor:
+        cursor.execute("EXPLAIN QUERY PLAN " + captured.captured_queries[0]["sql"])
+        (plan,) = (detail for *_, detail in cursor.fetchall())
+    assert f"INDEX {doubt.name}_rows" in plan
+    assert [each["asset"] for each in find(f"-{doubt.term}").records] == ["a"]
+
+
+@pytest.mark.django_db
+def test_a_doubt_of_many_walks_the_board(monkeypatch: pytest.MonkeyPatch):
+    """No index of doubts is taken to sort a million rows by: the board's order is walked."""
+    monkeypatch.setattr(finding, "COUNTED", 3)
+    put(*(record(f"a{n}", unconfirmed=n % 5 != 0, offset=n + 1) for n in range(20)))
+    with CaptureQueriesContext(connection) as captured:
+        found = find("is:unconfirmed")
+    assert len(found.records) == 10
+    with connection.cursor() as cursor:
+        plans = []
+        for query in captured.captured_queries[1:]:
+            cursor.execute("EXPLAIN QUERY PLAN " + query["sql"])
+            plans.append(" | ".join(detail for *_, detail in cursor.fetchall()))
+    assert any("USING INDEX board_order" in plan for plan in plans)
+    assert not any("_rows" in plan or "TEMP B-TREE" in plan for plan in plans)

@@ -1,0 +1,245 @@
+"""What the fold promises about green, over generated histories; and that each promise is looked at.
+
+The observer of `safety` works out anew what may move a state. A fold with a fault in it must be
+found out by it, or nothing would be said by its silence.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+from histories import FOUND, SECOND, History, every_history, seeded
+from hypothesis import settings
+from safety import PROMISES, Breach, broken, look_for, with_loudest
+
+from domain import fold, tally
+from domain.asset import Asset
+from domain.fold import Bucket
+from domain.records import Vote
+from domain.scenario import Scenario
+
+SEEDS = 120
+MOST_SEEDS = 1500
+"""So many are looked at until one of them finds a fault out."""
+
+
+@cache
+def found(seed: int, python: bool) -> list[Breach]:
+    """What the history of this seed breaks; python: with a rule in Python for `latest`."""
+    return broken(with_loudest(seeded(seed)) if python else seeded(seed))
+
+
+@pytest.mark.parametrize("python", [False, True])
+@pytest.mark.parametrize("promise", PROMISES)
+def test_the_promise_holds(promise: str, python: bool) -> None:
+    breaches = [b for seed in range(SEEDS) for b in found(seed, python) if b.promise == promise]
+    assert breaches == []
+
+
+def test_all_promises_hold_for_whatever_hypothesis_finds() -> None:
+    def check(history: History, rng: random.Random) -> None:
+        assert broken(with_loudest(history) if rng.random() < 0.3 else history) == []
+
+    every_history(check, seeds=0, found=settings(FOUND, max_examples=60))()
+
+
+# ---- faults that must be found ----------------------------------------------------------------
+
+Fault = Callable[[pytest.MonkeyPatch], None]
+
+
+def silence_is_evidence(patch: pytest.MonkeyPatch) -> None:
+    judge = Bucket._judge
+
+    def loud(self: Bucket, asset: Asset, at: int, **_: bool) -> None:
+        judge(self, asset, at, up=True, down=True)
+
+    patch.setattr(Bucket, "_judge", loud)
+
+
+def every_report_is_evidence_downwards(patch: pytest.MonkeyPatch) -> None:
+    judge = Bucket._judge
+
+    def loud(self: Bucket, asset: Asset, at: int, *, up: bool = False, down: bool = False) -> None:
+        judge(self, asset, at, up=up, down=down or up)
+
+    patch.setattr(Bucket, "_judge", loud)
+
+
+def silent_votes_are_forgotten_in_lowering(patch: pytest.MonkeyPatch) -> None:
+    lowered = tally.lowered
+    patch.setattr(fold, "lowered", lambda s, live, _, *rest: lowered(s, live, [], *rest))
+
+
+def what_raises_lowers_too(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(fold, "lowered", lambda *given: given[-1])
+
+
+def two_voters_are_as_good_as_three(patch: pytest.MonkeyPatch) -> None:
+    weigh = Bucket._weigh
+
+    def lax(self: Bucket, *given: Any, **how: Any) -> None:
+        rule = self.scenario
+        self.scenario = replace(rule, min_voters=min(rule.min_voters, 2))
+        weigh(self, *given, **how)
+        self.scenario = rule
+
+    patch.setattr(Bucket, "_weigh", lax)
+
+
+def weightless_agents_are_voters(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Vote, "live", property(lambda vote: vote.silent is None and vote.muted is None))
+
+
+def silence_breaks_a_wait_up(patch: pytest.MonkeyPatch) -> None:
+    weigh = Bucket._weigh
+
+    def flapping(
+        self: Bucket, asset: Asset, state: str, live: list[Vote], *rest: Any, **how: Any
+    ) -> None:
+        if len(live) < self.scenario.min_voters:
+            asset.waits = {}
+        weigh(self, asset, state, live, *rest, **how)
+
+    patch.setattr(Bucket, "_weigh", flapping)
+
+
+def a_wait_down_is_dated_back(patch: pytest.MonkeyPatch) -> None:
+    fall = Bucket._fall
+
+    def early(
+        self: Bucket, falling: Any, low: str, here: int, at: int, **how: Any
+    ) -> dict[str, int]:
+        return fall(self, falling, low, here, at - SECOND, **how)
+
+    patch.setattr(Bucket, "_fall", early)
+
+
+def a_wait_down_goes_on_whatever_is_said(patch: pytest.MonkeyPatch) -> None:
+    fall = Bucket._fall
+
+    def kept(self: Bucket, falling: dict[str, int], *given: Any, begin: bool) -> dict[str, int]:
+        return {**falling, **fall(self, falling, *given, begin=begin)}
+
+    patch.setattr(Bucket, "_fall", kept)
+
+
+def holds_are_shorter(patch: pytest.MonkeyPatch) -> None:
+    ended = Bucket._ended
+    patch.setattr(Bucket, "_ended", lambda self, asset, at: ended(self, asset, at + SECOND))
+
+
+def old_reports_are_taken(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Bucket, "_is_older", staticmethod(lambda *_: False))
+
+
+def a_pin_hides_what_votes_say(patch: pytest.MonkeyPatch) -> None:
+    put_marks = Bucket._put_marks
+
+    def hiding(self: Bucket, asset: Asset) -> None:
+        put_marks(self, asset)
+        if asset.override is not None:
+            asset.disputed = None
+
+    patch.setattr(Bucket, "_put_marks", hiding)
+
+
+def silent_votes_dispute_nothing(patch: pytest.MonkeyPatch) -> None:
+    disputed = tally.disputed
+
+    def deaf(scenario: Scenario, votes: Iterable[Vote], shown: str | None) -> str | None:
+        return disputed(scenario, [vote for vote in votes if vote.silent is None], shown)
+
+    patch.setattr(fold, "disputed", deaf)
+
+
+def enough_voters_confirm_anything(patch: pytest.MonkeyPatch) -> None:
+    reason = tally.unconfirmed_reason
+
+    def counting(*given: Any, falling: bool) -> str | None:
+        why = reason(*given, falling=falling)
+        return why if why and "voters" in why else None
+
+    patch.setattr(fold, "unconfirmed_reason", counting)
+
+
+def the_last_name_is_the_latest(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(tally, "newest", lambda votes: max(votes, key=lambda vote: vote.agent))
+
+
+def the_first_name_is_evicted(patch: pytest.MonkeyPatch) -> None:
+    least = Bucket._least_needed
+
+    def by_name(self: Bucket, asset: Asset, newcomer: Vote) -> str | None:
+        found = least(self, asset, newcomer)
+        return None if found is None else min(asset.votes)
+
+    patch.setattr(Bucket, "_least_needed", by_name)
+
+
+def lifetimes_change_first(patch: pytest.MonkeyPatch) -> None:
+    adopt = Bucket._adopt
+
+    def hasty(self: Bucket, asset: Asset, former: Scenario) -> None:
+        asset.votes = dict(self._aged(asset.votes.values()))
+        self._expire(asset, self.clock, self.clock)
+        adopt(self, asset, former)
+
+    patch.setattr(Bucket, "_adopt", hasty)
+
+
+def silent_votes_are_never_forgotten(patch: pytest.MonkeyPatch) -> None:
+    delay = Scenario.__dict__["forget_delay"].func
+    patch.setattr(Scenario, "forget_delay", property(lambda s: (d := delay(s)) and 100 * d))
+
+
+def a_raise_takes_more_voters_than_there_are(patch: pytest.MonkeyPatch) -> None:
+    weigh = Bucket._weigh
+
+    def strict(self: Bucket, *given: Any, **how: Any) -> None:
+        rule = self.scenario
+        self.scenario = replace(rule, raise_voters=1000)
+        weigh(self, *given, **how)
+        self.scenario = rule
+
+    patch.setattr(Bucket, "_weigh", strict)
+
+
+FAULTS: tuple[tuple[Fault, str], ...] = (
+    (silence_is_evidence, "silence moves nothing"),
+    (every_report_is_evidence_downwards, "no report lowers what it says"),
+    (silent_votes_are_forgotten_in_lowering, "a lowering lasts"),
+    (what_raises_lowers_too, "a lowering has a witness"),
+    (two_voters_are_as_good_as_three, "a lowering has voters"),
+    (weightless_agents_are_voters, "confirmed means confirmed"),
+    (silence_breaks_a_wait_up, "a raise comes"),
+    (a_wait_down_is_dated_back, "a lowering lasts"),
+    (a_wait_down_goes_on_whatever_is_said, "a lowering lasts"),
+    (holds_are_shorter, "a raise waits"),
+    (old_reports_are_taken, "an older report changes nothing"),
+    (a_pin_hides_what_votes_say, "no worse vote without the mark"),
+    (silent_votes_dispute_nothing, "no worse vote without the mark"),
+    (enough_voters_confirm_anything, "no green without a vote for it"),
+    (the_last_name_is_the_latest, "names decide nothing"),
+    (the_first_name_is_evicted, "names decide nothing"),
+    (lifetimes_change_first, "a changed lifetime moves nothing"),
+    (silent_votes_are_never_forgotten, "the all-clear comes"),
+    (a_raise_takes_more_voters_than_there_are, "the alarm comes"),
+)
+
+
+@pytest.mark.parametrize(("fault", "promise"), FAULTS, ids=[f.__name__ for f, _ in FAULTS])
+def test_a_fold_with_a_fault_breaks_the_promise(
+    monkeypatch: pytest.MonkeyPatch, fault: Fault, promise: str
+) -> None:
+    fault(monkeypatch)
+    assert any(look_for(promise, seeded(seed)) for seed in range(MOST_SEEDS))
+
+
+def test_every_promise_can_be_broken() -> None:
+    assert {promise for _, promise in FAULTS} == set(PROMISES)
