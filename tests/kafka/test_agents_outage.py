@@ -16,7 +16,7 @@ import pytest
 from agents import Reporter
 from bus.base import Delivered, Message, TopicSpec
 from bus.kafka import KafkaBus
-from domain.records import Report
+from domain.records import Leave, Report
 from stack import EmbeddedBroker, free_port, wait_until
 from wire.source import decode_source
 
@@ -61,11 +61,23 @@ def votes(messages: list[Message]) -> dict[tuple[str, str], Report]:
     last: dict[tuple[str, str], Report] = {}
     for message in messages:
         report = decode_source(message.key, message.value, message.timestamp)
+        if isinstance(report, Leave):
+            continue
         assert isinstance(report, Report)
         before = last.get((report.asset, report.agent))
         if before is None or (before.reported_at or 0) <= (report.reported_at or 0):
             last[report.asset, report.agent] = report
     return last
+
+
+def withdrawn(messages: list[Message]) -> set[tuple[str, str]]:
+    """Of which (asset, agent) the last record is a leave."""
+    last = {}
+    for message in messages:
+        record = decode_source(message.key, message.value, message.timestamp)
+        assert isinstance(record, Report | Leave)
+        last[record.asset, record.agent] = isinstance(record, Leave)
+    return {pair for pair, left in last.items() if left}
 
 
 def test_broker_killed_under_reports_and_brought_back(
@@ -187,7 +199,9 @@ def stop_all(children: list[subprocess.Popen[bytes]]) -> tuple[list[int], float]
     return codes, time.monotonic() - started
 
 
-def test_agents_report_and_stop_on_sigterm(own_broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_agents_report_and_stop_on_sigterm_where_probes_leave(
+    own_broker: EmbeddedBroker, tmp_path: Path
+) -> None:
     env = environment(tmp_path / "data", own_broker.port)
     logs = [tmp_path / f"{command[0]}.log" for command in COMMANDS]
     children = [start(c, env, log) for c, log in zip(COMMANDS, logs, strict=True)]
@@ -210,6 +224,8 @@ def test_agents_report_and_stop_on_sigterm(own_broker: EmbeddedBroker, tmp_path:
         if by == "probe-a"
     }
     assert (found["broker"], found["web-server"], found["demo-target"]) == ("up", "down", "up")
+    watched = {(asset, "probe-a") for asset in found}
+    assert withdrawn(log_of(bus, "connectivity.reports")) == watched
     assert codes == [0, 0, 0]
     assert took < 6
     assert all("level=info" in log.read_text() for log in logs)

@@ -1,78 +1,108 @@
-"""The kernel, too, turns nothing to green that nobody said is green."""
+"""The histories that once turned red to green, and those that the promises are held to, in the
+kernel on a JVM without Spark."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from falsegreen import SITE, Board, Example, examples
-from replaying import Log, Replay, SinkRecord
+from falsegreen import Board, Example, Line, examples
+from histories import Entry, seeded
+from replaying import Log, Played, Replay, SinkRecord, encoded
 
 from bus.base import Message
-from domain.records import (
-    Command,
-    Record,
-    Refusal,
-    Report,
-    ScenarioChange,
-    StateRecord,
-    Tick,
-    Tombstone,
-)
+from domain.fold import Bucket
+from domain.records import DeadLetter, Emission, StateRecord
 from domain.scenario import Scenario
 from streaming.buckets import BucketId
 from streaming.processor import Plan
 from streaming.rules import dump_rule
-from wire.sink import decode_state
-from wire.source import encode_command, encode_report, encode_scenario, encode_tick
+from wire.sink import decode_state, encode_headers, encode_state
+from wire.source import decode_source
 
+HISTORIES = 500
+"""How many generated ones: of those that tests/fast/test_safety_invariants.py goes through."""
 
-def named(scenario: Scenario, number: int) -> Scenario:
-    """The example's scenario under a name of its own, so that one plan holds them all."""
-    return replace(scenario, name=f"watch-{number}")
-
-
-def message(number: int, offset: int, time: int, record: Record) -> Message:
-    """A record of an example's log, as it stands in its topic."""
-    key, value = SITE.encode(), b""
-    if isinstance(record, Report):
-        value = encode_report(record)
-    elif isinstance(record, Command):
-        value = encode_command(record)
-    elif isinstance(record, Refusal):
-        value = b'{"type":"set","id":"%s"}' % record.id.encode()
-    elif isinstance(record, ScenarioChange):
-        value = encode_scenario(named(record.scenario, number))
-    elif isinstance(record, Tick):
-        value = encode_tick()
-    return Message(f"watch-{number}.reports", 0, offset, time, key, value, ())
-
-
-def emitted(records: list[SinkRecord], number: int) -> list[StateRecord | Tombstone]:
-    """What the kernel emitted of an example's asset."""
-    topic = f"watch-{number}.states"
-    return [decode_state(r.key, r.value, r.headers) for r in records if r.topic == topic]
+Rule = tuple[BucketId, Scenario]
 
 
 @pytest.fixture(scope="module")
-def boards(jars_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Board]:
-    """What the kernel makes of every example."""
-    kernel = Replay(jars_dir, tmp_path_factory.mktemp("replay"))
-    rules = {
-        BucketId(f"watch-{n}", 0): dump_rule(named(example.scenario, n))
-        for n, example in enumerate(examples())
-    }
-    plan = Plan("", 1, {bucket.scenario: 1 for bucket in rules}, rules)
-    logs = [
-        Log(str(bucket), [message(n, *line) for line in example.lines], 7, 3)
-        for n, (bucket, example) in enumerate(zip(rules, examples(), strict=True))
+def replay(jars_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Replay:
+    """The kernel beside its harness."""
+    return Replay(jars_dir, tmp_path_factory.mktemp("replay"))
+
+
+def rule(number: int, scenario: Scenario) -> Rule:
+    """A bucket of its own for a history, and its first rule, which bears the bucket's name."""
+    bucket = BucketId(f"history-{number}", 0)
+    return bucket, replace(scenario, name=bucket.scenario)
+
+
+def messages(bucket: BucketId, lines: Sequence[Line] | Sequence[Entry]) -> list[Message]:
+    """The history's log as it lies in the bucket's topic."""
+    return [
+        Message(f"{bucket.scenario}.reports", 0, *line[:2], *encoded(bucket.scenario, line[2]), ())
+        for line in lines
     ]
-    played = kernel.run(plan, logs)
-    return [Board(emitted(found.records, n)) for n, found in enumerate(played)]
 
 
-@pytest.mark.parametrize("number", range(len(examples())), ids=[e.title for e in examples()])
-def test_no_false_green(boards: list[Board], number: int) -> None:
-    example: Example = examples()[number]
-    example.check(boards[number])
+def play(replay: Replay, rules: Sequence[Rule], logs: Sequence[list[Message]]) -> list[Played]:
+    """What the kernel makes of the logs: all in one JVM, read from their state now and then."""
+    plan = Plan("", 1, {b.scenario: 1 for b, _ in rules}, {b: dump_rule(s) for b, s in rules})
+    given = [Log(str(b), log, 3, 2) for (b, _), log in zip(rules, logs, strict=True)]
+    return replay.run(plan, given)
+
+
+@pytest.fixture(scope="module")
+def played(replay: Replay) -> dict[str, Played]:
+    """What the kernel makes of every example, by title."""
+    rules = [rule(number, example.scenario) for number, example in enumerate(examples())]
+    logs = [messages(b, e.lines) for (b, _), e in zip(rules, examples(), strict=True)]
+    titles = [example.title for example in examples()]
+    return dict(zip(titles, play(replay, rules, logs), strict=True))
+
+
+def emissions(played: Played) -> Iterator[Emission]:
+    """What it emitted into the states topic."""
+    for record in played.records:
+        if record.topic.endswith(".states"):
+            yield decode_state(record.key, record.value, record.headers)
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda example: example.title)
+def test_no_false_green(played: dict[str, Played], example: Example) -> None:
+    example.check(Board(emissions(played[example.title])))
+
+
+def folded(bucket: BucketId, scenario: Scenario, log: Sequence[Message]) -> list[SinkRecord]:
+    """What the fold emits into the states topic for a history's log."""
+    fold, topic = Bucket(scenario, 0, 1), f"{bucket.scenario}.states"
+    out = []
+    for m in log:
+        record = decode_source(m.key, m.value, m.timestamp)
+        for each in fold.apply(record, m.offset, m.timestamp):
+            if not isinstance(each, DeadLetter):
+                value = encode_state(each) if isinstance(each, StateRecord) else None
+                key, headers = each.asset.encode(), encode_headers(each)
+                out.append(SinkRecord(topic, key, value, headers))
+    return out
+
+
+def test_the_kernel_keeps_the_promises_of_the_fold(replay: Replay) -> None:
+    """Byte for byte on the very histories in which the fold keeps them."""
+    histories = [seeded(seed) for seed in range(HISTORIES)]
+    rules = [rule(number, history.scenario) for number, history in enumerate(histories)]
+    logs = [messages(b, h.entries) for (b, _), h in zip(rules, histories, strict=True)]
+    for (bucket, scenario), log, found in zip(rules, logs, play(replay, rules, logs), strict=True):
+        states = [record for record in found.records if record.topic.endswith(".states")]
+        assert by_asset(states) == by_asset(folded(bucket, scenario, log)), bucket
+
+
+def by_asset(records: Sequence[SinkRecord]) -> dict[bytes | None, list[SinkRecord]]:
+    """The records of each asset in order: a change of rule goes through the assets in any."""
+    found: dict[bytes | None, list[SinkRecord]] = {}
+    for record in records:
+        found.setdefault(record.key, []).append(record)
+    return found
