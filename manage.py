@@ -4,10 +4,14 @@
 import os
 import sys
 
+import structlog
+
 
 def main() -> None:
-    """Run the command that the arguments name."""
+    """Run the command that the arguments name. What it prints is its answer alone: logs go to
+    standard error."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)
