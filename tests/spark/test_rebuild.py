@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,19 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from jobs import SCENARIOS, Job, Load
 from judging import MARKER
+from sharedlog import VIRTUAL_TIME
 
 from bus.base import Message, TopicPartition
+from domain.bounds import Bound, applied_time
 from domain.fold import Bucket
-from domain.records import DeadLetter, ScenarioChange, StateRecord
+from domain.records import DeadLetter, Report, ScenarioChange, StateRecord
 from stack import EmbeddedBroker, wait_until
-from wire.job import Answer, Control, Progress, decode_heartbeat, decode_progress, encode
+from streaming.buckets import BucketId
+from wire.job import Answer, Control, Heartbeat, Progress, decode_heartbeat, decode_progress, encode
+from wire.partitioner import partition_of
 from wire.sink import encode_headers, encode_state
 from wire.snapshot import Emitted, dump_snapshot
-from wire.source import decode_placed, decode_source
+from wire.source import decode_placed, decode_source, encode_report
 
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
 
@@ -249,3 +254,90 @@ def test_the_log_is_read_again(job: Job, engine: str) -> None:
         "epoch-3",
         "epoch-4",
     ]
+
+
+# ---- a broker's clock that was ahead ----------------------------------------------------------
+
+DAY = 86_400_000
+ASSET = "shop.example"
+BUCKET = BucketId("sites", partition_of(ASSET.encode(), 2))
+
+
+@pytest.fixture
+def virtual(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Job]:
+    """A configured job whose records may bring their own append times."""
+    made = Job(broker, tmp_path / "job", "bounded.", "kernel", batch_s=5)
+    made.source_config = VIRTUAL_TIME
+    made.configure(SCENARIOS)
+    yield made
+    made.clean_up()
+
+
+def now() -> int:
+    """Unix time, ms."""
+    return int(time.time() * 1000)
+
+
+def report(job: Job, agent: str, state: str, at: int) -> None:
+    """Append a report with this append time (ms)."""
+    producer = ck.Producer({"bootstrap.servers": job.broker.bootstrap})
+    value = encode_report(Report(ASSET, agent, state, min(at, now())))
+    topic = job.topics.reports(BUCKET.scenario)
+    producer.produce(topic, value, ASSET, partition=BUCKET.partition, timestamp=at)
+    assert producer.flush(20) == 0
+
+
+def newest_beat(job: Job) -> Heartbeat | None:
+    """The bucket's newest heartbeat."""
+    beats = [decode_heartbeat(m.value) for m in job.read([job.topics.buckets])]
+    return next((beat for beat in reversed(beats) if beat.bucket == str(BUCKET)), None)
+
+
+def is_ahead(job: Job) -> bool:
+    """Whether the bucket's newest heartbeat tells of a clock that is hours ahead of the job's."""
+    beat = newest_beat(job)
+    return beat is not None and beat.log_time - beat.at > DAY // 2
+
+
+def folded_bounded(job: Job, bounds: Sequence[Bound], epoch: int) -> list[StateRecord]:
+    """What the plain fold emits of the asset over the bucket's log, under these bounds."""
+    log = logs(job)[job.topics.reports(BUCKET.scenario), BUCKET.partition]
+    records = [decode_placed(m.key, m.value, m.timestamp, BUCKET.partition, 2) for m in log]
+    first = next(r.scenario for r in records if isinstance(r, ScenarioChange))
+    bucket, found = Bucket(first, BUCKET.partition, epoch), []
+    for m, record in zip(log, records, strict=True):
+        at = applied_time(bounds, m.offset, m.timestamp, bucket.clock)
+        found += [out for out in bucket.apply(record, m.offset, at) if isinstance(out, StateRecord)]
+    return [out for out in found if out.asset == ASSET]
+
+
+def test_a_clock_that_was_ahead_is_got_over(virtual: Job) -> None:
+    job = virtual
+    process = job.start()
+    wait_until(lambda: newest_beat(job), 60, f"no heartbeat, see {job.log}")
+    for agent in ("w1", "w2", "w3"):
+        report(job, agent, "attack", now())
+    report(job, "w1", "attack", now() + DAY)
+    wait_until(lambda: is_ahead(job), 30, "the heartbeat does not tell that the clock is ahead")
+
+    bound = now()
+    ask(job, "bounded", "rebuild", "kernel", {"bounds": {str(BUCKET): bound}})
+    assert wait_for(job, "bounded").outcome == "done"
+    epoch_2 = lambda: (beat := newest_beat(job)) is not None and beat.epoch == 2  # noqa: E731
+    wait_until(epoch_2, 60, "no heartbeat of the new epoch")
+    assert not is_ahead(job)
+
+    # Time passes again: the votes fall silent by their lifetime of three seconds.
+    def fell_silent() -> bool:
+        value = shown(job).get((job.topics.states("sites"), ASSET), (None, ()))[0]
+        return value is not None and value.count(b'"silent":') == 3
+
+    wait_until(fell_silent, 30, "the votes do not fall silent")
+    stop(process)
+    bounds = next(p.bounds for p in reversed(told(job)) if p.bounds)[str(BUCKET)]
+    assert bounds[0][0] == bound
+    found = shown(job)[job.topics.states(BUCKET.scenario), ASSET]
+    wanted = [(encode_state(out), encode_headers(out)) for out in folded_bounded(job, bounds, 2)]
+    assert found in wanted[-3:]  # the log may have gone on after the job
+    assert found[0] is not None
+    assert b'"state":"attack"' in found[0]
