@@ -31,6 +31,18 @@ def rest(page: Page) -> None:
     page.wait_for_function("() => { window.t ??= Date.now(); return Date.now() - window.t > 4200 }")
 
 
+GROWN = """() => {
+  const height = () => document.querySelector("#filters").getBoundingClientRect().height;
+  const counts = document.querySelectorAll(".counts .n");
+  for (const count of counts) count.textContent = "1";
+  const before = height();
+  for (const count of counts) count.textContent = "999";
+  return [before, height(), document.documentElement.scrollWidth - innerWidth];
+}"""
+"""Heights of the filters before and after each count has grown by two digits, and how much too wide
+the page is then."""
+
+
 # ---- calm -----------------------------------------------------------------------------------
 
 
@@ -77,6 +89,16 @@ def test_rows_wait_while_the_page_is_scrolled_and_nothing_jumps(
     page.keyboard.press("u")
     wait_until(lambda: f"{prefix}new" in order(page), 10, "the new order")
     assert abs(place(page, seen) - before) < 1
+
+
+def test_counts_grow_without_a_line_more(open_as: Open, send: Send, prefix: str) -> None:
+    """A line more among the filters would move every row that is being read."""
+    page = orders(open_as, send, prefix, "a")
+    for width in (1280, 1440, 1920):
+        page.set_viewport_size({"width": width, "height": 800})
+        before, after, too_wide = page.evaluate(GROWN)
+        assert after == before, f"{width} px"
+        assert too_wide <= 0, f"{width} px"
 
 
 def test_focus_stays_on_its_row_when_rows_are_arranged(
