@@ -10,7 +10,7 @@ import msgspec
 from dashboard.board.heard import LogTime, log_time
 from dashboard.board.models import CHANGE, Transition
 from dashboard.board.timeline import timeline
-from dashboard.board.trying import Flip, current_of, is_unheard
+from dashboard.board.trials import Flip, current_of, is_unheard
 from dashboard.board.why import Why, dissenters, explain, flip_text, span
 from dashboard.commands.forms import shown
 from dashboard.job.partitions import newest_beats

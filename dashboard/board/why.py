@@ -1,7 +1,7 @@
 """Why an asset is in its state, and what would change that, in words.
 
 Nothing here reads a clock, a database or Kafka. What is said to change an asset was tried through
-the domain's own fold (`trying.py`); so it does, by the rule as this process has it.
+the domain's own fold (`trials.py`); so it does, by the rule as this process has it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dashboard.bidi import isolated
-from dashboard.board.trying import Flip, Freed, Lapse, Trials, current_of
+from dashboard.board.trials import Flip, Freed, Lapse, Trials, current_of
 from domain.names import USER_PREFIX
 from domain.records import Override, StateRecord, Vote
 from domain.scenario import KEEP, Latest, PythonRule, Quorum, Rung, Scenario

@@ -5,7 +5,10 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
-from wire.job import MAX_ID, MAX_REASON, MAX_USER
+from wire.job import MAX_ID, MAX_REASON, MAX_USER, Heartbeat
+
+FIGURES = tuple(name for name in Heartbeat.__struct_fields__ if name not in ("mutes", "agents"))
+"""What BucketStatus keeps of a heartbeat as it is; mutes and agents are the agents' page's."""
 
 
 class BucketStatus(models.Model):

@@ -15,7 +15,7 @@ from bus.base import BusError, TopicPartition
 from dashboard.board.store import sink_offsets
 from dashboard.commands.gateway import Gateway, gateway
 from dashboard.commands.sending import now_ms
-from dashboard.job.models import BucketStatus
+from dashboard.job.models import FIGURES, BucketStatus
 from dashboard.job.pace import Judged, Sign, Speed, signs, skews
 from dashboard.job.standing import WEB_LATE_MS
 from dashboard.live.process import live_view
@@ -89,9 +89,6 @@ def logs(_source: Gateway) -> Logs:
 Beats = Mapping[str, tuple[int, Heartbeat]]
 """By bucket: when its newest heartbeat was heard, and what it told."""
 
-KEPT = tuple(name for name in Heartbeat.__struct_fields__ if name not in ("mutes", "agents"))
-"""What the database keeps of a heartbeat as it is; mutes and agents are the agents' page's."""
-
 
 def newest_beats(now: int) -> Beats:
     """The newest heartbeats: as this process hears them, else as the database has them."""
@@ -112,7 +109,7 @@ def _all_buckets() -> set[str]:
 
 
 def _of_row(row: BucketStatus) -> tuple[int, Heartbeat]:
-    return row.received_at, Heartbeat(**{name: getattr(row, name) for name in KEPT})
+    return row.received_at, Heartbeat(**{name: getattr(row, name) for name in FIGURES})
 
 
 # ---- both together ------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from dashboard.commands.models import Command
 from dashboard.deadletters.intake import take_in
 from dashboard.errands import intake as results
 from dashboard.job import intake as progress
+from dashboard.job.models import FIGURES
 from dashboard.labels import intake as labels
 from dashboard.materialiser import bounds
 from dashboard.materialiser.batch import Batch, Place
@@ -61,8 +62,7 @@ TRANSITION = (
 )
 KEPT_UNCHANGED = frozenset(("reminder", "override-end"))
 """Causes of records that are in the history although the state stayed as it was."""
-TOLD = tuple(name for name in Heartbeat.__struct_fields__ if name not in ("mutes", "agents"))
-BEAT = (*TOLD, "mutes", "received_at")
+BEAT = (*FIGURES, "mutes", "received_at")
 COUNT = """\
 INSERT INTO board_statecount (scenario, state, n) VALUES (%s, %s, %s)
 ON CONFLICT (scenario, state) DO UPDATE SET n = board_statecount.n + excluded.n"""
@@ -353,7 +353,7 @@ def _settle(answer: Answer, seen: Seen, now: int) -> None:
 
 def _beat(beats: Iterable[Heartbeat], now: int) -> None:
     """Keep each bucket's heartbeat, unless what is kept is of a later moment."""
-    rows = [(*(getattr(beat, name) for name in TOLD), dump(beat.mutes), now) for beat in beats]
+    rows = [(*(getattr(beat, name) for name in FIGURES), dump(beat.mutes), now) for beat in beats]
     _upsert("job_bucketstatus", BEAT, ("bucket",), rows, ("epoch", "offset", "at"))
     progress.note_ahead({row[0] for row in rows})
 

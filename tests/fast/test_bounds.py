@@ -32,6 +32,7 @@ from domain.bounds import Bound, applied_time
 from domain.fold import Bucket
 from domain.records import Report, StateRecord, Tick
 from domain.scenario import Scenario, load_scenarios
+from stack import wait_until
 from streaming.bounds import in_log, known, merged, remember
 from streaming.checkpoint import Epoch, current_epoch, raise_epoch
 from streaming.processor import Plan, TallyProcessor
@@ -250,9 +251,8 @@ def test_an_ask_from_the_console_is_carried_out_and_told(stage: Stage) -> None:
         b"kernel",
         encode(_ask("2", {"bounds": {"sites/1": at}})),
     )
-    deadline = time.monotonic() + 20
-    while told_bounds(stage) != {"sites/1": [(at, end)]} and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wanted = {"sites/1": [(at, end)]}
+    wait_until(lambda: told_bounds(stage) == wanted, 20, "the bounds are not told")
     assert told_bounds(stage) == {"sites/1": [(at, end)]}
     assert known(stage.folder / "checkpoint") == {"sites/1": [(at, end)]}
 

@@ -11,7 +11,7 @@ from histories import FOUND, History, every_history, play, restored_whole
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dashboard.board.trying import Flip, aim_of, current_of
+from dashboard.board.trials import Flip, aim_of, current_of
 from dashboard.board.why import (
     Dispute,
     Silence,

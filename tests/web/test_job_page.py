@@ -18,8 +18,7 @@ from dashboard.commands.gateway import Gateway
 from dashboard.commands.sending import now_ms
 from dashboard.job.asks import ASKS
 from dashboard.job.intake import take_in
-from dashboard.job.models import BucketStatus, JobAsk, JobProgress
-from dashboard.job.partitions import KEPT
+from dashboard.job.models import FIGURES, BucketStatus, JobAsk, JobProgress
 from dashboard.live.process import live_view
 from dashboard.scenarios import scenarios
 from wire.job import (
@@ -69,7 +68,7 @@ def beat(age: int = 0, **changes: Any) -> None:
     told = Heartbeat(
         "attack/0", "attack", 0, 3, "driver", "h", at, 7, 11, 5, 40, 0, 0, "kernel", at
     )
-    row = {name: getattr(told, name) for name in KEPT} | changes
+    row = {name: getattr(told, name) for name in FIGURES} | changes
     BucketStatus.objects.create(**row, received_at=at)
 
 

@@ -14,8 +14,7 @@ from world import World
 
 from bus.base import Message
 from dashboard.commands.sending import now_ms
-from dashboard.job.models import BucketStatus
-from dashboard.job.partitions import KEPT
+from dashboard.job.models import FIGURES, BucketStatus
 from dashboard.live.process import live_view
 from dashboard.scenarios import scenarios
 from wire.job import Heartbeat, bucket_name, encode
@@ -168,7 +167,7 @@ def test_a_silent_job_keeps_its_last_figures_and_says_since_when(client: Client,
 
 
 def test_figures_of_a_database_when_this_process_has_heard_nothing(client: Client, world: World):
-    told = {name: getattr(beat(), name) for name in KEPT}
+    told = {name: getattr(beat(), name) for name in FIGURES}
     BucketStatus.objects.create(received_at=now_ms(), **told)
     cells = line(page(client), "attack.reports/0")
     assert (cells[8], cells[17]) == ("12", "worker-1")
