@@ -28,17 +28,17 @@ def control(product: Stack, action: str) -> None:
 
 def test_the_board_follows_the_supervised_target(open_as: Open, product: Stack) -> None:
     page = live(open_as("operator", f"/s/connectivity/?q={TARGET}"))
-    state, waits = (
-        row(page, TARGET).locator(".col-state"),
+    state, waits = (  # the first: beside it a dispute may name the other
+        row(page, TARGET).locator(".col-state .word").first,
         row(page, TARGET).locator(".col-pending"),
     )
-    expect(state).to_contain_text("Up")
+    expect(state).to_have_text("Up")
     control(product, "stop")
     expect(waits).to_contain_text("Down")
-    expect(state).to_contain_text("Down", timeout=60_000)
+    expect(state).to_have_text("Down", timeout=60_000)
     control(product, "start")
     expect(waits).to_contain_text("Up")
-    expect(state).to_contain_text("Up", timeout=60_000)
+    expect(state).to_have_text("Up", timeout=60_000)
 
 
 def test_the_tours_words_are_the_pages(open_as: Open) -> None:
