@@ -7,7 +7,7 @@ PYTHON := .venv/bin/python
 # Ten processes start together: without it each would compile all that it imports, at every start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help environment setup run test test-fast lint types lock target-stop target-start status pictures \
+.PHONY: help environment setup run test test-fast lint types lock jars-lock target-stop target-start status pictures \
 	bench bench-drain bench-recovery bench-live bench-materialise bench-scale clean
 
 help:
@@ -21,7 +21,8 @@ help:
 	@echo "make pictures      take the pictures of README and tour from a running copy"
 	@echo "make bench         measure everything for docs/benchmarks.md (about an hour on a quiet machine)"
 	@echo "make bench-drain   or one of it: bench-recovery, bench-live, bench-materialise, bench-scale"
-	@echo "make setup lock clean"
+	@echo "make lock          pin the Python packages anew (jars-lock: the Java archives)"
+	@echo "make setup clean"
 
 environment:
 	@python=$(SYSTEM_PYTHON); \
@@ -55,6 +56,9 @@ types: environment
 lock: environment
 	@$(PYTHON) -m uv pip compile pyproject.toml --group dev --generate-hashes --python-version 3.11 \
 		--no-header --quiet -o requirements.lock
+
+jars-lock: environment
+	@$(PYTHON) -m ops.jarslock
 
 target-stop:
 	@$(PYTHON) -m ops.control stop target

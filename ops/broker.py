@@ -13,6 +13,7 @@ import uuid
 from base64 import urlsafe_b64encode
 from pathlib import Path
 
+from config.archives import ArchivesProblem, verify
 from config.settings import Settings, load_settings
 from ops.jars import STAMP
 from ops.java import JavaProblem, find_java
@@ -78,6 +79,10 @@ def prepare(data_dir: Path, jars_dir: Path, port: int) -> list[str]:
     require_free("127.0.0.1", port, "TALLYBOARD_KAFKA_PORT")
     if not (jars_dir / STAMP).exists():
         raise BrokerProblem(f"No archives in {jars_dir}: run python -m ops.jars (or make setup).")
+    try:
+        verify("broker", jars_dir, data_dir)
+    except ArchivesProblem as problem:
+        raise BrokerProblem(str(problem)) from None
     home = data_dir / "broker"
     home.mkdir(parents=True, exist_ok=True)
     (home / "log4j2.properties").write_text(LOGGING)

@@ -12,11 +12,11 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 from xml.sax.saxutils import quoteattr
 
+from config.archives import ArchivesProblem, compare, file_name, pyspark_jars, read_lock, verify
 from config.settings import load_settings
 from ops.java import JavaProblem, find_java
 
@@ -29,6 +29,7 @@ SETTINGS = """<ivysettings>
 """
 
 
+RENEW = "If ops/jars.toml was changed on purpose: make jars-lock."
 NETWORK_TROUBLE = (
     "not found. url=",
     "UnknownHost",
@@ -112,26 +113,53 @@ def up_to_date(pins: Pins, target: Path) -> bool:
 def fetch(target: Path, say: Callable[[str], None], pins: Pins | None = None) -> None:
     """Fill `target` with one directory of archives per group; at once when it is up to date.
 
-    The archives appear together, after all of them have come: a fetch that is broken off leaves
-    nothing in the way of the next. Raises JarsProblem or JavaProblem.
+    The archives appear together, after all of them have come and are what the lock says: a fetch
+    that is broken off leaves nothing in the way of the next. Those of PySpark are held to the lock
+    too. Raises JarsProblem or JavaProblem.
     """
     pins = pins or read_pins()
-    if up_to_date(pins, target):
-        return
+    if not up_to_date(pins, target):
+        target.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target, prefix="fetch-") as name:
+            retrieve(pins, Path(name), say)
+            _check_fetched(pins, Path(name))
+            _put_in_place(pins, Path(name), target)
+    check(target)
+
+
+def check(target: Path, data_dir: Path | None = None) -> None:
+    """Hold all archives to the lock. Raises JarsProblem."""
+    try:
+        for group in read_lock():
+            verify(group, target, data_dir)
+    except ArchivesProblem as problem:
+        raise JarsProblem(str(problem)) from None
+
+
+def _check_fetched(pins: Pins, work: Path) -> None:
+    try:
+        lock = read_lock()
+        for group in pins.groups:
+            expected = {file_name(key): digest for key, digest in lock.get(group.name, {}).items()}
+            compare(work / "jars" / group.name, expected)
+    except ArchivesProblem as problem:
+        raise JarsProblem(f"The registry sent another archive. {problem}. {RENEW}") from None
+
+
+def retrieve(
+    pins: Pins, work: Path, say: Callable[[str], None], name: str = "[artifact]-[revision].[ext]"
+) -> None:
+    """Fetch into `work/jars`, a directory per group. name: what an archive's file is called there.
+
+    Raises JarsProblem or JavaProblem.
+    """
     java = find_java()
-    target.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target, prefix="fetch-") as name:
-        _retrieve(java, pins, Path(name), say)
-        _put_in_place(pins, Path(name), target)
-
-
-def _retrieve(java: Path, pins: Pins, work: Path, say: Callable[[str], None]) -> None:
     (work / "settings.xml").write_text(SETTINGS)
     (work / "ivy.xml").write_text(ivy_module(pins))
     command = [java, *proxy_options(), "-jar", ivy_jar(), "-cache", work / "cache"]
     command += ["-settings", work / "settings.xml", "-ivy", work / "ivy.xml"]
     command += ["-confs", *(group.name for group in pins.groups)]
-    command += ["-retrieve", f"{work}/jars/[conf]/[artifact]-[revision].[ext]"]
+    command += ["-retrieve", f"{work}/jars/[conf]/{name}"]
     say("fetching Spark's Kafka connector and the broker (about 60 MB)")
     output = _follow([str(part) for part in command], say)
     missing = [group.name for group in pins.groups if not (work / "jars" / group.name).is_dir()]
@@ -193,11 +221,11 @@ def _put_in_place(pins: Pins, work: Path, target: Path) -> None:
 
 def ivy_jar() -> Path:
     """Return the Ivy that PySpark ships. Raises JarsProblem when it ships none."""
-    spec = find_spec("pyspark")
-    home = Path(str(spec.origin)).parent if spec and spec.origin else Path()
-    for jar in (home / "jars").glob("ivy-*.jar"):
+    for jar in pyspark_jars().glob("ivy-*.jar"):
         return jar
-    raise JarsProblem(f"No ivy-*.jar in {home / 'jars'}: set up the environment anew (make clean).")
+    raise JarsProblem(
+        f"No ivy-*.jar in {pyspark_jars()}: set up the environment anew (make clean)."
+    )
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from config.archives import ArchivesProblem, verify
 from streaming.classes import class_archive, use
 from streaming.kernel import archive, build, java_command
 
@@ -49,6 +50,15 @@ def check_versions(jars_dir: Path, pins: Path = ROOT / "ops" / "jars.toml") -> N
         _, artifact, version = module.split(":")
         _check_jar(jars_dir / "spark", artifact, version)
     _check_java()
+
+
+def check_archives(settings: Settings) -> None:
+    """Raise VersionProblem unless every archive that the JVM loads is the one in the lock."""
+    try:
+        for group in ("spark", "pyspark"):
+            verify(group, settings.jars_dir, settings.data_dir)
+    except ArchivesProblem as problem:
+        raise VersionProblem(str(problem)) from None
 
 
 def _check_jar(folder: Path, artifact: str, version: str) -> None:
@@ -152,6 +162,7 @@ def start_session(
     Raises VersionProblem or KernelProblem before the JVM is started.
     """
     check_versions(settings.jars_dir)
+    check_archives(settings)
     build(settings.jars_dir)
     if java_options is None:
         java_options = use(class_archive(settings.jars_dir))

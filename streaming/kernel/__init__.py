@@ -11,8 +11,9 @@ import shutil
 import subprocess
 import tempfile
 import zipfile
-from importlib.util import find_spec
 from pathlib import Path
+
+from config.archives import ArchivesProblem, pyspark_jars, verify
 
 HERE = Path(__file__).resolve().parent
 RELEASE = "17"
@@ -38,19 +39,21 @@ def archive(jars_dir: Path) -> Path:
 
 def library(jars_dir: Path) -> list[Path]:
     """What the kernel is compiled against: PySpark's own archives, and the Kafka connector's."""
-    spec = find_spec("pyspark")
-    home = Path(str(spec.origin)).parent if spec and spec.origin else Path()
-    return [*(home / "jars").glob("*.jar"), *(jars_dir / "spark").glob("*.jar")]
+    return [*pyspark_jars().glob("*.jar"), *(jars_dir / "spark").glob("*.jar")]
 
 
 def build(jars_dir: Path) -> Path:
     """Compile the kernel, unless its archive is there; returns the archive.
 
-    Raises KernelProblem with the compiler's message.
+    Raises KernelProblem with the compiler's message, or where the compiler is not the locked one.
     """
     target = archive(jars_dir)
     if target.exists():
         return target
+    try:
+        verify("compiler", jars_dir)
+    except ArchivesProblem as problem:
+        raise KernelProblem(str(problem)) from None
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-") as name:
         work = Path(name)

@@ -1,0 +1,120 @@
+"""The Java archives that are trusted: `ops/jars.lock` names each one's SHA-256.
+
+The lock has a group for each directory of archives. Its keys are modules,
+`organisation:name:version`, for archives from the registry, and names of files for those that
+PySpark brings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+LOCK = Path(__file__).resolve().parent.parent / "ops" / "jars.lock"
+STAMPS = "verified"
+PYSPARK = "pyspark"
+ANEW = "To fetch all archives anew: make clean, then make setup."
+
+Digests = Mapping[str, str]
+"""SHA-256 by name of file."""
+
+
+class ArchivesProblem(Exception):
+    """An archive is not the one that the lock names; the message says which, and what was found."""
+
+
+def pyspark_jars() -> Path:
+    """The directory of the archives that PySpark brings."""
+    spec = find_spec("pyspark")
+    return (Path(str(spec.origin)).parent if spec and spec.origin else Path()) / "jars"
+
+
+def folder_of(group: str, jars_dir: Path) -> Path:
+    """The directory of a group's archives."""
+    return pyspark_jars() if group == PYSPARK else jars_dir / group
+
+
+def read_lock(path: Path = LOCK) -> dict[str, dict[str, str]]:
+    """Read the lock: for each group SHA-256 by module or file. Raises ArchivesProblem."""
+    try:
+        return tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError) as problem:
+        raise ArchivesProblem(f"{path} cannot be read: {problem}") from None
+
+
+def file_name(key: str) -> str:
+    """The file of a key of the lock: `org:name:1.0` is in name-1.0.jar."""
+    return f"{'-'.join(key.split(':')[1:])}.jar" if ":" in key else key
+
+
+def verify(group: str, jars_dir: Path, data_dir: Path | None = None, lock: Path = LOCK) -> None:
+    """Hold each archive of a group to the lock; at once where it was, and no file has changed.
+
+    What was found good is noted in `jars_dir`, or in `data_dir` where that one is read-only: inode,
+    size and both times of each file. Raises ArchivesProblem for the first archive that is wrong,
+    missing, or not in the lock.
+    """
+    folder, stamps = folder_of(group, jars_dir), _writable(jars_dir, data_dir)
+    expected = {file_name(key): digest for key, digest in read_lock(lock).get(group, {}).items()}
+    stamp = stamps / STAMPS / f"{group}-{_digest(str(folder))[:8]}" if stamps else None
+    seen = _look(folder, expected)
+    if stamp and stamp.exists() and stamp.read_text() == seen:
+        return
+    try:
+        compare(folder, expected)
+    except ArchivesProblem as problem:
+        raise ArchivesProblem(f"{problem}. {ANEW}") from None
+    if stamp:
+        with suppress(OSError):  # then it is hashed again at the next start
+            stamp.parent.mkdir(exist_ok=True)
+            stamp.write_text(seen)
+
+
+def compare(folder: Path, expected: Digests) -> None:
+    """Hash every archive of `folder`. Raises ArchivesProblem where it is not as expected."""
+    wrong = list(_differences(folder, expected, digests(folder)))
+    if wrong:
+        more = f" (and {len(wrong) - 1} more)" if wrong[1:] else ""
+        raise ArchivesProblem(f"{wrong[0]}{more}")
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of each archive of a directory, by name."""
+    paths = sorted(folder.glob("*.jar"))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return dict(zip([path.name for path in paths], pool.map(_hash, paths), strict=True))
+
+
+def _differences(folder: Path, expected: Digests, found: Digests) -> Iterator[str]:
+    for name in sorted({*expected, *found}):
+        wanted, had = expected.get(name), found.get(name)
+        if wanted != had:
+            one = f"SHA-256 {wanted}" if wanted else "no such archive, as the lock has none"
+            other = f"SHA-256 {had}" if had else "no such file"
+            yield f"{folder / name}: expected {one}, found {other}"
+
+
+def _look(folder: Path, expected: Digests) -> str:
+    """What is there, in so few words that it changes with any file, and with the lock."""
+    stats = [(path.name, path.stat()) for path in sorted(folder.glob("*.jar"))]
+    files = [(n, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for n, s in stats]
+    return _digest(repr((sorted(expected.items()), files)))
+
+
+def _writable(*folders: Path | None) -> Path | None:
+    return next((each for each in folders if each and os.access(each, os.W_OK)), None)
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
