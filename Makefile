@@ -7,7 +7,7 @@ PYTHON := .venv/bin/python
 # Ten processes start together: without it each would compile all that it imports, at every start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help environment setup run test test-fast lint types lock jars-lock target-stop target-start status pictures \
+.PHONY: help environment setup run test test-fast lint types lock jars-lock sbom audit target-stop target-start status pictures \
 	bench bench-drain bench-recovery bench-live bench-materialise bench-scale clean
 
 help:
@@ -22,6 +22,8 @@ help:
 	@echo "make bench         measure everything for docs/benchmarks.md (about an hour on a quiet machine)"
 	@echo "make bench-drain   or one of it: bench-recovery, bench-live, bench-materialise, bench-scale"
 	@echo "make lock          pin the Python packages anew (jars-lock: the Java archives)"
+	@echo "make sbom          write down every part of the product (CycloneDX)"
+	@echo "make audit ADVISORIES=PATH  look the parts up in a copy of known vulnerabilities"
 	@echo "make setup clean"
 
 environment:
@@ -59,6 +61,12 @@ lock: environment
 
 jars-lock: environment
 	@$(PYTHON) -m ops.jarslock
+
+sbom: setup
+	@$(PYTHON) -m ops.sbom
+
+audit: setup
+	@$(PYTHON) -m ops.audit $(ADVISORIES)
 
 target-stop:
 	@$(PYTHON) -m ops.control stop target

@@ -88,7 +88,13 @@ def digests(folder: Path) -> dict[str, str]:
     """SHA-256 of each archive of a directory, by name."""
     paths = sorted(folder.glob("*.jar"))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return dict(zip([path.name for path in paths], pool.map(_hash, paths), strict=True))
+        return dict(zip([path.name for path in paths], pool.map(sha256, paths), strict=True))
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _differences(folder: Path, expected: Digests, found: Digests) -> Iterator[str]:
@@ -109,11 +115,6 @@ def _look(folder: Path, expected: Digests) -> str:
 
 def _writable(*folders: Path | None) -> Path | None:
     return next((each for each in folders if each and os.access(each, os.W_OK)), None)
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _digest(text: str) -> str:

@@ -44,8 +44,10 @@ class NoClasses(Exception):
 
 
 def class_archive(jars_dir: Path) -> Path:
-    """Where the class archive lies: named after the class path and the Java that it fits."""
-    digest = hashlib.sha256(_java().encode())
+    """Where the class archive lies: named after class path, Java and options that it fits."""
+    from streaming.session import JVM_OPTIONS  # which imports this module
+
+    digest = hashlib.sha256("\n".join([_java(), *JVM_OPTIONS]).encode())
     for path in [archive(jars_dir), *sorted(library(jars_dir))]:
         digest.update(bytes(path))
     return archive(jars_dir).with_name(f"classes-{digest.hexdigest()[:16]}.jsa")

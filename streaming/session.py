@@ -143,11 +143,8 @@ def _jars(jars_dir: Path, master: str) -> dict[str, str]:
 
 JVM_OPTIONS = (
     "-XX:+UseParallelGC",
-    # Loading classes is much of a start: no full collections for their sake, and no verification
-    # of archives that the set-up fetched.
+    # Loading classes is much of a start: no full collections for their sake.
     "-XX:MetaspaceSize=256m",
-    "-XX:+UnlockDiagnosticVMOptions",
-    "-XX:-BytecodeVerificationRemote",
     "-XX:+ExitOnOutOfMemoryError",
     "-Dio.netty.tryReflectionSetAccessible=true",
 )

@@ -87,7 +87,7 @@ def test_what_was_verified_is_not_read_again(
     home: Path, lock: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     verify("spark", home, lock=lock)
-    monkeypatch.setattr(archives, "_hash", lambda path: pytest.fail(f"{path} is read"))
+    monkeypatch.setattr(archives, "sha256", lambda path: pytest.fail(f"{path} is read"))
     verify("spark", home, lock=lock)
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ops import broker
+from streaming import session
 from streaming.buckets import BucketId, bucket_key, bucket_keys, spark_hash
 from streaming.checkpoint import (
     LogProblem,
@@ -16,6 +18,7 @@ from streaming.checkpoint import (
     positions,
     raise_epoch,
 )
+from streaming.classes import class_archive, use, write
 from streaming.errors import first_line, judge
 from streaming.progress import batch_figures
 from streaming.session import VersionProblem, check_versions, java_major
@@ -142,6 +145,20 @@ def test_a_connector_of_another_version_is_one_clear_message(tmp_path: Path) -> 
     pins.write_text('pyspark = "3.5.0"\n')
     with pytest.raises(VersionProblem, match=r"pyspark is 4.3.0, expected 3.5.0"):
         check_versions(tmp_path, pins)
+
+
+def test_classes_are_verified_as_java_does_it() -> None:
+    options = [*session.JVM_OPTIONS, *broker.JVM, *use(Path(__file__)), *write(Path(__file__))]
+    assert [option for option in options if "verif" in option.lower()] == []
+
+
+def test_a_class_archive_is_of_the_options_that_it_was_written_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = class_archive(tmp_path)
+    assert class_archive(tmp_path) == before
+    monkeypatch.setattr(session, "JVM_OPTIONS", (*session.JVM_OPTIONS, "-XX:+UseSerialGC"))
+    assert class_archive(tmp_path) != before
 
 
 def test_progress_carries_the_promised_figures_alone() -> None:

@@ -1,0 +1,224 @@
+"""Known vulnerabilities, from a copy of advisories in the OSV format: a directory or a zip file.
+
+Both kinds of copy are found as they are published: one JSON file (or YAML) per advisory.
+https://ossf.github.io/osv-schema/ describes the format.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+from univers.versions import InvalidVersion, MavenVersion, PypiVersion, SemverVersion, Version
+
+from ops.inventory import Part
+
+VERSIONS: dict[str, Callable[[str], Version]] = {
+    "PyPI": PypiVersion,
+    "Maven": MavenVersion,
+    "npm": SemverVersion,
+}
+KINDS = (".json", ".yaml", ".yml")
+BY_NAME = "by the archive's name alone, which does not say whose it is"
+KNOWN_UPTO = "last_known_affected_version_range"
+"""GitHub's note beside a range without an end: `<= 1.2.3`."""
+
+
+class CopyProblem(Exception):
+    """The copy of the advisories cannot be used; the message says why."""
+
+
+class Package(msgspec.Struct):
+    """Whose advisory it is."""
+
+    ecosystem: str = ""
+    name: str = ""
+
+
+class Range(msgspec.Struct):
+    """Versions, by what happened at which: introduced, fixed, last_affected."""
+
+    type: str = ""
+    events: list[dict[str, str]] = []
+
+
+class Affected(msgspec.Struct):
+    """One package of an advisory, and its versions."""
+
+    package: Package = msgspec.field(default_factory=Package)
+    ranges: list[Range] = []
+    versions: list[str] = []
+    database_specific: dict[str, Any] = {}
+
+
+class Advisory(msgspec.Struct):
+    """An advisory, as far as it is looked at. modified: when it was written last, ISO 8601."""
+
+    id: str
+    modified: str = ""
+    withdrawn: str | None = None
+    summary: str = ""
+    aliases: list[str] = []
+    affected: list[Affected] = []
+    database_specific: dict[str, Any] = {}
+
+    @property
+    def severity(self) -> str:
+        """What the advisory's database says of it: CRITICAL, HIGH, …; else empty."""
+        return str(self.database_specific.get("severity") or "")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A part that an advisory is about. doubt: why it may be about another; else empty."""
+
+    part: Part
+    advisory: Advisory
+    within: str
+    doubt: str = ""
+
+    @property
+    def names(self) -> set[str]:
+        """The advisory's id, and its others: one fault has one in each database."""
+        return {self.advisory.id, *self.advisory.aliases}
+
+
+class Advisories:
+    """A copy: its advisories by ecosystem and package."""
+
+    def __init__(self, advisories: Iterable[Advisory]) -> None:
+        self._by_name: dict[tuple[str, str], list[tuple[Advisory, Affected]]] = {}
+        self.newest = ""
+        self.counts = dict.fromkeys(VERSIONS, 0)
+        for advisory in advisories:
+            self._add(advisory)
+
+    def _add(self, advisory: Advisory) -> None:
+        self.newest = max(self.newest, advisory.modified)
+        for ecosystem in {each.package.ecosystem for each in advisory.affected} & {*self.counts}:
+            self.counts[ecosystem] += 1
+        for affected in () if advisory.withdrawn else advisory.affected:
+            for key in _keys(affected.package.ecosystem, affected.package.name):
+                self._by_name.setdefault(key, []).append((advisory, affected))
+
+    @property
+    def written(self) -> datetime | None:
+        """When the newest of them was written."""
+        return datetime.fromisoformat(self.newest) if self.newest else None
+
+    def findings(self, parts: Iterable[Part]) -> Iterator[Finding]:
+        """What is known of these parts, and of what is within them; one fault once for a part."""
+        for part, within in _all(parts):
+            seen: set[str] = set()
+            for finding in self._of(part, within):
+                if not finding.names & seen:
+                    yield finding
+                seen |= finding.names
+
+    def _of(self, part: Part, within: str) -> Iterator[Finding]:
+        unsure = "" if part.ecosystem != "Maven" or ":" in part.name else BY_NAME
+        for advisory, affected in self._by_name.get(_keys(part.ecosystem, part.name)[0], ()):
+            try:
+                if is_affected(part, affected):
+                    yield Finding(part, advisory, within, unsure)
+            except InvalidVersion as problem:
+                yield Finding(part, advisory, within, f"its versions do not compare: {problem}")
+
+
+def _all(parts: Iterable[Part]) -> Iterator[tuple[Part, str]]:
+    seen = set()
+    for part in parts:
+        for each, within in [(part, ""), *((inner, part.file) for inner in part.parts)]:
+            if (key := (each.ecosystem, each.name, each.version)) not in seen:
+                seen.add(key)
+                yield each, within
+
+
+def _keys(ecosystem: str, name: str) -> list[tuple[str, str]]:
+    """Under what a package is found; a Maven one by its artifact alone too."""
+    base = ecosystem.partition(":")[0]
+    if base == "PyPI":
+        return [(base, re.sub(r"[-_.]+", "-", name).lower())]
+    if base == "Maven":
+        return [(base, name), (base, name.rpartition(":")[2])]
+    return [(base, name)]
+
+
+def is_affected(part: Part, affected: Affected) -> bool:
+    """Whether the part's version is among the affected ones. Raises InvalidVersion."""
+    if part.version in affected.versions:
+        return True
+    make = VERSIONS[part.ecosystem]
+    version = make(part.version)
+    if not _up_to(version, str(affected.database_specific.get(KNOWN_UPTO, "")), make):
+        return False
+    ranges = [each for each in affected.ranges if each.type in ("ECOSYSTEM", "SEMVER")]
+    return any(_within(version, each.events, make) for each in ranges)
+
+
+def _within(version: Version, events: list[dict[str, str]], make: Callable[[str], Version]) -> bool:
+    """Whether the last event up to this version leaves it affected."""
+    happened = [(kind, at) for event in events for kind, at in event.items()]
+    began = [at for kind, at in happened if kind == "introduced"]
+    begun = [make(at) for at in began if at != "0" and make(at) <= version]
+    if not begun and "0" not in began:
+        return False
+    start = max(begun, default=None)
+    for kind, at in happened:
+        end = make(at) if kind in ("fixed", "last_affected") else None
+        if end is None or (start is not None and end < start):
+            continue
+        if end < version or (kind == "fixed" and end == version):
+            return False
+    return True
+
+
+def _up_to(version: Version, limit: str, make: Callable[[str], Version]) -> bool:
+    """Whether a version is below GitHub's limit; without one it is."""
+    named = re.fullmatch(r"(<=?)\s*(\S+)", limit)
+    if named is None:
+        return True
+    end = make(named[2])
+    return bool(version < end or (named[1] == "<=" and version == end))
+
+
+def read_copy(path: Path) -> Iterator[Advisory]:
+    """Read every advisory of a directory or a zip file. Raises CopyProblem."""
+    try:
+        for name, content in _files(path):
+            yield _decode(name, content)
+    except (OSError, zipfile.BadZipFile) as problem:
+        raise CopyProblem(f"{path} cannot be read: {problem}") from None
+
+
+def _decode(name: str, content: bytes) -> Advisory:
+    try:
+        if name.endswith(".json"):
+            return msgspec.json.decode(content, type=Advisory)
+        return msgspec.convert(yaml.load(content, yaml.CBaseLoader), Advisory)  # noqa: S506
+    except (msgspec.MsgspecError, UnicodeDecodeError, yaml.YAMLError) as problem:
+        raise CopyProblem(f"{name} is no advisory in the OSV format: {problem}") from None
+
+
+def _files(path: Path) -> Iterator[tuple[str, bytes]]:
+    if path.is_dir():
+        for each in path.rglob("*"):
+            if each.suffix in KINDS and not _aside(each.relative_to(path)):
+                yield str(each), each.read_bytes()
+        return
+    with zipfile.ZipFile(path) as packed:
+        for name in packed.namelist():
+            if name.endswith(KINDS) and not _aside(Path(name)):
+                yield f"{path}: {name}", packed.read(name)
+
+
+def _aside(path: Path) -> bool:
+    """Whether a file is none of the advisories in a clone of their repository."""
+    return any(part.startswith(".") or part in ("triage", "schemas") for part in path.parts)

@@ -1,0 +1,137 @@
+"""What the product is made of: Python packages, Java archives and what they hold, scripts."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from config.archives import file_name, folder_of, read_lock, sha256
+from ops.setup import LOCK, ROOT
+
+UPLOT = ROOT / "static" / "vendor" / "uplot" / "uPlot.iife.min.js"
+HTMX = Path("django_htmx", "static", "django_htmx", "htmx-2.min.js")
+SCRIPTS = {
+    "uplot": (UPLOT, re.compile(r"uPlot \(v([\d.]+)\)")),
+    "htmx.org": (HTMX, re.compile(r'version:"([\d.]+)"')),
+}
+"""Vendored scripts by their name on npm: the file, and where in it the version stands."""
+
+PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)")
+HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+NAMED = re.compile(r"^(?P<name>.+?)-(?P<version>\d.*)$")
+
+
+class InventoryProblem(Exception):
+    """A part cannot be told; the message says which, and what to do."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A package: its ecosystem (PyPI, Maven, npm), name and version.
+
+    A Maven name is `organisation:artifact`, or the artifact alone where the archive does not say
+    whose it is. sha256: of the file; of a Python package those of all its files on the registry.
+    parts: what an archive has swallowed, by the descriptions that it holds.
+    """
+
+    ecosystem: str
+    name: str
+    version: str
+    sha256: tuple[str, ...] = ()
+    file: str = ""
+    parts: tuple[Part, ...] = field(default=())
+
+
+def inventory(jars_dir: Path) -> list[Part]:
+    """Everything that the product ships. Raises InventoryProblem or ArchivesProblem."""
+    return [*python_parts(LOCK.read_text()), *jar_parts(jars_dir), *script_parts()]
+
+
+def python_parts(lock: str) -> Iterator[Part]:
+    """The packages of a requirements lock."""
+    entries = re.split(r"^(?=[A-Za-z0-9])", lock, flags=re.MULTILINE)
+    for entry in entries:
+        if pinned := PINNED.match(entry):
+            yield Part("PyPI", pinned[1], pinned[2], tuple(HASH.findall(entry)))
+
+
+def jar_parts(jars_dir: Path) -> Iterator[Part]:
+    """Every archive of the lock, with what it holds. Raises InventoryProblem where one lacks."""
+    lock = read_lock()
+    known = {
+        key.split(":")[1]: key.split(":")[0] for each in lock.values() for key in each if ":" in key
+    }
+    for group, digests in lock.items():
+        for key, digest in digests.items():
+            path = folder_of(group, jars_dir) / file_name(key)
+            if not path.exists():
+                raise InventoryProblem(f"{path} is not there: run make setup.")
+            yield jar_part(path, key, digest, known)
+
+
+def jar_part(path: Path, key: str, digest: str, known: Mapping[str, str]) -> Part:
+    """One archive: its module by the lock, else by what it says, else by its file's name.
+
+    known: organisations by artifact.
+    """
+    held = modules(path)
+    if ":" in key:
+        name, _, version = key.rpartition(":")
+    else:
+        name, version = _named(path, held)
+        name = f"{known[name]}:{name}" if name in known else name
+    inner = (Part("Maven", *each) for each in held if each != (name, version))
+    return Part("Maven", name, version, (digest,), path.name, tuple(inner))
+
+
+def modules(path: Path) -> list[tuple[str, str]]:
+    """The Maven modules that describe themselves in an archive, each `group:artifact` and version.
+
+    An archive has its own description, and those of what was shaded into it.
+    """
+    with zipfile.ZipFile(path) as jar:
+        texts = [jar.read(each) for each in jar.namelist() if each.endswith("/pom.properties")]
+    found = {_described(text.decode(errors="replace")) for text in texts}
+    return sorted(each for each in found if all(each))
+
+
+def _described(properties: str) -> tuple[str, str]:
+    pairs = dict(line.strip().split("=", 1) for line in properties.splitlines() if "=" in line)
+    group, artifact = pairs.get("groupId"), pairs.get("artifactId")
+    return (f"{group}:{artifact}" if group and artifact else "", pairs.get("version", ""))
+
+
+def _named(path: Path, held: list[tuple[str, str]]) -> tuple[str, str]:
+    """Whose archive it is: of the descriptions in it the one that its file is named after."""
+    ours = [each for each in held if path.stem.startswith(_stem(*each))]
+    if ours:
+        return max(ours, key=lambda each: len(_stem(*each)))
+    parsed = NAMED.match(path.stem)
+    if parsed is None:
+        raise InventoryProblem(f"{path}: expected NAME-VERSION.jar.")
+    return parsed["name"], parsed["version"]
+
+
+def _stem(name: str, version: str) -> str:
+    return f"{name.rpartition(':')[2]}-{version}"
+
+
+def script_parts() -> Iterator[Part]:
+    """The scripts that come with us or inside a Python package. Raises InventoryProblem."""
+    for name, (where, says) in SCRIPTS.items():
+        path = where if where.is_absolute() else _installed(where)
+        found = says.search(path.read_text(encoding="utf-8"))
+        if found is None:
+            raise InventoryProblem(f"{path} does not tell its version.")
+        yield Part("npm", name, found[1], (sha256(path),), path.name)
+
+
+def _installed(where: Path) -> Path:
+    try:
+        return Path(str(distribution(where.parts[0].replace("_", "-")).locate_file(where)))
+    except PackageNotFoundError:
+        raise InventoryProblem(f"{where.parts[0]} is not installed: run make setup.") from None
