@@ -7,13 +7,14 @@ PYTHON := .venv/bin/python
 # Ten processes start together: without it each would compile all that it imports, at every start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help environment setup run test test-fast lint types lock jars-lock sbom audit target-stop target-start status pictures \
+.PHONY: help environment setup run test test-all test-fast lint types lock jars-lock sbom audit target-stop target-start status pictures \
 	bench bench-drain bench-recovery bench-live bench-materialise bench-scale clean
 
 help:
 	@echo "make run           start everything (Ctrl-C stops it)"
 	@echo "make run ONLY=a,b  start some of the processes: broker, job, web, ..."
 	@echo "make test          all tests, with a real broker, Spark and browser"
+	@echo "make test-all      these and the long trials"
 	@echo "make test-fast     the tests that need none of these"
 	@echo "make lint types    ruff, mypy"
 	@echo "make target-stop   stop the target that the demo's probes watch (target-start: start it)"
@@ -45,6 +46,9 @@ run: environment
 test: environment
 	@$(PYTHON) -m ops.test
 
+test-all: environment
+	@$(PYTHON) -m ops.test all
+
 test-fast: environment
 	@$(PYTHON) -m ops.test fast
 
@@ -62,10 +66,12 @@ lock: environment
 jars-lock: environment
 	@$(PYTHON) -m ops.jarslock
 
-sbom: setup
+sbom: environment
+	@$(PYTHON) -m ops.jars
 	@$(PYTHON) -m ops.sbom
 
-audit: setup
+audit: environment
+	@$(PYTHON) -m ops.jars
 	@$(PYTHON) -m ops.audit $(ADVISORIES)
 
 target-stop:

@@ -1,4 +1,7 @@
-"""`make test`: one pytest process per stage, and a last line that sums them up."""
+"""`make test`: one pytest process per stage, and a last line that sums them up.
+
+`make test-all` adds a stage of trials, the tests that are marked `long`, wherever they lie.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +28,20 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 @dataclass(frozen=True)
 class Stage:
-    """Tests of one directory, run in a pytest process of their own."""
+    """Tests of one directory, run in a pytest process of their own.
+
+    long: it has the tests of all directories that are marked so, in place of the others.
+    """
 
     name: str
     options: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    long: bool = False
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """What pytest is to collect."""
+        return ("tests", "-m", "long") if self.long else (f"tests/{self.name}",)
 
 
 EACH_CORE = ("-n", "auto", "--dist", "worksteal")
@@ -45,16 +57,25 @@ FILES = ("-n", "2", "--dist", "loadfile")
 UNLOADED = ("-p", "no:schemathesis", "-p", "no:playwright")
 """Plugins that take seconds to load, in every worker."""
 
+SLOWEST = ("--durations=5", "--durations-min=1")
+"""Tell which tests took longest, at the end of each stage."""
+
+BROWSING = {"DJANGO_ALLOW_ASYNC_UNSAFE": "1"}
+
 STAGES = (
     Stage("fast", options=(*EACH_CORE, *UNLOADED)),
     Stage("web", options=EACH_CORE),
     Stage("kafka", options=TWO),
     Stage("spark", options=TWO),
-    Stage("browser", options=FILES, environment={"DJANGO_ALLOW_ASYNC_UNSAFE": "1"}),
+    Stage("browser", options=FILES, environment=BROWSING),
     Stage("faults", options=TWO),
 )
+TRIALS = Stage("trials", options=("-v",), environment=BROWSING, long=True)
+"""Tests that take minutes, one after the other, so that each has the machine to itself; each is
+named when it begins."""
 
 
+BROWSE = ("browser", "trials")
 WITHOUT_JAVA = ("fast", "web")
 """Stages without real processes: units first, then every page, call and socket message."""
 
@@ -92,11 +113,11 @@ def run_stage(stage: Stage, extra: Sequence[str]) -> Count:
     """Run one stage, its output to this terminal, and count how its tests ended."""
     report = RESULTS / f"{stage.name}.xml"
     report.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", f"tests/{stage.name}", *stage.options]
+    command = [sys.executable, "-m", "pytest", *stage.tests, *stage.options, *SLOWEST]
     command += [f"--junitxml={report}", *extra]
     environment = {**os.environ, **stage.environment}
     begun = time.monotonic()
-    print(f"\n== {stage.name}: {' '.join(command[1:])}", flush=True)
+    print(f"== {stage.name}: {' '.join(command[1:])}", flush=True)
     done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
     count = read_count(report, done.returncode)
     print(f"== {stage.name}: {count} in {time.monotonic() - begun:.0f} s", flush=True)
@@ -125,7 +146,7 @@ QUIET_APT = {"DEBIAN_FRONTEND": "noninteractive"}
 
 def ensure_needs(stage: Stage) -> str | None:
     """Get what a stage needs beyond Python; returns a message when that is not to be had."""
-    if stage.name == "browser" and not ensure_browser():
+    if stage.name in BROWSE and not ensure_browser():
         return "no Chromium: install the package chromium, then run make test again"
     if stage.name not in WITHOUT_JAVA:
         try:
@@ -139,15 +160,30 @@ def ensure_needs(stage: Stage) -> str | None:
     return None
 
 
+def choose(names: Sequence[str]) -> list[Stage]:
+    """The stages of these names, in their order; see `main`. Raises SystemExit for an unknown."""
+    every = [*STAGES, TRIALS]
+    unknown = {*names} - {stage.name for stage in every} - {"all"}
+    if unknown:
+        known = ", ".join(stage.name for stage in every)
+        sys.exit(f"test: no stage {', '.join(sorted(unknown))}; there are {known}, and all")
+    if "all" in names:
+        return every
+    return [stage for stage in every if stage.name in names] if names else list(STAGES)
+
+
 def main(arguments: list[str]) -> int:
-    """Run the named stages (all by default); returns 1 when anything failed."""
+    """Run the named stages (by default all but the trials, with `all` those too).
+
+    Returns 1 when anything failed.
+    """
     names = [argument for argument in arguments if not argument.startswith("-")]
     extra = [argument for argument in arguments if argument.startswith("-")]
     RESULTS.mkdir(exist_ok=True)
     total = Count()
-    for stage in STAGES:
-        if names and stage.name not in names:
-            continue
+    chosen = choose(names)
+    for at, stage in enumerate(chosen, 1):
+        print(f"\n== stage {at} of {len(chosen)}: {stage.name}", flush=True)
         problem = ensure_needs(stage)
         if problem:
             print(f"== {stage.name}: {problem}", flush=True)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import configparser
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -237,3 +240,32 @@ def test_stage_whose_needs_are_missing_fails(
     monkeypatch.setattr(staged, "ensure_needs", lambda _stage: "install the package chromium")
     assert staged.main(["browser"]) == 1
     assert "install the package chromium" in capsys.readouterr().out
+
+
+def test_trials_are_run_by_all_alone() -> None:
+    assert staged.TRIALS not in staged.choose([])
+    assert staged.choose(["all"]) == [*staged.STAGES, staged.TRIALS]
+    assert [stage.name for stage in staged.choose(["spark", "fast"])] == ["fast", "spark"]
+
+
+def test_a_stage_that_there_is_not_is_named() -> None:
+    with pytest.raises(SystemExit, match=r"no stage qick; there are fast, web, .*trials, and all"):
+        staged.choose(["qick"])
+
+
+def test_a_long_test_is_run_in_the_trials_and_in_no_other_stage(tmp_path: Path) -> None:
+    file = tmp_path / "test_both.py"
+    file.write_text("import pytest\n@pytest.mark.long\ndef test_a(): ...\ndef test_b(): ...\n")
+    plugins = [
+        word for name in ("django", "playwright", "schemathesis") for word in ("-p", f"no:{name}")
+    ]
+    here = ["-c", str(staged.ROOT / "pyproject.toml"), "--collect-only", "-q", *plugins]
+    trials = staged.TRIALS.tests[1:]
+
+    def collected(*options: str) -> set[str]:
+        command = [sys.executable, "-m", "pytest", *here, *options, str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return set(re.findall(r"::(test_\w+)", done.stdout))
+
+    assert collected() == {"test_b"}
+    assert collected(*trials) == {"test_a"}
