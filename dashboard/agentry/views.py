@@ -7,9 +7,9 @@ from typing import Any
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.accounts.roles import may
 from dashboard.agentry import mutes as muting
 from dashboard.agentry.figures import MOST, caused, differing, listed, one
@@ -57,21 +57,21 @@ def agent(request: HttpRequest, scenario: str, agent: str) -> HttpResponse:
     return _page(request, _known(scenario), agent)
 
 
-@require_POST
+@form_of("agentry:agent", "scenario", "agent")
 @role_required("command")
 def mute(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
     """Mute an agent: to every partition of the scenario."""
     return _ask(request, _known(scenario), agent, MuteForm(request.POST))
 
 
-@require_POST
+@form_of("agentry:agent", "scenario", "agent")
 @role_required("command")
 def unmute(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
     """Let an agent be heard again."""
     return _ask(request, _known(scenario), agent, UnmuteForm(request.POST))
 
 
-@require_POST
+@form_of("agentry:agent", "scenario", "agent")
 @role_required("command")
 def again(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
     """Send the newest ask to the partitions that have not confirmed it."""

@@ -34,6 +34,7 @@ def record(request: HttpRequest, scenario: str, partition: int, offset: int) -> 
         raise Http404
     context: dict[str, Any] = {
         "scenario": known,
+        "tab": scenario,
         "topic": gateway().topics.reports(scenario),
         "partition": partition,
         "offset": offset,

@@ -8,9 +8,9 @@ from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.accounts.roles import Role, role_of
 from dashboard.commands.limits import TooMany
 from dashboard.commands.sending import now_ms
@@ -28,7 +28,7 @@ def job(request: HttpRequest) -> HttpResponse:
     return _page(request)
 
 
-@require_POST
+@form_of("job:job")
 @role_required("read", among=(Role.ADMIN,))
 def ask(request: HttpRequest, query: str) -> HttpResponse:
     """Ask something of a query; what becomes of it is told in the page's list."""

@@ -11,9 +11,9 @@ from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.accounts.roles import Role, role_of
 from dashboard.audit.trail import Actor, note
 from dashboard.commands.limits import TooMany
@@ -56,7 +56,7 @@ def trials(request: HttpRequest) -> HttpResponse:
     return _list(request, TrialForm(running, now_ms(), initial=initial))
 
 
-@require_POST
+@form_of("whatif:trials")
 @role_required("read", ADMINS)
 def run(request: HttpRequest) -> HttpResponse:
     """Have the job try a rule; its page tells how far it has come."""

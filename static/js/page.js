@@ -2,11 +2,17 @@
 import { startZone } from "./clock.js";
 import { startPalette } from "./palette.js";
 import { startSending } from "./sending.js";
+import { followTabs } from "./tabs.js";
 import { startTheme } from "./theme.js";
+
+// A page that a form was answered with is loaded anew by its address, never by the form once more.
+const { reload } = document.documentElement.dataset;
+if (reload) history.replaceState(history.state, "", reload);
 
 startTheme(document.getElementById("theme"), document.getElementById("theme-name"));
 startZone();
 startSending();
+followTabs();
 const palette = document.getElementById("palette");
 if (palette) startPalette(palette, document.getElementById("palette-button"));
 

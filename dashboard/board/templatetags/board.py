@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.accounts.roles import role_of
 from dashboard.bidi import isolated
+from dashboard.board.tabs import Tab, alarms, tabs
 from dashboard.live.rows import Row
 from domain.scenario import UNKNOWN, Scenario
 
@@ -210,6 +211,21 @@ def duration(ms: int) -> str:
         if seconds >= size:
             return f"{seconds // size} {large} {seconds % size // below:02d} {small}"
     return f"{seconds // 60} m {seconds % 60:02d} s" if seconds >= 60 else f"{seconds} s"
+
+
+@register.simple_tag(takes_context=True)
+def scenario_tabs(context: Context) -> list[Tab]:
+    """The tabs of a page: those that its view has made, else as of now; none without a role."""
+    if context.get("role") is None:
+        return []
+    made: list[Tab] | None = context.get("tabs")
+    return made if made is not None else tabs(context.get("tab", ""))
+
+
+@register.simple_tag
+def alarm_count(found: list[Tab]) -> int:
+    """How many assets the title of the browser's tab tells of."""
+    return alarms(found)
 
 
 @register.simple_tag(takes_context=True)
