@@ -81,7 +81,7 @@ def again(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
         raise Http404
     if not newest.all_sent:
         note_ask(request, known, muting.send(known, newest.ask))
-    return redirect(agent_path(known.name, agent))
+    return redirect(f"{agent_path(known.name, agent)}#told")
 
 
 def _known(name: str) -> Scenario:
@@ -108,7 +108,7 @@ def _ask(
         form.add_error(None, str(error))
         return _page(request, scenario, agent, form, 422)
     note_ask(request, scenario, muting.send(scenario, ask))
-    return redirect(agent_path(scenario.name, agent))
+    return redirect(f"{agent_path(scenario.name, agent)}#told")
 
 
 def _full(scenario: Scenario, agent: str, now: int) -> bool:
@@ -154,5 +154,5 @@ def _page(
         context["forms"] = [
             form if form is not None and form.do == do else made() for do, made in FORMS.items()
         ]
-        context["open"] = form.do if form is not None else ""
+        context["open"] = form.do if form is not None else request.GET.get("do", "")
     return render(request, "agentry/agent.html", context, status=status)

@@ -10,6 +10,8 @@ from threading import BoundedSemaphore
 from typing import Any, Literal
 
 from bus.base import Bus, BusError, Message
+from dashboard.board.moments import iso
+from dashboard.exporting import TIMES
 from domain.records import Record, ScenarioChange
 from wire.source import decode_placed
 
@@ -157,7 +159,7 @@ def _facts(record: Record) -> Iterator[tuple[str, Any]]:
     for field in fields(record):
         value = getattr(record, field.name)
         if value is not None and value != "":
-            yield field.name, value
+            yield field.name, iso(value) if field.name in TIMES else value
 
 
 def _raw(value: bytes) -> tuple[str, bool]:

@@ -11,6 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.accounts.access import role_required
+from dashboard.board.store import counts_of_all
 from dashboard.live.process import live_view
 from dashboard.live.reading import count
 from dashboard.scenarios import scenarios
@@ -32,16 +33,26 @@ class Tab(NamedTuple):
 
 def tabs(current: str = "", counts: Mapping[str, int] | None = None) -> list[Tab]:
     """Every scenario's tab as of now. counts: by state, of the current scenario, if known."""
-    view = live_view()
-    known = view.counts()
-    if current and counts is not None:
-        known[current] = dict(counts)
+    known = _known({current: counts} if counts is not None else {})
     found = []
     for name, scenario in scenarios().items():
-        of_states = known[name] if name in known else count(scenario, view.overlay(name))
         worst = scenario.states[0]
-        found.append(Tab(scenario, worst, of_states.get(worst.name, 0), name == current))
+        found.append(Tab(scenario, worst, known[name].get(worst.name, 0), name == current))
     return found
+
+
+def _known(given: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
+    """Every scenario's counts by state: those given, those that are kept, or counted now."""
+    view = live_view()
+    known = {**view.counts(), **given}
+    missing = [name for name in scenarios() if name not in known]
+    if missing:
+        newer = {name: view.overlay(name) for name in missing}
+        stored = counts_of_all()
+        for name in missing:
+            over = newer[name]
+            known[name] = count(scenarios()[name], over) if over else stored.get(name, {})
+    return known
 
 
 def alarms(found: list[Tab]) -> int:

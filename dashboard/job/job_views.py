@@ -7,6 +7,7 @@ from typing import Any, get_args
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -47,7 +48,7 @@ def ask(request: HttpRequest, query: str) -> HttpResponse:
         form.add_error(None, str(error))
         return _page(request, (query, form), 429)
     note_ask(request, query, action, data["reason"], row.status)
-    return redirect("job:job")
+    return redirect(f"{reverse('job:job')}#query-{query}")
 
 
 @require_safe

@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -73,7 +74,7 @@ def start(request: HttpRequest) -> HttpResponse:
         return _page(request, form, reviewed, confirm, "", 429)
     if sent.status == "unsent":
         messages.error(request, f"Not sent: {sent.outcome}")
-    return redirect("replay:replay")
+    return redirect(reverse("replay:replay") + "#replays-title")
 
 
 def _logs() -> tuple[dict[str, list[str]], Edges | None, str]:

@@ -165,7 +165,7 @@ def confirm(request: HttpRequest, name: str) -> HttpResponse:
     action = "rule.changed" if proposal.keys else "rule.reverted"
     facts = {"reason": given["reason"], "overlay": proposal.text}
     note(Actor.of(request), action, scenario=name, target=name, outcome=outcome, **facts)
-    return redirect("rulebook:scenario", name)
+    return redirect(reverse("rulebook:scenario", args=[name]) + "#changes-h")
 
 
 # ---- what the pages are made of -------------------------------------------------------------

@@ -33,7 +33,7 @@ from dashboard.whatif.reading import (
     began_of,
     propose_url,
     proposed,
-    row_of,
+    rows_of,
     states_of,
     thin,
     totals_of,
@@ -170,6 +170,7 @@ def _told(
     if q:
         rows = rows.filter(asset__contains=q)
     page = Paginator(rows, PAGE).get_page(request.GET.get("page"))
+    drawn, axis = rows_of(found, page, scenario, totals)
     return {
         "totals": totals,
         "scenario": scenario,
@@ -177,7 +178,8 @@ def _told(
         "states": states_of(totals, scenario),
         "q": q,
         "page": page,
-        "rows": [row_of(found, row, scenario, totals) for row in page],
+        "rows": drawn,
+        "axis": axis,
         "moved": totals.earlier + totals.later,
         "mean_shift": totals.shift // max(1, totals.earlier + totals.later),
         "told": found.fared.count(),

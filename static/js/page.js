@@ -9,6 +9,18 @@ import { startTheme } from "./theme.js";
 const { reload } = document.documentElement.dataset;
 if (reload) history.replaceState(history.state, "", reload);
 
+// What a form did, or what is wrong with it, is where one lands.
+if (!location.hash) {
+  const told = reload ? document.querySelector("#main .field-errors, #main [role=alert]") : null;
+  const place = document.getElementById("messages") ?? told?.closest(".field, form, [role=alert]");
+  if (place && !place.querySelector("[autofocus]")) {
+    const field = place.matches(".field") ? place.querySelector("input, select, textarea") : null;
+    if (!field && place.tabIndex < 0) place.tabIndex = -1;
+    (field ?? place).focus({ preventScroll: true });
+    place.scrollIntoView({ block: "nearest" });
+  }
+}
+
 startTheme(document.getElementById("theme"), document.getElementById("theme-name"));
 startZone();
 startSending();

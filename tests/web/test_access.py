@@ -91,6 +91,7 @@ PAGES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("get", "/as-of/as-of.csv", None, READ),
     ("get", "/palette/", None, READ),
     ("get", "/tabs/", None, READ),
+    ("get", "/glossary/", None, READ),
     ("get", "/overrides/", None, READ),
     ("get", "/agents/", None, READ),
     ("get", "/agents/attack/waf-1/", None, NO_RUN),
