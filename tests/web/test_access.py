@@ -130,6 +130,7 @@ PAGES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("get", "/job/", None, READ),
     ("post", "/job/kernel/ask/", ASK, (LOGIN, 403, 403, 403, 302)),
     ("get", "/job/kernel/figures.json", None, READ),
+    ("get", "/job/kernel/samples.json", None, READ),
     ("get", "/partitions/", None, READ),
     ("get", "/state-store/", None, ADMIN),
     ("post", "/state-store/", {"scenario": "none"}, UNCLEAR),
