@@ -71,7 +71,7 @@ def test_the_audit_says_what_was_done(admin: Client):
     assert '<td class="did">logged in</td>' in page
     assert '<option value="login.ok">logged in</option>' in page
     assert '<td class="did">login.ok</td>' not in page
-    assert "2026-09-21T13:33:20.000Z" in page
+    assert "2026-09-21T14:13:20.000Z" in page
     assert all(not words.startswith(("a ", "an ", "somebody")) for words in ACTIONS.values())
 
 
