@@ -12,8 +12,14 @@ from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, StreamingHttpResponse
 
+from dashboard.board.moments import iso
+
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """What a spreadsheet takes for the beginning of a formula."""
+TIMES = frozenset(
+    ("at", "since", "until", "appended_at", "noted_at", "fate_at", "answered_at", "reported_at")
+)
+"""Fields that are moments: in CSV they are ISO 8601 in UTC, in NDJSON Unix ms."""
 CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "ndjson": "application/x-ndjson"}
 
 
@@ -45,8 +51,12 @@ def written(
 
 def _line(form: str, fields: Sequence[str], row: Mapping[str, Any]) -> bytes:
     if form == "csv":
-        return csv_line(row[name] for name in fields)
+        return csv_line(_cell(name, row[name]) for name in fields)
     return msgspec.json.encode(row) + b"\n"
+
+
+def _cell(name: str, value: Any) -> Any:
+    return iso(value) if name in TIMES and isinstance(value, int) else value
 
 
 def csv_line(cells: Iterable[Any]) -> bytes:

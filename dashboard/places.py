@@ -25,6 +25,7 @@ GROUPS: dict[str, tuple[Place, ...]] = {
         Place("board:as-of", "As of", "a past moment, and what differs from now"),
         Place("board:overrides", "Overrides", "who pinned what, until when"),
         Place("agentry:agents", "Agents", "who reports, and whose votes count nothing"),
+        Place("glossary", "Glossary", "what the words mean"),
     ),
     "Work": (
         Place("filters:kept", "Filters", "saved, and shared by others"),

@@ -72,7 +72,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "dashboard.accounts.middleware.FormsOnlyMiddleware",
+    "dashboard.accounts.middleware.MethodMiddleware",
     "dashboard.accounts.middleware.AccountFormsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "dashboard.accounts.middleware.SessionsMiddleware",

@@ -3,6 +3,7 @@
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import include, path, register_converter
 
+from dashboard.glossary import glossary
 from dashboard.paths import AssetConverter
 
 register_converter(AssetConverter, "asset")
@@ -17,6 +18,7 @@ def not_offered(_request: HttpRequest, **_parts: str) -> HttpResponse:
 
 
 urlpatterns = [
+    path("glossary/", glossary, name="glossary"),
     path("account/password/reset/", not_offered),
     path("account/password/reset/<path:rest>", not_offered),
     path("account/password/set/", not_offered),

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import redirect_to_login
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import render, resolve_url
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
+from django.shortcuts import redirect, render, resolve_url
 
 from dashboard.accounts.roles import ALLOWED, Action, Role, role_of, whom_to_ask
 
@@ -40,6 +40,27 @@ def role_required(action: Action, among: Collection[Role] = EVERY_ROLE) -> Calla
 
         # The login is asked for here, so that a fragment can move the whole page there.
         return cast("View", login_not_required(guarded))
+
+    return decorate
+
+
+def form_of(page: str, *parts: str) -> Callable[[View], View]:
+    """Only what a form sends reaches the view; who loads its address anew is led to `page`.
+
+    page: the name of the address of the page that has the form, or a like one where this has no
+    address of its own; parts: which of the view's arguments that address has.
+    """
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if request.method in ("GET", "HEAD"):
+                return redirect(page, **{part: kwargs[part] for part in parts})
+            if request.method != "POST":
+                return HttpResponseNotAllowed(["GET", "HEAD", "POST"])
+            return view(request, *args, **kwargs)
+
+        return guarded
 
     return decorate
 

@@ -1,4 +1,4 @@
-"""What stands before every page: small forms, addresses that only take forms, sessions that are
+"""What stands before every page: small forms, ways of asking that are not meant, sessions that are
 noted, passwords to be changed."""
 
 from __future__ import annotations
@@ -43,11 +43,8 @@ def _refusal(request: HttpRequest) -> int | None:
     return 413 if int(length) > MAX_FORM else None
 
 
-class FormsOnlyMiddleware(MiddlewareMixin):
-    """A page (405) in place of an empty one where a browser asks for what only takes forms.
-
-    A form that comes back with errors has such an address; loading it anew asks for it plainly.
-    """
+class MethodMiddleware(MiddlewareMixin):
+    """A page (405) in place of an empty one where a browser asks in a way that is not meant."""
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
         """The page; everything else passes."""

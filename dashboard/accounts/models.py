@@ -1,4 +1,4 @@
-"""API tokens, of which only a hash is kept, and passwords that are good for one login."""
+"""API tokens, of which only a hash is kept, passwords that are good for one login, and drafts."""
 
 from __future__ import annotations
 
@@ -51,3 +51,19 @@ class FirstPassword(models.Model):
 
     def __str__(self) -> str:
         return f"first password of {self.user}"
+
+
+class Draft(models.Model):
+    """What a user's form carried to the page that it led to, as an address would: `a=1&b=2`.
+
+    kind: of the page; at: when, Unix ms.
+    """
+
+    id = models.UUIDField(primary_key=True)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    kind = models.CharField(max_length=20)
+    data = models.TextField()
+    at = models.BigIntegerField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.user}"

@@ -11,17 +11,16 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST
 
 from dashboard.accounts import people, sessions, tokens
-from dashboard.accounts.access import role_required
+from dashboard.accounts.access import form_of, role_required
 from dashboard.accounts.people import Refused
 from dashboard.accounts.user_forms import RoleForm
 from dashboard.accounts.user_views import ADMINS, user_page
 from dashboard.audit.trail import Actor, note
 
 
-@require_POST
+@form_of("accounts:user", "number")
 @role_required("read", ADMINS)
 @reauthentication_required
 def change_role(request: HttpRequest, number: int) -> HttpResponse:
@@ -42,7 +41,7 @@ def change_role(request: HttpRequest, number: int) -> HttpResponse:
     return redirect("accounts:user", user.pk)
 
 
-@require_POST
+@form_of("accounts:user", "number")
 @role_required("read", ADMINS)
 @reauthentication_required
 def deactivate(request: HttpRequest, number: int) -> HttpResponse:
@@ -56,7 +55,7 @@ def deactivate(request: HttpRequest, number: int) -> HttpResponse:
     return _do(request, number, "user.deactivated", do)
 
 
-@require_POST
+@form_of("accounts:user", "number")
 @role_required("read", ADMINS)
 @reauthentication_required
 def reactivate(request: HttpRequest, number: int) -> HttpResponse:
@@ -70,7 +69,7 @@ def reactivate(request: HttpRequest, number: int) -> HttpResponse:
     return _do(request, number, "user.reactivated", do)
 
 
-@require_POST
+@form_of("accounts:user", "number")
 @never_cache
 @role_required("read", ADMINS)
 @reauthentication_required
@@ -85,7 +84,7 @@ def reset_password(request: HttpRequest, number: int) -> HttpResponse:
     return user_page(request, user, password=password)
 
 
-@require_POST
+@form_of("accounts:user", "number")
 @role_required("read", ADMINS)
 @reauthentication_required
 def remove_factor(request: HttpRequest, number: int) -> HttpResponse:
@@ -99,7 +98,7 @@ def remove_factor(request: HttpRequest, number: int) -> HttpResponse:
     return _do(request, number, "factor.removed", do)
 
 
-@require_POST
+@form_of("accounts:user", "number")
 @role_required("read", ADMINS)
 def end_sessions(request: HttpRequest, number: int) -> HttpResponse:
     """End a user's sessions, or the one that the form names; never the one that asks."""
@@ -110,7 +109,7 @@ def end_sessions(request: HttpRequest, number: int) -> HttpResponse:
     return redirect("accounts:user", user.pk)
 
 
-@require_POST
+@form_of("accounts:user", "number")
 @role_required("read", ADMINS)
 def revoke_token(request: HttpRequest, number: int) -> HttpResponse:
     """Revoke one of a user's tokens."""

@@ -1,4 +1,4 @@
-"""Forms that mute an agent and let it be heard again."""
+"""Forms that mute an agent, and unmute it."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ from typing import Any
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.accounts.roles import may
 from dashboard.agentry import mutes as muting
 from dashboard.agentry.figures import MOST, caused, differing, listed, one
@@ -57,21 +57,21 @@ def agent(request: HttpRequest, scenario: str, agent: str) -> HttpResponse:
     return _page(request, _known(scenario), agent)
 
 
-@require_POST
+@form_of("agentry:agent", "scenario", "agent")
 @role_required("command")
 def mute(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
     """Mute an agent: to every partition of the scenario."""
     return _ask(request, _known(scenario), agent, MuteForm(request.POST))
 
 
-@require_POST
+@form_of("agentry:agent", "scenario", "agent")
 @role_required("command")
 def unmute(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
     """Let an agent be heard again."""
     return _ask(request, _known(scenario), agent, UnmuteForm(request.POST))
 
 
-@require_POST
+@form_of("agentry:agent", "scenario", "agent")
 @role_required("command")
 def again(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
     """Send the newest ask to the partitions that have not confirmed it."""
@@ -81,7 +81,7 @@ def again(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
         raise Http404
     if not newest.all_sent:
         note_ask(request, known, muting.send(known, newest.ask))
-    return redirect(agent_path(known.name, agent))
+    return redirect(f"{agent_path(known.name, agent)}#told")
 
 
 def _known(name: str) -> Scenario:
@@ -108,7 +108,7 @@ def _ask(
         form.add_error(None, str(error))
         return _page(request, scenario, agent, form, 422)
     note_ask(request, scenario, muting.send(scenario, ask))
-    return redirect(agent_path(scenario.name, agent))
+    return redirect(f"{agent_path(scenario.name, agent)}#told")
 
 
 def _full(scenario: Scenario, agent: str, now: int) -> bool:
@@ -154,5 +154,5 @@ def _page(
         context["forms"] = [
             form if form is not None and form.do == do else made() for do, made in FORMS.items()
         ]
-        context["open"] = form.do if form is not None else ""
+        context["open"] = form.do if form is not None else request.GET.get("do", "")
     return render(request, "agentry/agent.html", context, status=status)

@@ -9,11 +9,12 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.accounts.roles import may
 from dashboard.annotations import shifts
 from dashboard.annotations.forms import HandoverForm
@@ -116,7 +117,7 @@ def _page(request: HttpRequest, form: SinceForm, text: HandoverForm, status: int
             "troubles": troubles(now),
             "since": since,
             "query": query,
-            "address": f"{request.path}?{query}",
+            "address": f"{reverse('annotations:handover')}?{query}",
         }
     context |= {
         "may_hand_over": may(user, "command"),
@@ -148,7 +149,7 @@ def _found(form: SinceForm, user: User) -> Situation:
 # ---- the marks of a shift -------------------------------------------------------------------
 
 
-@require_POST
+@form_of("annotations:handover")
 @role_required("command")
 def shift(request: HttpRequest, step: str) -> HttpResponseBase:
     """`begin`, `end`, or `text`: what was written for the next shift, which `end` keeps too."""

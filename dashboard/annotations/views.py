@@ -10,9 +10,9 @@ from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
-from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.annotations import notes
 from dashboard.annotations.acknowledging import Outcome, acknowledge, take_back
 from dashboard.annotations.forms import AckForm, NoteForm, assets_of
@@ -48,7 +48,7 @@ def _known(name: str) -> Scenario:
 # ---- acknowledgements ---------------------------------------------------------------------
 
 
-@require_POST
+@form_of("board:scenario", "scenario")
 @role_required("command")
 def acknowledge_many(request: HttpRequest, scenario: str) -> HttpResponseBase:
     """Acknowledge the assets that are named; to a script, what became of each as JSON."""
@@ -105,7 +105,7 @@ def _words(scenario: Scenario, outcome: Outcome) -> str:
     return " ".join(found)
 
 
-@require_POST
+@form_of("board:scenario", "scenario")
 @role_required("command")
 def take_back_many(request: HttpRequest, scenario: str) -> HttpResponseBase:
     """Take back what is in force of the assets that are named."""
@@ -159,7 +159,7 @@ def _back(scenario: Scenario, assets: list[str]) -> str:
 # ---- notes --------------------------------------------------------------------------------
 
 
-@require_POST
+@form_of("board:asset", "scenario", "asset")
 @role_required("command")
 def write_note(request: HttpRequest, scenario: str, asset: str) -> HttpResponseBase:
     """Add a note to an asset, be it on the board or not."""
@@ -205,7 +205,7 @@ def edit_note(request: HttpRequest, number: int) -> HttpResponseBase:
     return _after(request, known, note.asset, "Note changed.")
 
 
-@require_POST
+@form_of("annotations:edit-note", "number")
 @role_required("command")
 def delete_note(request: HttpRequest, number: int) -> HttpResponseBase:
     """Delete one's own note: it is kept, and shown no more."""

@@ -63,6 +63,6 @@ def _actions() -> list[tuple[str, list[tuple[str, str]]]]:
     found = []
     for word, names in groupby(sorted(ACTIONS), key=lambda name: name.partition(".")[0]):
         group = list(names)
-        every = [(f"{word}.", f"{word}: all")] if len(group) > 1 else []
-        found.append((word, [*every, *((name, name) for name in group)]))
+        every = [(f"{word}.", f"all of {word}")] if len(group) > 1 else []
+        found.append((word, [*every, *((name, ACTIONS[name]) for name in group)]))
     return found

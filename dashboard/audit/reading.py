@@ -17,6 +17,8 @@ from django.db.models import QuerySet
 from dashboard.audit.actions import ACTIONS
 from dashboard.audit.chain import FIELDS, Finding, verify
 from dashboard.audit.models import AuditEntry
+from dashboard.board.moments import iso
+from dashboard.exporting import TIMES
 
 PAGE = 100
 """Most entries of a page."""
@@ -92,11 +94,13 @@ def newest() -> int:
 
 
 def _entry(row: AuditEntry) -> Entry:
-    facts = {name: _told(value) for name, value in json.loads(row.facts).items()}
+    facts = {name: _told(name, value) for name, value in json.loads(row.facts).items()}
     return Entry(row, ACTIONS.get(row.action, ""), list(facts.items()))
 
 
-def _told(value: Any) -> str:
+def _told(name: str, value: Any) -> str:
+    if name in TIMES and isinstance(value, int):
+        return iso(value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -78,7 +78,7 @@ class AsOfForm(forms.Form):
         """A text that a name may hold."""
         text: str = self.cleaned_data["q"]
         if CONTROL.search(text):
-            raise forms.ValidationError("no name holds such a character")
+            raise forms.ValidationError("no name contains such a character")
         return text
 
     def asked(self) -> Asked:

@@ -16,5 +16,14 @@ def moment(at: int, now: int) -> SafeString:
     return format_html('<time data-at="{}" datetime="{}">{}</time>', at, iso, text)
 
 
+def iso(at: int) -> str:
+    """The moment `at` (Unix ms) in UTC as ISO 8601 has it: `2026-01-31T14:03:59.123Z`; as the
+    number that it is where no calendar has it."""
+    try:
+        return f"{_utc(at):%Y-%m-%dT%H:%M:%S}.{at % 1000:03d}Z"
+    except (OverflowError, ValueError, OSError):
+        return str(at)
+
+
 def _utc(at: int) -> datetime:
     return datetime.fromtimestamp(at / 1000, UTC)

@@ -1,4 +1,4 @@
-"""The command palette's list of assets, as a part of a page."""
+"""The command palette's list of assets and of what can be done, as a part of a page."""
 
 from __future__ import annotations
 
@@ -8,15 +8,27 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.accounts.access import role_required
+from dashboard.accounts.roles import may
+from dashboard.board.acts import acts
 from dashboard.board.palette import offers
 from domain.names import MAX_NAME
+
+MOST_BOARD = 4_000
+"""Longest address of a board that is looked at."""
 
 
 @require_safe
 @never_cache
 @role_required("read")
 def palette(request: HttpRequest) -> HttpResponse:
-    """Options for the assets that `q` names in part; none for a text that no name holds."""
+    """Options for the assets that `q` names in part, and for what it asks to be done, by role.
+
+    board: the address of the board that is shown, if one is.
+    """
     text = request.GET.get("q", "")
-    found = offers(text) if len(text) <= MAX_NAME else []
-    return render(request, "board/_offers.html", {"offers": found})
+    if len(text) > MAX_NAME:
+        return render(request, "board/_offers.html", {})
+    board = request.GET.get("board", "")[:MOST_BOARD]
+    able = may(request.user, "command")
+    context = {"offers": offers(text), "acts": acts(text, board) if able else []}
+    return render(request, "board/_offers.html", context)

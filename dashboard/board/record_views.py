@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast, get_args
 
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.accounts.access import is_fragment, role_required
-from dashboard.board.records import STATUSES, NotShown, Shown, fetch, show
+from dashboard.board.records import STATUSES, NotShown, Shown, Way, fetch, seek, show
 from dashboard.commands.gateway import gateway
 from dashboard.commands.limits import Limit, TooMany
 from dashboard.commands.sending import now_ms
 from dashboard.live.rows import asset_path
 from dashboard.metrics import LOG_RECORDS
 from dashboard.scenarios import scenarios
+from domain.names import MAX_NAME
 from domain.scenario import Scenario
 from wire.source import MAX_PART
 
 FETCHES = Limit("fetches", 120)
+WAYS = get_args(Way)
 
 
 @require_safe
@@ -32,15 +36,24 @@ def record(request: HttpRequest, scenario: str, partition: int, offset: int) -> 
     known = scenarios().get(scenario)
     if known is None or offset > MAX_PART:
         raise Http404
+    key = request.GET.get("key", "")[:MAX_NAME]
     context: dict[str, Any] = {
+        "key": key,
+        "keyed": f"?{urlencode({'key': key})}" if key else "",
         "scenario": known,
+        "tab": scenario,
         "topic": gateway().topics.reports(scenario),
         "partition": partition,
         "offset": offset,
         "now": now_ms(),
+        "fragment": is_fragment(request),
     }
     status = 200
     try:
+        if (way := request.GET.get("seek", "")) in WAYS:
+            at = _sought(request, known, partition, offset, key, cast("Way", way))
+            place = reverse("board:record", args=(scenario, partition, at))
+            return redirect(f"{place}{context['keyed']}")
         found = _fetched(request, known, partition, offset)
         context |= {"shown": found, "asset_url": found.asset and asset_path(scenario, found.asset)}
         LOG_RECORDS.labels("shown").inc()
@@ -52,12 +65,29 @@ def record(request: HttpRequest, scenario: str, partition: int, offset: int) -> 
     return render(request, "board/record.html", context, status=status)
 
 
-def _fetched(request: HttpRequest, scenario: Scenario, partition: int, offset: int) -> Shown:
+def _sought(
+    request: HttpRequest, scenario: Scenario, partition: int, offset: int, key: str, way: Way
+) -> int:
+    """The place of the next or the previous record; with a key, of one that has it."""
+    if not key:
+        return max(0, offset + (1 if way == "next" else -1))
+    _take(request)
+    to = gateway()
+    topic = to.topics.reports(scenario.name)
+    return seek(to.bus, topic, partition, offset, key.encode(errors="replace"), way)
+
+
+def _take(request: HttpRequest) -> None:
+    """Count a look at Kafka. Raises NotShown."""
     assert isinstance(request.user, User)
     try:
         FETCHES.take(request.user.pk, now_ms())
     except TooMany as error:
         raise NotShown("too-many", str(error)) from error
+
+
+def _fetched(request: HttpRequest, scenario: Scenario, partition: int, offset: int) -> Shown:
+    _take(request)
     to = gateway()
     message = fetch(to.bus, to.topics.reports(scenario.name), partition, offset)
     return show(message, scenario.partitions)

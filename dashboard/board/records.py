@@ -9,7 +9,9 @@ from dataclasses import dataclass, fields
 from threading import BoundedSemaphore
 from typing import Any, Literal
 
-from bus.base import Bus, BusError, Message
+from bus.base import Bus, BusError, Message, Reader, TopicPartition
+from dashboard.board.moments import iso
+from dashboard.exporting import TIMES
 from domain.records import Record, ScenarioChange
 from wire.source import decode_placed
 
@@ -21,6 +23,11 @@ MAX_SHOWN = 65_536
 """How much of a value is shown, characters: all of a record that the job would read."""
 MAX_HEX = 4_096
 """How much of a value that is no text is shown, bytes."""
+
+LOOKED_AT = 20_000
+"""Most records that are looked at for one with a key."""
+STRETCH = 2_000
+"""So many of them are read at a time."""
 
 Reason = Literal["no-partition", "not-yet", "gone", "no-record", "no-answer", "busy", "too-many"]
 
@@ -97,6 +104,81 @@ def _read(bus: Bus, topic: str, partition: int, offset: int, end: float) -> Mess
     return found[0]
 
 
+Way = Literal["next", "previous"]
+
+
+def seek(
+    bus: Bus,
+    topic: str,
+    partition: int,
+    offset: int,
+    key: bytes,
+    way: Way,
+    timeout_s: float = TIMEOUT_S,
+) -> int:
+    """The offset of the next or the previous record with this key, from this place on, without the
+    record there. At most LOOKED_AT records are looked at. Raises NotShown."""
+    end = time.monotonic() + timeout_s
+    with _one_of_few():
+        try:
+            edges = bus.offsets([topic], timeout_s).get((topic, partition))
+            if edges is None:
+                raise NotShown("no-partition", f"The topic {topic} has no partition {partition}.")
+            reader = bus.reader({(topic, partition): edges[0]})
+            try:
+                found = _seek(reader, (topic, partition), _stretches(edges, offset, way), key, end)
+            finally:
+                reader.close()
+        except BusError as error:
+            raise NotShown("no-answer", f"Kafka does not answer: {error}. Try again.") from error
+    if found is None:
+        where = "after" if way == "next" else "before"
+        raise NotShown(
+            "no-record",
+            f"None of the {LOOKED_AT:,} records {where} offset {offset} has this key, as far as "
+            "the log reaches.",
+        )
+    return found
+
+
+def _stretches(edges: tuple[int, int], offset: int, way: Way) -> Iterator[tuple[int, int, bool]]:
+    """From where to where to look, the nearest first; and whether the last one found is meant."""
+    begin, end = edges
+    if way == "next":
+        first = max(begin, offset + 1)
+        for at in range(first, min(end, first + LOOKED_AT), STRETCH):
+            yield at, min(at + STRETCH, end, first + LOOKED_AT), False
+        return
+    last = min(end, offset)
+    for at in range(last, max(begin, last - LOOKED_AT), -STRETCH):
+        yield max(begin, at - STRETCH, last - LOOKED_AT), at, True
+
+
+def _seek(
+    reader: Reader,
+    place: TopicPartition,
+    stretches: Iterator[tuple[int, int, bool]],
+    key: bytes,
+    end: float,
+) -> int | None:
+    for first, until, last_one in stretches:
+        reader.assign({place: first})
+        found = [each for each in _between(reader, place, until, end) if each.key == key]
+        if found:
+            return found[-1 if last_one else 0].offset
+    return None
+
+
+def _between(reader: Reader, place: TopicPartition, until: int, end: float) -> Iterator[Message]:
+    """The records from where the reader stands up to this offset. Raises NotShown."""
+    while reader.positions()[place] < until:
+        if time.monotonic() >= end:
+            raise NotShown("no-answer", "Kafka did not send the records in time. Try again.")
+        for message in reader.poll(max(0.0, min(0.5, end - time.monotonic())), STRETCH):
+            if message.offset < until:
+                yield message
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A record for a page. kind: of record, in words; facts: what the job reads in it.
@@ -157,7 +239,7 @@ def _facts(record: Record) -> Iterator[tuple[str, Any]]:
     for field in fields(record):
         value = getattr(record, field.name)
         if value is not None and value != "":
-            yield field.name, value
+            yield field.name, iso(value) if field.name in TIMES else value
 
 
 def _raw(value: bytes) -> tuple[str, bool]:

@@ -296,6 +296,15 @@ def counts(scenario: str) -> dict[str, int]:
     return dict(found.values_list("state", "n"))
 
 
+def counts_of_all() -> dict[str, dict[str, int]]:
+    """By scenario, how many visible assets are in each state."""
+    found: dict[str, dict[str, int]] = {}
+    rows = StateCount.objects.filter(n__gt=0).values_list("scenario", "state", "n")
+    for scenario, state, n in rows:
+        found.setdefault(scenario, {})[state] = n
+    return found
+
+
 def doubt_counts(scenario: str) -> dict[str, int]:
     """How many visible assets there is each doubt of, every one of DOUBTS."""
     found = DoubtCount.objects.filter(scenario=scenario, doubt__in=DOUBTS)

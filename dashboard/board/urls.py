@@ -8,6 +8,7 @@ from dashboard.board import (
     override_views,
     palette_views,
     record_views,
+    tabs,
     views,
 )
 
@@ -19,6 +20,7 @@ urlpatterns = [
     path("events/events.<str:form>", event_views.event_file, name="event-file"),
     path("as-of/", asof_views.as_of, name="as-of"),
     path("as-of/as-of.<str:form>", asof_views.as_of_file, name="as-of-file"),
+    path("tabs/", tabs.worst, name="tabs"),
     path("palette/", palette_views.palette, name="palette"),
     path("overrides/", override_views.override_list, name="overrides"),
     path("s/<str:scenario>/", views.board, name="scenario"),

@@ -17,6 +17,7 @@ from dashboard.accounts.roles import may
 from dashboard.annotations.shifts import here
 from dashboard.board.doubts import NAMED
 from dashboard.board.panel import facts_of
+from dashboard.board.tabs import tabs
 from dashboard.commands.sending import now_ms
 from dashboard.filters.asking import readable, shown
 from dashboard.filters.language import MAX_TEXT, FilterError
@@ -25,7 +26,7 @@ from dashboard.filters.saved import default_of, menu
 from dashboard.job.troubles import troubles
 from dashboard.live.merging import Merged
 from dashboard.live.process import live_view
-from dashboard.live.reading import Read, count, read, record_of
+from dashboard.live.reading import Read, read, record_of
 from dashboard.live.shown import LIMIT, Filter, order_of_token
 from dashboard.scenarios import scenarios, topics
 from domain.names import name_ok
@@ -83,7 +84,7 @@ def _board(request: HttpRequest, known: Scenario, wanted: Filter, found: Read) -
     chosen = request.GET.get("asset", "")
     context = {
         "scenario": known,
-        "tabs": _tabs(known, merged.counts),
+        "tabs": tabs(known.name, merged.counts),
         "filter": wanted,
         "buttons": _buttons(known, wanted, found),
         "rows": merged.rows,
@@ -141,7 +142,7 @@ def asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
         return render(request, f"board/{part}.html", context)
     told = troubles(now, known.name)
     boot = {"scenario": scenario, "watch": asset, "now": now, "standing": told}
-    context |= {"standing": told, "boot": boot}
+    context |= {"standing": told, "boot": boot, "tab": scenario}
     status = 200 if record or context["history"] else 404
     return render(request, "board/asset.html", context, status=status)
 
@@ -173,26 +174,6 @@ def _scenario(name: str) -> Scenario:
     if name and name not in known:
         raise Http404
     return known[name] if name else next(iter(known.values()))
-
-
-def _tabs(current: Scenario, counts: dict[str, int]) -> list[dict[str, Any]]:
-    """Each scenario, with how many of its assets are in its most severe state."""
-    view = live_view()
-    tabs = []
-    for name, scenario in scenarios().items():
-        known = counts if name == current.name else view.counts().get(name)
-        if known is None:
-            known = count(scenario, view.overlay(name))
-        worst = scenario.states[0]
-        tabs.append(
-            {
-                "scenario": scenario,
-                "worst": worst,
-                "count": known.get(worst.name, 0),
-                "current": name == current.name,
-            }
-        )
-    return tabs
 
 
 def _buttons(known: Scenario, wanted: Filter, found: Read) -> list[dict[str, Any]]:

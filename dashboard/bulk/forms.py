@@ -17,7 +17,7 @@ from dashboard.bulk import choosing, stale
 from dashboard.bulk.choosing import MOST, Found
 from dashboard.bulk.models import Run
 from dashboard.bulk.stale import MAX_AGE, REASONS, UNITS, Reason
-from dashboard.commands.forms import EndForm, expected_state
+from dashboard.commands.forms import CHOOSE, EndForm, expected_state
 from dashboard.filters.language import MAX_TEXT, FilterError, parse
 from dashboard.filters.query import rows as filtered
 from domain.names import MAX_STATE
@@ -124,7 +124,7 @@ class BulkForm(EndForm):
         self.fields["q"].widget.attrs |= {"type": "search", "spellcheck": "false"}
         self.fields["to"].widget.attrs |= {"list": "states-known", "autocomplete": "off"}
         if not scenario.open_vocabulary:
-            choices = [("", "choose…"), *((spec.name, spec.label) for spec in scenario.states)]
+            choices = [CHOOSE, *((spec.name, spec.label) for spec in scenario.states)]
             self.fields["to"].widget = forms.Select(choices=choices)
 
     def what(self) -> list[forms.BoundField]:

@@ -9,10 +9,11 @@ from typing import Any
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.accounts.roles import may
 from dashboard.audit.trail import Actor
 from dashboard.audit.trail import note as audit
@@ -57,7 +58,7 @@ def run(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - as
     return _page(request, _known(id))
 
 
-@require_POST
+@form_of("bulk:run", "id")
 @role_required("command")
 def start(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - as in the URL
     """Have the worker carry out what was reviewed. A run is started once."""
@@ -77,7 +78,7 @@ def start(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - 
     return redirect("bulk:run", known.pk)
 
 
-@require_POST
+@form_of("bulk:run", "id")
 @role_required("command")
 def ask(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - as in the URL
     """Pause a run, go on with it, cancel it; or throw a review away."""
@@ -151,6 +152,13 @@ def _known(id: uuid.UUID) -> Run:  # noqa: A002 - as in the URL
     return get_object_or_404(Run, pk=id)
 
 
+def _address(request: HttpRequest, known: Run) -> str:
+    """Where the page renews itself from: also one that a form was answered with."""
+    return (
+        request.get_full_path() if request.method == "GET" else reverse("bulk:run", args=[known.pk])
+    )
+
+
 def _page(request: HttpRequest, known: Run, fault: str = "", status: int = 200) -> HttpResponse:
     told = tell(known)
     show = request.GET.get("show", "")
@@ -168,7 +176,7 @@ def _page(request: HttpRequest, known: Run, fault: str = "", status: int = 200) 
         "fault": fault,
         "ask_above": ASK_ABOVE,
         "may_command": may(request.user, "command"),
-        "address": request.get_full_path() if request.method == "GET" else request.path,
+        "address": _address(request, known),
         "now": now_ms(),
     }
     if known.status == REVIEW:

@@ -10,10 +10,12 @@ from django.core.paginator import Paginator
 from django.db import IntegrityError, transaction
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts import drafts
+from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.accounts.roles import may
 from dashboard.bulk import retention
 from dashboard.bulk.choosing import MOST
@@ -29,6 +31,10 @@ from domain.scenario import Scenario
 LISTED = 50
 """Runs of one page of the list."""
 REVIEWS = Limit("reviews", 20)
+FILLS = ("q", "kind", "to", "reason", "why", "n", "unit")
+"""Fields that an address or another page may fill."""
+BEGINS = (*FILLS, "scenario", "asset", "state")
+"""What is kept of another page's choice."""
 
 
 @require_safe
@@ -38,21 +44,23 @@ def bulk(request: HttpRequest) -> HttpResponse:
     """The form, as the address fills it, and the runs, the newest first."""
     form = None
     if may(request.user, "command"):
-        form = _begun(_scenario(request.GET), request.GET)
+        given = drafts.found(request, "bulk") or request.GET
+        form = _begun(_scenario(given), given)
     return _page(request, form)
 
 
-@require_POST
+@form_of("bulk:bulk")
 @role_required("command")
 def review(request: HttpRequest) -> HttpResponse:
     """Keep a review of what would become of each asset, and go to it.
 
-    What another page chose comes without a command, or with `begin`: then the form is shown, filled
-    with it.
+    What another page chose comes without a command, or with `begin`: then the way leads to the
+    form, filled with it.
     """
     scenario = _scenario(request.POST)
     if "kind" not in request.POST or "begin" in request.POST:
-        return _page(request, _begun(scenario, request.POST))
+        chosen = {key: request.POST.getlist(key) for key in request.POST if key in BEGINS}
+        return redirect(reverse("bulk:bulk") + drafts.keep(request, "bulk", chosen))
     data = request.POST.copy()
     data.setdefault("id", str(uuid.uuid4()))  # another page's form has none
     form = BulkForm(scenario, data, request.FILES)
@@ -88,8 +96,7 @@ def _review(request: HttpRequest, form: BulkForm) -> Run:
 
 def _begun(scenario: Scenario, data: QueryDict) -> BulkForm:
     """The form as an address or another page fills it."""
-    names = ("q", "kind", "to", "reason", "why", "n", "unit")
-    initial: dict[str, Any] = {name: data[name][:1_000] for name in names if data.get(name)}
+    initial: dict[str, Any] = {name: data[name][:1_000] for name in FILLS if data.get(name)}
     if assets := data.getlist("asset"):
         initial |= {"names": "\n".join(assets), "by": "names"}
     elif data.get("why"):
@@ -119,7 +126,7 @@ def _page(request: HttpRequest, form: BulkForm | None, status: int = 200) -> Htt
         "reviews": mine.order_by("-created_at")[: retention.MOST_REVIEWS],
         "now": now_ms(),
         "most": MOST,
-        "address": request.get_full_path() if request.method == "GET" else request.path,
+        "address": request.get_full_path() if request.method == "GET" else reverse("bulk:bulk"),
         "scenarios": scenarios().values(),
     }
     name = "_runs" if is_fragment(request) else "bulk"

@@ -24,12 +24,16 @@ QUICK = {"15m": 15 * 60_000, "1h": 3_600_000, "4h": 4 * 3_600_000}
 """Ends an override may have at one click, ms from now."""
 
 ENDS = [
-    ("", "no end"),
     ("15m", "in 15 minutes"),
     ("1h", "in 1 hour"),
     ("4h", "in 4 hours"),
     ("at", "at a time"),
+    ("", "no end: until it is released"),
 ]
+SUGGESTED = "1h"
+"""The end that a form begins with: a pin that somebody forgets is no danger for long."""
+CHOOSE = ("", "choose…")
+"""What stands where no state is chosen yet: none is suggested."""
 
 
 _KEPT = ("sight", "end", "until_at", "zone")
@@ -62,6 +66,12 @@ class CommandForm(forms.Form):
         ids = f"{place}{self.kind}_%s"
         super().__init__(data, auto_id=ids, initial=initial, label_suffix="")
         self.scenario = scenario
+
+    def begin(self) -> None:
+        """Let the page begin at the first field that is still to be filled in."""
+        names = [n for n in ("state", "reason") if n in self.fields and not self.initial.get(n)]
+        if names:
+            self.fields[names[0]].widget.attrs["autofocus"] = True
 
     def renewed(self, record: dict[str, Any] | None, now: int) -> Self:
         """The same form with what was typed, about what the asset is now, and with an id anew."""
@@ -130,7 +140,9 @@ class VoteForm(CommandForm):
     """Counts the user as one more agent."""
 
     kind: ClassVar[Kind] = "vote"
-    state = forms.CharField(max_length=64, label="State")
+    state = forms.CharField(
+        max_length=64, label="State", error_messages={"required": "Choose a state."}
+    )
     reason = forms.CharField(required=False, max_length=MAX_REASON, label="Reason")
 
     def __init__(self, scenario: Scenario, *args: Any, **kwargs: Any) -> None:
@@ -148,7 +160,7 @@ class VoteForm(CommandForm):
 class EndForm(forms.Form):
     """Asks for an end: a quick choice, or a time in the viewer's zone; `until` (Unix ms) of it."""
 
-    end = forms.ChoiceField(required=False, choices=ENDS, label="Until")
+    end = forms.ChoiceField(required=False, choices=ENDS, label="Until", initial=SUGGESTED)
     until_at = forms.CharField(
         required=False,
         label="Time",
@@ -227,13 +239,15 @@ def expected_state(scenario: Scenario, got: str) -> str:
     names = ", ".join(spec.name for spec in scenario.states)
     if scenario.open_vocabulary and not state_name_ok(got):
         return "Expected 1-64 printable characters without space at either end."
-    return f"Unknown state {got!r}; expected one of: {names}."
+    if not got:
+        return f"Choose a state: one of {names}."
+    return f"There is no state “{got}”; expected one of: {names}."
 
 
 def _state_widget(scenario: Scenario) -> forms.Widget:
     if scenario.open_vocabulary:
         return forms.TextInput(attrs={"list": "states-known", "autocomplete": "off"})
-    return forms.Select(choices=[(spec.name, spec.label) for spec in scenario.states])
+    return forms.Select(choices=[CHOOSE, *((spec.name, spec.label) for spec in scenario.states)])
 
 
 def _zone(name: str) -> tzinfo:

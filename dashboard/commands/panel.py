@@ -33,6 +33,14 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """A form that an address opens: of which command, with which state chosen."""
+
+    kind: str = ""
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Panel:
     """The forms of one asset. `bound`: the one that came back, with what has changed since its page
     was made; `command`: one to follow."""
@@ -44,6 +52,7 @@ class Panel:
     changes: tuple[SafeString, ...] = ()
     command: Row | None = None
     user_id: int | None = None
+    begun: Begun = Begun()
 
     def context(self) -> dict[str, Any]:
         """What `commands/_forms.html` needs."""
@@ -81,8 +90,13 @@ class Panel:
         url = _url(self.scenario, kind, self.asset)
         if self.bound is not None and self.bound.kind == kind:
             return Offer(self.bound, url, True, self.changes)
-        form = FORMS[kind](self.scenario, showing=shown(self.record, now))
-        return Offer(form, url, open=False)
+        showing, begun = shown(self.record, now), self.begun.kind == kind
+        if begun and self.scenario.knows(self.begun.state):
+            showing["state"] = self.begun.state
+        form = FORMS[kind](self.scenario, showing=showing)
+        if begun:
+            form.begin()
+        return Offer(form, url, open=begun)
 
 
 def asset_url(scenario: str, asset: str) -> str:

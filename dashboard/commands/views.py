@@ -9,9 +9,9 @@ from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET
 
-from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.accounts.roles import may
 from dashboard.commands.following import progress
 from dashboard.commands.forms import FORMS, CommandForm, PurgeForm
@@ -26,7 +26,7 @@ from dashboard.scenarios import scenarios
 from domain.scenario import Scenario
 
 
-@require_POST
+@form_of("board:asset", "scenario", "asset")
 @role_required("command")
 def command(request: HttpRequest, scenario: str, kind: str, asset: str) -> HttpResponse:
     """Send one command, or show its form again with what was typed and what was wrong.

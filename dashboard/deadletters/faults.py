@@ -34,7 +34,7 @@ class Advice(NamedTuple):
 
 ADVICE = {
     "not-utf8": Advice(
-        "Key or value holds bytes that are no UTF-8.",
+        "Key or value contains bytes that are not UTF-8.",
         "Let the producer encode texts as UTF-8; mend the marked bytes here and redrive.",
     ),
     "not-json": Advice(
@@ -66,7 +66,7 @@ ADVICE = {
         "Set the agent's clock right (NTP); mend the time here, or leave it out, and redrive.",
     ),
     "bad-scenario": Advice(
-        "A scenario record that holds no scenario, or another one's.",
+        "A scenario record without a scenario, or with another one's.",
         "Only the job writes these: find out who else did, and discard it.",
     ),
     "bad-command": Advice(
@@ -87,7 +87,7 @@ ADVICE = {
     ),
     "too-many-mutes": Advice(
         f"{MAX_MUTED} other agents of this scenario are muted already.",
-        "Let agents be heard again that need no longer be muted, and mute this one anew.",
+        "Unmute agents that need no longer be muted, then mute this one.",
     ),
 }
 """In a sentence each, by every reason of the closed list."""
@@ -282,7 +282,7 @@ def _bad_name(
         return Fault(f"the {what} is an empty text", where, span, field)
     if match := CONTROL.search(name):
         at = (match.start(), match.end()) if data is not None and data.isascii() else span
-        text = f"the {what} holds the control character U+{ord(match[0]):04X}"
+        text = f"the {what} contains the control character U+{ord(match[0]):04X}"
         return Fault(text, where, at, field)
     if len(name) > MAX_NAME:
         text = f"the {what} has {len(name):,} characters; at most {MAX_NAME} are taken"

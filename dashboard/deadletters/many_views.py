@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any, NamedTuple
 
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import render
-from django.views.decorators.http import require_POST
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_safe
 
-from dashboard.accounts.access import role_required
+from dashboard.accounts import drafts
+from dashboard.accounts.access import form_of, role_required
 from dashboard.commands.limits import REPORTS, TooMany
 from dashboard.commands.sending import now_ms
 from dashboard.deadletters.fates import Outcome, Sending, discard, redrive
@@ -42,18 +45,35 @@ class Reviewed(NamedTuple):
     verdict: Verdict
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @role_required("report", ADMINS)
 def review(request: HttpRequest) -> HttpResponse:
-    """Show what would become of the chosen letters, before anything does."""
+    """Keep what is chosen, and show what would become of it, before anything does."""
+    if request.method == "POST":
+        return _chosen_for_review(request)
+    data = drafts.found(request, "dead-letters")
+    if data is None:
+        return redirect("deadletters:letters")
+    do = data["do"]
+    chosen, _ = _chosen(data, every=do.endswith("-all"))
+    if do.startswith("discard"):
+        return _review_discard(request, chosen, WhyForm())
+    return _review_redrive(request, chosen)
+
+
+def _chosen_for_review(request: HttpRequest) -> HttpResponse:
     do = request.POST.get("do", "")
     chosen, fault = _chosen(request.POST, every=do.endswith("-all"))
     if fault or do.removesuffix("-all") not in ("redrive", "discard"):
         return _refused(request, fault or "do: expected redrive or discard")
     if not chosen.letters:
         return _refused(request, NOTHING)
-    if do.startswith("discard"):
-        return _review_discard(request, chosen, WhyForm())
+    named = {key: request.POST.getlist(key) for key in ("do", "id", "ids", "filter")}
+    draft = drafts.keep(request, "dead-letters", named)
+    return redirect(reverse("deadletters:review") + draft)
+
+
+def _review_redrive(request: HttpRequest, chosen: Chosen) -> HttpResponse:
     now = now_ms()
     reviewed = [Reviewed(letter, verdict_of(letter, now)) for letter in chosen.letters]
     good = [each.letter.pk for each in reviewed if each.verdict.taken]
@@ -70,7 +90,7 @@ def review(request: HttpRequest) -> HttpResponse:
     return render(request, "deadletters/review.html", context)
 
 
-@require_POST
+@form_of("deadletters:letters")
 @role_required("report", ADMINS)
 def redrive_many(request: HttpRequest) -> HttpResponse:
     """Redrive the letters as they are; each is looked at once more, and told of by itself."""
@@ -94,10 +114,10 @@ def redrive_many(request: HttpRequest) -> HttpResponse:
             outcomes.append(Outcome(sending, "unsent", text))
     outcomes = redrive(sendings, user.username, now_ms) + outcomes
     note_redriven(request, outcomes)
-    return render(request, "deadletters/outcomes.html", _told(outcomes, chosen))
+    return _told(request, _redriven(outcomes, chosen))
 
 
-@require_POST
+@form_of("deadletters:letters")
 @role_required("report", ADMINS)
 def discard_many(request: HttpRequest) -> HttpResponse:
     """Discard the letters, for one reason."""
@@ -110,8 +130,17 @@ def discard_many(request: HttpRequest) -> HttpResponse:
     ids = [letter.pk for letter in chosen.letters]
     done = discard(ids, request.user.get_username(), form.cleaned_data["why"], now_ms())
     note_discarded(request, ids, done, form.cleaned_data["why"])
-    context = {"discarded": done, "not_open": chosen.not_open + len(ids) - done}
-    return render(request, "deadletters/outcomes.html", context)
+    return _told(request, {"discarded": done, "not_open": chosen.not_open + len(ids) - done})
+
+
+@require_safe
+@role_required("report", ADMINS)
+def outcomes(request: HttpRequest) -> HttpResponse:
+    """What became of letters that were redriven or discarded."""
+    data = drafts.found(request, "outcomes")
+    if data is None:
+        return redirect("deadletters:letters")
+    return render(request, "deadletters/outcomes.html", json.loads(data["told"]))
 
 
 def verdict_of(letter: DeadLetter, now: int) -> Verdict:
@@ -159,10 +188,23 @@ def _review_discard(
     return render(request, "deadletters/discard.html", context, status=status)
 
 
-def _told(outcomes: list[Outcome], chosen: Chosen) -> dict[str, Any]:
+def _redriven(outcomes: list[Outcome], chosen: Chosen) -> dict[str, Any]:
+    """What became of each letter, as it is kept for the page that tells it."""
     counts = Counter(outcome.became for outcome in outcomes)
     counts["taken"] += chosen.not_open
-    return {"outcomes": outcomes, "counts": counts}
+    return {"outcomes": [_plain(each) for each in outcomes], "counts": counts}
+
+
+def _plain(outcome: Outcome) -> dict[str, Any]:
+    letter, place = outcome.sending.letter, outcome.place
+    where = f"{place.topic} {place.partition}/{place.offset}" if place else ""
+    told = {"letter": letter.pk, "asset": letter.asset, "place": where}
+    return told | {"became": outcome.became, "text": outcome.text}
+
+
+def _told(request: HttpRequest, told: dict[str, Any]) -> HttpResponse:
+    draft = drafts.keep(request, "outcomes", {"told": json.dumps(told)})
+    return redirect(reverse("deadletters:outcomes") + draft)
 
 
 def _refused(request: HttpRequest, fault: str, status: int = 422) -> HttpResponse:

@@ -12,6 +12,7 @@ urlpatterns = [
     path("dead-letters/many/", many_views.review, name="review"),
     path("dead-letters/many/redrive/", many_views.redrive_many, name="redrive-many"),
     path("dead-letters/many/discard/", many_views.discard_many, name="discard-many"),
+    path("dead-letters/many/outcomes/", many_views.outcomes, name="outcomes"),
     path("dead-letters/<int:number>/", views.letter, name="letter"),
     path("dead-letters/<int:number>/redrive/", views.redrive_one, name="redrive"),
     path("dead-letters/<int:number>/discard/", views.discard_one, name="discard"),

@@ -9,9 +9,9 @@ from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.accounts.roles import Role
 from dashboard.commands.limits import REPORTS, TooMany
 from dashboard.commands.sending import now_ms
@@ -70,7 +70,7 @@ def letter(request: HttpRequest, number: int) -> HttpResponse:
     return _letter_page(request, _found(number))
 
 
-@require_POST
+@form_of("deadletters:letter", "number")
 @role_required("report", ADMINS)
 def redrive_one(request: HttpRequest, number: int) -> HttpResponse:
     """Send the record as the form has it, if the job would take it."""
@@ -110,7 +110,7 @@ def _redrive(
     return redirect("deadletters:letter", found.pk)
 
 
-@require_POST
+@form_of("deadletters:letter", "number")
 @role_required("report", ADMINS)
 def discard_one(request: HttpRequest, number: int) -> HttpResponse:
     """Discard the letter, for a reason."""
@@ -126,7 +126,7 @@ def discard_one(request: HttpRequest, number: int) -> HttpResponse:
     return redirect("deadletters:letter", found.pk)
 
 
-@require_POST
+@form_of("deadletters:letter", "number")
 @role_required("report", ADMINS)
 def find_out_one(request: HttpRequest, number: int) -> HttpResponse:
     """Look in the log for a record that Kafka has not confirmed."""

@@ -9,9 +9,8 @@ from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_POST
 
-from dashboard.accounts.access import role_required
+from dashboard.accounts.access import form_of, role_required
 from dashboard.accounts.roles import Role
 from dashboard.commands.limits import TooMany
 from dashboard.commands.sending import now_ms
@@ -22,7 +21,7 @@ from dashboard.job.models import JobAsk
 ERRANDS = ("read-state", "what-if")
 
 
-@require_POST
+@form_of("job:job")
 @role_required("read", (Role.ADMIN,))
 def cancel(request: HttpRequest, ask: UUID) -> HttpResponse:
     """Ask the job to end an errand; its page tells when it has."""

@@ -152,7 +152,7 @@ class _Reader:
             self.at += 1
         atom = self._quoted(key) if self.text.startswith('"', self.at) else self._bare(key)
         if CONTROL.search(atom.text):
-            raise atom.error("no name holds a control character")
+            raise atom.error("no name contains a control character")
         return _Atom(
             atom.text, start, self.at, atom.literal, atom.star, compare, atom.state or None
         )

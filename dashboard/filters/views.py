@@ -10,9 +10,9 @@ from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import role_required
+from dashboard.accounts.access import form_of, role_required
 from dashboard.audit.trail import Actor, note
 from dashboard.commands.sending import now_ms
 from dashboard.filters import saved
@@ -71,7 +71,7 @@ def use(request: HttpRequest, number: int) -> HttpResponse:
     return redirect(saved.address(found))
 
 
-@require_POST
+@form_of("filters:kept")
 @role_required("read")
 def save(request: HttpRequest) -> HttpResponse:
     """Keep what the board shows under a name."""
@@ -119,7 +119,7 @@ def _not_saved(
     return render(request, "filters/refused.html", context, status=422)
 
 
-@require_POST
+@form_of("filters:kept")
 @role_required("read")
 def change(request: HttpRequest, number: int) -> HttpResponse:
     """Rename, share, delete or begin with one of one's own filters."""

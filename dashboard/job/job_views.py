@@ -7,14 +7,15 @@ from typing import Any, get_args
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.accounts.roles import Role, role_of
 from dashboard.commands.limits import TooMany
 from dashboard.commands.sending import now_ms
-from dashboard.job import queries
+from dashboard.job import queries, samples
 from dashboard.job.asks import OFFERS, AskForm, asked, last_of, send
 from dashboard.job.noting import note_ask
 from wire.job import Action
@@ -28,7 +29,7 @@ def job(request: HttpRequest) -> HttpResponse:
     return _page(request)
 
 
-@require_POST
+@form_of("job:job")
 @role_required("read", among=(Role.ADMIN,))
 def ask(request: HttpRequest, query: str) -> HttpResponse:
     """Ask something of a query; what becomes of it is told in the page's list."""
@@ -47,7 +48,7 @@ def ask(request: HttpRequest, query: str) -> HttpResponse:
         form.add_error(None, str(error))
         return _page(request, (query, form), 429)
     note_ask(request, query, action, data["reason"], row.status)
-    return redirect("job:job")
+    return redirect(f"{reverse('job:job')}#query-{query}")
 
 
 @require_safe
@@ -61,6 +62,18 @@ def figures(request: HttpRequest, query: str) -> HttpResponse:
     return JsonResponse(queries.history(query, span, now_ms()))
 
 
+@require_safe
+@never_cache
+@role_required("read")
+def samples_of(request: HttpRequest, query: str) -> HttpResponse:
+    """How long reports took to the board, and what else was measured, as JSON, for the charts."""
+    span = request.GET.get("span", "hour")
+    if span not in queries.SPANS:
+        raise Http404
+    back, width = queries.SPANS[span]
+    return JsonResponse(samples.history(query, back, max(width, samples.SLOT_MS), now_ms()))
+
+
 def _page(
     request: HttpRequest, bound: tuple[str, AskForm] | None = None, status: int = 200
 ) -> HttpResponse:
@@ -70,7 +83,12 @@ def _page(
         "now": now,
         "address": "/job/",
         "queries": [
-            (query, _forms(query, bound) if admin else [], last_of(query.name, listed, now))
+            (
+                query,
+                _forms(query, bound) if admin else [],
+                last_of(query.name, listed, now),
+                samples.lines(query.name, now),
+            )
             for query in found
         ],
         "asked": listed,

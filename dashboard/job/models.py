@@ -73,6 +73,31 @@ class JobProgress(models.Model):
         return f"{self.query}: {self.status}"
 
 
+class JobSample(models.Model):
+    """How a scenario fared in one stretch of time, which begins at `slot`.
+
+    told: assets whose newest record a report or a command brought about; waited, longest: from its
+    append in the source log until the database had it, all together and the longest; behind: the
+    farthest that a bucket's clock was behind now; letters: records that were refused. All in ms.
+    """
+
+    scenario = models.CharField(max_length=40)
+    slot = models.BigIntegerField()
+    told = models.BigIntegerField(default=0)
+    waited = models.BigIntegerField(default=0)
+    longest = models.BigIntegerField(default=0)
+    behind = models.BigIntegerField(default=0)
+    letters = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["slot", "scenario"], name="one_sample_per_slot"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.scenario} at {self.slot}"
+
+
 class JobAsk(models.Model):
     """What somebody asked of a query, and what became of it.
 

@@ -10,5 +10,6 @@ urlpatterns = [
     path("job/", job_views.job, name="job"),
     path("job/<slug:query>/ask/", job_views.ask, name="ask"),
     path("job/<slug:query>/figures.json", job_views.figures, name="figures"),
+    path("job/<slug:query>/samples.json", job_views.samples_of, name="samples"),
     path("partitions/", partition_views.partitions, name="partitions"),
 ]

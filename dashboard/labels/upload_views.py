@@ -8,9 +8,9 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.audit.trail import Actor
 from dashboard.commands.limits import TooMany
 from dashboard.commands.sending import now_ms
@@ -23,7 +23,7 @@ from dashboard.labels.views import known_or_404, page, user_of
 from dashboard.waking import wake
 
 
-@require_POST
+@form_of("labels:labels")
 @role_required("command")
 def upload(request: HttpRequest) -> HttpResponse:
     """Take a table in, to be looked at before it is applied."""
@@ -67,7 +67,7 @@ def table(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
     return render(request, f"labels/{name}.html", context)
 
 
-@require_POST
+@form_of("labels:table", "number")
 @role_required("command")
 def apply(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
     """Have the labels of a table given that was looked at: where it is small at once."""
@@ -80,7 +80,7 @@ def apply(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
     return redirect("labels:table", kept.pk)
 
 
-@require_POST
+@form_of("labels:table", "number")
 @role_required("command")
 def stop(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
     """Leave out what is not applied yet; throw away what was not begun."""

@@ -12,9 +12,9 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.audit.trail import Actor
 from dashboard.commands.sending import now_ms
 from dashboard.exporting import attachment
@@ -95,7 +95,7 @@ def label_file(request: HttpRequest) -> HttpResponseBase:
     return attachment(request, tables.lines(scenario.name), f"labels-{scenario.name}", "csv")
 
 
-@require_POST
+@form_of("labels:labels")
 @role_required("command")
 def choose_chips(request: HttpRequest) -> HttpResponse:
     """Which keys' labels the board's rows show."""
@@ -113,7 +113,7 @@ def choose_chips(request: HttpRequest) -> HttpResponse:
 # ---- one asset ----------------------------------------------------------------------------------
 
 
-@require_POST
+@form_of("board:asset", "scenario", "asset")
 @role_required("command")
 def of_asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
     """Give an asset a label, or take one away (`do=remove`)."""

@@ -32,9 +32,10 @@ class Beats:
 
 def _body(view: LiveView, known: dict[str, Scenario], current: str, now: int) -> bytes:
     counts = view.counts()
-    worst = {
-        name: sum(counts.get(name, {}).get(spec.name, 0) for spec in scenario.states[:1])
+    worst = {  # of others the tab keeps what it shows
+        name: counts[name].get(scenario.states[0].name, 0)
         for name, scenario in known.items()
+        if name in counts and scenario.states
     }
     told = standing(view.signs.facts(), list(known.values()), current, now)
     return msgspec.json.encode(

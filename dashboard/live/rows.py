@@ -27,8 +27,8 @@ CAUSES = {
     "refused": "command of {user} refused",
     "scenario": "rule changed",
     "mute": "{agent} muted by {user}",
-    "unmute": "{agent} heard again by {user}",
-    "mute-end": "{agent} heard again",
+    "unmute": "{agent} unmuted by {user}",
+    "mute-end": "mute of {agent} ended",
     "override-end": "override ended",
     "leave": "{agent} left",
     "vote-expiry": "{agent} fell silent",
@@ -41,7 +41,7 @@ CAUSES = {
 OF_SEVERAL = {
     "vote-expiry": "several agents fell silent",
     "vote-forgotten": "last words of several agents forgotten",
-    "mute-end": "several agents heard again",
+    "mute-end": "mutes of several agents ended",
 }
 """Causes where several agents' time came at once, so that none of them is named."""
 

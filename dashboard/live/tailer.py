@@ -126,11 +126,12 @@ class Tailer:
         self._prune()
         self._annotate()
         self._beside.look(time.monotonic())
-        known = self._view.counts()
         for name in sorted(self._uncounted):
-            if self._view.sockets() or name not in known:
+            if self._view.sockets():
                 self._count(name)
                 self._uncounted.discard(name)
+            else:
+                self._view.forget_counts(name)  # a page counts for itself
         took = time.monotonic() - begun
         self._next_care = begun + max(HOUSEKEEPING_S, SHARE * took)
 

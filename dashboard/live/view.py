@@ -123,6 +123,11 @@ class LiveView:
                 sub.tell_counts(counts)
                 sub.rouse()
 
+    def forget_counts(self, scenario: str) -> None:
+        """The counts of a scenario that were set are not those of now any more."""
+        with self._lock:
+            self._counts.pop(scenario, None)
+
     def set_doubts(self, scenario: str, doubts: Mapping[str, int]) -> None:
         """How many assets of a scenario there is each doubt of, as of now."""
         with self._lock:
@@ -173,7 +178,7 @@ class LiveView:
             return self._overlay.get(scenario, {}).get(asset)
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """The counts by scenario that were last set."""
+        """The counts by scenario that are those of now; others are left out."""
         with self._lock:
             return dict(self._counts)
 

@@ -12,6 +12,7 @@ from dashboard.board.models import Answer, AssetState, Transition
 from dashboard.commands.sending import now_ms
 from dashboard.deadletters.retention import thin
 from dashboard.job import retention as job_retention
+from dashboard.job import samples
 from dashboard.labels.writing import forget, labelled
 from dashboard.materialiser.models import FoldSnapshot
 from dashboard.scenarios import scenarios
@@ -79,7 +80,7 @@ def thin_dead_letters() -> int:
 @shared_task
 def thin_progress() -> int:
     """Thin out what the job told of itself: kept for 30 days, ever less of it. Returns how many."""
-    return job_retention.thin(now_ms())
+    return job_retention.thin(now_ms()) + samples.thin(now_ms())
 
 
 def _delete(rows: QuerySet[Any]) -> int:

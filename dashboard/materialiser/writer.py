@@ -30,6 +30,7 @@ from dashboard.commands.models import Command
 from dashboard.deadletters.intake import take_in
 from dashboard.errands import intake as results
 from dashboard.job import intake as progress
+from dashboard.job import samples
 from dashboard.job.models import FIGURES
 from dashboard.labels import intake as labels
 from dashboard.materialiser import bounds
@@ -126,6 +127,7 @@ def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
         bounds.take_in(batch.progress)
         rulebook.take_in(batch.progress)
         take_in(batch.letters)
+        samples.take_in(changes.newest, batch.beats.values(), batch.letters, now)
         results.take_in(batch.results, now)
         _advance(batch.offsets)
         count(changes.counts)  # last, as a scenario's other writers wait from here on

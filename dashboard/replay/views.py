@@ -8,10 +8,11 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.commands.gateway import gateway
 from dashboard.commands.limits import TooMany
 from dashboard.commands.sending import now_ms
@@ -49,7 +50,7 @@ def replay(request: HttpRequest) -> HttpResponse:
     return _page(request, form, reviewed, confirm, fault, status)
 
 
-@require_POST
+@form_of("replay:replay")
 @role_required("read", ADMINS)
 def start(request: HttpRequest) -> HttpResponse:
     """Ask the job for what was reviewed, if that is still what would be done."""
@@ -73,7 +74,7 @@ def start(request: HttpRequest) -> HttpResponse:
         return _page(request, form, reviewed, confirm, "", 429)
     if sent.status == "unsent":
         messages.error(request, f"Not sent: {sent.outcome}")
-    return redirect("replay:replay")
+    return redirect(reverse("replay:replay") + "#replays-title")
 
 
 def _logs() -> tuple[dict[str, list[str]], Edges | None, str]:

@@ -10,9 +10,10 @@ from django.shortcuts import redirect, render
 from django.urls import Resolver404, resolve, reverse
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
-from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts import drafts
+from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.accounts.roles import Role, role_of
 from dashboard.audit.trail import Actor, note
 from dashboard.commands.gateway import gateway
@@ -96,27 +97,46 @@ def change(request: HttpRequest, name: str) -> HttpResponse:
     return _form(request, one, form, error)
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @role_required("read", ADMINS)
 def review(request: HttpRequest, name: str) -> HttpResponse:
     """A proposal beside the file and the rule that is there, before it is sent."""
     one = _known(name)
+    if request.method == "POST":
+        return _proposed(request, one)
+    draft = drafts.found(request, "rule")
+    if draft is None or draft["scenario"] != name or one.told is None:
+        return redirect("rulebook:scenario", name)
+    try:
+        return _review(request, one, propose(one, read_overlay(draft["keys"])))
+    except ScenarioError as refused:  # the file has changed since
+        return _form(request, one, ChangeForm(one, one.present), str(refused), 422)
+
+
+def _proposed(request: HttpRequest, one: Known) -> HttpResponse:
+    """Keep what the form proposes, or takes back, and go to its review."""
     if one.told is None:
         raise Http404
     if key := request.POST.get("take_back", ""):
         if key != EVERY and key not in one.keys:
-            return redirect("rulebook:scenario", name)  # somebody was faster
+            return redirect("rulebook:scenario", one.scenario.name)  # somebody was faster
         try:
-            return _review(request, one, taken_back(one, key))
+            return _to_review(request, one, taken_back(one, key))
         except ScenarioError as refused:
             return _form(request, one, ChangeForm(one, one.present), str(refused), 422)
     form = ChangeForm(one, one.present, request.POST)
     if not form.is_valid() or form.proposal is None:
         return _form(request, one, form, "", 422)
-    return _review(request, one, form.proposal)
+    return _to_review(request, one, form.proposal)
 
 
-@require_POST
+def _to_review(request: HttpRequest, one: Known, proposal: Proposal) -> HttpResponse:
+    name = one.scenario.name
+    draft = drafts.keep(request, "rule", {"scenario": name, "keys": proposal.text})
+    return redirect(reverse("rulebook:review", args=[name]) + draft)
+
+
+@form_of("rulebook:scenario", "name")
 @role_required("read", ADMINS)
 def confirm(request: HttpRequest, name: str) -> HttpResponse:
     """Send a proposal to the job; what becomes of it is told on the scenario's page."""
@@ -145,7 +165,7 @@ def confirm(request: HttpRequest, name: str) -> HttpResponse:
     action = "rule.changed" if proposal.keys else "rule.reverted"
     facts = {"reason": given["reason"], "overlay": proposal.text}
     note(Actor.of(request), action, scenario=name, target=name, outcome=outcome, **facts)
-    return redirect("rulebook:scenario", name)
+    return redirect(reverse("rulebook:scenario", args=[name]) + "#changes-h")
 
 
 # ---- what the pages are made of -------------------------------------------------------------

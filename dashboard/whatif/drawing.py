@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -31,6 +31,17 @@ class Bar:
     pieces: tuple[Piece, ...]
     steps: tuple[tuple[int, StateSpec | None], ...]
     cut: bool
+
+
+def told_span(found: Iterable[Difference], since: int, until: int) -> tuple[int, int]:
+    """The part of a window in which any of these assets is told of: what lies before is empty."""
+    begins = [
+        since if before is not None else moments[0][0]
+        for each in found
+        for before, moments in zip(each.before, (each.running, each.proposed), strict=True)
+        if before is not None or moments
+    ]
+    return max(since, min(begins, default=since)), until
 
 
 def bars(scenario: Scenario, found: Difference, since: int, until: int) -> tuple[Bar, Bar]:

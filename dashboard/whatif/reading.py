@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from dashboard.live.rows import asset_path
-from dashboard.whatif.drawing import bars
+from dashboard.whatif.drawing import bars, told_span
 from dashboard.whatif.models import Fared, Trial
 from domain.scenario import Scenario, ScenarioError
 from wire.errand import Difference, StateTotal, Totals
@@ -80,10 +80,21 @@ def _state(one: StateTotal, scenario: Scenario, longest: int) -> dict[str, Any]:
     }
 
 
-def row_of(trial: Trial, row: Fared, scenario: Scenario, totals: Totals) -> dict[str, Any]:
-    """An asset that would have fared otherwise, with its timelines."""
-    found = msgspec.json.decode(row.record, type=Difference)
-    running, other = bars(scenario, found, totals.since, totals.until)
+def rows_of(
+    trial: Trial, rows: Iterable[Fared], scenario: Scenario, totals: Totals
+) -> tuple[list[dict[str, Any]], tuple[int, int, int]]:
+    """Assets that would have fared otherwise, with their timelines; and the begin, middle and end
+    of the span that these are drawn over, Unix ms."""
+    found = [(row, msgspec.json.decode(row.record, type=Difference)) for row in rows]
+    since, until = told_span((each for _, each in found), totals.since, totals.until)
+    drawn = [_row_of(trial, row, each, scenario, since, until) for row, each in found]
+    return drawn, (since, (since + until) // 2, until)
+
+
+def _row_of(
+    trial: Trial, row: Fared, found: Difference, scenario: Scenario, since: int, until: int
+) -> dict[str, Any]:
+    running, other = bars(scenario, found, since, until)
     ends = [
         moments[-1][1] if moments else before
         for before, moments in zip(found.before, (found.running, found.proposed), strict=True)

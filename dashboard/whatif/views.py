@@ -11,9 +11,9 @@ from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.accounts.roles import Role, role_of
 from dashboard.audit.trail import Actor, note
 from dashboard.commands.limits import TooMany
@@ -33,7 +33,7 @@ from dashboard.whatif.reading import (
     began_of,
     propose_url,
     proposed,
-    row_of,
+    rows_of,
     states_of,
     thin,
     totals_of,
@@ -56,7 +56,7 @@ def trials(request: HttpRequest) -> HttpResponse:
     return _list(request, TrialForm(running, now_ms(), initial=initial))
 
 
-@require_POST
+@form_of("whatif:trials")
 @role_required("read", ADMINS)
 def run(request: HttpRequest) -> HttpResponse:
     """Have the job try a rule; its page tells how far it has come."""
@@ -170,6 +170,7 @@ def _told(
     if q:
         rows = rows.filter(asset__contains=q)
     page = Paginator(rows, PAGE).get_page(request.GET.get("page"))
+    drawn, axis = rows_of(found, page, scenario, totals)
     return {
         "totals": totals,
         "scenario": scenario,
@@ -177,7 +178,8 @@ def _told(
         "states": states_of(totals, scenario),
         "q": q,
         "page": page,
-        "rows": [row_of(found, row, scenario, totals) for row in page],
+        "rows": drawn,
+        "axis": axis,
         "moved": totals.earlier + totals.later,
         "mean_shift": totals.shift // max(1, totals.earlier + totals.later),
         "told": found.fared.count(),

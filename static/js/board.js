@@ -14,6 +14,7 @@ import { Selection } from "./selection.js";
 import { openSocket } from "./socket.js";
 import { Standing } from "./standing.js";
 import { showStatus } from "./status.js";
+import { showWorst } from "./tabs.js";
 import { Wall } from "./wall.js";
 
 const ANNOUNCED_MS = 20000; // waiting changes are announced at most this often
@@ -346,12 +347,7 @@ const take = {
   beat(message) {
     clock.correct(message.now);
     standing.tell(message.standing ?? []);
-    for (const tab of document.querySelectorAll(".tabs [data-scenario]")) {
-      const badge = tab.querySelector(".tab-count");
-      const n = message.worst[tab.dataset.scenario] ?? 0;
-      badge.hidden = n === 0;
-      badge.querySelector(".n").textContent = number(n);
-    }
+    showWorst(message.worst);
   },
 };
 

@@ -1,4 +1,5 @@
-// The command palette (Ctrl+K): pages by their titles, assets by a part of their name.
+// The command palette (Ctrl+K): pages by their titles, assets by a part of their name, and what can
+// be done: to the form that does it, filled in.
 //
 // Pages are the links of this page's own menus, so that nobody is offered what is not allowed.
 // Assets are asked for at each key; an answer that comes late for another text is dropped.
@@ -22,7 +23,9 @@ class Palette {
   constructor(dialog) {
     this.dialog = dialog;
     this.input = dialog.querySelector("input");
+    this.acts = dialog.querySelector("#palette-acts");
     this.offers = dialog.querySelector("#palette-offers");
+    this.verbs = dialog.querySelector("#palette-verbs");
     this.places = dialog.querySelector("#palette-places");
     this.none = dialog.querySelector("#palette-none");
     this.links = [];
@@ -33,6 +36,10 @@ class Palette {
     this.moved = false; // something was chosen by the arrows
     this.eager = null; // Enter was pressed before the answer: how to follow what comes first
     this.input.addEventListener("input", () => this.typed());
+    dialog.addEventListener("click", (event) => {
+      const fills = event.target.closest("[data-fill]");
+      if (fills) this.fill(fills);
+    });
     this.input.addEventListener("keydown", (event) => this.key(event));
     dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
     dialog.addEventListener("close", () => this.drop());
@@ -41,7 +48,7 @@ class Palette {
   open() {
     this.links = pages();
     this.input.value = "";
-    this.offers.replaceChildren();
+    this.empty();
     this.dialog.showModal();
     this.input.focus();
     this.typed();
@@ -49,13 +56,20 @@ class Palette {
 
   typed() {
     this.listPages();
+    this.listVerbs();
     this.drop();
     this.moved = false;
     this.eager = null;
     this.waits = this.text() !== "";
     if (this.waits) this.timer = setTimeout(() => this.ask(), SOON_MS);
-    else this.offers.replaceChildren();
+    else this.empty();
     this.shown(0);
+  }
+
+  /** Of a text that is empty nothing is looked up. */
+  empty() {
+    this.acts.replaceChildren();
+    this.offers.replaceChildren();
   }
 
   text() {
@@ -71,7 +85,8 @@ class Palette {
   async ask() {
     const asked = new AbortController();
     this.asked = asked;
-    const address = `${this.dialog.dataset.assets}?${new URLSearchParams({ q: this.text() })}`;
+    const asks = new URLSearchParams({ q: this.text(), board: board() });
+    const address = `${this.dialog.dataset.assets}?${asks}`;
     try {
       const answer = await fetch(address, {
         headers: { "HX-Request": "true" },
@@ -90,7 +105,8 @@ class Palette {
   answered(found, fault = "") {
     const chosen = this.moved ? this.options()[this.at]?.href : null;
     this.waits = false;
-    this.offers.replaceChildren(...found);
+    this.acts.replaceChildren(...found.filter((each) => each.matches(".act")));
+    this.offers.replaceChildren(...found.filter((each) => !each.matches(".act")));
     this.shown(chosen ? this.options().findIndex(({ href }) => href === chosen) : 0, fault);
     if (this.eager && !fault) this.follow(this.eager.beside);
     this.eager = null;
@@ -102,14 +118,38 @@ class Palette {
     this.places.replaceChildren(...found.map(option));
   }
 
+  /** What can be done, while its first word is being typed. */
+  listVerbs() {
+    const text = this.input.value.trimStart().toLowerCase();
+    const all = [...this.dialog.querySelectorAll("template[data-verb]")];
+    const found = all.filter(({ dataset }) => dataset.verb.startsWith(text));
+    this.verbs.replaceChildren(...found.map(({ dataset }) => verb(dataset)));
+  }
+
+  /** Begin a text that says what is to be done. */
+  fill(chosen) {
+    this.input.value = `${chosen.dataset.fill} `;
+    this.input.focus();
+    this.typed();
+  }
+
   /** What is listed has changed: choose the option at `at`, and say what is missing. */
   shown(at, fault = "") {
-    const groups = [this.offers, this.places];
+    const groups = [this.acts, this.offers, this.places, this.verbs];
     for (const group of groups) group.previousElementSibling.hidden = !group.children.length;
     const nothing = !this.options().length && !this.waits;
-    this.none.textContent = fault || (nothing ? "No page and no asset has this in its name." : "");
+    this.none.textContent = fault || (nothing ? this.waitsForMore() || "No page and no asset has this in its name." : "");
     this.none.hidden = !this.none.textContent;
     this.choose(at);
+  }
+
+  /** What is missing of a text that says what is to be done. */
+  waitsForMore() {
+    const first = this.text().toLowerCase().split(/\s+/)[0];
+    const verb = this.dialog.querySelector(`template[data-verb="${CSS.escape(first)}"]`);
+    if (!verb || first === "bulk") return "";
+    const whom = /mute$/.test(first) ? "an agent’s name" : "an asset’s name";
+    return `Type on: a part of ${whom}${first === "set" || first === "vote" ? ", and a state" : ""}.`;
   }
 
   options() {
@@ -145,10 +185,32 @@ class Palette {
   follow(beside) {
     const chosen = this.options()[this.at];
     if (!chosen) return;
+    if (chosen.dataset.fill) {
+      this.fill(chosen);
+      return;
+    }
     if (beside) window.open(chosen.href, "_blank", "noopener");
     else location.assign(chosen.href);
     this.dialog.close();
   }
+}
+
+/** The address of the board that this page shows, with its filter; nothing on other pages. */
+const board = () => (document.body.matches(".board-page") ? boardAddress() : "");
+
+function boardAddress() {
+  const url = new URL(location.href);
+  const scenario = document.querySelector("#filters [name=scenario]");
+  if (scenario) url.searchParams.set("scenario", scenario.value);
+  return url.pathname + url.search;
+}
+
+function verb({ verb: name, what }) {
+  const made = option({ name, hint: what, href: "" }, name);
+  made.id = `palette-verb-${name}`;
+  made.removeAttribute("href");
+  made.dataset.fill = name;
+  return made;
 }
 
 /** The links of the page's menus. */

@@ -8,8 +8,20 @@ export function followRecords() {
     const dialog = document.getElementById("record-dialog");
     if (!link || !dialog || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
     event.preventDefault();
-    open(dialog, link);
+    if (dialog.contains(link)) go(link);
+    else open(dialog, link);
   });
+}
+
+/** Within the dialog: to another record, with the focus where it was. */
+async function go({ href, id }) {
+  const place = document.getElementById("record");
+  try {
+    await htmx.ajax("GET", href, { source: place, target: place, swap: "innerHTML" });
+  } catch {
+    place.textContent = "The server did not answer: close this, and try it again.";
+  }
+  (document.getElementById(id) ?? document.getElementById("record-next"))?.focus();
 }
 
 async function open(dialog, link) {

@@ -5,6 +5,7 @@
 import { announce } from "./announce.js";
 import { freeze, now, timeAt } from "./clock.js";
 import { icon } from "./marks.js";
+import { titleCut } from "./title.js";
 
 const CUT_OFF = {
   late: ["The server has not spoken", "It is asked again by itself."],
@@ -23,7 +24,6 @@ export class Standing {
     this.told = troubles;
     this.cut = [];
     this.shown = JSON.stringify(troubles);
-    this.title = document.title;
     this.apply(troubles);
   }
 
@@ -68,7 +68,7 @@ export class Standing {
       "job-silent",
       troubles.some((trouble) => trouble.kind === "job"),
     );
-    document.title = kind === "cut-off" ? `(cut off) ${this.title}` : this.title;
+    titleCut(kind === "cut-off");
   }
 
   draw(troubles) {

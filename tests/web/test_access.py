@@ -6,6 +6,7 @@ or a message of the socket that is in none of them fails the last tests of this 
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import uuid
@@ -24,11 +25,15 @@ from django.urls import URLResolver, get_resolver
 from webkit import ROLES, bearer, commands_sent, make_user, memory_bus, sent, show
 
 from dashboard.accounts import tokens
+from dashboard.accounts.drafts import KEPT
+from dashboard.accounts.models import Draft
 from dashboard.accounts.roles import ALLOWED
 from dashboard.api.api import api
 from dashboard.asgi import application
+from dashboard.bulk.models import Run
 from dashboard.commands.models import Command as Row
 from dashboard.commands.sending import now_ms
+from dashboard.deadletters.models import DeadLetter
 from dashboard.job.models import JobProgress
 from dashboard.live import consumer, readers
 from dashboard.live.routing import websocket_urlpatterns
@@ -66,7 +71,8 @@ UNCLEAR = (LOGIN, 403, 403, 403, 422)
 NO_NOTE = (LOGIN, 403, 403, 404, 404)
 """An operator's, of a note that is not there."""
 TO_LOGIN = (READ, NO_NOTE, SEND, OWN, STEP, NOBODY, NOT_YET, ADMIN, ABSENT, CONFIRMED, UNCLEAR)
-NEVER = (405, 405, 405, 405, 405)
+LEADS = (302, 302, 302, 302, 302)
+"""To the page that has the form."""
 
 PAGES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("get", "/", None, READ),
@@ -78,12 +84,14 @@ PAGES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("post", "/s/attack/command/vote/shop/", FORM, SEND),
     ("post", "/s/attack/command/release/shop/", FORM, SEND),
     ("post", "/s/attack/command/purge/shop/", FORM, SEND),
-    ("get", "/s/attack/command/set/shop/", None, NEVER),
+    ("get", "/s/attack/command/set/shop/", None, LEADS),
     ("get", "/events/", None, READ),
     ("get", "/events/events.csv", None, READ),
     ("get", "/as-of/", None, READ),
     ("get", "/as-of/as-of.csv", None, READ),
     ("get", "/palette/", None, READ),
+    ("get", "/tabs/", None, READ),
+    ("get", "/glossary/", None, READ),
     ("get", "/overrides/", None, READ),
     ("get", "/agents/", None, READ),
     ("get", "/agents/attack/waf-1/", None, NO_RUN),
@@ -122,6 +130,7 @@ PAGES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("get", "/job/", None, READ),
     ("post", "/job/kernel/ask/", ASK, (LOGIN, 403, 403, 403, 302)),
     ("get", "/job/kernel/figures.json", None, READ),
+    ("get", "/job/kernel/samples.json", None, READ),
     ("get", "/partitions/", None, READ),
     ("get", "/state-store/", None, ADMIN),
     ("post", "/state-store/", {"scenario": "none"}, UNCLEAR),
@@ -143,6 +152,7 @@ PAGES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("post", "/dead-letters/many/", {}, UNCLEAR),
     ("post", "/dead-letters/many/redrive/", {}, UNCLEAR),
     ("post", "/dead-letters/many/discard/", {}, UNCLEAR),
+    ("get", "/dead-letters/many/outcomes/", None, CONFIRMED),
     ("get", "/dead-letters/1/", None, ABSENT),
     ("post", "/dead-letters/1/redrive/", {}, ABSENT),
     ("post", "/dead-letters/1/discard/", {}, ABSENT),
@@ -333,12 +343,12 @@ def test_a_fragment_moves_the_whole_page_to_the_login(bus):
     assert response["HX-Redirect"] == "/account/login/?next=/%3Fasset%3Da%2526b"  # and back here
 
 
-def test_an_address_that_only_takes_forms_says_so():
+def test_an_address_that_does_not_take_a_method_says_so():
     client = Client()
     client.force_login(make_user("operator"))
-    response = client.get("/bulk/review/")
-    assert (response.status_code, response["Allow"]) == (405, "POST")
-    assert "only takes what a form sends" in response.content.decode()
+    response = client.put("/bulk/review/")
+    assert (response.status_code, response["Allow"]) == (405, "GET, HEAD, POST")
+    assert "not meant to be asked in this way" in response.content.decode()
 
 
 FORMS = [(path, form) for method, path, form, _ in PAGES if method == "post"]
@@ -605,6 +615,9 @@ def test_no_address_of_ours_takes_a_method_that_no_table_names(bus, method: str)
             continue
         if get_resolver().resolve(path).func.__module__.startswith(OURS):
             response = getattr(client, method)(path)
+            if method == "get" and ("post", path) in listed and "/api/" not in path:
+                assert response.status_code == 302, path  # to the page that has the form
+                continue
             assert response.status_code == 405, f"{method} {path}"
             assert response["Allow"]
 
@@ -614,3 +627,113 @@ NO_METHODS = {path for _, path, _, statuses in PAGES if statuses is NOBODY} | {
     "/api/v1/openapi.json",
 }
 """Where nothing is, and what django-ninja answers whatever the method is."""
+
+
+# ---- loading anew what a form led to -------------------------------------------------------------
+
+POSTED = [(path, form) for method, path, form, _ in PAGES if method == "post"]
+OTHERS: list[tuple[str, Any]] = [
+    ("/bulk/review/", {"scenario": "attack", "asset": "shop"}),
+    ("/bulk/review/", {"scenario": "attack", "begin": "1", "kind": "purge", "asset": "shop"}),
+    (f"/bulk/{COMMAND}/start/", {"confirm": "3"}),
+    (f"/bulk/{COMMAND}/ask/", {"do": "nothing"}),
+    ("/handover/shift/text/", {"text": "x" * 100_000}),
+    ("/job/kernel/ask/", {"action": "stop"}),
+    ("/dead-letters/many/", {"do": "redrive", "id": "1"}),
+    ("/dead-letters/many/", {"do": "discard-all", "filter": ""}),
+    ("/dead-letters/many/redrive/", {"ids": "1"}),
+    ("/dead-letters/many/discard/", {"ids": "1"}),
+    ("/dead-letters/many/discard/", {"ids": "1", "why": "a drill"}),
+    ("/dead-letters/1/discard/", {}),
+    ("/dead-letters/1/redrive/", {}),
+    ("/users/new/", {}),
+    ("/account/password/change/", {"oldpassword": "x"}),
+    ("/s/attack/note/shop/", {}),
+    ("/s/attack/command/set/shop/", {}),
+    ("/s/attack/command/purge/shop/", {"reason": "a drill"}),
+    ("/filters/save/", {"scenario": "attack", "title": "", "q": "state:none"}),
+]
+
+
+@pytest.fixture
+def admin(bus) -> Client:
+    """An admin, with a review and a dead letter to go on with."""
+    user, now = make_user("admin"), now_ms()
+    client = Client()
+    client.force_login(user)
+    Run.objects.create(
+        id=COMMAND, scenario="attack", kind="purge", reason="a drill", chosen="all", user=user,
+        username="admin", created_at=now, status="review", matched=0, beyond=0, repeated=0,
+    )  # fmt: skip
+    DeadLetter.objects.create(
+        pk=1, topic="attack.reports", partition=0, offset=1, reason="not-json", appended_at=now,
+        size=1, dead_partition=0, dead_offset=1, told_offset=1, noted_at=now, key=b"shop",
+        value=b"{", asset="shop",
+    )  # fmt: skip
+    return client
+
+
+def test_what_a_form_was_answered_with_can_be_loaded_anew(admin):
+    """Its own address, and each that a part of it renews itself from."""
+    user = User.objects.get(username="admin")
+    for path, form in POSTED + OTHERS:
+        admin.force_login(user)
+        cache.clear()  # no limit is reached
+        answered = admin.post(path, form)
+        addresses = {path}
+        if answered.status_code == 302:
+            addresses.add(answered["Location"])
+        elif answered.status_code != 404 and answered.content.startswith(b"<!DOCTYPE"):
+            page = answered.content.decode()
+            told = re.findall(r'data-(reload|refresh)="([^"]*)"', page)
+            assert "reload" in dict(told), path
+            addresses |= {html.unescape(address) for _, address in told}
+        for address in addresses:
+            status = admin.get(address, follow=True).status_code
+            assert status == 200 or (status == 404 and answered.status_code in (302, 404)), address
+
+
+@pytest.mark.parametrize(
+    ("path", "form", "says"),
+    [
+        (*OTHERS[0], '<textarea name="names"'),
+        (*OTHERS[6], "Redrive 0 of 1?"),
+        (*OTHERS[7], "Discard 1"),
+        (*OTHERS[10], "1 discarded"),
+    ],
+)
+def test_a_page_between_two_forms_is_the_same_when_it_is_loaded_anew(
+    admin, path: str, form: Any, says: str
+):
+    first = admin.post(path, form, follow=True)
+    (at, status) = first.redirect_chain[-1]
+    assert status == 302
+    pages = [without_secrets(admin.get(at).content.decode()) for _ in range(2)]
+    assert pages[0] == pages[1] == without_secrets(first.content.decode())
+    assert says in pages[0]
+
+
+def without_secrets(page: str) -> str:
+    page = re.sub(r'name="csrfmiddlewaretoken" value="[^"]+"', "", page)
+    return re.sub(r'(data-now|name="id" value|datetime|title|name="seen" value)="[^"]*"', "", page)
+
+
+def test_the_names_that_a_board_chose_are_in_the_form(admin):
+    show("attack", "other", "clear")
+    form = {"scenario": "attack", "asset": ["shop", "other"], "begin": "1", "kind": "set"}
+    page = admin.post("/bulk/review/", form, follow=True).content.decode()
+    assert re.search(r"<textarea[^>]*>\s*shop\nother</textarea>", page)
+
+
+def test_a_draft_is_seen_by_its_own_user_alone_and_the_newest_are_kept(admin):
+    form = {"scenario": "attack", "asset": "secret-shop"}
+    at = admin.post("/bulk/review/", form)["Location"]
+    assert "secret-shop" in admin.get(at).content.decode()
+    other = Client()
+    other.force_login(make_user("operator"))
+    assert "secret-shop" not in other.get(at).content.decode()
+    for _ in range(KEPT + 2):
+        admin.post("/bulk/review/", form)
+    assert Draft.objects.count() == KEPT
+    assert "secret-shop" not in admin.get(at).content.decode()
+    assert admin.get("/bulk/?draft=nonsense").status_code == 200

@@ -270,7 +270,7 @@ def test_where_kafka_does_not_answer_it_waits_and_says_so(
 
 def test_what_another_page_chose_fills_the_form(world: World, client: Client) -> None:
     chosen = {"scenario": "orders", "asset": ["a", "b c"]}
-    body = client.post("/bulk/review/", chosen).content.decode()
+    body = client.post("/bulk/review/", chosen, follow=True).content.decode()
     assert "a\nb c</textarea>" in body
     assert 'value="names" id="id_by_1" checked' in body or re.search(
         r'<input[^>]*value="names"[^>]*checked', body

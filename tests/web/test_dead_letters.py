@@ -354,14 +354,15 @@ def test_many_are_reviewed_and_redriven_each_once(world, admin):
     DeadLetter.objects.filter(reason="unknown-state").update(
         value=GOOD  # as if the scenario had got the state meanwhile
     )
-    page = admin.post(f"{LIST}many/", {"do": "redrive-all", "filter": "fate=open"}).content.decode()
+    every = {"do": "redrive-all", "filter": "fate=open"}
+    page = admin.post(f"{LIST}many/", every, follow=True).content.decode()
     assert "Redrive 3 of 4?" in page
     assert "1 not-json" in page
-    told = admin.post(f"{LIST}many/redrive/", {"ids": ids(page)}).content.decode()
+    told = admin.post(f"{LIST}many/redrive/", {"ids": ids(page)}, follow=True).content.decode()
     assert "3 redriven" in told
     assert len(log_of(world)) == 3
     assert DeadLetter.objects.filter(fate=REDRIVEN, edited=False).count() == 3
-    again = admin.post(f"{LIST}many/redrive/", {"ids": ids(page)}).content.decode()
+    again = admin.post(f"{LIST}many/redrive/", {"ids": ids(page)}, follow=True).content.decode()
     assert "0 redriven" in again
     assert "3 dealt with before" in again
     assert len(log_of(world)) == 3
@@ -372,15 +373,15 @@ def test_a_state_that_the_scenario_has_got_meanwhile_lets_letters_pass(
 ):
     one = letter(world)
     ask = {"do": "redrive", "id": one.pk}
-    assert "Redrive 0 of 1?" in admin.post(f"{LIST}many/", ask).content.decode()
+    assert "Redrive 0 of 1?" in admin.post(f"{LIST}many/", ask, follow=True).content.decode()
     file = tmp_path / "scenarios.toml"
     settings.TALLYBOARD = settings.TALLYBOARD.model_copy(update={"scenarios": file})
     text = (Path(__file__).parents[2] / "scenarios.toml").read_text()
     state = 'states = [\n  { name = "on-fire", label = "On fire", colour = "red", icon = "flag" },'
     file.write_text(text.replace("states = [", state, 1))
-    assert "Redrive 1 of 1?" in admin.post(f"{LIST}many/", ask).content.decode()
+    assert "Redrive 1 of 1?" in admin.post(f"{LIST}many/", ask, follow=True).content.decode()
     file.write_text("[")
-    assert "Redrive 0 of 1?" in admin.post(f"{LIST}many/", ask).content.decode()
+    assert "Redrive 0 of 1?" in admin.post(f"{LIST}many/", ask, follow=True).content.decode()
 
 
 def test_two_who_claim_at_once_send_once(world):
@@ -403,14 +404,14 @@ def test_many_keep_the_order_of_their_log(world):
 
 def test_a_cut_record_is_not_sent_again(world, admin):
     one = letter(world, value=b"x" * 70_000)
-    page = admin.post(f"{LIST}many/", {"do": "redrive", "id": one.pk}).content.decode()
+    page = admin.post(f"{LIST}many/", {"do": "redrive", "id": one.pk}, follow=True).content.decode()
     assert "Redrive 0 of 1?" in page
     assert "only its beginning was kept" in page
 
 
 def test_at_most_a_thousand_at_once(world, admin):
     named = ",".join(map(str, range(1, 1_002)))
-    response = admin.post(f"{LIST}many/redrive/", {"ids": named})
+    response = admin.post(f"{LIST}many/redrive/", {"ids": named}, follow=True)
     assert (response.status_code, "1,000" in response.content.decode()) == (422, True)
 
 
@@ -419,10 +420,11 @@ def test_many_are_discarded_for_a_reason(world, admin):
         put(world, b"shop", b"{")
     world.write()
     form = {"do": "discard", "id": [one.pk for one in DeadLetter.objects.all()]}
-    page = admin.post(f"{LIST}many/", form).content.decode()
-    without = admin.post(f"{LIST}many/discard/", {"ids": ids(page), "why": ""})
+    page = admin.post(f"{LIST}many/", form, follow=True).content.decode()
+    without = admin.post(f"{LIST}many/discard/", {"ids": ids(page), "why": ""}, follow=True)
     assert (without.status_code, "why: " in without.content.decode()) == (422, True)
-    told = admin.post(f"{LIST}many/discard/", {"ids": ids(page), "why": "a test"}).content.decode()
+    given = {"ids": ids(page), "why": "a test"}
+    told = admin.post(f"{LIST}many/discard/", given, follow=True).content.decode()
     assert "3 discarded" in told
     assert set(DeadLetter.objects.values_list("fate", "fate_by", "why")) == {
         (DISCARDED, "admin", "a test")
@@ -441,7 +443,7 @@ def test_one_is_discarded_once(world, admin):
 
 @pytest.mark.parametrize("form", [{}, {"do": "x"}, {"do": "redrive"}, {"do": "redrive", "id": "x"}])
 def test_a_choice_that_is_none_is_named(world, admin, form: Any):
-    assert admin.post(f"{LIST}many/", form).status_code == 422
+    assert admin.post(f"{LIST}many/", form, follow=True).status_code == 422
 
 
 # ---- exported -----------------------------------------------------------------------------------

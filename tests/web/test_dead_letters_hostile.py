@@ -71,7 +71,7 @@ def test_any_letter_can_be_looked_at(admin, value: bytes | None):
     assert len(response.content) < 1_500_000
     assert b"<script>alert(1)" not in response.content
     assert "\u202e" not in response.content.decode().partition("<textarea")[0].partition("<pre")[2]
-    review = admin.post("/dead-letters/many/", {"do": "redrive", "id": one.pk})
+    review = admin.post("/dead-letters/many/", {"do": "redrive", "id": one.pk}, follow=True)
     assert review.status_code == 200
     assert b"<script>alert(1)" not in review.content
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -12,15 +13,21 @@ from django.core.cache import cache
 from django.test import Client
 from hostile import calm, text
 from webkit import make_user, memory_bus
+from world import World
 
 from bus.memory import MemoryBus
 from dashboard.commands.gateway import Gateway
 from dashboard.commands.sending import now_ms
+from dashboard.deadletters.models import DeadLetter
+from dashboard.job import samples
 from dashboard.job.asks import ASKS
 from dashboard.job.intake import take_in
-from dashboard.job.models import FIGURES, BucketStatus, JobAsk, JobProgress
+from dashboard.job.models import FIGURES, BucketStatus, JobAsk, JobProgress, JobSample
 from dashboard.live.process import live_view
+from dashboard.materialiser.rows import seen_of
 from dashboard.scenarios import scenarios
+from domain.records import Cause, StateRecord
+from domain.version import Version
 from wire.job import (
     EXPIRES_MS,
     Answer,
@@ -295,3 +302,99 @@ def test_that_it_was_stopped_keeps_the_board_from_being_ready_and_names_nobody()
     assert "ada" not in str(told)
     tell("running")
     assert "stopped" not in str(Client().get("/readyz").json())
+
+
+# ---- from report to board -----------------------------------------------------------------------
+
+
+def sample(age: int, **figures: int) -> JobSample:
+    """How attacks fared so long ago, ms."""
+    slot = (now_ms() - age) // samples.SLOT_MS * samples.SLOT_MS
+    return JobSample.objects.create(scenario="attack", slot=slot, **figures)
+
+
+@pytest.fixture
+def world(gateway: Gateway) -> World:
+    return World(gateway)
+
+
+def test_a_report_is_measured_from_its_append_until_the_database_has_it(world: World):
+    world.report("shop", "under-attack", "waf-1")
+    world.report("other", "clear", "waf-1")
+    begun = now_ms()
+    world.write()
+    told = list(JobSample.objects.filter(scenario="attack"))
+    assert sum(row.told for row in told) == 2
+    longest = max(row.longest for row in told)
+    assert 0 <= longest <= now_ms() - begun + 10_000
+    assert longest <= sum(row.waited for row in told) <= 2 * longest
+    world.write()
+    assert sum(JobSample.objects.values_list("told", flat=True)) == 2  # nothing new, nothing more
+
+
+def test_what_was_read_once_more_and_what_time_did_are_no_wait():
+    now = now_ms()
+    causes = [
+        Cause("report", 0, 1, now - 300, agent="waf-1"),
+        Cause("command", 0, 2, now - 100, user="olga"),
+        Cause("report", 0, 3, now - samples.MOST_MS - 1, agent="waf-1"),
+        Cause("hold", 0, 4, now - 5_000),
+    ]
+    newest = {str(n): seen(cause) for n, cause in enumerate(causes)}
+    beats = [heartbeat(log_time=now - 4_000), heartbeat(log_time=now - 2_000)]
+    samples.take_in({"attack": newest}, beats, [DeadLetter(scenario="attack")], now)
+    samples.take_in({}, [heartbeat(log_time=now - 1_000)], [DeadLetter(scenario="attack")], now)
+    (row,) = JobSample.objects.all()
+    told = (row.told, row.waited, row.longest, row.behind, row.letters)
+    assert told == (2, 400, 300, 4_000, 2)
+
+
+def seen(cause: Cause) -> Any:
+    return seen_of(
+        StateRecord(
+            "a", "clear", version=Version(1, cause.offset, 0), cause=cause, previous=None,
+            since=1, unconfirmed=False,
+        )
+    )  # fmt: skip
+
+
+def heartbeat(log_time: int) -> Heartbeat:
+    return Heartbeat(
+        "attack/0", "attack", 0, 3, "driver", "h", log_time, 7, 11, 5, 40, 0, 0, "kernel", log_time
+    )
+
+
+def test_charts_and_their_table_tell_the_same():
+    tell()
+    beat()
+    for age in (3_000, 63_000, 64_000 + samples.SLOT_MS):
+        sample(age, told=2, waited=500, longest=400, behind=900, letters=1)
+    client = client_of("manager")
+    found = client.get("/job/kernel/samples.json").json()
+    assert {len(line) for line in found.values()} == {3}
+    assert (found["mean"], found["longest"]) == ([250] * 3, [400] * 3)
+    assert (found["behind"], found["letters"]) == ([900] * 3, [1] * 3)
+    page = client.get("/job/").content.decode()
+    (table,) = re.findall(r'aria-labelledby="minutes-kernel">(.*?)</table>', page, re.DOTALL)
+    assert 2 <= table.count('<th scope="row">') <= 3  # two of them may be in one minute
+    assert "250 ms" in table
+    assert "400 ms" in table
+    assert 'data-charts="/job/kernel/samples.json" data-set="board"' in page
+    assert client.get("/job/kernel/samples.json?span=year").status_code == 404
+    assert client.get("/job/other/samples.json").json()["at"] == []
+
+
+def test_samples_are_put_together_and_lose_nothing():
+    hour, day = 3_600_000, 86_400_000
+    for n in range(12):
+        for age in (0, hour + 120_000, day + hour, 31 * day):
+            sample(age + n * samples.SLOT_MS, told=1, waited=10, longest=n, behind=n, letters=1)
+    now = now_ms()
+    assert samples.thin(now) > 12
+    kept = JobSample.objects.all()
+    assert sum(row.told for row in kept) == sum(row.letters for row in kept) == 36
+    assert max(row.longest for row in kept) == 11
+    assert kept.filter(slot__gte=now - hour).count() == 12
+    assert kept.filter(slot__lt=now - hour, slot__gte=now - day).count() <= 3
+    assert kept.filter(slot__lt=now - day).count() <= 2
+    assert samples.thin(now) == 0

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from webkit import make_user, show
 
+from dashboard.agentry.models import Agent
 from dashboard.board import palette
+from dashboard.board.acts import acts
 from dashboard.board.models import AssetState
+from dashboard.commands.models import Command
 from dashboard.scenarios import scenarios
 
 pytestmark = pytest.mark.django_db
@@ -99,3 +104,88 @@ def test_any_text_may_be_asked_for(text: str):
     client = Client()
     client.force_login(make_user("manager"))
     assert client.get("/palette/", {"q": text}).status_code == 200
+
+
+# ---- what can be done ----------------------------------------------------------------------------
+
+
+def links(text: str, board: str = "", role: str = "operator") -> dict[str, str]:
+    client = Client()
+    client.force_login(make_user(role))
+    body = client.get("/palette/", {"q": text, "board": board}).content.decode()
+    acts = re.findall(r'class="option act".*? href="([^"]+)"><span[^>]*>(.*?)</span>', body)
+    return {re.sub("[\u2066-\u2069]", "", title): html.unescape(href) for href, title in acts}
+
+
+def test_a_text_leads_to_the_form_filled_in_and_does_nothing():
+    show("attack", "shop.example", "under-attack")
+    found = links("set shop.example clear")
+    assert found == {
+        "Set shop.example to Clear…": "/s/attack/a/shop.example/?do=set&to=clear",
+    }
+    client = Client()
+    client.force_login(User.objects.get(username="operator"))
+    page = client.get(found["Set shop.example to Clear…"]).content.decode()
+    assert re.search(r'<details class="command command-set" open>', page)
+    assert re.search(r'<option value="clear" selected>Clear</option>', page)
+    assert re.search(r'name="reason"[^>]* autofocus', page)
+    assert not Command.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("set shop under", "Set shop to Under attack…"),
+        ("SET shop Under attack", "Set shop to Under attack…"),
+        ("set shop", "Set shop…"),
+        ("ack shop", "Acknowledge shop…"),
+        ("release sh", "Release shop…"),
+        ("purge shop", "Purge shop…"),
+        ("vote shop clear", "Vote shop to Clear…"),
+        ("mute waf", "Mute waf-1…"),
+        ("unmute waf-1", "Unmute waf-1…"),
+    ],
+)
+def test_each_verb_finds_what_it_is_for_and_opens_its_form(text: str, title: str):
+    show("attack", "shop", "clear")
+    Agent.objects.create(scenario="attack", agent="waf-1", first_seen=1, last_seen=1)
+    found = links(text)
+    assert title in found, found
+    client = Client()
+    client.force_login(User.objects.get(username="operator"))
+    page = client.get(found[title])
+    assert page.status_code == 200
+    verb = title.split(maxsplit=1)[0].lower()
+    if verb != "unmute":  # an agent that is not muted has no such form
+        kind = {"acknowledge": "ack"}.get(verb, verb)
+        opened = rf'class="(?:command command-{kind}|ask)" open'
+        assert re.search(opened, page.content.decode())
+
+
+def test_a_bulk_run_begins_with_the_filter_that_the_board_shows():
+    found = links("bulk", "/?scenario=orders&q=shop&state=picking&state=shipped")
+    href = found["Purge all that this filter shows, in bulk…"]
+    asked = "/bulk/?scenario=orders&kind=purge&q=shop&state=picking&state=shipped"
+    assert href == asked
+    assert "Set all sites, in bulk…" in links("bulk", role="admin")
+
+
+@pytest.mark.parametrize("text", ["set", "s shop", "set nothing-there", "set shop purple", "\0"])
+def test_what_is_not_known_is_not_offered(text: str):
+    show("attack", "shop", "clear")
+    assert links(text) == {}
+
+
+def test_who_may_not_command_is_offered_nothing_to_do():
+    show("attack", "shop", "clear")
+    assert links("set shop clear", role="manager") == {}
+    client = Client()
+    client.force_login(User.objects.get(username="manager"))
+    assert "data-verb" not in client.get("/").content.decode()
+    client.force_login(make_user("operator"))
+    assert 'data-verb="set"' in client.get("/").content.decode()
+
+
+def test_a_text_of_many_words_asks_little(django_assert_max_num_queries):
+    with django_assert_max_num_queries(80):
+        acts("set " + "a " * 120)

@@ -228,7 +228,7 @@ def test_the_way_of_an_asset(client: Client, world: World, name: str):
     assert said["name"] == f"{name} {len(name.encode())} bytes of UTF-8"
     assert f"0x{murmur2(name.encode()):08x}" in said["hash"]
     assert f"mod 4 = {at}" in said["hash"]
-    assert said["partition"].startswith(f"attack.reports/{at} holds offsets 0 to 2")
+    assert said["partition"].startswith(f"attack.reports/{at} offsets 0 to 2")
     assert said["bucket"] == f"attack/{at} python, epoch 1; executor driver on here"
     assert said["reached"].startswith("offset 2 0 records and ")
     assert re.match(r"Clear version 1\.2\.0 , changed \d\d:\d\d:\d\d UTC", said["row"])

@@ -220,7 +220,7 @@ def fields(client: Client, path: str = f"{PAGE}change/") -> dict[str, Any]:
 
 
 def review(client: Client, **changes: str) -> Any:
-    return client.post(f"{PAGE}review/", fields(client) | changes)
+    return client.post(f"{PAGE}review/", fields(client) | changes, follow=True)
 
 
 def confirm(client: Client, reviewed: Any, **changes: Any) -> Any:
@@ -274,7 +274,8 @@ def test_a_life_cycle_raises_and_lowers_nothing(admin: Client):
     assert "never: no state is worse than another" in page
     form = admin.get("/scenarios/orders/change/").context["form"]
     assert not {"raise_voters", "forget_after"} & form.fields.keys()
-    response = admin.post("/scenarios/orders/review/", fields(admin, "/scenarios/orders/change/"))
+    given = fields(admin, "/scenarios/orders/change/")
+    response = admin.post("/scenarios/orders/review/", given, follow=True)
     assert "Nothing would change" in response.content.decode()
 
 
@@ -316,7 +317,7 @@ def test_an_admin_changes_a_rule_and_follows_it(admin: Client, gateway: Gateway)
 @pytest.mark.parametrize("key", ["holds", "*"])
 def test_an_overlay_is_taken_back(admin: Client, gateway: Gateway, key: str):
     tell({**HOLD, "min_voters": 5})
-    reviewed = admin.post(f"{PAGE}review/", {"take_back": key})
+    reviewed = admin.post(f"{PAGE}review/", {"take_back": key}, follow=True)
     assert confirm(admin, reviewed).status_code == 302
     (ask,) = asks_in(gateway)
     assert ask.parameters["keys"] == ({} if key == "*" else {"min_voters": 5})
@@ -334,7 +335,7 @@ def test_an_overlay_that_does_not_fit_can_be_taken_back(admin: Client, gateway: 
     told = tell(HOLD, configured=smaller, rule=smaller, problem="attack.holds.clear: expected")
     CarriedScenario.objects.update(keys=json.dumps({"holds": {"suspicious": 5_000}}))
     assert "does not count" in body(admin)
-    reviewed = admin.post(f"{PAGE}review/", {"take_back": "*"})
+    reviewed = admin.post(f"{PAGE}review/", {"take_back": "*"}, follow=True)
     assert confirm(admin, reviewed).status_code == 302
     assert asks_in(gateway)[0].parameters == {
         "scenario": "attack",
@@ -456,7 +457,7 @@ def test_a_proposal_comes_from_an_address_and_goes_into_one(admin: Client):
     assert form["min_voters"].value() == 4
     assert 'kind = "latest"' in form["text"].value()
     given = {name: form[name].value() or "" for name in form.fields}
-    reviewed = client.post(f"{PAGE}review/", given)
+    reviewed = client.post(f"{PAGE}review/", given, follow=True)
     assert reviewed.context["proposal"].keys == {
         "rule": {"kind": "latest"}, "min_voters": 4, "holds": {"clear": 7_000},
     }  # fmt: skip
@@ -479,7 +480,7 @@ def test_hostile_texts(text: str):
     value = text.encode(errors="replace").decode()
     for field in ("min_voters", "vote_lifetime", "holds-0", "text"):
         calm(review(admin, **{field: value}), text)
-    calm(admin.post(f"{PAGE}review/", {"take_back": value}), text)
+    calm(admin.post(f"{PAGE}review/", {"take_back": value}, follow=True), text)
     reviewed = review(admin, min_voters="3")
     for field in ("id", "base", "keys", "reason", "name"):
         calm(confirm(admin, reviewed, **{field: value}), text)

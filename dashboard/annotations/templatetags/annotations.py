@@ -128,6 +128,8 @@ def annotation_forms(context: Any, scenario: Scenario, asset: str) -> dict[str, 
     if not may(user, "command"):
         return {"may_annotate": False}
     made = forms_of(scenario, asset, user, context["now"])
+    if context["request"].GET.get("do") == "acknowledge":
+        made["ack_open"] = True
     return {**made, "csrf_token": context.get("csrf_token")}
 
 

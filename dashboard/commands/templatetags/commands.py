@@ -9,7 +9,7 @@ from django import template
 
 from dashboard.accounts.roles import may
 from dashboard.commands.models import Command as Row
-from dashboard.commands.panel import Panel
+from dashboard.commands.panel import Begun, Panel
 from dashboard.scenarios import scenarios
 from domain.scenario import Scenario
 
@@ -20,13 +20,15 @@ register = template.Library()
 def command_forms(
     context: Any, scenario: Scenario | str, asset: str, record: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The asset's command forms for the request's user; `?command=` in the URL is followed."""
+    """The asset's command forms for the request's user; `?command=` in the URL is followed,
+    `?do=` opens a form, `?to=` chooses its state."""
     request = context["request"]
     known = scenario if isinstance(scenario, Scenario) else scenarios()[scenario]
     if not may(request.user, "command"):
         return {"may_command": False}
     followed = _followed(request.GET.get("command"), asset)
-    panel = Panel(known, asset, record, command=followed, user_id=request.user.pk)
+    begin = Begun(request.GET.get("do", ""), request.GET.get("to", ""))
+    panel = Panel(known, asset, record, command=followed, user_id=request.user.pk, begun=begin)
     return {**panel.context(), "csrf_token": context.get("csrf_token")}
 
 

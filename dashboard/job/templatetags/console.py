@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Literal
 
 from django import template
@@ -13,9 +12,7 @@ from dashboard.accounts.roles import Role
 from dashboard.board.templatetags.board import duration, icon
 from dashboard.job.pace import Sign, Trend
 from dashboard.places import Place, places
-from dashboard.scenarios import scenarios
 from dashboard.spans import span
-from domain.scenario import Scenario
 
 register = template.Library()
 
@@ -43,12 +40,6 @@ TRENDS: dict[Trend, tuple[str, str]] = {
 def console_places(role: Role | None) -> list[tuple[str, list[Place]]]:
     """The console's pages that `role` may open, by group."""
     return places(role)
-
-
-@register.simple_tag
-def boards() -> Collection[Scenario]:
-    """The scenarios, each of which has a board to go to."""
-    return scenarios().values()
 
 
 Unknown = Literal[""] | None

@@ -2,7 +2,7 @@
 //
 // `<div data-charts="<url>" hidden>`: asks the address for `span=hour`, `day` or `month`, whichever
 // button `data-span` is pressed, and draws what it is told; then again every few seconds for as
-// long as the tab is seen. Without this script the page's table has the newest figures.
+// long as the tab is seen; `data-set` says which charts. Without this script the page's table has the newest figures.
 import { timeOfDay, local } from "../clock.js";
 
 const EVERY_MS = { hour: 5_000, day: 60_000, month: 600_000 };
@@ -13,7 +13,7 @@ const bytes = (n) => (n >= 1e9 ? `${+(n / 1e9).toFixed(2)} GB` : n >= 1e6 ? `${+
 const ms = (n) => (n >= 10_000 ? `${+(n / 1000).toFixed(1)} s` : `${n} ms`);
 
 // Colours are names of the page's style; dashes tell lines apart where colours do not.
-const CHARTS = [
+const BATCHES = [
   { title: "Phases of a batch", unit: ms, lines: [
     ["addBatch", "Processing", "accent", []],
     ["walCommit", "Write-ahead log", "amber", [6, 3]],
@@ -30,6 +30,17 @@ const CHARTS = [
   { title: "Memory of the state", unit: bytes, lines: [["memory", "Memory", "pin", []]] },
 ];
 
+const BOARD = [
+  { title: "From report to board", unit: ms, lines: [
+    ["mean", "On average", "accent", []],
+    ["longest", "Longest", "amber", [6, 3]],
+  ] },
+  { title: "Clock behind, at most", unit: ms, lines: [["behind", "Behind", "pin", []]] },
+  { title: "Dead letters", unit: count, lines: [["letters", "Dead letters", "red", []]] },
+];
+
+const SETS = { batches: BATCHES, board: BOARD };
+
 /** Let one set of charts draw itself. */
 export function startCharts(element) {
   if (globalThis.uPlot) new Charts(element).start();
@@ -38,6 +49,7 @@ export function startCharts(element) {
 class Charts {
   constructor(element) {
     this.element = element;
+    this.charts = SETS[element.dataset.set ?? "batches"];
     this.grid = element.querySelector(".chart-grid");
     this.note = element.querySelector(".charts-note");
     this.buttons = [...element.querySelectorAll("[data-span]")];
@@ -86,14 +98,14 @@ class Charts {
   take(told) {
     const few = told.at.length < 2;
     this.grid.hidden = few;
-    this.note.textContent = few ? "Too few batches in this time to draw a line." : "";
+    this.note.textContent = few ? "Too little was told in this time to draw a line." : "";
     if (this.told && this.drawn.length) this.update(told);
     else this.draw(told);
   }
 
   update(told) {
     this.told = told;
-    CHARTS.forEach((chart, at) => this.drawn[at].setData(columns(chart, told)));
+    this.charts.forEach((chart, at) => this.drawn[at].setData(columns(chart, told)));
   }
 
   draw(told) {
@@ -101,7 +113,7 @@ class Charts {
     this.told = told;
     for (const chart of this.drawn) chart.destroy();
     this.grid.replaceChildren();
-    this.drawn = CHARTS.map((chart) => this.plot(chart, told));
+    this.drawn = this.charts.map((chart) => this.plot(chart, told));
   }
 
   plot(chart, told) {

@@ -1,0 +1,47 @@
+"""What a form carries to the page that it leads to, where an address is too short for it.
+
+The form answers with a redirect to an address that names the draft, so that the page can be loaded
+anew. A user sees only drafts of one's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlencode
+from uuid import UUID, uuid4
+
+from django.contrib.auth.models import User
+from django.http import HttpRequest, QueryDict
+
+from dashboard.accounts.models import Draft
+from dashboard.commands.sending import now_ms
+
+KEPT = 20
+"""Drafts of a user, the newest."""
+KEPT_MS = 24 * 3_600_000
+
+
+def keep(request: HttpRequest, kind: str, data: Mapping[str, str | Sequence[str]]) -> str:
+    """Keep what a page of this kind is to be made of. Returns the end of its address."""
+    user, now = _user(request), now_ms()
+    text = urlencode(data, doseq=True)
+    made = Draft.objects.create(id=uuid4(), user=user, kind=kind, data=text, at=now)
+    mine = Draft.objects.filter(user=user).order_by("-at")
+    Draft.objects.filter(pk__in=list(mine.values_list("pk", flat=True)[KEPT:])).delete()
+    Draft.objects.filter(at__lt=now - KEPT_MS).delete()
+    return f"?draft={made.pk}"
+
+
+def found(request: HttpRequest, kind: str) -> QueryDict | None:
+    """The draft that the address names; None where it names none of this user's."""
+    try:
+        wanted = UUID(request.GET.get("draft", ""))
+    except ValueError:
+        return None
+    draft = Draft.objects.filter(pk=wanted, user=_user(request), kind=kind).first()
+    return QueryDict(draft.data) if draft else None
+
+
+def _user(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)
+    return request.user
