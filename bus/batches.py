@@ -1,0 +1,1 @@
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
