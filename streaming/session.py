@@ -104,7 +104,7 @@ def spark_conf(settings: Settings, slots: int, java_options: Sequence[str]) -> d
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.driver.memory": settings.spark_memory,
         "spark.driver.extraJavaOptions": " ".join(
-            (*JVM_OPTIONS, *_hearing(settings), *java_options, f"-Dlog4j2.configurationFile={LOGGING}")
+            (*JVM_OPTIONS, *_hearing(settings), *java_options)
         ),
         **_access(settings),
         "spark.ui.enabled": "true" if settings.spark_ui_port else "false",
@@ -167,6 +167,7 @@ JVM_OPTIONS = (
     "-XX:-BytecodeVerificationRemote",
     "-XX:+ExitOnOutOfMemoryError",
     "-Dio.netty.tryReflectionSetAccessible=true",
+    f"-Dlog4j2.configurationFile={LOGGING}",
 )
 
 

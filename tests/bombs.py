@@ -147,10 +147,11 @@ _PACKERS = {
 
 def _table() -> list[int]:
     found = []
-    for byte in range(256):
+    for number in range(256):
+        rest = number
         for _ in range(8):
-            byte = byte >> 1 ^ 0x82F63B78 if byte & 1 else byte >> 1
-        found.append(byte)
+            rest = rest >> 1 ^ 0x82F63B78 if rest & 1 else rest >> 1
+        found.append(rest)
     return found
 
 
