@@ -6,9 +6,14 @@ runs over both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from bus.batches import Batch
 
 TopicPartition = tuple[str, int]
 """A topic's name and one of its partitions."""
@@ -145,6 +150,16 @@ class Reader(Protocol):
         """Let go of the connection."""
 
 
+class Batches(Protocol):
+    """The log of one partition, batch by batch."""
+
+    def between(self, begin: int, end: int) -> Iterator[Batch]:
+        """The batches that hold records of offsets from `begin` to before `end`, in order.
+
+        Raises BusError.
+        """
+
+
 class Bus(Protocol):
     """One Kafka cluster."""
 
@@ -182,6 +197,14 @@ class Bus(Protocol):
 
         Raises BusError where Kafka does not tell them, Unavailable when time is up.
         """
+
+    def alter(self, topic: str, settings: Mapping[str, str], timeout_s: float = 10) -> None:
+        """Change these of a topic's settings, and no others. Raises BusError."""
+
+    def batches(
+        self, place: TopicPartition, timeout_s: float = 10
+    ) -> AbstractContextManager[Batches]:
+        """The log of a partition, batch by batch, as it lies there. Raises BusError."""
 
     def wait(self, timeout_s: float) -> None:
         """Return once a broker answers. Raises Unavailable."""

@@ -15,7 +15,14 @@ from functools import partial
 from typing import Any
 
 import confluent_kafka as ck
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+)
 
 from bus.base import (
     BusError,
@@ -31,6 +38,7 @@ from bus.base import (
     TopicSpec,
     Unavailable,
 )
+from bus.batches import Batches
 
 log = logging.getLogger("bus.kafka")
 
@@ -42,13 +50,19 @@ _READER = {
     "auto.offset.reset": "error",
     "enable.partition.eof": "true",
     "topic.metadata.refresh.interval.ms": "10000",
+    "fetch.max.bytes": str(16 << 20),
+    "fetch.message.max.bytes": str(1 << 20),
+    "receive.message.max.bytes": str(128 << 20),
 }
+"""What a reader takes at once, and what it unpacks at most; a larger batch is passed over."""
 _PRODUCER = {
     "enable.idempotence": "true",
     "acks": "all",
     "partitioner": "murmur2_random",
     "compression.type": "lz4",
 }
+_UNREADABLE = {ck.KafkaError._BAD_COMPRESSION, ck.KafkaError._BAD_MSG}
+"""What librdkafka says of a batch that it does not unpack, again and again."""
 _ENOUGH_BYTES = 262_144
 _BACKOFF_S = 0.1
 _MAX_BACKOFF_S = 2.0
@@ -217,9 +231,16 @@ def _gathering(seconds: float) -> dict[str, str]:
 class KafkaReader:
     """A synchronous consumer of assigned partitions."""
 
-    def __init__(self, options: Mapping[str, str], starts: Mapping[TopicPartition, int]) -> None:
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        starts: Mapping[TopicPartition, int],
+        batches: Callable[[TopicPartition], Batches],
+    ) -> None:
+        """batches: opens a partition's log, to look at what cannot be unpacked."""
         self.gaps: list[Gap] = []
-        self._options = {**options, **_READER}
+        self._options, self._batches = {**options, **_READER}, batches
+        self._stuck: set[TopicPartition] = set()
         self._positions: dict[TopicPartition, int] = {}
         self._lost: set[TopicPartition] = set()
         self._inner = self._open()
@@ -231,7 +252,7 @@ class KafkaReader:
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets, and no others."""
         self._positions = dict(starts)
-        self._lost = set()
+        self._lost, self._stuck = set(), set()
         self._reassign()
 
     def _reassign(self) -> None:
@@ -261,6 +282,8 @@ class KafkaReader:
         try:
             if self._lost:
                 self._mend(min(timeout_s, _PATIENCE_S))
+            if self._stuck:
+                self._pass_over()
             batch = self._inner.consume(1, timeout_s)
             if batch and max_records > 1:
                 batch += self._inner.consume(max_records - 1, 0)
@@ -305,8 +328,27 @@ class KafkaReader:
                 self._positions[place] = max(self._positions[place], offset)
         elif code == ck.KafkaError._AUTO_OFFSET_RESET and place in self._positions:
             self._lost.add(place)
+        elif code in _UNREADABLE and place in self._positions:
+            self._stuck.add(place)
         else:
             log.debug("kafka reader: %s", error)
+
+    def _pass_over(self) -> None:
+        """Go on behind batches that cannot be unpacked; what is no answer is asked for again."""
+        for place in sorted(self._stuck):
+            at = self._positions[place]
+            try:
+                with self._batches(place) as log_:
+                    batch = next(log_.between(at, at + 1), None)
+            except BusError as error:
+                log.debug("kafka reader: %s", error)
+                return
+            self._stuck.discard(place)
+            if batch is not None:
+                self._positions[place] = batch.last + 1
+                name = f"{place[0]}/{place[1]}"
+                log.warning("%s: %d to %d cannot be unpacked", name, at, batch.last)
+        self._reassign()
 
     def _mend(self, timeout_s: float) -> None:
         """Move partitions whose position is outside the log to the log's beginning."""
@@ -356,7 +398,30 @@ class KafkaBus:
 
     def reader(self, starts: Mapping[TopicPartition, int], *, gather_s: float = 0) -> KafkaReader:
         """A reader of these partitions; an offset out of range goes to the earliest."""
-        return KafkaReader({**self._options, **_gathering(gather_s)}, starts)
+        return KafkaReader({**self._options, **_gathering(gather_s)}, starts, self.batches)
+
+    def batches(self, place: TopicPartition, timeout_s: float = 10) -> Batches:
+        """The log of a partition, batch by batch. Raises BusError."""
+        try:
+            found = self._client().list_topics(place[0], timeout=timeout_s)
+        except ck.KafkaException as error:
+            raise _raised(error) from error
+        partition = found.topics[place[0]].partitions.get(place[1])
+        leader = found.brokers.get(partition.leader) if partition is not None else None
+        if leader is None:
+            raise Unavailable(f"{place[0]}/{place[1]} has no leader")
+        return Batches((leader.host, leader.port), place, self._options, timeout_s)
+
+    def alter(self, topic: str, settings: Mapping[str, str], timeout_s: float = 10) -> None:
+        """Change these of a topic's settings, and no others. Raises BusError."""
+        kind, change = ConfigResource.Type.TOPIC, AlterConfigOpType.SET
+        entries = [
+            ConfigEntry(key, value, incremental_operation=change) for key, value in settings.items()
+        ]
+        asked = ConfigResource(kind, topic, incremental_configs=entries)
+        told = self._client().incremental_alter_configs([asked], request_timeout=timeout_s)
+        for future in told.values():
+            _result(future, timeout_s)
 
     def partitions(self, topic: str) -> int:
         """How many partitions the topic has, 0 where it is missing. Raises Unavailable."""

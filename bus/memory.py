@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from bus.base import (
@@ -22,6 +23,7 @@ from bus.base import (
     TopicSpec,
     Unavailable,
 )
+from bus.batches import Batch
 
 MAX_RECORD = 1_000_000
 """Largest record a producer takes, bytes: librdkafka's default."""
@@ -55,6 +57,20 @@ class _Sent:
     give_up: float
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryBatches:
+    """The records of a partition as batches."""
+
+    records: list[Message]
+
+    def between(self, begin: int, end: int) -> Iterator[Batch]:
+        """The batches that hold records of offsets from `begin` to before `end`, in order."""
+        for one in self.records:
+            if begin <= one.offset < end:
+                data = one.value or b""
+                yield Batch(one.offset, one.offset, 1, one.timestamp, "none", len(data), data)
+
+
 class MemoryBus:
     """Topics as lists. `clock` gives the append time, Unix ms. Safe to share among threads.
 
@@ -82,10 +98,27 @@ class MemoryBus:
             self._up = up
             self._changed.notify_all()
 
-    def alter(self, topic: str, setting: str, value: str) -> None:
-        """Change a topic's setting, as somebody does with Kafka's own tools."""
+    def alter(
+        self,
+        topic: str,
+        settings: Mapping[str, str],
+        timeout_s: float = 10,  # noqa: ARG002
+    ) -> None:
+        """Change these of a topic's settings, and no others."""
         with self._changed:
-            self._settings[topic][setting] = value
+            self._check()
+            self._settings[topic] |= settings
+
+    @contextmanager
+    def batches(
+        self,
+        place: TopicPartition,
+        timeout_s: float = 10,  # noqa: ARG002
+    ) -> Iterator[MemoryBatches]:
+        """The log of a partition, each record a batch of its own."""
+        with self._changed:
+            self._check()
+            yield MemoryBatches(list(self._topics[place[0]][place[1]].records))
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Delete a partition's records before an offset, as retention does."""

@@ -64,6 +64,7 @@ class Settings(BaseSettings):
     redis_url: str | None = None
 
     spark_master: str | None = None
+    spark_secret: SecretStr | None = None
     spark_memory: str = "3g"
     errand_memory: str = "768m"
     errand_s: int = Field(default=900, ge=10)
@@ -175,6 +176,11 @@ class Settings(BaseSettings):
         """
         return _reveal(self.secret_key) or kept_secret(self.data_dir / "secret-key")
 
+    def cluster_secret(self) -> str:
+        """What Spark's processes on a cluster prove themselves with: the configured one, else one
+        kept in `data_dir/spark-secret`. Raises OSError."""
+        return _reveal(self.spark_secret) or kept_secret(self.data_dir / "spark-secret")
+
 
 def kept_secret(path: Path) -> str:
     """Return the secret in `path`, made up at the first call; safe when two processes race."""
@@ -205,7 +211,7 @@ def explain(error: ValidationError) -> str:
     return "\n".join(_explain_one(dict(item)) for item in error.errors())
 
 
-_SECRETS = ("secret_key", "kafka_password", "database_url", "redis_url")
+_SECRETS = ("secret_key", "spark_secret", "kafka_password", "database_url", "redis_url")
 
 
 def _explain_one(item: dict[str, object]) -> str:

@@ -52,7 +52,13 @@ DEAD_LETTER_REASONS = (
     "too-many-agents",
     "too-many-mutes",
 )
-"""Every reason for which a record is refused; the list is closed."""
+"""Every reason for which the fold refuses a record; the list is closed."""
+
+SET_ASIDE = "poisonous"
+"""The reason of a dead letter for what nobody can read: the fold never meets it."""
+
+LETTER_REASONS = (*DEAD_LETTER_REASONS, SET_ASIDE)
+"""Every reason of a dead letter."""
 
 APPLIED = "applied"
 NO_CHANGE = "no-change"

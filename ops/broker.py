@@ -24,7 +24,8 @@ JVM = (
     "-Xmx512m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",  # halves the cost of a start; its hot paths are copies and checksums
-    "-XX:+ExitOnOutOfMemoryError",
+    # It does not end where memory runs out: a batch that unpacks to more than there is ends its own
+    # request, is refused, and everybody else is served on.
 )
 
 PROPERTIES = """\

@@ -8,13 +8,15 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import suppress
 from functools import partial
+from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from bus.base import Bus, BusError, TopicPartition, TopicSpec
 from domain.scenario import Scenario, ScenarioError
+from streaming import asides, legs, rulechange
 from streaming import query as queries
-from streaming import rulechange
 from streaming.bounds import in_log, known, merged, remember
 from streaming.buckets import BucketId
 from streaming.checkpoint import Epoch, LogProblem, current_epoch, drop_uncommitted, gaps, positions
@@ -28,6 +30,7 @@ from streaming.progress import Reporting
 from streaming.query import Engine, Trigger
 from streaming.rebuilds import Rebuilds
 from streaming.rules import Rules
+from streaming.sources import bound as bound_topics
 from streaming.sources import check
 from streaming.starts import Start, bound, start_of
 from streaming.ticks import Ticker
@@ -103,6 +106,8 @@ class Driver:
         self._rebuilds = Rebuilds(
             self._desk, bus, self._topics, self._home, snapshots, engine, _now
         )
+        self._starts = asides.Starts(self._home)
+        self._unbounded: list[str] = []
         self._interrupted = False
         self._leave = ""
         self._ticker: Ticker | None = None
@@ -140,11 +145,52 @@ class Driver:
 
     def _run_once(self) -> None:
         plan, epoch, passed_over = self._prepare()
+        self._step_over(plan, epoch)
         trigger = trigger_of(self._engine, self._settings.trigger)
         if trigger == "real-time" or self._rebuilds.under_way(epoch):
             self._catch_up(plan, epoch, passed_over)
         if not self._due_to_end():
             self._run_query(plan, epoch, trigger, "running", passed_over)
+
+    # ---- what nobody can read ---------------------------------------------------------------
+
+    def _set_aside(self, epoch: Epoch, begun: Mapping[TopicPartition, int]) -> None:
+        """Look for what ended the last starts, which got nowhere, and set it aside.
+
+        begun: the next offset of each partition that is read. Raises BusError and OSError.
+        """
+        folder = self._home.parent
+        if self._starts.note(f"{epoch.number}: {sorted(begun.items())}") >= asides.MOST_STARTS:
+            edges = self._bus.offsets({topic for topic, _ in begun})
+            ends = {place: end for place, (_, end) in edges.items()}
+            held = asides.known(folder)
+            for place, found in asides.look(self._bus, begun, ends).items():
+                name = self._bucket(place)
+                for batch, size in found:
+                    span = (batch.first, batch.last)
+                    if span not in held.get(name, ()):
+                        asides.tell(self._bus, self._topics.dead_letters, place, batch, size)
+                        asides.remember(folder, {name: [span]})
+        mine = {self._bucket(place) for place in begun}
+        known_ones = asides.known(folder)
+        self._report.asides = {name: known_ones[name] for name in known_ones.keys() & mine}
+
+    def _begins(self, epoch: Epoch, start: Start) -> dict[TopicPartition, int]:
+        """The next offset of each partition that is read."""
+        edges = self._bus.offsets(self._topics.reports(name) for name in self._scenarios)
+        reached = self._reached(epoch, start)
+        return {place: reached.get(place, begin) for place, (begin, _) in edges.items()}
+
+    def _step_over(self, plan: Plan, epoch: Epoch) -> None:
+        """Have the query go on behind what was set aside, if that lies before it."""
+        begun = self._begins(epoch, plan.start)
+        held = {place: self._report.asides.get(self._bucket(place), ()) for place in begun}
+        while not self._due_to_end() and (leg := legs.next_leg(begun, held)) is not None:
+            legs.plan_batch(epoch.path, leg.ends, queries.batch_metadata(self._spark))
+            self._run_query(plan, epoch, "leg", "catching-up", [], one_by_one=leg.close)
+            if legs.ends_at(epoch.path, leg.ends):
+                legs.jump(epoch.path, leg.ends | leg.jumps)
+            begun = self._begins(epoch, plan.start)
 
     def _catch_up(self, plan: Plan, epoch: Epoch, passed_over: list[str]) -> None:
         """Drain a long backlog in micro-batches, which are faster; and get over lost records.
@@ -164,9 +210,17 @@ class Driver:
                 return
 
     def _run_query(
-        self, plan: Plan, epoch: Epoch, trigger: Trigger, status: Status, passed_over: list[str]
+        self,
+        plan: Plan,
+        epoch: Epoch,
+        trigger: Trigger,
+        status: Status,
+        passed_over: list[str],
+        *,
+        one_by_one: bool = False,
     ) -> None:
-        drop_uncommitted(epoch.path)
+        if trigger != "leg":
+            drop_uncommitted(epoch.path)
         query = queries.start(
             self._spark,
             self._settings,
@@ -175,8 +229,9 @@ class Driver:
             engine=self._engine,
             trigger=trigger,
             loss_known=bool(passed_over),
+            one_by_one=one_by_one,
         )
-        message = "; ".join([*passed_over, *self._overlay_problems()])
+        message = "; ".join([*passed_over, *self._overlay_problems(), *self._unbounded])
         self._report.runs(status, trigger, message, epoch.path)
         self._desk.settle("done")
         try:
@@ -187,6 +242,8 @@ class Driver:
                 self._spark.sparkContext.setLogLevel("OFF")  # of every task that is broken off
             if query.isActive:
                 self._end(query)
+            if self._stop.is_set() or self._interrupted:
+                self._starts.forget()
 
     def _batch(self, epoch: Epoch, figures: Mapping[str, Any]) -> None:
         self._report.batch(figures)
@@ -369,6 +426,9 @@ class Driver:
         self._bus.ensure_topics(specs, replication=self._settings.replication)
         sources = [self._topics.reports(name) for name in self._scenarios]
         check(self._bus, sources, self._settings.bootstrap)
+        self._unbounded = bound_topics(
+            self._bus, [spec.name for spec in specs], self._settings.bootstrap
+        )
         rules = self._settle_rules()
         places = {(self._topics.reports(b.scenario), b.partition) for b in rules}
         if self._ticker is None:
@@ -381,6 +441,7 @@ class Driver:
         start = self._begun(epoch)
         first = {bucket: start.rules.get(str(bucket), rule) for bucket, rule in rules.items()}
         plan = Plan(self._settings.topic_prefix, epoch.number, partitions, first, start)
+        self._set_aside(epoch, self._begins(epoch, start))
         return plan, epoch, self._gaps(self._reached(epoch, start), places)
 
     def _begun(self, epoch: Epoch) -> Start:
@@ -448,6 +509,9 @@ class Driver:
         if isinstance(error, BusError | LogProblem):
             return
         process = jvm(self._spark)
+        if process is not None and isinstance(error, OSError):
+            with suppress(TimeoutExpired):
+                process.wait(EXIT_S)  # it no longer answers: it is about to end
         if process is not None and process.poll() is not None:
             self._give_up(f"Spark's JVM ended with {process.returncode}", str(error))
 

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any
 
 from bus.base import Bus, BusError
+from domain.asides import Aside
 from domain.bounds import Bound
 from streaming.checkpoint import measure
 from wire.job import MAX_ERROR, Answer, Carried, Checkpoint, Progress, Status, Stopped, encode
@@ -69,6 +70,7 @@ class Reporting:
         self._stopped: Stopped | None = None
         self.rebuild: Callable[[], Stopped | None] = lambda: None
         self.bounds: Mapping[str, Sequence[Bound]] = {}
+        self.asides: Mapping[str, Sequence[Aside]] = {}
         self._folder: Path | None = None
         self._checkpoint: Checkpoint | None = None
         self._measured = 0.0
@@ -141,6 +143,7 @@ class Reporting:
             answer=answer,
             carried=carried,
             bounds={name: tuple(held) for name, held in self.bounds.items()},
+            asides={name: tuple(held) for name, held in self.asides.items()},
         )
         try:
             self._producer.send(self._topic, self._query.encode(), encode(record))

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from config.settings import Settings
 
 Engine = Literal["kernel", "python"]
-Trigger = Literal["real-time", "micro-batch", "catch-up"]
-"""How a query runs. catch-up: micro-batches up to the log's present end, then it ends by itself."""
+Trigger = Literal["real-time", "micro-batch", "catch-up", "leg"]
+"""How a query runs. catch-up: micro-batches up to the log's present end, then it ends by itself;
+leg: the batch alone that its checkpoint has planned."""
 
 MAX_PER_BATCH: Mapping[Engine, int] = {"kernel": 500_000, "python": 100_000}
 """Most records of one micro-batch: a long backlog comes in many, each of some seconds."""
@@ -39,6 +40,8 @@ SOURCE = {
     "kafka.default.api.timeout.ms": "15000",
     "kafka.request.timeout.ms": "10000",
     "kafka.reconnect.backoff.max.ms": "1000",
+    "kafka.fetch.max.bytes": str(16 << 20),
+    "kafka.max.partition.fetch.bytes": str(1 << 20),
 }
 _SINK = {
     "kafka.acks": "all",
@@ -63,16 +66,20 @@ def start(
     engine: Engine,
     trigger: Trigger,
     loss_known: bool = False,
+    one_by_one: bool = False,
 ) -> StreamingQuery:
     """Start the query of all buckets of the plan.
 
-    loss_known: go on although the log has lost records that the checkpoint has not seen.
+    loss_known: go on although the log has lost records that the checkpoint has not seen;
+    one_by_one: unpack no record before it is wanted.
     """
     keys = _places(plan)
     options = {"failOnDataLoss": str(not loss_known).lower()}
     if plan.start.offsets:
         options["startingOffsets"] = _starting(plan)
-    if trigger != "real-time":
+    if one_by_one:
+        options["kafka.max.poll.records"] = "1"
+    if trigger not in ("real-time", "leg"):
         options["maxOffsetsPerTrigger"] = str(MAX_PER_BATCH[engine])
     stream = rows(_source(spark, settings, sorted({topic for topic, _ in keys}), options), keys)
     if trigger != "real-time":
@@ -119,6 +126,19 @@ def _trigger(trigger: Trigger, settings: Settings) -> dict[str, Any]:
             return {"processingTime": f"{settings.trigger_ms} milliseconds"}
         case "catch-up":
             return {"availableNow": True}
+        case "leg":
+            return {"once": True}
+
+
+def batch_metadata(spark: SparkSession) -> str:
+    """What Spark writes into its write-ahead log beside the offsets of a first batch."""
+    jvm = spark._jvm  # noqa: SLF001
+    told = jvm.org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata.apply(
+        0,
+        int(time.time() * 1000),
+        spark._jsparkSession.conf(),  # noqa: SLF001
+    )
+    return str(told.json())
 
 
 def watch(

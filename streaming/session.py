@@ -26,6 +26,8 @@ LOGGING = Path(__file__).resolve().parent / "log4j2.properties"
 STATE_PARTITIONS = 2
 """State partitions of a checkpoint. Fixed for the life of a checkpoint; see docs/benchmarks.md."""
 
+LOOPBACK = "127.0.0.1"
+
 FLUSH_MS = 15
 """Longest that a row waits in Real-time Mode between reader and state; see docs/benchmarks.md."""
 
@@ -88,11 +90,12 @@ def java_major(text: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def prepare_environment() -> None:
+def prepare_environment(settings: Settings) -> None:
     """Set what PySpark reads from the environment when it starts its JVM and its workers."""
+    if one_machine(settings):
+        os.environ["SPARK_LOCAL_IP"] = LOOPBACK
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["PYSPARK_UDS_MODE"] = "true"
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if str(ROOT) not in known:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *known])
@@ -111,8 +114,9 @@ def spark_conf(settings: Settings, slots: int, java_options: Sequence[str]) -> d
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.driver.memory": settings.spark_memory,
         "spark.driver.extraJavaOptions": " ".join(
-            (*JVM_OPTIONS, *java_options, f"-Dlog4j2.configurationFile={LOGGING}")
+            (*JVM_OPTIONS, *_hearing(settings), *java_options)
         ),
+        **_access(settings),
         "spark.ui.enabled": "true" if settings.spark_ui_port else "false",
         "spark.ui.port": str(settings.spark_ui_port or 4040),
         "spark.ui.showConsoleProgress": "false",
@@ -133,10 +137,33 @@ def spark_conf(settings: Settings, slots: int, java_options: Sequence[str]) -> d
     }
 
 
+def one_machine(settings: Settings) -> bool:
+    """Whether all of Spark is in this process's JVM: then nobody else has to reach it."""
+    return (settings.spark_master or "local").partition("[")[0] == "local"
+
+
+def _hearing(settings: Settings) -> tuple[str, ...]:
+    """Options with which the JVM opens no port beyond this machine: see kernel/Loopback.java."""
+    return ("-Dio.netty.bootstrap.extensions=serviceload",) if one_machine(settings) else ()
+
+
+def _access(settings: Settings) -> dict[str, str]:
+    """Who may talk to Spark: this machine alone; on a cluster who has the secret, encrypted."""
+    if one_machine(settings):
+        return {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+    return {
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": settings.cluster_secret(),
+        "spark.network.crypto.enabled": "true",
+        "spark.network.crypto.saslFallback": "false",
+        "spark.io.encryption.enabled": "true",
+    }
+
+
 def _jars(jars_dir: Path, master: str) -> dict[str, str]:
     """Connector and kernel: on the class path, which a class archive needs, or for executors."""
     jars = [*sorted((jars_dir / "spark").glob("*.jar")), archive(jars_dir)]
-    if master.startswith("local["):
+    if master.partition("[")[0] == "local":
         return {"spark.driver.extraClassPath": os.pathsep.join(map(str, jars))}
     return {"spark.jars": ",".join(map(str, jars))}
 
@@ -147,6 +174,7 @@ JVM_OPTIONS = (
     "-XX:MetaspaceSize=256m",
     "-XX:+ExitOnOutOfMemoryError",
     "-Dio.netty.tryReflectionSetAccessible=true",
+    f"-Dlog4j2.configurationFile={LOGGING}",
 )
 
 
@@ -163,7 +191,7 @@ def start_session(
     build(settings.jars_dir)
     if java_options is None:
         java_options = use(class_archive(settings.jars_dir))
-    prepare_environment()
+    prepare_environment(settings)
     from pyspark.sql import SparkSession
 
     # What a killed JVM left there is of no use to the next.

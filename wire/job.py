@@ -183,7 +183,8 @@ class Progress(msgspec.Struct, frozen=True):
     the query; stopped: where it was asked to stop; rebuild: while it reads again what it was asked
     to; answer: to an ask of the control topic;
     carried: a scenario, as it is now; bounds: by bucket, those on append times that hold in this
-    epoch: the last time that counts, ms, and the offset before which it does.
+    epoch: the last time that counts, ms, and the offset before which it does; asides: by bucket,
+    first and last offset of what was set aside, which nobody reads.
     """
 
     query: str
@@ -202,6 +203,7 @@ class Progress(msgspec.Struct, frozen=True):
     answer: Answer | None = None
     carried: Carried | None = None
     bounds: dict[Id, tuple[tuple[Number, Number], ...]] = {}
+    asides: dict[Id, tuple[tuple[Number, Number], ...]] = {}
 
 
 class UnreadableJobRecord(ValueError):

@@ -11,16 +11,20 @@ DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS
 REPORTS, STATES = ".reports", ".states"
 
-_BY_AGE = {"cleanup.policy": "delete", "retention.ms": str(WEEK_MS)}
+BOUNDED = {"compression.type": "uncompressed", "max.message.bytes": str((1 << 20) + 12)}
+"""What is small on the wire is small in the log: the broker unpacks a batch, and refuses one that
+comes to more than a megabyte, which librdkafka's batches fit into as they are."""
+_BY_AGE = {**BOUNDED, "cleanup.policy": "delete", "retention.ms": str(WEEK_MS)}
 _BY_AGE_STAMPED = {**_BY_AGE, "message.timestamp.type": "LogAppendTime"}
 _BRIEFLY = {
+    **BOUNDED,
     "cleanup.policy": "delete",
     "retention.ms": str(DAY_MS),
     "retention.bytes": str(256 << 20),
     "segment.bytes": str(64 << 20),
 }
 """Results of errands: until the materialiser has taken them in, and never much."""
-_COMPACTED = {"cleanup.policy": "compact"}
+_COMPACTED = {**BOUNDED, "cleanup.policy": "compact"}
 _STATES = {
     **_COMPACTED,
     "min.compaction.lag.ms": str(WEEK_MS),

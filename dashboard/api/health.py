@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Collection, Iterable, Mapping
 
@@ -17,7 +18,7 @@ from dashboard.board.store import sink_offsets
 from dashboard.commands.gateway import Gateway, gateway
 from dashboard.commands.sending import now_ms
 from dashboard.job.models import BucketStatus, JobProgress
-from dashboard.job.recall import stopped
+from dashboard.job.recall import last_told, stopped
 from dashboard.scenarios import scenarios
 from domain.scenario import Scenario
 from wire.job import AHEAD_MS, bucket_name
@@ -29,6 +30,9 @@ FRESH_MS = 10_000
 
 CATCH_UP_S = 2.0
 """How long the materialiser may take to reach where the log ended when it was asked."""
+
+GOING = ("running", "catching-up")
+"""What a query that tallies says of itself; any other status is a reason not to be ready."""
 
 POLL_S = 0.1
 ASK_S = 3.0
@@ -61,7 +65,9 @@ def _missing() -> tuple[list[str], dict[str, int]]:
     try:
         connection.ensure_connection()
         wanted = list(scenarios().values())
-        buckets = missing_buckets(wanted, now_ms())
+        buckets, failed = missing_buckets(wanted, now_ms()), missing_queries(wanted)
+        if failed:
+            return [*failed, *buckets.values()], {}
         if not buckets:
             return missing_changes(wanted, gateway()), {}
         told = {one.query: one.at for one in stopped()}
@@ -82,6 +88,30 @@ def _carried_by(queries: Collection[str], buckets: Collection[str]) -> set[str]:
         return set(buckets)
     found = BucketStatus.objects.filter(engine__in=queries)  # a query is one engine's
     return set(found.values_list("bucket", flat=True))
+
+
+def missing_queries(wanted: Iterable[Scenario]) -> list[str]:
+    """Queries that tally nothing now, though nobody has stopped them, with the cause, in words.
+
+    Those that carry none of these scenarios any more are left out.
+    """
+    names = [scenario.name for scenario in wanted]
+    carrying = set(BucketStatus.objects.filter(scenario__in=names).values_list("engine", flat=True))
+    return [
+        f"query {told.query}: {told.status}{_cause(told)}"
+        for told in last_told()
+        if told.status not in GOING and not told.stopped_by and told.query in carrying
+    ]
+
+
+_CAUSE = re.compile(r"in [\d.]+ s: (\w+:?(?: \[\w+])?)|([^(]+)")
+"""Of what a query says while it is restarted, the kind of error; else what stands before details:
+this page is open to everybody, and an error's text may hold names from the log."""
+
+
+def _cause(told: JobProgress) -> str:
+    found = _CAUSE.match(told.message)
+    return f": {(found[1] or found[2]).strip(' :')[:200]}" if found else ""
 
 
 def missing_buckets(wanted: Iterable[Scenario], now: int) -> dict[str, str]:

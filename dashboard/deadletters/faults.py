@@ -16,7 +16,7 @@ import msgspec
 from dashboard.board.templatetags.board import duration
 from dashboard.deadletters.marking import Span, bad_bytes, point
 from domain.names import CONTROL, MAX_NAME, MAX_STATE, USER_PREFIX
-from domain.records import MAX_MUTED, MAX_VOTERS
+from domain.records import SET_ASIDE, MAX_MUTED, MAX_VOTERS
 from domain.scenario import Scenario, ScenarioError
 from wire.partitioner import partition_of
 from wire.sink import MAX_DEAD_VALUE
@@ -40,6 +40,11 @@ ADVICE = {
     "not-json": Advice(
         "The value is not JSON, or there is none.",
         "Look for a producer that cuts off, or writes another format; mend it at the mark.",
+    ),
+    SET_ASIDE: Advice(
+        "A batch so large once it is unpacked that the job died of it, or that nothing unpacks.",
+        "Find who sent it: no agent of yours packs so much. It stays in the log, and nobody reads "
+        "it; what else was in the same batch its sender must send again.",
     ),
     "too-large": Advice(
         "The record, its nesting or its detail is larger than the job takes.",

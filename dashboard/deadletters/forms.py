@@ -10,7 +10,7 @@ from dashboard.deadletters.models import FATES, OPEN
 from dashboard.deadletters.reading import ORDERS, Wanted
 from dashboard.periods import PeriodForm, unix_ms
 from dashboard.scenarios import scenarios
-from domain.records import DEAD_LETTER_REASONS
+from domain.records import LETTER_REASONS
 from wire.source import MAX_RECORD
 
 MAX_MANY = 1_000
@@ -36,7 +36,7 @@ class FilterForm(PeriodForm):
 
     def __init__(self, data: Any) -> None:
         super().__init__(data)
-        self._offer("reason", [("", "any"), *((each, each) for each in DEAD_LETTER_REASONS)])
+        self._offer("reason", [("", "any"), *((each, each) for each in LETTER_REASONS)])
         titles = [(each.name, each.title) for each in scenarios().values()]
         self._offer("scenario", [("", "any"), *titles])
         self._offer("fate", [*FATES.items(), (ANY, "any")])

@@ -18,7 +18,7 @@ from bus.base import Headers, Message
 from dashboard.deadletters.models import DeadLetter
 from dashboard.deadletters.retention import bound
 from domain.names import MAX_NAME
-from domain.records import DEAD_LETTER_REASONS
+from domain.records import LETTER_REASONS
 from wire.sink import MAX_DEAD_VALUE, DeadRecord, decode_dead_letter
 from wire.source import MAX_BRACKETS, MAX_TIME
 from wire.topics import Topics
@@ -118,7 +118,7 @@ def _place(letter: DeadLetter) -> tuple[str, int, int]:
 
 def _check(dead: DeadRecord) -> None:
     """Raise ValueError for what the job would not write, and no column takes."""
-    if dead.reason not in DEAD_LETTER_REASONS:
+    if dead.reason not in LETTER_REASONS:
         raise ValueError(f"reason: expected one of the closed list, got {dead.reason[:40]!r}")
     if not _TOPIC.match(dead.topic):
         raise ValueError(f"source-topic: expected a topic's name, got {dead.topic[:80]!r}")

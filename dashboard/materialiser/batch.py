@@ -107,8 +107,10 @@ def _take(batch: Batch, message: Message, topics: Topics) -> None:
     elif message.topic == topics.progress:
         progress = decode_progress(message.value)
         _check(progress, query=100, message=MAX_MESSAGE, error=MAX_ERROR, trigger=20)
-        if any(len(name) > MAX_BUCKET for name in progress.bounds):
-            raise UnreadableJobRecord(f"bounds: expected names of at most {MAX_BUCKET} characters")
+        if any(len(name) > MAX_BUCKET for name in (*progress.bounds, *progress.asides)):
+            raise UnreadableJobRecord(
+                f"bounds, asides: expected names of at most {MAX_BUCKET} characters"
+            )
         batch.progress.append(progress)
     elif message.topic == topics.dead_letters:
         batch.letters.append(read_letter(message, topics))

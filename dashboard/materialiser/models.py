@@ -44,12 +44,14 @@ class Counted(models.Model):
 class LogBound(models.Model):
     """The bounds on append times with which the job folds a bucket's log: see domain/bounds.py.
 
-    pairs: as JSON; epoch: the newest one that told of them.
+    pairs: as JSON; epoch: the newest one that told of them; asides: first and last offsets of what
+    was set aside, as JSON: see domain/asides.py.
     """
 
     bucket = models.CharField(max_length=60, primary_key=True)
     epoch = models.IntegerField()
     pairs = models.TextField()
+    asides = models.TextField(default="[]", db_default="[]")
 
     def __str__(self) -> str:
         return f"{self.bucket}: {self.pairs}"
@@ -58,7 +60,7 @@ class LogBound(models.Model):
 class FoldSnapshot(models.Model):
     """The plain-Python fold of a bucket up to `next_offset`, its rule included, as a file.
 
-    bounds: those on append times with which it was folded, as JSON.
+    bounds: those on append times with which it was folded, as JSON; asides: what it left out.
     """
 
     scenario = models.CharField(max_length=40)
@@ -70,6 +72,7 @@ class FoldSnapshot(models.Model):
     assets = models.BigIntegerField()
     digest = models.CharField(max_length=64)
     bounds = models.TextField(default="[]", db_default="[]")
+    asides = models.TextField(default="[]", db_default="[]")
 
     class Meta:
         constraints = (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from bus.base import Message
-from dashboard.materialiser.bounds import Bounds
+from dashboard.materialiser.bounds import NONE, Terms
+from domain.asides import is_aside
 from domain.bounds import applied_time
 from domain.fold import Bucket, UnknownFoldVersion
 from domain.records import (
@@ -26,14 +27,14 @@ class Replay:
     """One bucket's fold, with what it emitted.
 
     last: per asset what was last emitted; recent: all of it since `watch` was called; restored:
-    assets whose `last` a snapshot told; bounds: on append times. A partition's first scenario
+    assets whose `last` a snapshot told; terms: on which it is folded. A partition's first scenario
     record also covers what came before it, so records are held back until it has been read.
     """
 
     scenario: str
     partition: int
     partitions: int
-    bounds: Bounds = ()
+    terms: Terms = NONE
     bucket: Bucket | None = None
     next_offset: int = 0
     last: dict[str, Emitted] = field(default_factory=dict)
@@ -48,6 +49,8 @@ class Replay:
     def feed(self, message: Message) -> None:
         """Apply the next record of the partition. Raises UnknownFoldVersion."""
         self.next_offset = message.offset + 1
+        if is_aside(self.terms.asides, message.offset):
+            return
         if self.bucket is None:
             self._hold(message)
         else:
@@ -75,7 +78,7 @@ class Replay:
         )
 
     def _apply(self, bucket: Bucket, message: Message) -> None:
-        time = applied_time(self.bounds, message.offset, message.timestamp, bucket.clock)
+        time = applied_time(self.terms.bounds, message.offset, message.timestamp, bucket.clock)
         for emission in bucket.apply(self._read(message), message.offset, time):
             if isinstance(emission, DeadLetter):
                 continue

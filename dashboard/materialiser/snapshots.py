@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 
 from bus.base import Bus
-from dashboard.materialiser.bounds import Bounds, bounds_of, dump, fits
+from dashboard.materialiser.bounds import Terms, dump, fits, terms_of
 from dashboard.materialiser.models import FoldSnapshot
 from dashboard.materialiser.reading import OnProgress, read_on
 from dashboard.materialiser.replay import Replay
@@ -48,7 +48,8 @@ class Snapshots:
                 "file": name,
                 "assets": replay.bucket.live,
                 "digest": hashlib.sha256(data).hexdigest(),
-                "bounds": dump(replay.bounds),
+                "bounds": dump(replay.terms.bounds),
+                "asides": dump(replay.terms.asides),
             },
         )
         self._prune(replay)
@@ -66,24 +67,24 @@ class Snapshots:
         rows = FoldSnapshot.objects.filter(
             scenario=scenario.name, partition=partition, next_offset__gte=begin
         )
-        bounds = bounds_of(scenario.name, partition)
+        terms = terms_of(scenario.name, partition)
         for row in rows.order_by(order):
-            if not fits(row, bounds):
+            if not fits(row, terms):
                 continue  # it was taken with a clock that no longer counts
             try:
-                return self._load(row, scenario, bounds)
+                return self._load(row, scenario, terms)
             except DamagedSnapshot as error:
                 log.warning("snapshot cannot be used", file=row.file, error=str(error))
         return None
 
-    def _load(self, row: FoldSnapshot, scenario: Scenario, bounds: Bounds) -> Replay:
+    def _load(self, row: FoldSnapshot, scenario: Scenario, terms: Terms) -> Replay:
         try:
             data = (self._folder / row.file).read_bytes()
         except OSError as error:
             raise DamagedSnapshot(error.strerror) from None
         if hashlib.sha256(data).hexdigest() != row.digest:
             raise DamagedSnapshot("its digest is not the one that was written down")
-        replay = Replay(row.scenario, row.partition, scenario.partitions, bounds)
+        replay = Replay(row.scenario, row.partition, scenario.partitions, terms)
         replay.next_offset = row.next_offset
         _restore(replay, data)
         return replay
@@ -97,8 +98,8 @@ class Snapshots:
 
 def begun(scenario: Scenario, partition: int) -> Replay:
     """A fold at the beginning of a bucket's log."""
-    bounds = bounds_of(scenario.name, partition)
-    return Replay(scenario.name, partition, scenario.partitions, bounds)
+    terms = terms_of(scenario.name, partition)
+    return Replay(scenario.name, partition, scenario.partitions, terms)
 
 
 def take(

@@ -17,7 +17,7 @@ from django.db.models.functions import Substr
 
 from dashboard.board.models import AssetState
 from dashboard.job.models import BucketStatus, JobProgress
-from dashboard.materialiser.bounds import bounds_of, fits
+from dashboard.materialiser.bounds import fits, terms_of
 from dashboard.materialiser.models import FoldSnapshot
 from dashboard.scenarios import scenarios
 from wire.job import Action, bucket_name
@@ -170,7 +170,9 @@ def plan(choice: Choice, edges: Edges) -> Plan:
         for at in range(scenarios()[name].partitions):
             begin, end = edges[name, at]
             bound = choice.bound if bucket_name(name, at) in beyond else None
-            held = bounds_of(name, at) if bound is None else (*bounds_of(name, at), (bound, end))
+            held = terms_of(name, at)
+            if bound is not None:
+                held = held._replace(bounds=(*held.bounds, (bound, end)))
             snapshots = [
                 row
                 for row in kept.get((name, at), [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dashboard.materialiser.bounds import bounds_of, fits
+from dashboard.materialiser.bounds import fits, terms_of
 from dashboard.materialiser.models import FoldSnapshot
 from domain.scenario import Scenario
 from wire.errand import Snapshot, lead_time
@@ -20,8 +20,8 @@ def snapshots(running: Scenario, proposed: Scenario, since: int) -> dict[str, Sn
     if lead is None:
         return {}
     kept = FoldSnapshot.objects.filter(scenario=running.name, partition__lt=running.partitions)
-    bounds = {at: bounds_of(running.name, at) for at in range(running.partitions)}
-    return newest_before((row for row in kept if fits(row, bounds[row.partition])), since - lead)
+    terms = {at: terms_of(running.name, at) for at in range(running.partitions)}
+    return newest_before((row for row in kept if fits(row, terms[row.partition])), since - lead)
 
 
 def newest_before(kept: Iterable[FoldSnapshot], moment: int) -> dict[str, Snapshot]:

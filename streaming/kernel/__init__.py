@@ -29,11 +29,18 @@ def sources() -> list[Path]:
     return sorted(HERE.glob("*.java"))
 
 
+def services() -> list[Path]:
+    """What the archive tells the JVM besides: which classes serve others' interfaces."""
+    return sorted((HERE / "META-INF" / "services").iterdir())
+
+
 def archive(jars_dir: Path) -> Path:
     """Where the kernel's archive lies: named after its sources, so that an old one is never run."""
     digest = hashlib.sha256(RELEASE.encode())
-    for path in [*sources(), *sorted(library(jars_dir))]:
-        digest.update(path.read_bytes() if path.suffix == ".java" else path.name.encode())
+    for path in [*sources(), *services()]:
+        digest.update(path.read_bytes())
+    for path in sorted(library(jars_dir)):
+        digest.update(path.name.encode())
     return jars_dir / "kernel" / f"kernel-{digest.hexdigest()[:16]}.jar"
 
 
@@ -87,3 +94,5 @@ def _pack(classes: Path, target: Path) -> None:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as jar:
         for path in sorted(classes.rglob("*.class")):
             jar.write(path, path.relative_to(classes))
+        for path in services():
+            jar.write(path, path.relative_to(HERE))

@@ -131,7 +131,7 @@ def test_the_python_engine_and_the_readers_agree(seed: int, batch: int) -> None:
         at = applied_time(bounds, one.offset, one.time, bucket.clock)
         wanted += len(bucket.apply(record, one.offset, at))
 
-    replay = Replay("watch", 0, 1, tuple(bounds), Bucket(history.scenario, 0, 4))
+    replay = Replay("watch", 0, 1, kept.Terms(tuple(bounds)), Bucket(history.scenario, 0, 4))
     for one in entries:
         replay.feed(Message("watch.reports", 0, one.offset, one.time, one.key, one.value, ()))
     assert replay.bucket is not None
@@ -272,11 +272,11 @@ def progress(epoch: int, **bounds: list[Bound]) -> Progress:
 @pytest.mark.django_db
 def test_what_was_told_last_of_a_bucket_is_kept() -> None:
     kept.take_in([progress(2, attack_0=[(5, 10)]), progress(3, attack_0=[(5, 10), (9, 20)])])
-    assert kept.bounds_of("attack", 0) == ((5, 10), (9, 20))
+    assert kept.terms_of("attack", 0).bounds == ((5, 10), (9, 20))
     kept.take_in([progress(2, attack_0=[(1, 1)], attack_1=[(4, 4)]), progress(4)])
-    assert kept.bounds_of("attack", 0) == ((5, 10), (9, 20))
-    assert kept.bounds_of("attack", 1) == ((4, 4),)
-    assert kept.bounds_of("attack", 2) == ()
+    assert kept.terms_of("attack", 0).bounds == ((5, 10), (9, 20))
+    assert kept.terms_of("attack", 1).bounds == ((4, 4),)
+    assert kept.terms_of("attack", 2) == kept.Terms()
     assert LogBound.objects.get(pk="attack/0").epoch == 3
 
 
@@ -287,8 +287,8 @@ def test_what_was_told_last_of_a_bucket_is_kept() -> None:
 def test_a_snapshot_with_a_clock_that_no_longer_counts_does_not_fit(
     clock: int, had: str, fits: bool
 ) -> None:
-    assert kept.fits(FoldSnapshot(clock=clock, bounds=had), [(100, 10)]) is fits
-    assert kept.fits(FoldSnapshot(clock=clock, bounds=had), [])
+    assert kept.fits(FoldSnapshot(clock=clock, bounds=had), kept.Terms(((100, 10),))) is fits
+    assert kept.fits(FoldSnapshot(clock=clock, bounds=had), kept.Terms())
 
 
 class World:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dashboard.deadletters.faults import ADVICE, Sample, fault_of, fields_of
 from dashboard.deadletters.marking import MAX_RUNS, bad_bytes, hex_lines, point, runs
-from domain.records import DEAD_LETTER_REASONS, Report, Unreadable
+from domain.records import DEAD_LETTER_REASONS, LETTER_REASONS, Report, Unreadable
 from domain.scenario import load_scenarios
 from wire.partitioner import partition_of
 from wire.source import MAX_AHEAD, decode_placed, encode_scenario
@@ -104,7 +104,7 @@ def test_each_fault_is_told_and_marked(key, value, reason, words, marked):
 
 
 def test_every_reason_is_explained():
-    assert set(ADVICE) == set(DEAD_LETTER_REASONS)
+    assert set(ADVICE) == set(LETTER_REASONS)
     assert {reason for _, _, reason, *_ in FAULTS} == set(DEAD_LETTER_REASONS) - {
         "wrong-partition",
         "too-many-agents",

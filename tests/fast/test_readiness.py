@@ -65,6 +65,29 @@ def test_not_before_each_bucket_has_been_heard_of(bus):
     assert ready() == (200, [])
 
 
+def tell(status: str, message: str = "", query: str = "python") -> None:
+    JobProgress.objects.create(query=query, at=now_ms(), status=status, epoch=1, message=message)
+
+
+def test_a_query_that_failed_is_told_at_once_and_its_return_too(bus):
+    heartbeats(now_ms())
+    tell("running")
+    assert ready() == (200, [])
+    error = "StreamingQueryException: [STREAM_FAILED] Query [id = 1] failed: shop.example is bad"
+    tell("restarting", f"in 1 s: {error}")
+    assert ready() == (503, ["query python: restarting: StreamingQueryException: [STREAM_FAILED]"])
+    tell("failed", "Spark's JVM ended with 3")
+    assert ready() == (503, ["query python: failed: Spark's JVM ended with 3"])
+    tell("waiting", "the data directory cannot be written (OSError: /srv/tallyboard: no)")
+    assert ready() == (503, ["query python: waiting: the data directory cannot be written"])
+    tell("starting")
+    assert ready() == (503, ["query python: starting"])
+    tell("catching-up")
+    assert ready() == (200, [])
+    tell("failed", query="kernel")  # it carries nothing here any more
+    assert ready() == (200, [])
+
+
 def stop(query: str, at: int) -> None:
     """The job told that it was asked to stop a query."""
     JobProgress.objects.create(

@@ -52,7 +52,7 @@ def test_a_wrong_setting_is_named_with_what_corrects_it(
     bus: MemoryBus, key: str, wrong: str
 ) -> None:
     bus.ensure_topics([TopicSpec("a.reports", 1, {"message.timestamp.type": "LogAppendTime"})])
-    bus.alter("a.reports", key, wrong)
+    bus.alter("a.reports", {key: wrong})
     with pytest.raises(WrongSetting) as refused:
         check(bus, ["a.reports"], "k1:9092,k2:9092")
     told = str(refused.value)
@@ -71,7 +71,7 @@ def test_the_job_waits_until_it_is_corrected(stage: Stage, bus: MemoryBus) -> No
     assert stage.queries == []
     assert stage.rules() == 0, "nothing is appended to a log that may not be read"
 
-    bus.alter(REPORTS, "message.timestamp.type", "LogAppendTime")
+    bus.alter(REPORTS, {"message.timestamp.type": "LogAppendTime"})
 
     wait_until(lambda: stage.queries, 20, "the job does not go on by itself")
     stage.wait_for("running")
