@@ -20,7 +20,7 @@ RUN python -m ops.jars
 COPY . .
 RUN python -m streaming.kernel && python -m ops.classes
 RUN useradd --system --uid 10001 --home-dir /data tallyboard \
-    && install -d -o tallyboard /data
+    && install -d -m 0700 -o tallyboard /data
 USER tallyboard
 VOLUME /data
 EXPOSE 8000

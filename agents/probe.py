@@ -19,8 +19,9 @@ from agents.process import report_calmly, stop_on_signals
 from agents.reporter import Reporter
 from agents.spool import SpoolInUse
 from bus.kafka import KafkaBus
+from config.entry import enter
 from config.logs import configure_logs
-from config.settings import Settings, load_settings
+from config.settings import Settings
 from domain.records import Report
 from wire.source import detail_text
 from wire.topics import Topics
@@ -118,7 +119,7 @@ def _name(text: str) -> str:
 
 def main() -> None:
     """Probe until SIGTERM."""
-    arguments, settings = parse(), load_settings()
+    arguments, settings = parse(), enter()
     configure_logs(settings.log_level, arguments.agent)
     try:
         targets = load_targets(settings.probes, variables(settings))

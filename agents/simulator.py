@@ -18,8 +18,9 @@ from agents.reporter import Reporter, wall_clock
 from agents.spool import SpoolInUse
 from agents.worlds import Orders, Timed, Watched, attack, connectivity
 from bus.kafka import KafkaBus
+from config.entry import enter
 from config.logs import configure_logs
-from config.settings import Settings, load_settings
+from config.settings import Settings
 from domain.records import Report
 from wire.topics import Topics
 
@@ -134,7 +135,7 @@ def _rate(text: str) -> float:
 
 def main() -> None:
     """Simulate until SIGTERM."""
-    arguments, settings = parse(), load_settings()
+    arguments, settings = parse(), enter()
     configure_logs(settings.log_level, "simulator")
     try:
         run(settings, arguments, stop_on_signals())

@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import structlog
 
 from agents.process import stop_on_signals
+from config.entry import enter
 from config.logs import configure_logs
-from config.settings import load_settings
 
 log = structlog.get_logger("agents.target")
 
@@ -51,7 +51,7 @@ def serve(host: str, port: int, stop: threading.Event) -> None:
 
 def main() -> None:
     """Serve until SIGTERM; ends with one message when the port is taken."""
-    settings = load_settings()
+    settings = enter()
     configure_logs(settings.log_level, "target")
     try:
         serve(settings.http_host, settings.target, stop_on_signals())

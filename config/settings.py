@@ -49,6 +49,9 @@ class Settings(BaseSettings):
     https: bool = False
     trusted_proxies: int = Field(default=0, ge=0, le=9)
     secret_key: SecretStr | None = None
+    data_keys: SecretStr | None = None
+    session_s: int = Field(default=43_200, ge=60)
+    session_idle_s: int = Field(default=3_600, ge=60)
 
     kafka_port: Port = 19092
     kafka_bootstrap: str | None = None
@@ -89,6 +92,21 @@ class Settings(BaseSettings):
     def _spark_memory(cls, value: str) -> str:
         if not re.fullmatch(r"[1-9][0-9]*[mg]", value):
             raise ValueError("expected a size such as 1500m or 3g")
+        return value
+
+    @field_validator("secret_key")
+    @classmethod
+    def _secret_key(cls, value: SecretStr | None) -> SecretStr | None:
+        if value and (why := weakness(value.get_secret_value())):
+            raise ValueError(why)
+        return value
+
+    @field_validator("data_keys")
+    @classmethod
+    def _data_keys(cls, value: SecretStr | None) -> SecretStr | None:
+        for key in _listed(value.get_secret_value()) if value else ():
+            if why := weakness(key):
+                raise ValueError(why)
         return value
 
     @field_validator("kafka_bootstrap")
@@ -181,6 +199,14 @@ class Settings(BaseSettings):
         kept in `data_dir/spark-secret`. Raises OSError."""
         return _reveal(self.spark_secret) or kept_secret(self.data_dir / "spark-secret")
 
+    def sealing_keys(self) -> list[str]:
+        """Keys that seal what the database keeps secret: the first seals, each opens.
+
+        The configured ones, else those kept in `data_dir/data-key`, a line each. Raises as
+        `web_secret` does.
+        """
+        return _listed(_reveal(self.data_keys) or kept_secret(self.data_dir / "data-key"))
+
 
 def kept_secret(path: Path) -> str:
     """Return the secret in `path`, made up at the first call; safe when two processes race."""
@@ -195,7 +221,35 @@ def kept_secret(path: Path) -> str:
             pass
         finally:
             draft.unlink()
-    return path.read_text()
+    kept = path.read_text()
+    for key in _listed(kept) or [""]:
+        if why := weakness(key):
+            raise SystemExit(f"{path}: {why}; delete the file, and a new one is made")
+    return kept
+
+
+def _listed(keys: str) -> list[str]:
+    """Keys with commas, spaces or line ends between."""
+    return keys.replace(",", " ").split()
+
+
+LEAST_KEY = 32
+"""Fewest characters of a key that is no weak one."""
+LEAST_DISTINCT = 8
+"""Fewest different characters among them."""
+LONGEST_PERIOD = 16
+"""A text that repeats so few characters or fewer is as weak as these."""
+
+
+def weakness(key: str) -> str:
+    """What is wrong with a secret key, as an expectation; nothing where it is none to guess."""
+    if len(key) < LEAST_KEY:
+        return f"expected at least {LEAST_KEY} random characters, as of openssl rand -hex 32"
+    if len(set(key)) < LEAST_DISTINCT:
+        return f"expected at least {LEAST_DISTINCT} different characters: this is easily guessed"
+    if any(key[period:] == key[:-period] for period in range(1, LONGEST_PERIOD + 1)):
+        return "expected random characters, not a few that are repeated"
+    return ""
 
 
 def load_settings() -> Settings:
@@ -211,7 +265,14 @@ def explain(error: ValidationError) -> str:
     return "\n".join(_explain_one(dict(item)) for item in error.errors())
 
 
-_SECRETS = ("secret_key", "spark_secret", "kafka_password", "database_url", "redis_url")
+_SECRETS = (
+    "secret_key",
+    "data_keys",
+    "spark_secret",
+    "kafka_password",
+    "database_url",
+    "redis_url",
+)
 
 
 def _explain_one(item: dict[str, object]) -> str:

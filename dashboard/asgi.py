@@ -10,14 +10,15 @@ pages = get_asgi_application()
 from channels.auth import AuthMiddlewareStack  # noqa: E402 - apps must be loaded first
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
+from django.urls import re_path  # noqa: E402
 
-from dashboard.live.routing import websocket_urlpatterns  # noqa: E402
+from dashboard.live.routing import Nowhere, websocket_urlpatterns  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
         "http": pages,
         "websocket": AllowedHostsOriginValidator(
-            AuthMiddlewareStack(URLRouter(websocket_urlpatterns))
+            AuthMiddlewareStack(URLRouter([*websocket_urlpatterns, re_path("", Nowhere.as_asgi())]))
         ),
     }
 )

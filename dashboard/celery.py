@@ -10,6 +10,7 @@ app = Celery("tallyboard")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(
     [
+        "dashboard.accounts",
         "dashboard.annotations",
         "dashboard.audit",
         "dashboard.materialiser",

@@ -7,10 +7,10 @@ from pathlib import Path
 import dj_database_url
 from csp.constants import NONE, SELF
 
-from config.settings import load_settings
+from config.entry import enter
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-TALLYBOARD = load_settings()
+TALLYBOARD = enter()
 DATA_DIR = TALLYBOARD.data_dir
 
 SECRET_KEY = TALLYBOARD.web_secret()
@@ -34,7 +34,7 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.mfa",
-    "allauth.usersessions",
+    "dashboard.accounts.library.NotedSessionsConfig",  # allauth.usersessions
     "csp",
     "django_htmx",
     "django_celery_beat",
@@ -179,6 +179,7 @@ CELERY_BEAT_SCHEDULE = {
     "forget-purged": {"task": f"{_TASKS}.forget_purged", "schedule": 3600.0},
     "thin-progress": {"task": f"{_TASKS}.thin_progress", "schedule": 3600.0},
     "prune-history": {"task": f"{_TASKS}.prune_history", "schedule": 3600.0},
+    "forget-sessions": {"task": "dashboard.accounts.tasks.forget_sessions", "schedule": 3600.0},
     "prune-audit": {"task": "dashboard.audit.tasks.prune_audit", "schedule": 3600.0},
     "thin-readings": {"task": "dashboard.statestore.tasks.thin_readings", "schedule": 3600.0},
     "thin-trials": {"task": "dashboard.whatif.tasks.thin_trials", "schedule": 3600.0},
@@ -193,13 +194,13 @@ CELERY_BEAT_SCHEDULE = {
 
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
 AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in (
-        "UserAttributeSimilarityValidator",
-        "MinimumLengthValidator",
-        "CommonPasswordValidator",
-        "NumericPasswordValidator",
-    )
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": 12},
+    },
+    {"NAME": "dashboard.accounts.passwords.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
@@ -212,17 +213,22 @@ ACCOUNT_SESSION_REMEMBER = False
 ALLAUTH_TRUSTED_PROXY_COUNT = TALLYBOARD.trusted_proxies
 ACCOUNT_RATE_LIMITS = {"login": "30/m/ip", "login_failed": "10/m/ip,5/5m/key"}
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+MFA_ADAPTER = "dashboard.accounts.factors.SealedFactors"
 MFA_TOTP_ISSUER = "Tallyboard"
 MFA_TOTP_TOLERANCE = 1  # codes of the half minute before and after, as RFC 6238, 5.2 advises
 EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
 
 # ---- what the browser is told ---------------------------------------------------------------
 
+SESSION_ENGINE = "dashboard.accounts.session_store"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"
-SESSION_COOKIE_NAME = f"tallyboard-{TALLYBOARD.http_port}"
-CSRF_COOKIE_NAME = f"tallyboard-csrf-{TALLYBOARD.http_port}"
+# A browser takes a cookie with this prefix from this host over HTTPS alone.
+_HOST = "__Host-" if TALLYBOARD.https else ""
+SESSION_COOKIE_NAME = f"{_HOST}tallyboard-{TALLYBOARD.http_port}"
+CSRF_COOKIE_NAME = f"{_HOST}tallyboard-csrf-{TALLYBOARD.http_port}"
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"  # no third cookie
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = TALLYBOARD.https
 if TALLYBOARD.https:  # behind a proxy that ends TLS and sets this header itself
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")

@@ -14,7 +14,8 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 
 from config.archives import ArchivesProblem, verify
-from config.settings import Settings, load_settings
+from config.entry import enter
+from config.settings import Settings
 from ops.jars import STAMP
 from ops.java import JavaProblem, find_java
 from ops.ports import PortProblem, free_port, require_free
@@ -131,7 +132,7 @@ def run(settings: Settings) -> None:
 def main() -> None:
     """Run the embedded broker in the foreground; ends with one message when it cannot start."""
     try:
-        run(load_settings())
+        run(enter())
     except (BrokerProblem, JavaProblem, PortProblem) as problem:
         sys.exit(f"broker: {problem}")
 

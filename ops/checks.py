@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from config.settings import Settings
+from config.settings import PREFIX, Settings
+from domain.scenario import ScenarioError, load_scenarios
 from ops.java import find_java
 from ops.ports import require_free
 
@@ -39,6 +40,19 @@ def check_disk(data_dir: Path) -> None:
             f"Only {free // 2**20} MB are free for {data_dir}: make room, or set "
             "TALLYBOARD_DATA_DIR to another disk."
         )
+
+
+def check_files(settings: Settings) -> None:
+    """Raise UpProblem for a file that a setting names and that cannot be used."""
+    try:
+        load_scenarios(settings.scenarios, demo=settings.demo)
+    except ScenarioError as error:
+        raise UpProblem(f"{PREFIX}SCENARIOS: {error}") from None
+    others = {"PROBES": settings.probes if settings.demo else None,
+              "KAFKA_CA_FILE": settings.kafka_ca_file}  # fmt: skip
+    for name, path in others.items():
+        if path and not os.access(path, os.R_OK):
+            raise UpProblem(f"{PREFIX}{name}: {path}: cannot be read: expected a file.")
 
 
 def check_machine(settings: Settings) -> None:

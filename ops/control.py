@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from config.settings import load_settings
+from config.entry import enter
 from ops.supervise import NotRunning, Supervisor
 
 
 def main(arguments: list[str]) -> str | None:
     """Do what the arguments say; returns a message when it cannot be done."""
-    supervisor = Supervisor(load_settings().data_dir)
+    supervisor = Supervisor(enter().data_dir)
     try:
         match arguments:
             case ["status"]:

@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 
-from config.settings import Settings, load_settings
+from config.entry import enter, umask, unknown_settings
+from config.settings import Settings
 from ops import classes, jars, kernel, readiness
-from ops.checks import UpProblem, check_disk, check_machine, only_one
+from ops.checks import UpProblem, check_disk, check_files, check_machine, only_one
 from ops.child import die_with_parent
 from ops.java import JavaProblem
 from ops.leftovers import end_leftovers
@@ -34,6 +35,9 @@ STOP_PATIENCE_S = 8.5
 LOOK_S = 0.5
 CALM_LOOK_S = 1.0
 PATIENCE_S = 20.0
+PROBLEMS = (
+    UpProblem, JavaProblem, PortProblem, jars.JarsProblem, kernel.KernelProblem
+)  # fmt: skip
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -48,21 +52,26 @@ class Console:
         print(f"[{time.monotonic() - self._begun:6.1f} s] {text}", flush=True)
 
 
-def run(settings: Settings, console: Console, only: Collection[str] = ()) -> None:
+def run(
+    settings: Settings, console: Console, only: Collection[str] = (), shared: int = 0o022
+) -> None:
     """Start the product, or the processes in `only`, and keep it running until interrupted.
 
-    Raises UpProblem, JavaProblem, PortProblem, JarsProblem or KernelProblem when it cannot start.
+    shared: the umask for the Java archives, which other users may run too. Raises UpProblem,
+    JavaProblem, PortProblem, JarsProblem, or KernelProblem when it cannot start.
     """
+    check_files(settings)
     check_disk(settings.data_dir)
     with only_one(settings.data_dir):
         if ended := end_leftovers(settings.data_dir, patience_s=8):
             console.say(f"ended {len(ended)} processes that an earlier run had left")
         check_machine(settings)
-        jars.fetch(settings.jars_dir, lambda text: console.say(f"jars: {text}"))
-        kernel.build(settings.jars_dir)
         wanted = processes(settings, only)
-        if any(process.name == "job" for process in wanted):
-            _note_classes(settings, console)
+        with umask(shared):
+            jars.fetch(settings.jars_dir, lambda text: console.say(f"jars: {text}"))
+            kernel.build(settings.jars_dir)
+            if any(process.name == "job" for process in wanted):
+                _note_classes(settings, console)
         instance = Instance(settings, wanted, console)
         try:
             instance.start()
@@ -204,6 +213,8 @@ def print_welcome(settings: Settings, stopped: str = "") -> None:
         print(f"  The job's query {line}")
     if stopped:
         print(f"  Its boards stand as they were. An admin starts it again on {url}/job/")
+    for line in unknown_settings():
+        print(f"  Careful: {line}")
     print("  Ctrl-C stops everything and keeps its state.\n", flush=True)
 
 
@@ -225,11 +236,13 @@ def main() -> None:
     if arguments.tied:
         die_with_parent()
     os.chdir(ROOT)
+    usual = os.umask(0)
     for number in INTERRUPTS:  # SIGINT too: what a shell runs in the background starts deaf to it
         signal.signal(number, _interrupt)
     try:
-        run(load_settings(), Console(), [name for name in arguments.only.split(",") if name])
-    except (UpProblem, JavaProblem, PortProblem, jars.JarsProblem, kernel.KernelProblem) as problem:
+        only = [name for name in arguments.only.split(",") if name]
+        run(enter(whole=True), Console(), only, shared=usual)
+    except PROBLEMS as problem:
         sys.exit(f"tallyboard: {problem}")
     except KeyboardInterrupt:
         sys.exit(0)

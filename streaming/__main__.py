@@ -9,8 +9,8 @@ import threading
 from types import FrameType
 
 from bus.kafka import KafkaBus
+from config.entry import enter
 from config.logs import configure_logs
-from config.settings import load_settings
 from domain.scenario import ScenarioError
 from streaming.driver import Driver, JvmLost, end_spark, run_all
 from streaming.engines import Sharing, share_out, slots
@@ -24,7 +24,7 @@ PATIENCE_S = 7.0
 
 def main() -> None:
     """Run the job. Ends with one message when it cannot start, or when its JVM is lost."""
-    settings = load_settings()
+    settings = enter()
     configure_logs(settings.log_level, "job")
     stop = threading.Event()
     _on_signals(stop)

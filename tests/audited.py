@@ -86,6 +86,7 @@ def deactivate_each_other() -> list[int]:
     """How many active admins are left after each of several rounds."""
     from django.contrib.auth.models import Group, User
     from django.db import connection
+    from django.utils import timezone
 
     from dashboard.accounts import people
 
@@ -97,7 +98,7 @@ def deactivate_each_other() -> list[int]:
         by, whom = User.objects.get(pk=admins[number].pk), User.objects.get(pk=admins[~number].pk)
         barrier.wait()
         with suppress(people.Refused):
-            people.deactivate(by, whom)
+            people.deactivate(by, whom, timezone.now())
         connection.close()
 
     left = []

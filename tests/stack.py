@@ -147,8 +147,9 @@ class Stack:
         command = [sys.executable, "-m", "ops.up", "--tied", f"--only={','.join(self.only)}"]
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                command, cwd=ROOT, env=self.environment(), stdout=output, stderr=subprocess.STDOUT
-            )
+                command, cwd=ROOT, env=self.environment(), umask=0o022,  # as of a user's shell
+                stdout=output, stderr=subprocess.STDOUT,
+            )  # fmt: skip
         if wait:
             self.wait_ready(timeout_s)
         return self

@@ -7,6 +7,8 @@ import secrets
 from pathlib import Path
 
 from django.contrib.auth.models import Group, User
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
 
 from dashboard.accounts.roles import Role
 
@@ -30,12 +32,21 @@ def ensure(data_dir: Path) -> dict[str, str]:
 
 
 def _ensure_user(name: str, password: str, renew: bool) -> None:
+    if User.objects.filter(username=name).exists() and not renew:
+        return
+    _check(name, password)
     user, created = User.objects.get_or_create(username=name)
-    if created or renew:
-        user.set_password(password)
-        user.save()
+    user.set_password(password)
+    user.save()
     if created:
         user.groups.add(Group.objects.get(name=name))
+
+
+def _check(name: str, password: str) -> None:
+    try:
+        validate_password(password, User(username=name))
+    except ValidationError as error:
+        raise ValueError(f"{FILE}: {name}: {' '.join(error.messages)}") from None
 
 
 def _read(path: Path) -> dict[str, str]:

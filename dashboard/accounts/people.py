@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from allauth.mfa.models import Authenticator
 from django.contrib.auth.models import Group, User
@@ -18,6 +19,7 @@ from django.db.models import Q
 from dashboard.accounts.models import FirstPassword
 from dashboard.accounts.roles import Role, role_of
 from dashboard.accounts.sessions import end_all
+from dashboard.accounts.tokens import revoke_all
 
 ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 """Of passwords that are read to somebody: nothing that looks like something else."""
@@ -63,11 +65,15 @@ def set_role(admin: User, user: User, role: Role | None) -> Role | None:
     return before
 
 
-def deactivate(admin: User, user: User) -> int:
-    """No login, page, socket or token of the user's any more; returns how many sessions ended.
+class Ended(NamedTuple):
+    """What a user had, and has no longer: so many sessions, and API tokens in force."""
 
-    Raises Refused.
-    """
+    sessions: int
+    tokens: int
+
+
+def deactivate(admin: User, user: User, now: datetime) -> Ended:
+    """No login, page, socket or token of the user's any more. Raises Refused."""
     with _one_at_a_time():
         if user.pk == admin.pk:
             raise Refused("Nobody deactivates themselves; ask another admin.")
@@ -75,17 +81,17 @@ def deactivate(admin: User, user: User) -> int:
         _leaves_an_admin(user, "deactivated")
         if not User.objects.filter(pk=user.pk, is_active=True).update(is_active=False):
             raise Refused(f"{user.get_username()} is deactivated already.")
-    return end_all(user)
+    return _let_go(user, now)
 
 
 def reactivate(user: User) -> None:
-    """The user may log in again; the tokens that are in force count again. Raises Refused."""
+    """The user may log in again, and make new tokens. Raises Refused."""
     if not User.objects.filter(pk=user.pk, is_active=False).update(is_active=True):
         raise Refused(f"{user.get_username()} is active already.")
 
 
-def reset_password(admin: User, user: User, now: datetime) -> str:
-    """A new password, to be changed when it is first used; the user's sessions end.
+def reset_password(admin: User, user: User, now: datetime) -> tuple[str, Ended]:
+    """A new password, to be changed when it is first used; sessions and tokens end.
 
     Raises Refused.
     """
@@ -96,8 +102,11 @@ def reset_password(admin: User, user: User, now: datetime) -> str:
     with transaction.atomic():
         user.save(update_fields=["password"])
         _to_be_changed(user, now)
-    end_all(user)
-    return password
+    return password, _let_go(user, now)
+
+
+def _let_go(user: User, now: datetime) -> Ended:
+    return Ended(end_all(user), revoke_all(user, now))
 
 
 def remove_factor(user: User) -> None:

@@ -6,17 +6,25 @@ import time
 from collections import OrderedDict
 from datetime import datetime
 from threading import Lock
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import structlog
+from allauth.account.adapter import get_adapter
+from allauth.core.internal.httpkit import HTTP_USER_AGENT_MAX_LENGTH
 from allauth.usersessions.models import UserSession
+from django.conf import settings
+from django.contrib.auth import get_user
 from django.contrib.auth.models import User
+from django.contrib.sessions.backends.base import SessionBase
 from django.contrib.sessions.models import Session
 from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError
 from django.db.models import QuerySet
 from django.http import HttpRequest, QueryDict
 from django.utils import timezone
+
+from dashboard.accounts.session_store import FiledSession, SessionStore, filed_under
 
 log = structlog.get_logger(__name__)
 
@@ -46,13 +54,16 @@ class Place(NamedTuple):
 
 def places(user: User, current: str | None = None) -> list[Place]:
     """The user's sessions, the last used first; `current`: the key of the one that asks."""
-    rows = UserSession.objects.purge_and_list(user)
-    return [_place(row, current) for row in sorted(rows, key=_last_seen, reverse=True)]
+    noted = UserSession.objects.filter(user=user).order_by("-last_seen_at")
+    lasting = {row.pk for row in noted if _lasts(row)}
+    noted.exclude(pk__in=lasting).delete()
+    return [_place(row, current) for row in noted if row.pk in lasting]
 
 
-def _last_seen(row: UserSession) -> datetime:
-    seen: datetime = row.last_seen_at
-    return seen
+def _lasts(row: UserSession) -> bool:
+    """Whether somebody is still logged in there, also by the password of now."""
+    asking: Any = SimpleNamespace(session=FiledSession(row.session_key))
+    return bool(get_user(asking).is_authenticated)
 
 
 def _place(row: UserSession, current: str | None) -> Place:
@@ -63,7 +74,7 @@ def _place(row: UserSession, current: str | None) -> Place:
         row.ip,
         row.created_at,
         row.last_seen_at,
-        row.session_key == current,
+        row.session_key == filed_under(current),
     )
 
 
@@ -84,10 +95,13 @@ def open_sessions() -> QuerySet[UserSession]:
 def end(user: User, number: int, but: str | None = None) -> bool:
     """End one of the user's sessions; False where there is none of this number, or it is the one
     with this key."""
-    found = UserSession.objects.filter(user=user, pk=number).exclude(session_key=but or "").first()
-    if found is not None:
-        found.end()
-    return found is not None
+    noted = UserSession.objects.filter(user=user, pk=number)
+    found = noted.exclude(session_key=filed_under(but)).first()
+    if found is None:
+        return False
+    FiledSession().delete(found.session_key)
+    found.delete()
+    return True
 
 
 def end_all(user: User, but: str | None = None) -> int:
@@ -95,14 +109,23 @@ def end_all(user: User, but: str | None = None) -> int:
 
     Also those that were begun before sessions were noted: they are looked for among all.
     """
-    wanted, key = str(user.pk), but or ""
+    wanted, spared, store = str(user.pk), filed_under(but), SessionStore()
     ended = 0
     for session in Session.objects.filter(expire_date__gt=timezone.now()).iterator(500):
-        if session.get_decoded().get("_auth_user_id") == wanted and session.session_key != key:
+        if session.session_key == spared:
+            continue
+        if store.decode(session.session_data).get("_auth_user_id") == wanted:
             session.delete()
             ended += 1
-    UserSession.objects.filter(user=user).exclude(session_key=key).delete()
+    UserSession.objects.filter(user=user).exclude(session_key=spared).delete()
     return ended
+
+
+def forget_ended() -> int:
+    """Delete what is kept of sessions that have ended; returns of how many."""
+    SessionStore.clear_expired()
+    lasting = Session.objects.values("session_key")
+    return int(UserSession.objects.exclude(session_key__in=lasting).delete()[0])
 
 
 def end_chosen(user: User, form: QueryDict, but: str | None) -> int:
@@ -121,6 +144,7 @@ class Seen:
     """When this process last noted a session's use."""
 
     def __init__(self) -> None:
+        self._every_s = min(SEEN_EVERY_S, settings.TALLYBOARD.session_idle_s / 4)
         self._at: OrderedDict[str, float] = OrderedDict()
         self._lock = Lock()
 
@@ -128,7 +152,7 @@ class Seen:
         """Whether the use of a session is to be noted now; then it is not for a while."""
         now = time.monotonic()
         with self._lock:
-            if now - self._at.get(key, -SEEN_EVERY_S) < SEEN_EVERY_S:
+            if now - self._at.get(key, -self._every_s) < self._every_s:
                 return False
             self._at[key] = now
             self._at.move_to_end(key)
@@ -140,6 +164,25 @@ class Seen:
 def note_use(request: HttpRequest) -> None:
     """Note that the session of a request is used. What cannot be noted hinders nobody."""
     try:
-        UserSession.objects.create_from_request(request)
+        _note_place(request)
+        keep_open(request.session)
     except (DatabaseError, PermissionDenied) as error:
         log.warning("a session's use could not be noted", error=str(error))
+
+
+def _note_place(request: HttpRequest) -> None:
+    UserSession.objects.update_or_create(
+        session_key=filed_under(request.session.session_key),
+        defaults={
+            "user": request.user,
+            "ip": get_adapter().get_client_ip(request),
+            "user_agent": request.headers.get("User-Agent", "")[:HTTP_USER_AGENT_MAX_LENGTH],
+            "last_seen_at": timezone.now(),
+        },
+    )
+
+
+def keep_open(session: SessionBase) -> None:
+    """Put the end of a session off that is used now. Raises DatabaseError."""
+    assert isinstance(session, SessionStore)
+    session.note_use()

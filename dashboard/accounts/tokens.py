@@ -87,6 +87,13 @@ def revoke(user: User, prefix: str, now: datetime) -> bool:
     return found.update(revoked_at=now) == 1
 
 
+def revoke_all(user: User, now: datetime) -> int:
+    """Revoke every token of the user's; returns how many were in force."""
+    lasting = in_force(now).filter(user=user).count()
+    ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=now)
+    return lasting
+
+
 def in_force(now: datetime) -> QuerySet[ApiToken]:
     """Tokens that are neither revoked nor over, of all users, active or not."""
     lasting = Q(expires_at=None) | Q(expires_at__gt=now)

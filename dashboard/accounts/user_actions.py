@@ -48,9 +48,12 @@ def deactivate(request: HttpRequest, number: int) -> HttpResponse:
     """Let a user in no longer."""
 
     def do(user: User) -> str:
-        ended = people.deactivate(_admin(request), user)
-        note(Actor.of(request), "user.deactivated", target=user.username, sessions=ended)
-        return f"{user.username} is deactivated; sessions that ended: {ended}."
+        ended = people.deactivate(_admin(request), user, timezone.now())
+        note(Actor.of(request), "user.deactivated", target=user.username, **ended._asdict())
+        return (
+            f"{user.username} is deactivated; sessions that ended: {ended.sessions}, tokens "
+            f"revoked: {ended.tokens}."
+        )
 
     return _do(request, number, "user.deactivated", do)
 
@@ -77,10 +80,10 @@ def reset_password(request: HttpRequest, number: int) -> HttpResponse:
     """Give a user a password for one login, shown this once."""
     user = get_object_or_404(User, pk=number)
     try:
-        password = people.reset_password(_admin(request), user, timezone.now())
+        password, ended = people.reset_password(_admin(request), user, timezone.now())
     except Refused as refused:
         return _refused(request, user, "user.password-reset", refused)
-    note(Actor.of(request), "user.password-reset", target=user.username)
+    note(Actor.of(request), "user.password-reset", target=user.username, **ended._asdict())
     return user_page(request, user, password=password)
 
 

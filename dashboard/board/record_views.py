@@ -12,11 +12,14 @@ from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from bus.base import Message
 from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts.roles import Role, role_of
 from dashboard.board.records import STATUSES, NotShown, Shown, Way, fetch, seek, show
 from dashboard.commands.gateway import gateway
 from dashboard.commands.limits import Limit, TooMany
 from dashboard.commands.sending import now_ms
+from dashboard.deadletters.models import DeadLetter
 from dashboard.live.rows import asset_path
 from dashboard.metrics import LOG_RECORDS
 from dashboard.scenarios import scenarios
@@ -90,4 +93,13 @@ def _fetched(request: HttpRequest, scenario: Scenario, partition: int, offset: i
     _take(request)
     to = gateway()
     message = fetch(to.bus, to.topics.reports(scenario.name), partition, offset)
-    return show(message, scenario.partitions)
+    found = show(message, scenario.partitions)
+    if role_of(request.user) is not Role.ADMIN and (found.refused or _is_letter(message)):
+        raise NotShown("refused", "The job refused this record: admins alone are shown it.")
+    return found
+
+
+def _is_letter(message: Message) -> bool:
+    """Whether the job has told that it refused the record."""
+    at = {"topic": message.topic, "partition": message.partition, "offset": message.offset}
+    return DeadLetter.objects.filter(**at).exists()

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from bus.base import Bus, BusError, Message, Reader, TopicPartition
 from dashboard.board.moments import iso
 from dashboard.exporting import TIMES
-from domain.records import Record, ScenarioChange
+from domain.records import Record, Refusal, ScenarioChange, Unreadable
 from wire.source import decode_placed
 
 TIMEOUT_S = 5.0
@@ -29,7 +29,9 @@ LOOKED_AT = 20_000
 STRETCH = 2_000
 """So many of them are read at a time."""
 
-Reason = Literal["no-partition", "not-yet", "gone", "no-record", "no-answer", "busy", "too-many"]
+Reason = Literal[
+    "no-partition", "not-yet", "gone", "no-record", "no-answer", "busy", "too-many", "refused"
+]
 
 STATUSES: dict[Reason, int] = {
     "no-partition": 404,
@@ -39,6 +41,7 @@ STATUSES: dict[Reason, int] = {
     "no-answer": 503,
     "busy": 503,
     "too-many": 429,
+    "refused": 403,
 }
 """Every reason for which no record is shown, and the page's status."""
 
@@ -183,7 +186,8 @@ def _between(reader: Reader, place: TopicPartition, until: int, end: float) -> I
 class Shown:
     """A record for a page. kind: of record, in words; facts: what the job reads in it.
 
-    raw: the value as it came, as text or as hexadecimal digits; size: of the value, bytes.
+    raw: the value as it came, as text or as hexadecimal digits; size: of the value, bytes;
+    refused: nothing of it can be applied, whatever came before.
     """
 
     message: Message
@@ -195,6 +199,7 @@ class Shown:
     text: bool
     size: int
     cut: bool
+    refused: bool
 
 
 def show(message: Message, partitions: int) -> Shown:
@@ -214,6 +219,7 @@ def show(message: Message, partitions: int) -> Shown:
         text=is_text,
         size=len(value),
         cut=len(raw) > MAX_SHOWN or (not is_text and len(value) > MAX_HEX),
+        refused=isinstance(record, Refusal | Unreadable),
     )
 
 

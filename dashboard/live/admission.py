@@ -9,15 +9,18 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
-from django.conf import settings
+import structlog
 from django.contrib.auth import get_user
-from django.utils.module_loading import import_string
+from django.db import DatabaseError
 
 from dashboard.accounts.first_password import FLAG
 from dashboard.accounts.roles import may
+from dashboard.accounts.session_store import SessionStore
 from dashboard.live.readers import per_loop, read_in_thread
 
 Standing = Literal["reader", "no role", "anonymous"]
+
+log = structlog.get_logger(__name__)
 
 FRESH_S = 2.5
 """A finding may be as old as this for a socket that is open already."""
@@ -63,14 +66,23 @@ class Admissions:
 
 def standing_of(session_key: str) -> Standing:
     """How the session's user stands now. Raises DatabaseError."""
-    store = import_string(f"{settings.SESSION_ENGINE}.SessionStore")
-    asking: Any = SimpleNamespace(session=store(session_key))
+    session = SessionStore(session_key)
+    asking: Any = SimpleNamespace(session=session)
     user = get_user(asking)
     if not user.is_authenticated:
         return "anonymous"
+    _note_use(session)
     if asking.session.get(FLAG):  # nothing is shown before the password is changed
         return "no role"
     return "reader" if may(user, "read") else "no role"
+
+
+def _note_use(session: SessionStore) -> None:
+    """An open board is use. What cannot be noted now is tried again at the next look."""
+    try:
+        session.note_use_now_and_then()
+    except DatabaseError as error:
+        log.warning("a session's use could not be noted", error=str(error))
 
 
 admissions = per_loop(Admissions)

@@ -1,7 +1,16 @@
 """Websocket addresses."""
 
+from channels.generic.websocket import AsyncWebsocketConsumer
 from django.urls import path
 
 from dashboard.live.consumer import BoardConsumer
 
 websocket_urlpatterns = [path("ws/board/<str:scenario>/", BoardConsumer.as_asgi())]
+
+
+class Nowhere(AsyncWebsocketConsumer):
+    """Every other address: refused (403) before there is a socket, whoever asks."""
+
+    async def connect(self) -> None:
+        """Refuse."""
+        await self.close()

@@ -16,8 +16,9 @@ import msgspec
 
 from bus.base import BusError
 from bus.kafka import KafkaBus
+from config.entry import enter
 from config.logs import configure_logs
-from config.settings import Settings, load_settings
+from config.settings import Settings
 from streaming.errands.publishing import Publisher
 from streaming.errands.replaying import what_if
 from streaming.errands.requests import Ended, Line, ReadRequest, Request, Stepped
@@ -54,7 +55,7 @@ def main() -> None:
     # What libraries print goes to standard error: standard output is the driver's alone.
     teller = Teller(os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
-    settings = load_settings()
+    settings = enter()
     configure_logs(settings.log_level, "errand")
     request = msgspec.json.decode(sys.stdin.buffer.readline(), type=Request)
     threading.Thread(target=_end_with_the_driver, daemon=True).start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import secrets
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,9 +12,11 @@ from pathlib import Path
 import pytest
 from allauth.mfa.totp.internal import auth
 from django.contrib.auth.models import AnonymousUser, Group, User
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
 
-from dashboard.accounts import demo, tokens
+from dashboard.accounts import demo, people, tokens
 from dashboard.accounts.models import ApiToken
 from dashboard.accounts.roles import Role, may, role_of, whom_to_ask
 
@@ -100,6 +103,43 @@ def test_a_lost_login_file_gives_new_passwords_that_work(tmp_path: Path):
     second = demo.ensure(tmp_path)
     assert second["admin"] != first["admin"]
     assert User.objects.get(username="admin").check_password(second["admin"])
+
+
+def test_a_demo_password_that_is_none_is_refused(tmp_path: Path):
+    (tmp_path / demo.FILE).write_text(json.dumps({"admin": "short"}))
+    with pytest.raises(ValueError, match=rf"{demo.FILE}: admin: .* at least 12 characters"):
+        demo.ensure(tmp_path)
+    assert not User.objects.filter(username="admin").exists()
+
+
+@pytest.mark.parametrize(
+    ("password", "told"),
+    [
+        ("short-7-xyz", "at least 12 characters"),
+        ("111222333444", "entirely numeric"),
+        ("alice.anderson", "too similar to the username"),
+        ("1q2w3e4r5t6y", "too common"),
+        ("password2024!", "too common"),
+        ("!!Football1234", "too common"),
+        ("dragondragon", "too common"),
+        ("qwertyqwertyqwerty", "too common"),
+    ],
+)
+def test_a_password_is_long_and_not_common(password: str, told: str):
+    with pytest.raises(ValidationError) as refused:
+        validate_password(password, User(username="alice-anderson"))
+    assert told in " ".join(refused.value.messages)
+
+
+@pytest.mark.parametrize("password", ["horse-battery-7", "x9 Kf2 Lm4 Q", "correcthorsebattery"])
+def test_other_passwords_will_do(password: str):
+    validate_password(password, User(username="alice"))
+
+
+def test_passwords_that_the_product_makes_will_do():
+    for _ in range(100):
+        validate_password(people.one_time_password(), User(username="alice"))
+        validate_password(secrets.token_urlsafe(9), User(username="admin"))
 
 
 def test_a_token_is_kept_only_as_a_hash():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import uuid
 from typing import Any, get_args
 
 import pytest
@@ -22,10 +23,12 @@ from dashboard.board.timeline import PAGE, timeline
 from dashboard.commands.limits import Limit
 from dashboard.commands.models import Command as Row
 from dashboard.commands.sending import now_ms
+from dashboard.deadletters.models import DeadLetter
 from dashboard.job.models import BucketStatus
 from dashboard.live.process import live_view
 from domain.records import Record, Report
 from domain.version import Version
+from wire.partitioner import partition_of
 from wire.source import encode_report, encode_scenario, encode_tick
 
 pytestmark = pytest.mark.django_db
@@ -296,6 +299,36 @@ def test_a_record_is_fetched_and_shown_decoded_and_raw(client: Client, world: Wo
         assert '"type":"report"' in found
         assert "agent <waf-1>" in found
         assert "<waf-1>" not in response.content.decode()
+
+
+@pytest.mark.parametrize("kind", ["unreadable", "a command that is none", "told by the job"])
+@pytest.mark.parametrize(("role", "status"), [("manager", 403), ("operator", 403), ("admin", 200)])
+def test_a_refused_record_is_shown_to_admins_alone(world: World, kind: str, role: str, status: int):
+    value = b'{"type":"report","agent":"secret-7","state":"nothing"}'
+    if kind == "unreadable":
+        value = b"\xff secret-7"
+    if kind == "a command that is none":
+        value = b'{"type":"command","id":"%s","action":"secret-7"}' % str(uuid.uuid4()).encode()
+    producer = world.bus.producer()
+    partition = partition_of(ASSET.encode(), 4)
+    sent = producer.send_and_wait("attack.reports", ASSET.encode(), value, partition=partition)
+    if kind == "told by the job":
+        at = {"topic": "attack.reports", "partition": partition, "offset": sent.offset}
+        DeadLetter.objects.create(**at, **LETTER)
+    client = Client()
+    client.force_login(make_user(role))
+    path = f"/s/attack/record/{partition}/{sent.offset}/"
+    page, part = client.get(path), client.get(path, headers=HX)
+    assert page.status_code == status
+    for response in (page, part):
+        assert ("secret-7" in text(response) or "73 65 63" in text(response)) == (status == 200)
+        assert ("admins alone" in text(response)) == (status == 403)
+
+
+LETTER = {
+    "reason": "unknown-state", "appended_at": 1, "size": 1, "dead_partition": 0, "dead_offset": 0,
+    "noted_at": 1, "told_offset": 0,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ PRODUCT = set(SERVICES) - OTHERS
 SECRET = re.compile(r"password|secret|auth", re.IGNORECASE)
 
 FILLED = {
-    "TALLYBOARD_SECRET_KEY": "k" * 50,
+    "TALLYBOARD_SECRET_KEY": "7f0c2d1e8a7465f9c3e2d1a0b8f7e6d5c4b3a29e",
     "POSTGRES_PASSWORD": "pg",
     "REDIS_PASSWORD": "rd",
 }
@@ -70,7 +70,7 @@ def test_every_setting_exists_and_is_accepted(
     assert settings.bootstrap == "kafka:9092"
     assert settings.database == "postgres://tallyboard:pg@postgres:5432/tallyboard"
     assert settings.redis_url == "redis://:rd@redis:6379/0"
-    assert settings.web_secret() == "k" * 50
+    assert settings.web_secret() == "7f0c2d1e8a7465f9c3e2d1a0b8f7e6d5c4b3a29e"
 
 
 def test_demo_agents_are_behind_a_profile() -> None:

@@ -16,10 +16,11 @@ import pytest
 
 from config.settings import Settings
 from ops import test as staged
+from ops.checks import UpProblem, check_files
 from ops.leftovers import MARK, find_leftovers, mark_of
 from ops.processes import Process, processes
 from ops.readiness import base_url, phases, ready
-from ops.supervise import Seen, configuration, socket_path
+from ops.supervise import ROOT, Seen, configuration, socket_path
 from ops.test import Count, read_count
 from ops.up import print_welcome
 from ops.watch import QUIET_S, Watch
@@ -133,6 +134,47 @@ def test_the_closing_lines_say_what_was_stopped(
     assert "The job's query kernel (Attacks) was stopped by ada on 2026-09-21: maintenance" in said
     assert "starts it again on http://127.0.0.1:8123/job/" in said
     assert "is ready: http://127.0.0.1:8123/" in said
+
+
+def test_the_closing_lines_name_settings_that_are_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TALLYBOARD_HTPPS", "1")
+    print_welcome(Settings(data_dir=tmp_path))
+    assert "TALLYBOARD_HTPPS (environment) is no setting" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [("SCENARIOS", {}), ("PROBES", {}), ("KAFKA_CA_FILE", {"KAFKA_BOOTSTRAP": "k:1"})],
+)
+def test_a_file_that_is_missing_is_named_in_one_line(
+    tmp_path: Path, name: str, more: dict[str, str]
+) -> None:
+    wrong = {name: str(tmp_path / "nowhere"), "DATA_DIR": str(tmp_path / "data"), **more}
+    done = subprocess.run(
+        [sys.executable, "-m", "ops.up"],
+        env={**os.environ, **{f"TALLYBOARD_{key}": text for key, text in wrong.items()}},
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"tallyboard: TALLYBOARD_{name}: {tmp_path}/nowhere: cannot be ")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "data").exists()
+
+
+def test_scenarios_that_are_none_are_refused_with_their_key(tmp_path: Path) -> None:
+    path = tmp_path / "scenarios.toml"
+    path.write_text("[attack]\nstates = 7\n")
+    with pytest.raises(UpProblem, match=rf"^TALLYBOARD_SCENARIOS: {path}: attack.states: expected"):
+        check_files(Settings(scenarios=path))
+
+
+def test_what_is_supervised_keeps_its_files_to_itself(tmp_path: Path) -> None:
+    parser = configparser.RawConfigParser()
+    parser.read_string(configuration(tmp_path, processes(Settings())))
+    ours = [name for name in parser.sections() if name.startswith("program:")]
+    assert {parser[name]["umask"] for name in ("supervisord", *ours)} == {"077"}
 
 
 def test_readiness_waits_for_what_is_started() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 
 import pytest
 
-from config.settings import Settings, kept_secret, load_settings
+from config.settings import Settings, kept_secret, load_settings, weakness
 
 
 @pytest.fixture
@@ -118,16 +119,71 @@ def test_web_secret_is_made_once_and_private(bare: Path) -> None:
 
 
 def test_configured_secret_wins(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TALLYBOARD_SECRET_KEY", "from-outside")
-    assert load_settings().web_secret() == "from-outside"
+    monkeypatch.setenv("TALLYBOARD_SECRET_KEY", "b9f0c2d1e8a7465f9c3e2d1a0b8f7e6d5c4b3a29")
+    assert load_settings().web_secret() == "b9f0c2d1e8a7465f9c3e2d1a0b8f7e6d5c4b3a29"
     assert not (bare / ".data").exists()
+
+
+@pytest.mark.parametrize("name", ["SECRET_KEY", "DATA_KEYS"])
+@pytest.mark.parametrize(
+    ("weak", "expected"),
+    [
+        ("from-outside", "expected at least 32 random characters"),
+        ("k" * 50, "expected at least 8 different characters"),
+        ("abcdefg" * 7, "expected at least 8 different characters"),
+        ("change-me!" * 5, "not a few that are repeated"),
+        ("0123456789abcdef" * 4, "not a few that are repeated"),
+    ],
+)
+def test_a_weak_key_is_refused_and_not_shown(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, name: str, weak: str, expected: str
+) -> None:
+    monkeypatch.setenv(f"TALLYBOARD_{name}", weak)
+    with pytest.raises(SystemExit) as ended:
+        load_settings()
+    message = str(ended.value)
+    assert f"TALLYBOARD_{name} is (hidden): " in message
+    assert expected in message
+    assert weak not in message
+
+
+@pytest.mark.parametrize("bytes_", [16, 24, 32, 64])
+def test_random_keys_are_not_weak(bytes_: int) -> None:
+    for _ in range(200):
+        key = secrets.token_hex(bytes_)
+        assert weakness(key) == "", key
+
+
+@pytest.mark.parametrize("kept", ["", "short", "k" * 50])
+def test_a_weak_key_in_a_file_is_refused_too(bare: Path, kept: str) -> None:
+    settings = load_settings()
+    settings.data_dir.mkdir()
+    for name, read in (
+        ("secret-key", settings.web_secret), ("data-key", settings.sealing_keys)
+    ):  # fmt: skip
+        (settings.data_dir / name).write_text(kept)
+        with pytest.raises(SystemExit, match=f"/{name}: expected at least"):
+            read()
+
+
+def test_keys_that_seal_are_several_the_first_first(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = load_settings().sealing_keys()
+    assert made == load_settings().sealing_keys()
+    assert (bare / ".data" / "data-key").stat().st_mode & 0o777 == 0o600
+    new, old = secrets.token_hex(32), secrets.token_hex(32)
+    (bare / ".data" / "data-key").write_text(f"{new}\n{old}\n")
+    assert load_settings().sealing_keys() == [new, old]
+    monkeypatch.setenv("TALLYBOARD_DATA_KEYS", f"{old}, {new}")
+    assert load_settings().sealing_keys() == [old, new]
 
 
 def test_loser_of_a_race_reads_the_winners_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "secret"
-    path.write_text("winner")
+    path.write_text("winner-" * 3 + "0123456789abc")
     monkeypatch.setattr(Path, "exists", lambda _self: False)
-    assert kept_secret(path) == "winner"
+    assert kept_secret(path) == "winner-" * 3 + "0123456789abc"
     assert [entry.name for entry in tmp_path.iterdir()] == ["secret"]

@@ -26,6 +26,9 @@ def stack(tmp_path: Path, jars_dir: Path) -> Iterator[Stack]:
 def test_interrupt_ends_all_within_ten_seconds(stack: Stack) -> None:
     stack.start()
     assert stack.leftovers() != []
+    kept = [path for path in stack.data_dir.rglob("*") if path.name != stack.output.name]
+    assert len(kept) > 20
+    assert [path for path in kept if path.lstat().st_mode & 0o077] == [], "others may look into it"
     assert stack.stop() < 10
     assert stack.process
     assert stack.process.returncode == 0

@@ -18,6 +18,7 @@ from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
 from django.db import OperationalError
 from django.test import Client as Browser
+from django.utils import timezone
 from liveclient import Client, assert_snapshot_plus_events
 from sinks import PlayedJob
 from webkit import make_user
@@ -489,6 +490,27 @@ async def test_bytes_close_with_a_reason():
     async with talk(await sync_to_async(cookie)("operator")) as browser:
         await browser.socket.send_to(bytes_data=b"\xff")
         assert (await browser.end()) == (4400, "expected text, got bytes")
+
+
+@pytest.mark.parametrize("role", ["", "admin"])
+@pytest.mark.parametrize("path", ["/ws/x/", "/ws/", "/ws/board/", "/ws/board/attack/more/", "/"])
+async def test_a_socket_of_no_such_address_is_refused(path: str, role: str, caplog):
+    headers = [(b"host", HOST), (b"origin", b"http://localhost")]
+    if role:
+        session = await sync_to_async(cookie)(role)
+        headers.append((b"cookie", f"{settings.SESSION_COOKIE_NAME}={session}".encode()))
+    socket = WebsocketCommunicator(application, path, headers=headers)
+    assert (await socket.connect(timeout=5))[0] is False
+    await socket.wait()
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+async def test_a_session_that_rests_too_long_closes():
+    session = await sync_to_async(cookie)("operator")
+    async with talk(session) as browser:
+        await browser.next("beat")
+        await sync_to_async(Session.objects.update)(expire_date=timezone.now())
+        assert await browser.end() == (4401, "the session has ended: log in again")
 
 
 async def test_the_end_of_the_session_closes():

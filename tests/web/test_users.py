@@ -12,7 +12,6 @@ from allauth.mfa.models import Authenticator
 from allauth.mfa.totp.internal.auth import TOTP, generate_totp_secret
 from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import User
-from django.contrib.sessions.models import Session
 from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
@@ -23,6 +22,7 @@ from dashboard.accounts import people, sessions
 from dashboard.accounts.models import ApiToken, FirstPassword
 from dashboard.accounts.people import Refused
 from dashboard.accounts.roles import ALLOWED, Role, role_of
+from dashboard.accounts.session_store import SessionStore
 from dashboard.accounts.user_list import holders, rights
 from dashboard.audit.models import AuditEntry
 from dashboard.live.admission import standing_of
@@ -232,13 +232,13 @@ def test_the_last_active_admin_stays():
     people.set_role(first, other, Role.ADMIN)
     people.set_role(first, other, None)
     for act in (
-        lambda: people.deactivate(other, first),
+        lambda: people.deactivate(other, first, timezone.now()),
         lambda: people.set_role(other, first, Role.MANAGER),
     ):
         with pytest.raises(Refused, match="admin is the last active admin"):
             act()
     people.set_role(first, other, Role.ADMIN)
-    people.deactivate(first, other)
+    people.deactivate(first, other, timezone.now())
     with pytest.raises(Refused, match="last active admin"):
         people.set_role(other, first, None)
     people.reactivate(other)
@@ -249,7 +249,7 @@ def test_the_last_active_admin_stays():
 # ---- deactivated --------------------------------------------------------------------------
 
 
-def test_who_is_deactivated_loses_pages_sockets_and_tokens_until_reactivated(admin):
+def test_who_is_deactivated_loses_pages_sockets_and_tokens_for_good(admin):
     user = person("operator")
     client, headers = browser(user), bearer(user)
     key = key_of(client)
@@ -260,13 +260,14 @@ def test_who_is_deactivated_loses_pages_sockets_and_tokens_until_reactivated(adm
     assert Client().get("/api/v1/scenarios", headers=headers).status_code == 401
     _, answer = log_in("operator", PASSWORD)
     assert answer["Location"] == "/account/inactive/"
-    assert audited("user.deactivated") == [("operator", "done", {"sessions": 1})]
+    assert audited("user.deactivated") == [("operator", "done", {"sessions": 1, "tokens": 1})]
 
     assert admin.post(f"/users/{user.pk}/deactivate/").status_code == 409
     assert admin.post(f"/users/{user.pk}/reactivate/").status_code == 302
     assert admin.post(f"/users/{user.pk}/reactivate/").status_code == 409
     assert client.get("/")["Location"].startswith("/account/login/"), "the session stays ended"
-    assert Client().get("/api/v1/scenarios", headers=headers).status_code == 200
+    assert Client().get("/api/v1/scenarios", headers=headers).status_code == 401, "and the token"
+    assert log_in("operator", PASSWORD)[0].get("/").status_code == 200
 
 
 def test_a_session_from_before_sessions_were_noted_ends_too(admin):
@@ -274,8 +275,10 @@ def test_a_session_from_before_sessions_were_noted_ends_too(admin):
     client = Client()
     client.force_login(user)
     assert not UserSession.objects.filter(user=user).exists()
+    assert SessionStore().exists(key_of(client))
     admin.post(f"/users/{user.pk}/deactivate/")
-    assert not Session.objects.filter(pk=client.session.session_key).exists()
+    assert SessionStore().exists(key_of(client)) is False
+    assert client.get("/")["Location"].startswith("/account/login/")
 
 
 # ---- passwords and second factors ---------------------------------------------------------
@@ -283,12 +286,15 @@ def test_a_session_from_before_sessions_were_noted_ends_too(admin):
 
 def test_a_password_is_given_anew(admin):
     user = person("operator")
-    client = browser(user)
+    client, headers = browser(user), bearer(user)
+    others = bearer(person("manager"))
     password = shown_password(admin.post(f"/users/{user.pk}/password/"))
+    for token, status in ((headers, 401), (others, 200)):
+        assert Client().get("/api/v1/scenarios", headers=token).status_code == status
     assert client.get("/")["Location"].startswith("/account/login/")
     assert log_in("operator", PASSWORD)[1].status_code == 200
     assert log_in("operator", password)[0].get("/")["Location"] == "/account/password/change/"
-    assert audited("user.password-reset") == [("operator", "done", {})]
+    assert audited("user.password-reset") == [("operator", "done", {"sessions": 1, "tokens": 1})]
 
 
 def test_a_second_factor_is_taken_away(admin):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from config.settings import load_settings
 from dashboard.accounts import demo
 
 
@@ -17,7 +17,7 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         """Make the users and say where their passwords are."""
-        data_dir = load_settings().data_dir
+        data_dir = settings.DATA_DIR
         try:
             logins = demo.ensure(data_dir)
         except (OSError, ValueError) as error:

@@ -1,0 +1,185 @@
+"""What every entry point does first: settings are read, and what the process keeps is its user's.
+
+Libraries and tests that only read settings call `load_settings`; so does what makes archives that
+other users of the machine may share.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from difflib import get_close_matches
+from pathlib import Path
+
+from dotenv import dotenv_values
+
+from config.settings import PREFIX, Settings, load_settings
+
+PRIVATE = 0o077
+"""What a file or directory of ours grants nobody: all rights of its group and of others."""
+SUPERVISED = f"{PREFIX}INSTANCE"
+"""In the environment of every process that `make run` has started."""
+INTERNAL = frozenset((SUPERVISED, f"{PREFIX}PARENT"))
+"""Names in the environment that begin as settings do and are none."""
+
+MARKS = frozenset(
+    ("secret-key", "data-key", "spark-secret", "demo-logins.json", "run.lock", "supervisord.conf",
+     "tallyboard.sqlite3", "supervisor.sock", "supervisord.pid")
+)  # fmt: skip
+"""Files by one of which a data directory is known as such."""
+FOLDERS = frozenset(
+    ("broker", "celery", "checkpoint", "errand", "logs", "overlay", "snapshots", "spark", "spool")
+)
+"""What a data directory may hold besides."""
+OF_THE_DISK = "lost+found"
+"""What lies at the top of a disk that has just been made."""
+
+
+class NotPrivate(Exception):
+    """Others may look into the data directory, and that cannot be mended here; says what to do."""
+
+
+def enter(*, whole: bool = False) -> Settings:
+    """The settings, for a process whose files are for its user alone, as is its data directory.
+
+    whole: look at all in the directory, if it is private too. Tells of unknown settings on
+    standard error, unless `make run` has done so. Ends the process with one message for a wrong
+    value, or a data directory that cannot be made private.
+    """
+    os.umask(PRIVATE)
+    settings = load_settings()
+    if SUPERVISED not in os.environ:
+        for line in unknown_settings():
+            print(line, file=sys.stderr)
+    try:
+        narrowed = make_private(settings.data_dir, whole=whole)
+    except NotPrivate as problem:
+        raise SystemExit(str(problem)) from None
+    if narrowed:
+        said = f"took the rights of other users from {narrowed} files and directories"
+        print(f"{settings.data_dir}: {said}", file=sys.stderr)
+    return settings
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    """Another umask for what is written meanwhile."""
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+# ---- the data directory -------------------------------------------------------------------
+
+
+def make_private(data_dir: Path, *, whole: bool = False) -> int:
+    """Take the rights of others from the data directory and all in it; returns from how many.
+
+    In a directory that is private already only what lies at its top is looked at, unless `whole`.
+    Raises NotPrivate where that cannot be done, or the directory is not Tallyboard's alone.
+    """
+    try:
+        if _narrowed(data_dir):
+            _ = next(data_dir.iterdir(), None)  # raises PermissionError where it is not ours
+            return sum(map(_narrow, _below(data_dir, deep=whole)))
+        _check_ours(data_dir)
+        data_dir.chmod(stat.S_IMODE(data_dir.stat().st_mode) & ~PRIVATE)
+        return 1 + sum(map(_narrow, _below(data_dir)))
+    except FileNotFoundError:  # there is none yet
+        return 0
+    except PermissionError:
+        raise NotPrivate(_belongs_to_another(data_dir, data_dir)) from None
+
+
+def _narrowed(path: Path) -> bool:
+    return not path.stat().st_mode & PRIVATE
+
+
+def _check_ours(data_dir: Path) -> None:
+    """Raise NotPrivate for a directory that also serves others, as /tmp does, or other users."""
+    names = {path.name for path in data_dir.iterdir() if not path.name.startswith(".")}
+    names.discard(OF_THE_DISK)
+    if not (names <= MARKS | FOLDERS or names & MARKS):
+        raise NotPrivate(
+            f"{data_dir}: others may look into it, and it holds more than Tallyboard's data: set "
+            f"{PREFIX}DATA_DIR to a directory for Tallyboard alone, such as {data_dir}/tallyboard."
+        )
+    owners = {data_dir.stat().st_uid, os.geteuid()}
+    for entry in _below(data_dir):
+        with suppress(FileNotFoundError):
+            foreign = entry.stat(follow_symlinks=False).st_uid not in owners
+            if foreign and entry.name != OF_THE_DISK:
+                raise NotPrivate(_belongs_to_another(Path(entry), data_dir))
+
+
+def _belongs_to_another(path: Path, data_dir: Path) -> str:
+    return (
+        f"{path}: belongs to {_owner(path)}: have {data_dir} and all in it belong to "
+        f"{_name(os.geteuid())} alone, or set {PREFIX}DATA_DIR to another directory."
+    )
+
+
+def _narrow(entry: os.DirEntry[str]) -> bool:
+    """Take the rights of others from one file or directory; whether there were any.
+
+    What belongs to another user stays as it is: nobody else gets to it in a private directory.
+    """
+    with suppress(FileNotFoundError, PermissionError):  # as logs that are rotated meanwhile
+        mode = entry.stat(follow_symlinks=False).st_mode
+        if not stat.S_ISLNK(mode) and mode & PRIVATE:
+            Path(entry).chmod(stat.S_IMODE(mode) & ~PRIVATE)
+            return True
+    return False
+
+
+def _below(folder: str | Path, *, deep: bool = True) -> Iterator[os.DirEntry[str]]:
+    with suppress(FileNotFoundError, PermissionError), os.scandir(folder) as entries:
+        for entry in entries:
+            yield entry
+            if deep and entry.is_dir(follow_symlinks=False):
+                yield from _below(entry.path)
+
+
+def _owner(path: Path) -> str:
+    try:
+        return _name(path.lstat().st_uid)
+    except PermissionError:  # it lies in another user's directory
+        return "another user"
+
+
+def _name(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
+
+
+# ---- settings that are none ---------------------------------------------------------------
+
+
+def unknown_settings(
+    environment: Mapping[str, str] | None = None, file: Path = Path(".env")
+) -> list[str]:
+    """A line for each name that looks like a setting and is none, with the nearest that is."""
+    known = {name.upper() for name in Settings.model_fields}
+    given = dict.fromkeys(dotenv_values(file), str(file))
+    given |= dict.fromkeys(os.environ if environment is None else environment, "environment")
+    return [
+        _unknown(name, where, known)
+        for name, where in sorted(given.items())
+        if name.upper().startswith(PREFIX)
+        and name not in INTERNAL
+        and name.upper().removeprefix(PREFIX) not in known
+    ]
+
+
+def _unknown(name: str, where: str, known: set[str]) -> str:
+    near = get_close_matches(name.upper().removeprefix(PREFIX), known, 1)
+    hint = f"did you mean {PREFIX}{near[0]}?" if near else "docs/configuration.md has the list."
+    return f"{name} ({where}) is no setting and has no effect: {hint}"

@@ -1,0 +1,54 @@
+"""`manage.py reseal`: second factors sealed with the first key."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from allauth.mfa.models import Authenticator
+from django.core.management.base import BaseCommand, CommandError
+
+from dashboard.accounts.factors import resealed
+from dashboard.accounts.sealing import NoKey
+from dashboard.audit.trail import Actor, note
+
+
+class Command(BaseCommand):
+    """Seals every second factor anew, and names those that no key opens."""
+
+    help = "Seal all second factors with the first key, so that the others can be removed."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """What becomes of those that no key opens."""
+        parser.add_argument(
+            "--forget",
+            action="store_true",
+            help="take those away that no key opens: their users log in with the password alone",
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Do it. Raises CommandError where one is left that no key opens."""
+        factors = Authenticator.objects.select_related("user")
+        lost = [factor for factor in factors if not _reseal(factor)]
+        if options["forget"]:
+            for factor in lost:
+                factor.delete()
+                name = factor.user.get_username()
+                note(Actor.shell(), "factor.removed", target=name, by="reseal")
+        elif lost:
+            names = ", ".join(sorted({factor.user.get_username() for factor in lost}))
+            raise CommandError(
+                f"No key opens second factors of {names}: put the key back into "
+                "TALLYBOARD_DATA_KEYS or the file data-key, or take them away with --forget."
+            )
+        self.stdout.write(f"Sealed anew: {Authenticator.objects.count()}; taken away: {len(lost)}.")
+
+
+def _reseal(factor: Authenticator) -> bool:
+    """Seal one anew; False where no key opens it."""
+    try:
+        factor.data = resealed(factor.data)
+    except NoKey:
+        return False
+    factor.save(update_fields=["data"])
+    return True

@@ -1,0 +1,51 @@
+"""What the database keeps secret, sealed with keys that lie outside of it.
+
+A text is sealed with the first key, and opened with any. So keys are changed in three steps: a new
+one is put before the old one, `manage.py reseal` seals everything with it, the old one is removed.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from functools import lru_cache
+from hashlib import sha256
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from django.conf import settings
+
+from config.settings import Settings
+
+SEALED = "gAAAA"
+"""How a sealed text begins: no secret of a second factor does, which are base 32 or hexadecimal."""
+
+
+class NoKey(Exception):
+    """None of the keys opens a sealed text."""
+
+
+def seal(text: str) -> str:
+    """The text sealed with the first key."""
+    return _box(settings.TALLYBOARD).encrypt(text.encode()).decode()
+
+
+def unseal(text: str) -> str:
+    """The text that was sealed; one that never was comes back as it is. Raises NoKey."""
+    if not text.startswith(SEALED):
+        return text
+    try:
+        return _box(settings.TALLYBOARD).decrypt(text.encode()).decode()
+    except InvalidToken:
+        raise NoKey(
+            "None of the keys in TALLYBOARD_DATA_KEYS, or in the file data-key in the data "
+            "directory, opens this."
+        ) from None
+
+
+@lru_cache(maxsize=4)
+def _box(tallyboard: Settings) -> MultiFernet:
+    return MultiFernet([_fernet(key) for key in tallyboard.sealing_keys()])
+
+
+def _fernet(key: str) -> Fernet:
+    """A key is any long random text: Fernet's own form of it is a digest."""
+    return Fernet(urlsafe_b64encode(sha256(key.encode()).digest()))
