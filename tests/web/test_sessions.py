@@ -63,7 +63,7 @@ def logged_in(client: Client) -> bool:
 
 
 def code(secret: str) -> str:
-    return format_hotp_value(hotp_value(secret, int(time.time()) // 30))
+    return str(format_hotp_value(hotp_value(secret, int(time.time()) // 30)))
 
 
 def copied() -> str:
