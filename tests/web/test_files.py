@@ -59,8 +59,10 @@ def test_events(admin: Client) -> None:
     changed("=cmd()", 2_000, 8)
     assert file(admin, "/events/events.csv") == csv(
         "scenario,asset,kind,previous,state,at,version,cause,partition,offset",
-        "attack,'=cmd(),change,clear,under-attack,1970-01-01T00:00:02.000Z,1.8.0,reported by waf-1,3,8",
-        'attack,"Zürich, West",change,clear,under-attack,1970-01-01T00:00:01.000Z,1.7.0,reported by waf-1,3,7',
+        "attack,'=cmd(),change,clear,under-attack,1970-01-01T00:00:02.000Z,1.8.0,"
+        "reported by waf-1,3,8",
+        'attack,"Zürich, West",change,clear,under-attack,1970-01-01T00:00:01.000Z,1.7.0,'
+        "reported by waf-1,3,7",
     )
     assert file(admin, "/events/events.ndjson", q="cmd") == (
         '{"scenario":"attack","asset":"=cmd()","kind":"change","previous":"clear",'
