@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dashboard.scenarios import scenarios
 from dashboard.whatif.drawing import WIDTH, bars, told_span
 from domain.scenario import Scenario
 from wire.errand import Difference
@@ -12,9 +13,7 @@ SINCE, UNTIL = 1_000_000, 2_000_000
 
 
 def difference(before: str | None, *moments: tuple[int, str | None]) -> Difference:
-    return Difference(
-        asset="a", before=(before, before), running=tuple(moments), proposed=tuple(moments)
-    )
+    return Difference("a", (before, before), list(moments), list(moments), 0, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +33,8 @@ def test_the_span_begins_where_something_is_told(found: list[Difference], begin:
     assert told_span(found, SINCE, UNTIL) == (begin, UNTIL)
 
 
-def test_a_bar_fills_the_span(attack: Scenario) -> None:
+def test_a_bar_fills_the_span() -> None:
+    attack: Scenario = scenarios()["attack"]
     found = difference(None, (1_900_000, "clear"), (1_950_000, "under-attack"))
     since, until = told_span([found], SINCE, UNTIL)
     running, _ = bars(attack, found, since, until)
