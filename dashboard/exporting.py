@@ -56,7 +56,9 @@ def _line(form: str, fields: Sequence[str], row: Mapping[str, Any]) -> bytes:
 
 
 def _cell(name: str, value: Any) -> Any:
-    return iso(value) if name in TIMES and isinstance(value, int) else value
+    if name not in TIMES or not isinstance(value, int):
+        return value
+    return iso(value) if value else ""  # 0: not known
 
 
 def csv_line(cells: Iterable[Any]) -> bytes:

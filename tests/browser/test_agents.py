@@ -48,8 +48,8 @@ def test_a_muted_agent_counts_nothing_until_it_is_heard_again(
 
     assert serious_in_both(page) == []
     assert too_wide_in(page) == []
-    ask(page, "Let it be heard again…", "mended", "Let it be heard")
-    expect(page.locator("#told")).to_contain_text("Let be heard by operator")
+    ask(page, "Unmute…", "mended", "Unmute")
+    expect(page.locator("#told")).to_contain_text("Unmuted by operator")
     expect(page.locator("#told")).to_contain_text("in force in all")
     expect(panel).not_to_contain_text("its vote counts nothing")
 

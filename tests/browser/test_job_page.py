@@ -69,11 +69,14 @@ def state(page: Page, word: str) -> None:
 def test_charts_are_drawn(open_as: Open, told: Producer) -> None:
     batches(told, 6)
     page = open_as("manager", "/job/")
-    expect(page.locator("#job .chart canvas")).to_have_count(5)
-    expect(page.locator(".charts-note")).to_be_empty()
-    assert page.locator("#job .chart canvas").evaluate_all(DRAWN)
-    page.get_by_role("button", name="Day").click()
-    expect(page.get_by_role("button", name="Day")).to_have_attribute("aria-pressed", "true")
+    for charts, drawn in (("figures", 5), ("samples", 3)):
+        found = page.locator(f'#job .charts[data-charts="/job/kernel/{charts}.json"]')
+        expect(found.locator(".chart canvas")).to_have_count(drawn)
+        expect(found.locator(".charts-note")).to_be_empty()
+        assert found.locator(".chart canvas").evaluate_all(DRAWN)
+        day = found.get_by_role("button", name="Day")
+        day.click()
+        expect(day).to_have_attribute("aria-pressed", "true")
     expect(page.locator("#job .ask")).to_have_count(0)
     assert serious_in_both(page) == []
     assert too_wide_in(page) == []

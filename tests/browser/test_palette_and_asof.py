@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from browsing import Open, Send, live, row, serious, serious_in_both, too_wide_in
 from playwright.sync_api import expect
 
@@ -30,6 +32,56 @@ def test_the_palette_finds_pages_and_assets_by_keyboard(
     expect(page.locator("#palette-none")).to_have_text("No page and no asset has this in its name.")
     page.keyboard.press("Escape")
     expect(page.locator("#palette")).to_be_hidden()
+
+
+def test_the_palette_leads_to_a_form_that_is_filled_in(
+    open_as: Open, send: Send, prefix: str
+) -> None:
+    asset = f"{prefix}far-away"
+    send("orders", asset, "desk", "picking")
+    page = live(open_as("operator", f"/s/orders/?q={prefix}"))
+    expect(row(page, asset)).to_have_count(1)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("se")
+    verb = page.locator("#palette-verbs .option", has_text="set")
+    expect(verb).to_be_visible()
+    verb.click()
+    field = page.locator("#palette input")
+    expect(field).to_have_value("set ")
+    expect(field).to_be_focused()
+    page.keyboard.type(f"{asset} shipped")
+    chosen = page.locator("#palette [aria-selected=true]")
+    expect(chosen).to_contain_text("to Shipped…")
+    assert serious(page) == []
+    page.keyboard.press("Enter")
+    form = page.locator(".command-set")
+    expect(form.locator("[name=state]")).to_have_value("shipped")
+    expect(form.locator("[name=reason]")).to_be_focused()
+    expect(form.locator("[name=end]")).to_have_value("1h")
+    expect(page.locator("#facts .now")).to_contain_text("Picking")  # nothing was sent
+
+
+def test_a_page_that_a_form_was_answered_with_is_loaded_anew_by_its_address(
+    open_as: Open, send: Send, prefix: str
+) -> None:
+    send("attack", f"{prefix}shop", "waf-1", "under-attack")
+    page = open_as("operator", "/bulk/?scenario=attack")
+    page.locator("#bulk-form").evaluate("form => { form.noValidate = true; }")
+    page.get_by_role("button", name="Review…").click()
+    expect(page.locator("#bulk-form .field-errors").first).to_be_visible()
+    with page.expect_response(lambda told: urlsplit(told.url).path == "/bulk/") as renewed:
+        pass  # its list of runs renews itself, and does not ask the form's own address
+    assert renewed.value.ok
+    expect(page.locator("#cut-off")).to_be_hidden()
+    again = page.reload()
+    assert again is not None
+    assert (again.request.method, again.status) == ("GET", 200)
+    badge = page.locator('.tabs [data-scenario="attack"] .tab-count')
+    expect(badge).to_be_visible()
+    count = badge.get_attribute("data-count")
+    assert page.title().startswith("(")
+    send("attack", f"{prefix}other", "waf-1", "under-attack")
+    expect(badge).not_to_have_attribute("data-count", count or "")  # by itself
 
 
 def test_the_board_comes_back_as_it_was(open_as: Open, send: Send, prefix: str) -> None:

@@ -198,7 +198,7 @@ def test_a_mute_goes_to_every_partition_and_is_told_until_the_job_has_it(
     world.report("shop", "clear", "waf-2", "waf-3")
     world.write()
     answer = client.post("/mute/attack/waf-1/", form_of("1h"))
-    assert (answer.status_code, answer.headers["Location"]) == (302, "/agents/attack/waf-1/")
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/agents/attack/waf-1/#told")
     partitions = scenarios()["attack"].partitions
     assert f"sent to {partitions} of {partitions} partitions, in force in 0" in page_of(client)
     world.write()
@@ -231,7 +231,7 @@ def test_what_is_taken_back_counts_again(world: World, client: Client) -> None:
     client.post("/unmute/attack/waf-1/", {"id": str(uuid.uuid4()), "reason": ""})
     world.write()
     assert mutes(scenarios()["attack"], now_ms()) == {}
-    assert "Let be heard by <bdi>operator</bdi>" in page_of(client)
+    assert "Unmuted by <bdi>operator</bdi>" in page_of(client)
     record = msgspec.json.decode(AssetState.objects.get(asset="shop").record)
     assert [vote["weight"] for vote in record["votes"]] == [1]
 

@@ -163,7 +163,7 @@ def test_the_pages_say_what_to_do_where_there_is_nothing(world: World, client: C
         ({"at": "2001-01-01T00:00"}, "expected a moment of the last 90 days"),
         ({"scenario": "nothing"}, "nothing is not one of the available choices"),
         ({"view": "x"}, "view: "),
-        ({"q": "a\x07b", "at": "2001-01-01T00:00"}, "no name holds such a character"),
+        ({"q": "a\x07b", "at": "2001-01-01T00:00"}, "no name contains such a character"),
     ],
 )
 def test_a_bad_moment_is_named_and_kept(

@@ -116,7 +116,7 @@ def test_a_filter_as_on_the_board(world: World, client: Client) -> None:
 def test_what_was_typed_stays_and_each_fault_is_named(world: World, client: Client) -> None:
     for more, fault in (
         ({"reason": ""}, "This field is required"),
-        ({"kind": "set", "to": "odd"}, "Unknown state &#x27;odd&#x27;"),
+        ({"kind": "set", "to": "odd"}, "There is no state “odd”"),
         ({"q": "stat:clear"}, "there is no key stat"),
         ({"by": "names", "names": " \n"}, "Expected names"),
         ({"by": "stale", "n": "-1"}, "n: "),

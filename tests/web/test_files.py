@@ -14,6 +14,7 @@ from webkit import make_user, show
 from dashboard import exporting
 from dashboard.audit.models import AuditEntry
 from dashboard.board.models import Transition
+from dashboard.board.moments import iso
 from dashboard.bulk.models import Item, Run
 from dashboard.commands.sending import now_ms
 from dashboard.deadletters.models import DeadLetter
@@ -58,8 +59,10 @@ def test_events(admin: Client) -> None:
     changed("=cmd()", 2_000, 8)
     assert file(admin, "/events/events.csv") == csv(
         "scenario,asset,kind,previous,state,at,version,cause,partition,offset",
-        "attack,'=cmd(),change,clear,under-attack,2000,1.8.0,reported by waf-1,3,8",
-        'attack,"Zürich, West",change,clear,under-attack,1000,1.7.0,reported by waf-1,3,7',
+        "attack,'=cmd(),change,clear,under-attack,1970-01-01T00:00:02.000Z,1.8.0,"
+        "reported by waf-1,3,8",
+        'attack,"Zürich, West",change,clear,under-attack,1970-01-01T00:00:01.000Z,1.7.0,'
+        "reported by waf-1,3,7",
     )
     assert file(admin, "/events/events.ndjson", q="cmd") == (
         '{"scenario":"attack","asset":"=cmd()","kind":"change","previous":"clear",'
@@ -78,7 +81,7 @@ def test_the_audit(admin: Client) -> None:
     assert file(admin, "/audit/audit.csv", action="logout") == csv(
         "number,at,user_id,name,role,source,token,address,action,scenario,target,outcome,facts,"
         "previous,digest",
-        '1,1000,,\'+ada,admin,page,,::1,logout,,x,done,"{""n"":[1,""ü""]}",p,d',
+        '1,1970-01-01T00:00:01.000Z,,\'+ada,admin,page,,::1,logout,,x,done,"{""n"":[1,""ü""]}",p,d',
     )
     assert file(admin, "/audit/audit.ndjson", action="logout") == (
         '{"number":1,"at":1000,"user_id":null,"name":"+ada","role":"admin","source":"page",'
@@ -95,14 +98,14 @@ def test_a_board_of_the_past(admin: Client) -> None:
     given = {"scenario": "attack", "at": then}
     assert file(admin, "/as-of/as-of.csv", **given) == csv(
         "scenario,asset,state,now,worst,changes,at",
-        f"attack,'-shop,clear,under-attack,under-attack,1,{now - 60_000}",
+        f"attack,'-shop,clear,under-attack,under-attack,1,{iso(now - 60_000)}",
     )
     assert file(admin, "/as-of/as-of.ndjson", **given) == (
         '{"scenario":"attack","asset":"-shop","state":"clear","now":"under-attack",'
         f'"worst":"under-attack","changes":1,"at":{now - 60_000}}}\n'
     )
     assert file(admin, "/as-of/as-of.csv", **given, view="board") == csv(
-        "scenario,asset,state,since", "attack,'-shop,clear,0"
+        "scenario,asset,state,since", "attack,'-shop,clear,"
     )
     assert file(admin, "/as-of/as-of.ndjson", **given, view="board") == (
         '{"scenario":"attack","asset":"-shop","state":"clear","since":0}\n'
@@ -118,7 +121,8 @@ def test_dead_letters(admin: Client) -> None:
     assert file(admin, "/dead-letters/export/csv/") == csv(
         "id,reason,scenario,topic,partition,offset,appended_at,noted_at,repeats,size,whole,asset,"
         "agent,fate,fate_at,fate_by,why,edited,new_topic,new_partition,new_offset,key,value",
-        f"{letter.pk},not-json,attack,attack.reports,1,2,3,4,0,5,True,'@a,,open,,,,False,,,,'@a,\ufffd",
+        f"{letter.pk},not-json,attack,attack.reports,1,2,1970-01-01T00:00:00.003Z,"
+        "1970-01-01T00:00:00.004Z,0,5,True,'@a,,open,,,,False,,,,'@a,\ufffd",
     )
     assert file(admin, "/dead-letters/export/ndjson/") == (
         f'{{"id":{letter.pk},"reason":"not-json","scenario":"attack","topic":"attack.reports",'
@@ -148,7 +152,7 @@ def test_outcomes_of_a_run(admin: Client) -> None:
     Item.objects.create(run=run, number=1, asset="b", fate="skipped", text="why", command="d")
     assert file(admin, f"/bulk/{run.pk}/outcomes.csv") == csv(
         "asset,was,fate,why,command,partition,offset,version,answered_at",
-        "'=a,clear,Applied,,c,3,7,1.7.0,9",
+        "'=a,clear,Applied,,c,3,7,1.7.0,1970-01-01T00:00:00.009Z",
         "b,,Left out by the review,why,d,,,,",
     )
 

@@ -289,7 +289,7 @@ def test_an_admin_changes_a_rule_and_follows_it(admin: Client, gateway: Gateway)
     assert "weight 6 in all" in page
     assert "7 s" in page
     assert page.count('<span class="word">changes</span>') == 2
-    assert confirm(admin, reviewed).url == PAGE
+    assert confirm(admin, reviewed).url == f"{PAGE}#changes-h"
     ask = JobAsk.objects.get()
     keys = {"electorate": 6, "holds": {"clear": 7_000, "suspicious": 5_000}}
     parameters = {"scenario": "attack", "keys": keys, "base": told.version}

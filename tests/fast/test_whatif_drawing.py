@@ -1,0 +1,43 @@
+"""What-if's timelines are drawn over the span of which there is something to tell."""
+
+from __future__ import annotations
+
+import pytest
+
+from dashboard.scenarios import scenarios
+from dashboard.whatif.drawing import WIDTH, bars, told_span
+from domain.scenario import Scenario
+from wire.errand import Difference
+
+SINCE, UNTIL = 1_000_000, 2_000_000
+
+
+def difference(before: str | None, *moments: tuple[int, str | None]) -> Difference:
+    return Difference("a", (before, before), list(moments), list(moments), 0, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("found", "begin"),
+    [
+        ([], SINCE),
+        ([difference(None, (1_900_000, "clear"))], 1_900_000),
+        (
+            [difference(None, (1_900_000, "clear")), difference(None, (1_800_000, "clear"))],
+            1_800_000,
+        ),
+        ([difference("clear", (1_900_000, "suspicious"))], SINCE),
+        ([difference(None, (500_000, "clear"))], SINCE),
+    ],
+)
+def test_the_span_begins_where_something_is_told(found: list[Difference], begin: int) -> None:
+    assert told_span(found, SINCE, UNTIL) == (begin, UNTIL)
+
+
+def test_a_bar_fills_the_span() -> None:
+    attack: Scenario = scenarios()["attack"]
+    found = difference(None, (1_900_000, "clear"), (1_950_000, "under-attack"))
+    since, until = told_span([found], SINCE, UNTIL)
+    running, _ = bars(attack, found, since, until)
+    first, last = running.pieces[0], running.pieces[-1]
+    assert (first.x, last.x + last.width) == (0, WIDTH)
+    assert first.width == last.width == WIDTH / 2
