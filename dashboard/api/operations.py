@@ -107,7 +107,9 @@ def list_scenarios(request: ApiRequest) -> Any:
 def list_assets(
     request: ApiRequest,
     scenario: str,
-    state: list[StateName] = Query([], max_length=MAX_STATES, description="Only these states, by name or label."),
+    state: list[StateName] = Query(
+        [], max_length=MAX_STATES, description="Only these states, by name or label."
+    ),
     doubt: list[DoubtName] = Query(
         [], max_length=3, description="Only assets of which there is every one of these doubts."
     ),

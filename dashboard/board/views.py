@@ -29,6 +29,7 @@ from dashboard.board.sorts import (
 from dashboard.board.tabs import tabs
 from dashboard.commands.sending import now_ms
 from dashboard.filters.asking import named, shown
+from dashboard.filters.examples import examples, placeholder
 from dashboard.filters.language import MAX_TEXT, FilterError
 from dashboard.filters.models import SavedFilter
 from dashboard.filters.saved import default_of, menu
@@ -61,6 +62,7 @@ def board(request: HttpRequest, scenario: str = "") -> HttpResponse:
     context = _board(request, known, wanted, found)
     context |= {"q": text, "problem": problem, "begins": begins is not None}
     context["doubts"] = _doubts(request, text, found.merged)
+    context |= {"examples": examples(known), "placeholder": placeholder(known)}
     context["saved"] = menu(_user(request), known.name)
     return render(request, "board/board.html", context)
 

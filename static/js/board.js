@@ -18,6 +18,7 @@ import { showWorst } from "./tabs.js";
 import { keepHeads, showFile, View } from "./view.js";
 import { Wall } from "./wall.js";
 
+const NOT_BY_THIS = "not by this filter";
 const ANNOUNCED_MS = 20000; // waiting changes are announced at most this often
 const $ = (id) => document.getElementById(id);
 const boot = JSON.parse($("boot").textContent);
@@ -29,6 +30,7 @@ let panel = null;
 let beyond = 0; // how many match that the server did not send
 let asked = 0; // which filter of this page's it is: a snapshot says which one it answers
 let before = ""; // in words, while the rows are those of the filter before
+let faulty = false; // what is in the box is no filter: the rows stay those of the one before
 
 const getTotal = () => total;
 const all = () => Object.values(counts).reduce((sum, n) => sum + n, 0);
@@ -296,7 +298,7 @@ const KEYS = [
   { keys: ["u"], words: "show the changes that wait", act: applyWaiting },
   {
     keys: ["/"],
-    words: "filter: by name, or terms such as state:clear",
+    words: `filter: by name, or terms such as state:${boot.states[0].name}`,
     act: () => {
       $("q").focus();
       $("q").select();
@@ -358,7 +360,7 @@ const take = {
     takeCounts(message.counts);
     takeDoubts(message.doubts);
     takeAcknowledged(message.acknowledged);
-    rowsOf("");
+    rowsOf(faulty ? NOT_BY_THIS : "");
     rows.mark(message.marks);
     rows.snapshot(message.rows);
     showTotals();
@@ -366,8 +368,9 @@ const take = {
   },
   problem(message) {
     filters.problem(message);
-    if (!message.message) return;
-    rowsOf("as the filter was before");
+    faulty = Boolean(message.message);
+    if (!faulty) return; // the snapshot follows
+    rowsOf(NOT_BY_THIS);
     showTotals();
   },
   changes(message) {
