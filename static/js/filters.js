@@ -11,8 +11,12 @@ const PLAIN = /^[^\s",:-][^\s",:]*$/; // one part of the name, and nothing of th
 export function startFilters(form, onChange) {
   let timer = 0;
   let doubt = 0;
+  let last = JSON.stringify(read(form));
   const changed = () => {
     clearTimeout(timer);
+    const filter = JSON.stringify(read(form));
+    if (filter === last) return; // the box was only left
+    last = filter;
     remember(form);
     showTerms(form);
     onChange(read(form));
