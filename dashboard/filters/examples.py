@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dashboard.agentry.models import Agent
+from dashboard.bidi import isolated
 from dashboard.filters.terms import quoted
 from dashboard.labels.store import keys, values
 from domain.scenario import Scenario
@@ -18,7 +19,7 @@ def examples(scenario: Scenario) -> list[str]:
 def placeholder(scenario: Scenario) -> str:
     """What an empty box says: a term of those who report, or of a label, and one of time."""
     likely = [*_labels(scenario), *_agents(scenario)][:1]
-    return ", ".join(("a name", *likely, "since:<1h"))
+    return ", ".join(("a name", *map(isolated, likely), "since:<1h"))
 
 
 def _agents(scenario: Scenario) -> list[str]:

@@ -30,6 +30,12 @@ export function followFacts() {
   };
 }
 
+/** The facts that were asked for are not wanted any more. */
+function abortFacts() {
+  const facts = document.getElementById("facts");
+  if (facts) htmx.trigger(facts, "htmx:abort");
+}
+
 export class Panel {
   /** onChoose(asset or null): which asset's panel is open. */
   constructor(box, main, onChoose) {
@@ -41,6 +47,10 @@ export class Panel {
     box.addEventListener("click", (event) => {
       if (event.target.closest("#panel-close")) this.close();
       if (event.target.closest(".to-commands")) this.toCommands(event);
+    });
+    // What comes beside the facts goes by its id: of an asset that is left nothing may come any more.
+    box.addEventListener("htmx:beforeSwap", ({ detail }) => {
+      if (detail.target === box) abortFacts();
     });
   }
 
@@ -108,6 +118,7 @@ export class Panel {
     const back = this.opener;
     this.asset = null;
     this.show(false);
+    abortFacts();
     this.box.replaceChildren();
     this.onChoose(null);
     if (back?.isConnected) back.focus({ preventScroll: true });

@@ -146,7 +146,7 @@ def test_each_example_of_the_help_can_be_typed(client: Client, world: World, sce
         page = client.get("/", {"scenario": scenario}).content.decode()
         shown = re.search(r'id="examples">(.*?)</span>', page)
         assert shown
-        terms = [html.unescape(each) for each in re.findall(r"<code>(.*?)</code>", shown[1])]
+        terms = [html.unescape(each) for each in re.findall(r"<code><bdi>(.*?)</bdi></code>", shown[1])]
         assert len(terms) >= 3
         for term in terms:
             answer = client.get("/", {"scenario": scenario, "q": term})
