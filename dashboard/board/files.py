@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
@@ -13,6 +12,7 @@ from django.views.decorators.http import require_safe
 
 from dashboard.accounts.access import role_required
 from dashboard.audit.trail import Actor, note
+from dashboard.board.moments import iso
 from dashboard.commands.sending import now_ms
 from dashboard.exporting import CONTENT_TYPES, attachment, written
 from dashboard.filters.asking import asked
@@ -52,7 +52,8 @@ Plain = dict[str, Any]
 @role_required("read")
 def board_file(request: HttpRequest, form: str) -> HttpResponseBase:
     """All that the board's filter finds, on every page of it, as CSV or NDJSON, by name."""
-    known = scenarios().get(request.GET.get("scenario", ""))
+    name = request.GET.get("scenario", "")
+    known = scenarios().get(name) if name else next(iter(scenarios().values()))
     if form not in CONTENT_TYPES or known is None:
         raise Http404
     text, states = request.GET.get("q", ""), request.GET.getlist("state")[:50]
@@ -87,9 +88,9 @@ def _plain(scenario: Scenario, record: Plain, labels: dict[str, str]) -> Plain:
         "unconfirmed": _unconfirmed(record),
         "votes": " ".join(map(_vote, record["votes"])),
         "pending": pending.get("state"),
-        "pending_at": iso(pending.get("due")),
+        "pending_at": _iso(pending.get("due")),
         "pinned_by": override.get("user"),
-        "pinned_until": iso(override.get("until")),
+        "pinned_until": _iso(override.get("until")),
         "underlying": override.get("underlying"),
         "labels": " ".join(f"{key}:{value}" for key, value in labels.items()),
         "cause": cause_text(record["cause"]),
@@ -107,8 +108,5 @@ def _vote(vote: Plain) -> str:
     return f"{said} ({', '.join(marks)})" if marks else said
 
 
-def iso(at: int | None) -> str | None:
-    """A moment in Unix ms as ISO 8601 in UTC, to the ms; None for none."""
-    if at is None:
-        return None
-    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")
+def _iso(at: int | None) -> str | None:
+    return None if at is None else iso(at)
