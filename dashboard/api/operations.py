@@ -38,11 +38,12 @@ from dashboard.commands.limits import REPORTS, TooMany
 from dashboard.commands.models import Command as Row
 from dashboard.commands.noting import note_command
 from dashboard.commands.sending import IdTaken, Invalid, now_ms, send
+from dashboard.filters.asking import asked
 from dashboard.filters.finding import by_name
-from dashboard.filters.language import MAX_TEXT, FilterError, parse
-from dashboard.filters.terms import Filter, Term, Text, doubt_term
+from dashboard.filters.language import MAX_TEXT, FilterError
+from dashboard.filters.terms import Filter, doubt_term
 from dashboard.job import partitions
-from dashboard.labels.store import keys, labels_of
+from dashboard.labels.store import labels_of
 from dashboard.scenarios import scenarios
 from domain.names import MAX_NAME, MAX_STATE, name_ok
 from domain.records import Command, Kind
@@ -106,7 +107,9 @@ def list_scenarios(request: ApiRequest) -> Any:
 def list_assets(
     request: ApiRequest,
     scenario: str,
-    state: list[StateName] = Query([], max_length=MAX_STATES, description="Only these states."),
+    state: list[StateName] = Query(
+        [], max_length=MAX_STATES, description="Only these states, by name or label."
+    ),
     doubt: list[DoubtName] = Query(
         [], max_length=3, description="Only assets of which there is every one of these doubts."
     ),
@@ -124,12 +127,9 @@ def list_assets(
     """
     known, now = _known(scenario), now_ms()
     try:
-        wanted = parse(q, known, now, keys(known.name))
+        wanted = asked(known, state, q, now)
     except FilterError as error:
         raise invalid("q", f"{error} (characters {error.start} to {error.end})") from error
-    if state:
-        some = Term("state", tuple(Text(name) for name in state))
-        wanted = Filter((*wanted.terms, some))
     wanted = Filter((*wanted.terms, *map(doubt_term, doubt)))
     found, more = by_name(known, wanted, now, after=after, limit=limit)
     labels = labels_of(known.name, [asset for asset, _ in found])

@@ -37,6 +37,7 @@ ACTIONS: dict[str, str] = {
     "letter.redriven": "sent dead letters again",
     "letter.discarded": "discarded dead letters",
     "export.letters": "downloaded dead letters",
+    "export.board": "downloaded a board",
     "export.events": "downloaded events",
     "export.audit": "downloaded the audit",
     # ---- one's own login

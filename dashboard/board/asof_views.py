@@ -20,6 +20,7 @@ from dashboard.board.asof import PAGE, Asked, AsOf, Difference, Narrowed, Then, 
 from dashboard.chunks import chunks
 from dashboard.commands.sending import now_ms
 from dashboard.exporting import CONTENT_TYPES, attachment, written
+from dashboard.filters.language import state_of
 from dashboard.live.shown import order_of_token, token_of_order
 from dashboard.materialiser.tasks import HISTORY_KEPT_MS
 from dashboard.scenarios import scenarios
@@ -84,12 +85,13 @@ class AsOfForm(forms.Form):
     def asked(self) -> Asked:
         """Of a form that is valid."""
         given = self.cleaned_data
+        known = scenarios()[given["scenario"] or next(iter(scenarios()))]
         return Asked(
-            given["scenario"] or next(iter(scenarios())),
+            known.name,
             given["at"],
             given["view"] or "differences",
-            given["state"],
-            given["now"],
+            state_of(given["state"], known) or given["state"],
+            state_of(given["now"], known) or given["now"],
             given["q"],
             given["back"],
         )

@@ -17,6 +17,7 @@ from dashboard.board.events import FIELDS, MOST_EXPORTED, Wanted, page, plain, p
 from dashboard.commands.sending import now_ms
 from dashboard.exporting import CONTENT_TYPES, attachment, written
 from dashboard.filters.events import condition_of
+from dashboard.filters.examples import placeholder
 from dashboard.filters.language import MAX_TEXT, FilterError
 from dashboard.scenarios import scenarios
 from domain.names import MAX_STATE
@@ -26,7 +27,6 @@ MAX_ID = 2**63 - 1
 
 FILTER_ATTRS = {
     "type": "search",
-    "placeholder": "a name, tier:gold, agent:waf-7",
     "autocomplete": "off",
     "spellcheck": "false",
     "role": "combobox",
@@ -53,7 +53,9 @@ class EventFilter(forms.Form):
         choice = self.fields["scenario"]
         assert isinstance(choice, forms.ChoiceField)
         choice.choices = [("", "All scenarios"), *known]
-        self.fields["q"].widget = forms.TextInput(attrs=FILTER_ATTRS)
+        shown = scenarios().get(self.data.get("scenario", "")) or next(iter(scenarios().values()))
+        asked = {**FILTER_ATTRS, "placeholder": placeholder(shown)}
+        self.fields["q"].widget = forms.TextInput(attrs=asked)
         self.fields["state"].widget.attrs = {"list": "states-known", "autocomplete": "off"}
 
     def clean(self) -> dict[str, Any]:

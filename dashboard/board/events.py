@@ -7,13 +7,16 @@ next page goes on from there.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
+from operator import or_
 from typing import Any, NamedTuple
 
 import msgspec
-from django.db.models import Max, QuerySet
+from django.db.models import Max, Q, QuerySet
 
 from dashboard.board.models import CHANGE, Transition
 from dashboard.filters.events import condition_of
+from dashboard.filters.language import state_of
 from dashboard.live.rows import asset_path, cause_text
 from dashboard.scenarios import scenarios
 from domain.scenario import Scenario
@@ -44,11 +47,17 @@ class Wanted(NamedTuple):
         every = scenarios()
         return [every[self.scenario]] if self.scenario else list(every.values())
 
+    def _states(self) -> Q:
+        """The state, which each scenario may know by a label."""
+        each = ((known.name, state_of(self.state, known)) for known in self.known())
+        found = (Q(scenario=name, state=state) for name, state in each if state)
+        return reduce(or_, found, Q(state=self.state))
+
     def of(self, rows: QuerySet[Transition]) -> QuerySet[Transition]:
         """Those of `rows` that are wanted."""
         rows = rows.filter(scenario__in=[self.scenario] if self.scenario else list(scenarios()))
         if self.state:
-            rows = rows.filter(state=self.state)
+            rows = rows.filter(self._states())
         if self.q:
             rows = rows.filter(condition_of(self.q, self.known(), self.now))
         return rows if self.all else rows.filter(kind=CHANGE)

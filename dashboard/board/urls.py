@@ -5,6 +5,7 @@ from django.urls import path
 from dashboard.board import (
     asof_views,
     event_views,
+    files,
     override_views,
     palette_views,
     record_views,
@@ -16,6 +17,7 @@ app_name = "board"
 
 urlpatterns = [
     path("", views.board, name="board"),
+    path("board.<str:form>", files.board_file, name="file"),
     path("events/", event_views.event_list, name="events"),
     path("events/events.<str:form>", event_views.event_file, name="event-file"),
     path("as-of/", asof_views.as_of, name="as-of"),

@@ -6,7 +6,7 @@ import re
 from typing import Any, cast
 
 from django.contrib.auth.models import User
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -17,9 +17,19 @@ from dashboard.accounts.roles import may
 from dashboard.annotations.shifts import here
 from dashboard.board.doubts import NAMED
 from dashboard.board.panel import facts_of
+from dashboard.board.sorts import (
+    CHOSEN,
+    COLUMNS,
+    OFFERED,
+    direction,
+    next_sort,
+    sort_of,
+    sorted_rows,
+)
 from dashboard.board.tabs import tabs
 from dashboard.commands.sending import now_ms
-from dashboard.filters.asking import readable, shown
+from dashboard.filters.asking import named, shown
+from dashboard.filters.examples import examples, placeholder
 from dashboard.filters.language import MAX_TEXT, FilterError
 from dashboard.filters.models import SavedFilter
 from dashboard.filters.saved import default_of, menu
@@ -52,6 +62,7 @@ def board(request: HttpRequest, scenario: str = "") -> HttpResponse:
     context = _board(request, known, wanted, found)
     context |= {"q": text, "problem": problem, "begins": begins is not None}
     context["doubts"] = _doubts(request, text, found.merged)
+    context |= {"examples": examples(known), "placeholder": placeholder(known)}
     context["saved"] = menu(_user(request), known.name)
     return render(request, "board/board.html", context)
 
@@ -69,7 +80,7 @@ def _beginning(request: HttpRequest, begins: SavedFilter) -> HttpResponse:
 
 def _wanted(request: HttpRequest, known: Scenario, text: str) -> tuple[Filter, str]:
     """What is asked for, without the text where that is no filter; then why it is none."""
-    states = readable(request.GET.getlist("state")[:50])
+    states = named(known, request.GET.getlist("state")[:50])
     after = order_of_token(request.GET.get("after", ""))
     try:
         return shown(known, states, text, now_ms(), after=after), ""
@@ -78,7 +89,7 @@ def _wanted(request: HttpRequest, known: Scenario, text: str) -> tuple[Filter, s
 
 
 def _board(request: HttpRequest, known: Scenario, wanted: Filter, found: Read) -> dict[str, Any]:
-    now, merged = now_ms(), found.merged
+    now, merged, sort = now_ms(), found.merged, sort_of(request.GET.get("sort", ""))
     here(request.user, now)
     told, paging = troubles(now, known.name), _paging(request, wanted, merged)
     chosen = request.GET.get("asset", "")
@@ -87,7 +98,12 @@ def _board(request: HttpRequest, known: Scenario, wanted: Filter, found: Read) -
         "tabs": tabs(known.name, merged.counts),
         "filter": wanted,
         "buttons": _buttons(known, wanted, found),
-        "rows": merged.rows,
+        "rows": sorted_rows(merged.rows, sort),
+        "sort": sort,
+        "heads": _heads(request, known, sort),
+        "orders": OFFERED,
+        "columns": CHOSEN,
+        "csv": _filter_query(request, known),
         "row_marks": {mark.asset: mark for mark in found.marks},
         "may_command": may(request.user, "command"),
         "total": merged.total,
@@ -117,6 +133,7 @@ def _board(request: HttpRequest, known: Scenario, wanted: Filter, found: Read) -
             "user": request.user.get_username(),
             "after": paging["after"],
             "next": paging["next_after"],
+            "sort": sort,
         },
     }
     context |= paging
@@ -138,7 +155,7 @@ def asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
         here(request.user, now)
     context = facts_of(known, asset, record, now, request.GET.get("before", ""))
     if is_fragment(request):
-        part = "_facts" if request.GET.get("part") == "facts" else "_asset"
+        part = "_renewed" if request.GET.get("part") == "facts" else "_asset"
         return render(request, f"board/{part}.html", context)
     told = troubles(now, known.name)
     boot = {"scenario": scenario, "watch": asset, "now": now, "standing": told}
@@ -166,6 +183,38 @@ def _address(request: HttpRequest, after: str) -> str:
     query.pop("after", None)
     if after:
         query["after"] = after
+    return f"{request.path}?{query.urlencode()}"
+
+
+def _heads(request: HttpRequest, known: Scenario, sort: str) -> list[dict[str, str]]:
+    """The heads of the columns, and where each leads to: the page sorted by it, or otherwise."""
+    return [
+        {
+            "name": column.name,
+            "title": column.title or known.noun.capitalize(),
+            "direction": direction(column, sort),
+            "address": _sorted(request, next_sort(column, sort)) if column.rises else "",
+        }
+        for column in COLUMNS
+    ]
+
+
+def _filter_query(request: HttpRequest, known: Scenario) -> str:
+    """What the address asks for, wherever on the board it is, as the board's file takes it."""
+    query = QueryDict(mutable=True)
+    query["scenario"] = known.name
+    query.setlist("state", request.GET.getlist("state"))
+    if text := request.GET.get("q", ""):
+        query["q"] = text
+    return query.urlencode()
+
+
+def _sorted(request: HttpRequest, sort: str) -> str:
+    query = request.GET.copy()
+    query.pop("sort", None)
+    query.pop("asset", None)
+    if sort:
+        query["sort"] = sort
     return f"{request.path}?{query.urlencode()}"
 
 

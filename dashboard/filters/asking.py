@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db import DatabaseError
 
-from dashboard.filters.language import FilterError, parse
+from dashboard.filters.language import FilterError, parse, state_of
 from dashboard.filters.terms import WORD, Filter, Term, Text
 from dashboard.labels.store import keys
 from dashboard.live.shown import Filter as Shown
@@ -21,6 +21,19 @@ NO_PROBLEM: Told = {"message": "", "start": 0, "end": 0, "meant": ""}
 def readable(states: Iterable[str]) -> frozenset[str]:
     """Names of states as a database can be asked for them: PostgreSQL takes no NUL."""
     return frozenset(state.replace("\0", "\ufffd") for state in states)
+
+
+def named(scenario: Scenario, states: Iterable[str]) -> frozenset[str]:
+    """The states that an address or a program names, by name or label, as a database can be asked
+    for them."""
+    return readable(state_of(state, scenario) or state for state in states)
+
+
+def asked(scenario: Scenario, states: Iterable[str], text: str, now: int) -> Filter:
+    """One filter of what a text finds in these states (none: in all). Raises FilterError."""
+    wanted = parse(text, scenario, now, _keys(scenario))
+    some = tuple(Text(name) for name in sorted(named(scenario, states)))
+    return Filter((*wanted.terms, Term("state", some))) if some else wanted
 
 
 def shown(scenario: Scenario, states: frozenset[str], text: str, now: int, **rest: Any) -> Shown:

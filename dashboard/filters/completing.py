@@ -22,7 +22,7 @@ LOOKED = 300
 _HINTS = {
     "state": "the state that it shows",
     "since": "how long it has been in its state: >1h, <10m",
-    "agent": "an agent whose vote is live: waf-7, waf-*, waf-7=clear",
+    "agent": "an agent whose vote is live; NAME* for many, NAME=STATE for what it says",
     "override": "pinned: yes, no, or by whom",
     "until": "when its override ends: <15m, none",
     "pending": "a state waits out its hold: yes, no, or which",
@@ -31,7 +31,7 @@ _HINTS = {
     "unconfirmed": "too few votes bear it out: yes, no",
     "ack": "acknowledged: yes, no, or by whom",
     "muted": "a live vote of it is muted: yes, no",
-    "name": "the whole name, or its beginning: shop-*",
+    "name": "the whole name, or its beginning and *",
 }
 _WORDS = {
     "disputed": "a vote, live or silent, says worse than what is shown",

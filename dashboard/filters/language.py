@@ -35,7 +35,7 @@ from dashboard.filters.terms import (
 from domain.names import CONTROL
 from domain.scenario import Scenario
 
-__all__ = ["MAX_TEXT", "Filter", "FilterError", "parse"]
+__all__ = ["MAX_TEXT", "Filter", "FilterError", "parse", "state_of"]
 
 MAX_TEXT = 1_000
 """Longest filter, characters."""
@@ -262,11 +262,20 @@ def _word(key: str, atom: _Atom) -> Text:
     raise atom.error(f"{key}: expected {' or '.join(known)}", close[0] if close else "")
 
 
+def state_of(text: str, scenario: Scenario) -> str | None:
+    """The state that a text names whole: by its name or its label, in whatever case."""
+    named = {spec.name: spec.name for spec in scenario.states}
+    folded = {name.casefold(): name for name in named}
+    labelled = {spec.label.casefold(): spec.name for spec in scenario.states}
+    alike = " ".join(text.split()).casefold()
+    return named.get(text) or labelled.get(alike) or folded.get(alike)
+
+
 def _state(atom: _Atom, scenario: Scenario) -> str:
     """The state that is named: by its name or label, or by a part that only one of them has."""
     named = {spec.name: spec.name for spec in scenario.states}
     labelled = {spec.label.casefold(): spec.name for spec in scenario.states}
-    found = named.get(atom.text) or labelled.get(atom.text.casefold())
+    found = state_of(atom.text, scenario)
     if found is None and not atom.literal:
         found = _only(atom.text, named)
     if found in named or scenario.open_vocabulary:

@@ -3,7 +3,7 @@ import { Acknowledge } from "./acknowledge.js";
 import { Alarm } from "./alarm.js";
 import { announce } from "./announce.js";
 import * as clock from "./clock.js";
-import { matcher, showCounts, showDoubts, startFilters } from "./filters.js";
+import { isJudged, matcher, showCounts, showDoubts, startFilters } from "./filters.js";
 import { startKeys, walker } from "./keys.js";
 import * as marks from "./marks.js";
 import { number } from "./number.js";
@@ -15,8 +15,10 @@ import { openSocket } from "./socket.js";
 import { Standing } from "./standing.js";
 import { showStatus } from "./status.js";
 import { showWorst } from "./tabs.js";
+import { keepHeads, showFile, View } from "./view.js";
 import { Wall } from "./wall.js";
 
+const NOT_BY_THIS = "not by this filter";
 const ANNOUNCED_MS = 20000; // waiting changes are announced at most this often
 const $ = (id) => document.getElementById(id);
 const boot = JSON.parse($("boot").textContent);
@@ -27,6 +29,8 @@ let { counts, total, least } = boot;
 let panel = null;
 let beyond = 0; // how many match that the server did not send
 let asked = 0; // which filter of this page's it is: a snapshot says which one it answers
+let before = ""; // in words, while the rows are those of the filter before
+let faulty = false; // what is in the box is no filter: the rows stay those of the one before
 
 const getTotal = () => total;
 const all = () => Object.values(counts).reduce((sum, n) => sum + n, 0);
@@ -46,7 +50,8 @@ function showTotals() {
   const known = [...rows.known.values()].filter(rows.matches);
   total = Math.max(matching(known), shown);
   const found = `${number(total)}${least ? "+" : ""}`;
-  $("shown").textContent = `${found} of ${number(all())} ${plural(all())}`;
+  $("shown").textContent = before || `${found} of ${number(all())} ${plural(all())}`;
+  $("sorted").hidden = !rows.sort || (total <= shown && !paging.after);
   $("rows").hidden = shown === 0;
   paging.show(shown, total, known);
   $("empty-board").hidden = all() > 0 || shown > 0;
@@ -133,9 +138,18 @@ const ask = () => ({
 const filters = startFilters($("filters"), (filter) => {
   asked += 1;
   paging.top();
+  if (!isJudged(filter)) rowsOf("looking…");
   rows.narrow(matcher(filter));
+  showFile($("csv"), filter);
   socket.send(ask());
 });
+
+/** Rows of the filter before look it, and are said to be that, until those of this one come. */
+function rowsOf(words) {
+  before = words;
+  $("table-box").classList.toggle("asking", Boolean(words));
+  $("rows").setAttribute("aria-busy", String(Boolean(words)));
+}
 rows.matches = matcher(filters.read());
 $("clear").addEventListener("click", (event) => {
   event.preventDefault();
@@ -158,6 +172,22 @@ function chip(name, n) {
   return made;
 }
 
+// ---- order and columns ----
+
+rows.sort = boot.sort;
+new View($("rows").tHead, boot.sort, (sort) => {
+  rows.order(sort);
+  showTotals();
+});
+keepHeads($("head"));
+addEventListener("beforeprint", () => {
+  const { states, q } = filters.read();
+  const labels = states.map((name) => marks.spec(name).label);
+  const said = [labels.join(", "), q, $("shown").textContent].filter(Boolean);
+  $("printed-filter").textContent = said.join(" · ");
+  $("printed-at").textContent = clock.both(clock.now());
+});
+
 // ---- panel ----
 
 panel = new Panel($("panel"), $("main"), (asset) => {
@@ -165,6 +195,8 @@ panel = new Panel($("panel"), $("main"), (asset) => {
   socket.send(ask());
 });
 rows.choose(panel.asset);
+const addressOf = (asset) => `/s/${boot.scenario}/a/${encodeURIComponent(asset)}/`;
+addEventListener("popstate", () => panel.follow(addressOf));
 const renewFacts = followFacts();
 tbody.addEventListener("click", (event) => {
   if (event.target.closest(".pick")) return;
@@ -266,7 +298,7 @@ const KEYS = [
   { keys: ["u"], words: "show the changes that wait", act: applyWaiting },
   {
     keys: ["/"],
-    words: "filter: by name, or terms such as state:clear",
+    words: `filter: by name, or terms such as state:${boot.states[0].name}`,
     act: () => {
       $("q").focus();
       $("q").select();
@@ -328,12 +360,19 @@ const take = {
     takeCounts(message.counts);
     takeDoubts(message.doubts);
     takeAcknowledged(message.acknowledged);
+    rowsOf(faulty ? NOT_BY_THIS : "");
     rows.mark(message.marks);
     rows.snapshot(message.rows);
     showTotals();
     if (panel.asset !== null) renewFacts();
   },
-  problem: (message) => filters.problem(message),
+  problem(message) {
+    filters.problem(message);
+    faulty = Boolean(message.message);
+    if (!faulty) return; // the snapshot follows
+    rowsOf(NOT_BY_THIS);
+    showTotals();
+  },
   changes(message) {
     if (message.counts) takeCounts(message.counts);
     if (message.doubts) takeDoubts(message.doubts);
@@ -356,7 +395,7 @@ const alarm = new Alarm(
   $("alarm"),
   boot,
   (message) => socket.send(message),
-  (asset) => panel.open(asset, `/s/${boot.scenario}/a/${encodeURIComponent(asset)}/`, null),
+  (asset) => panel.open(asset, addressOf(asset), null),
 );
 $("alarm-open").hidden = false;
 $("alarm-open").addEventListener("click", () => {

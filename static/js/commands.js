@@ -21,6 +21,12 @@
       const leave = event.target.closest && event.target.closest(".command .leave");
       if (leave) close(event, leave.closest(".command"));
     });
+    document.addEventListener("toggle", (event) => event.target.open && bringIn(event.target), true);
+    document.addEventListener("htmx:afterSettle", (event) => {
+      const { id } = event.target;
+      if (id !== "command-forms" && id !== "annotation-forms") return;
+      bringIn(document.querySelector(`#${id} .command[open]`));
+    });
   }
   name();
 
@@ -32,6 +38,16 @@
       const input = form.querySelector(`[name=${field}]`);
       if (input) input.value = facts.dataset[field] || "";
     }
+  }
+
+  // The whole of an open form, its buttons last, by scrolling the panel and nothing else.
+  function bringIn(form) {
+    const body = form && form.matches(".command") && form.closest(".board .panel-body");
+    if (!body) return;
+    const room = body.getBoundingClientRect();
+    const box = form.getBoundingClientRect();
+    const down = Math.min(box.bottom - room.bottom + 8, box.top - room.top - 4);
+    if (down > 0 || box.top < room.top) body.scrollTop += down;
   }
 
   // Where the asset is on the page, leaving a form is closing it.

@@ -1,4 +1,4 @@
-// Before the first paint: the remembered theme, and that there is JavaScript.
+// Before the first paint: the remembered theme and columns, and that there is JavaScript.
 "use strict";
 (() => {
   const root = document.documentElement;
@@ -6,6 +6,7 @@
   let theme = null;
   try {
     theme = localStorage.getItem("theme");
+    root.dataset.without = localStorage.getItem("without") ?? ""; // columns, as columns.js keeps them
   } catch {
     // No storage: the system's theme it is.
   }

@@ -1,4 +1,5 @@
 // The filter: in the form, in the address, and in words for the socket.
+import { rewrite } from "./address.js";
 import { startCompletion } from "./complete.js";
 import { number } from "./number.js";
 
@@ -10,8 +11,12 @@ const PLAIN = /^[^\s",:-][^\s",:]*$/; // one part of the name, and nothing of th
 export function startFilters(form, onChange) {
   let timer = 0;
   let doubt = 0;
+  let last = JSON.stringify(read(form));
   const changed = () => {
     clearTimeout(timer);
+    const filter = JSON.stringify(read(form));
+    if (filter === last) return; // the box was only left
+    last = filter;
     remember(form);
     showTerms(form);
     onChange(read(form));
@@ -95,13 +100,13 @@ function read(form) {
 /** The address of what the form asks for; another filter begins at the top. */
 function remember(form) {
   const { states, q } = read(form);
-  const url = new URL(location.href);
-  url.searchParams.delete("after");
-  url.searchParams.delete("state");
-  for (const state of states) url.searchParams.append("state", state);
-  if (q || form.dataset.begins) url.searchParams.set("q", q); // "": not with one's own
-  else url.searchParams.delete("q");
-  history.replaceState(null, "", url);
+  rewrite((query) => {
+    query.delete("after");
+    query.delete("state");
+    for (const state of states) query.append("state", state);
+    if (q || form.dataset.begins) query.set("q", q); // "": not with one's own
+    else query.delete("q");
+  });
 }
 
 /** What is wrong with the text, under the box; `meant` is a button that puts it there. */
@@ -153,6 +158,9 @@ export function matcher({ states, q }) {
   return (row) =>
     (!wanted.size || wanted.has(row.state)) && row.asset.toLowerCase().includes(part);
 }
+
+/** Whether `matcher` alone says which rows belong to it, so that no other ever stand there. */
+export const isJudged = ({ q }) => !q || PLAIN.test(q);
 
 /** Show the counts by state; a state outside the known ones gets a button of its own. */
 export function showCounts(box, counts, make) {

@@ -5,6 +5,24 @@ export function byOrder(a, b) {
   return a.rank - b.rank || b.since - a.since || byName(a.asset, b.asset);
 }
 
+const many = (row) => row.votes.length + row.more_votes;
+const due = (row) => row.pending?.[1] ?? Infinity;
+const SORTS = {
+  asset: (a, b) => byName(a.asset, b.asset),
+  since: (a, b) => b.since - a.since,
+  votes: (a, b) => many(b) - many(a),
+  pending: (a, b) => (due(a) === due(b) ? 0 : due(a) - due(b)),
+};
+
+/** How a page stands that is sorted so, as dashboard/board/sorts.py has it; equals by the board. */
+export function comparator(sort) {
+  const name = sort.replace(/^-/, "");
+  const turn = sort.startsWith("-") ? -1 : 1;
+  if (name === "state") return (a, b) => -byOrder(a, b);
+  const compare = SORTS[name];
+  return compare ? (a, b) => turn * compare(a, b) || byOrder(a, b) : byOrder;
+}
+
 /** Names in the server's order, by code points: where pages end must be the same on both sides. */
 function byName(a, b) {
   const most = Math.min(a.length, b.length);

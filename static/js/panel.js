@@ -1,5 +1,6 @@
 // The panel of one asset: opened beside the table, its facts renewed as it changes.
 /* global htmx */
+import { advance, retreat, rewrite, rewriteAs } from "./address.js";
 import { isolated } from "./marks.js";
 import { followRecords } from "./record.js";
 
@@ -29,6 +30,12 @@ export function followFacts() {
   };
 }
 
+/** The facts that were asked for are not wanted any more. */
+function abortFacts() {
+  const facts = document.getElementById("facts");
+  if (facts) htmx.trigger(facts, "htmx:abort");
+}
+
 export class Panel {
   /** onChoose(asset or null): which asset's panel is open. */
   constructor(box, main, onChoose) {
@@ -39,12 +46,24 @@ export class Panel {
     this.opener = null;
     box.addEventListener("click", (event) => {
       if (event.target.closest("#panel-close")) this.close();
+      if (event.target.closest(".to-commands")) this.toCommands(event);
+    });
+    // What comes beside the facts goes by its id: of an asset that is left nothing may come any more.
+    box.addEventListener("htmx:beforeSwap", ({ detail }) => {
+      if (detail.target === box) abortFacts();
     });
   }
 
-  async open(asset, url, opener) {
+  /**
+   * Show an asset's panel. Where none was open it is a step of the browser's, so that going back
+   * closes it; stepped: the browser has made that step itself.
+   */
+  async open(asset, url, opener, stepped = false) {
+    const further = this.asset === null && !stepped;
     this.asset = asset;
     this.opener = opener;
+    if (further) advance((query) => query.set("asset", asset));
+    else rewrite((query) => query.set("asset", asset));
     this.onChoose(asset);
     htmx.trigger(this.box, "htmx:abort"); // what was asked for before
     try {
@@ -55,9 +74,15 @@ export class Panel {
     if (this.asset !== asset) return;
     if (document.getElementById("facts")?.dataset.asset !== asset) this.miss(asset, url);
     this.show(true);
-    this.address();
-    this.box.scrollTop = 0;
     document.getElementById("panel-title")?.focus({ preventScroll: true });
+  }
+
+  /** To the commands, by scrolling the panel alone: the board stays where it is. */
+  toCommands(event) {
+    event.preventDefault();
+    const [body, forms] = ["panel-body", "panel-commands"].map((id) => document.getElementById(id));
+    body.scrollTop += forms.getBoundingClientRect().top - body.getBoundingClientRect().top;
+    forms.querySelector("summary")?.focus({ preventScroll: true });
   }
 
   /** No answer, or none of this asset: say so, and offer to ask again. */
@@ -84,11 +109,17 @@ export class Panel {
 
   close() {
     if (this.asset === null) return;
+    retreat((query) => query.delete("asset"));
+    this.leave();
+  }
+
+  /** Put the panel away, whoever asked for it. */
+  leave() {
     const back = this.opener;
     this.asset = null;
     this.show(false);
+    abortFacts();
     this.box.replaceChildren();
-    this.address();
     this.onChoose(null);
     if (back?.isConnected) back.focus({ preventScroll: true });
   }
@@ -98,10 +129,12 @@ export class Panel {
     this.main.classList.toggle("with-panel", open);
   }
 
-  address() {
-    const url = new URL(location.href);
-    if (this.asset === null) url.searchParams.delete("asset");
-    else url.searchParams.set("asset", this.asset);
-    history.replaceState(null, "", url);
+  /** The browser went back or forth: the panel follows, all else stays as it is. */
+  follow(urlOf) {
+    const asset = new URL(location.href).searchParams.get("asset");
+    rewriteAs((query) => (asset === null ? query.delete("asset") : query.set("asset", asset)));
+    if (asset === this.asset) return;
+    if (asset === null) this.leave();
+    else this.open(asset, urlOf(asset), this.opener, true);
   }
 }

@@ -6,7 +6,7 @@
 import { Calm } from "./calm.js";
 import { now, ticking } from "./clock.js";
 import * as marks from "./marks.js";
-import { byOrder, plan } from "./order.js";
+import { byOrder, comparator, plan } from "./order.js";
 
 const PACE_MS = 1000;
 const MOST_FLASHED = 50; // more than these and the whole page would flash
@@ -54,6 +54,7 @@ export class Rows {
     this.asked = false; // the next snapshot answers what the user asked for
     this.arrangedAt = -Infinity;
     this.matches = () => true;
+    this.sort = "";
     this.frame = 0;
     this.chosen = null;
     this.marks = new Map(); // by asset: [asset, revision, ack, notes], as dashboard/live has them
@@ -105,6 +106,12 @@ export class Rows {
   narrow(matches) {
     this.matches = matches;
     this.asked = true;
+    if (this.full) this.arrange(false);
+  }
+
+  /** Show the page in another order; at once, because the user asked for it. */
+  order(sort) {
+    this.sort = sort;
     if (this.full) this.arrange(false);
   }
 
@@ -297,7 +304,8 @@ export class Rows {
   }
 
   wanted() {
-    return [...this.known.values()].filter(this.matches).sort(byOrder).slice(0, this.limit);
+    const page = [...this.known.values()].filter(this.matches).sort(byOrder).slice(0, this.limit);
+    return this.sort && !this.calm.unwatched ? page.sort(comparator(this.sort)) : page;
   }
 
   plan(wanted) {
@@ -333,7 +341,8 @@ function cutAfter(wanted, out, most) {
 
 /** The first row below the header that does not leave its place. */
 function inSight(lines, leaving) {
-  const below = document.getElementById("head").getBoundingClientRect().bottom;
+  const heads = document.querySelector("#rows thead").getBoundingClientRect();
+  const below = Math.max(heads.bottom, document.getElementById("head").getBoundingClientRect().bottom);
   return lines.find(
     (tr) => !leaving.has(tr.dataset.asset) && tr.getBoundingClientRect().bottom > below,
   );

@@ -1,4 +1,5 @@
 // Wall mode: no chrome, large type, the most severe first, a clock; the screen is kept awake.
+import { rewrite } from "./address.js";
 import { now, timeOfDay } from "./clock.js";
 import { number } from "./number.js";
 
@@ -26,10 +27,7 @@ export class Wall {
   set(on) {
     if (on === this.on) return;
     document.body.classList.toggle("wall", on);
-    const url = new URL(location.href);
-    if (on) url.searchParams.set("wall", "1");
-    else url.searchParams.delete("wall");
-    history.replaceState(null, "", url);
+    rewrite((query) => (on ? query.set("wall", "1") : query.delete("wall")));
     scrollTo(0, 0);
     this.entered();
   }

@@ -247,7 +247,7 @@ def test_times_are_the_viewers_with_utc_in_the_title(
     page = live(open_as("operator", path, timezone_id="America/St_Johns"))
     expect(page.locator(".zone")).to_have_text("times in America/St_Johns")
     row(page, asset).locator(".asset").click()
-    time = page.locator("#facts time[data-at]").first
+    time = page.locator("#panel-state time[data-at]").first
     at = int(time.get_attribute("data-at") or 0)
     here, there = page.evaluate(
         """at => ["America/St_Johns", "UTC"].map(timeZone =>
@@ -269,7 +269,7 @@ def test_times_are_utc_without_javascript(open_as: Open, send: Send, prefix: str
     plain = open_as(
         "operator", f"/s/orders/a/{asset}/", timezone_id="Asia/Tokyo", java_script_enabled=False
     )
-    expect(plain.locator("#facts time[data-at]").first).to_have_text(re.compile(" UTC$"))
+    expect(plain.locator("#panel-state time[data-at]").first).to_have_text(re.compile(" UTC$"))
 
 
 # ---- pages of many rows ---------------------------------------------------------------------

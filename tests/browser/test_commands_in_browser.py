@@ -47,8 +47,8 @@ def test_purge_asks_once_more_and_takes_the_asset_off(
     expect(row(page, asset)).to_be_visible()
     purge.get_by_role("button", name="Yes, purge it").click()
     expect(row(page, asset)).to_have_count(0)
-    expect(page.locator("#facts .now")).to_contain_text("Not on the board")
-    expect(page.locator("#facts .history")).to_contain_text("Purged")
+    expect(page.locator("#panel-state")).to_contain_text("Not on the board")
+    expect(page.locator("#past .history")).to_contain_text("Purged")
 
 
 def test_manager_sees_the_facts_and_no_form(open_as: Open, send: Send, prefix: str) -> None:

@@ -169,7 +169,7 @@ def test_open_panel_follows_its_asset_and_keeps_what_is_typed(
     reason = page.locator("#panel .command-set [name=reason]")
     reason.fill("half a thou")
     send("orders", asset, "desk", "shipped")
-    expect(page.locator("#facts .now")).to_contain_text("Shipped")
+    expect(page.locator("#panel-state")).to_contain_text("Shipped")
     expect(reason).to_have_value("half a thou")
     expect(reason).to_be_focused()
 

@@ -87,6 +87,7 @@ PAGES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("get", "/s/attack/command/set/shop/", None, LEADS),
     ("get", "/events/", None, READ),
     ("get", "/events/events.csv", None, READ),
+    ("get", "/board.csv", None, READ),
     ("get", "/as-of/", None, READ),
     ("get", "/as-of/as-of.csv", None, READ),
     ("get", "/palette/", None, READ),
