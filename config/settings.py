@@ -73,7 +73,7 @@ class Settings(BaseSettings):
     errand_s: int = Field(default=900, ge=10)
     spark_ui_port: int = Field(default=0, ge=0, le=65535)
     engine: Literal["kernel", "python"] = "kernel"
-    trigger: Literal["real-time", "micro-batch"] = "real-time"
+    trigger: Literal["real-time", "micro-batch"] | None = None
     batch_s: int = Field(default=120, ge=5)
     tick_ms: int = Field(default=250, ge=10)
     trigger_ms: int = Field(default=200, ge=0)
@@ -150,6 +150,16 @@ class Settings(BaseSettings):
     def target(self) -> int:
         """Port of the demo's supervised target; by default the one after the web server's."""
         return self.target_port or self.http_port + 1
+
+    @property
+    def one_machine(self) -> bool:
+        """Whether all of Spark runs in the job's own JVM: then nobody else has to reach it."""
+        return (self.spark_master or "local").partition("[")[0] == "local"
+
+    @property
+    def wanted_trigger(self) -> Literal["real-time", "micro-batch"]:
+        """How queries run: the configured way, else in Real-time Mode where nobody can join in."""
+        return self.trigger or ("real-time" if self.one_machine else "micro-batch")
 
     def kafka_options(self) -> dict[str, str]:
         """Connection options under librdkafka's names."""

@@ -32,13 +32,13 @@ def main() -> None:
         book = read_book(settings)
         home = settings.data_dir / "checkpoint"
         shares = share_out(settings.engine, book.rules, home)
-        room = slots(shares, settings.trigger)
+        room = slots(shares, settings.wanted_trigger)
         spark = start_session(settings, room)
     except (ScenarioError, VersionProblem, KernelProblem) as problem:
         sys.exit(f"job: {problem}")
     bus = KafkaBus(settings.kafka_options())
     own = None if settings.spark_master else room  # another master may have room for more
-    sharing = Sharing(settings.engine, settings.trigger, home, shares, own)
+    sharing = Sharing(settings.engine, settings.wanted_trigger, home, shares, own)
     drivers = [Driver(settings, sharing, bus, spark, stop, engine, book) for engine in shares]
     try:
         run_all(drivers, stop)

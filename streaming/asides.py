@@ -33,6 +33,9 @@ megabyte into a batch."""
 MOST_STARTS = 2
 """Starts at one place, each ended before a batch was committed, until the log is looked through."""
 
+NAMED = 5
+"""Buckets that the job's page names at most."""
+
 FILE, STARTS = "asides.json", "starts.json"
 Asides = dict[str, list[Aside]]
 """By bucket, as `attack/0`, in order."""
@@ -100,6 +103,17 @@ def tell(bus: Bus, topic: str, place: TopicPartition, batch: Batch, size: int) -
         producer.send_and_wait(topic, key, value_, headers=headers)
     finally:
         producer.close()
+
+
+def in_words(asides: Mapping[str, Iterable[Aside]]) -> list[str]:
+    """What was set aside, the newest of each bucket, for the job's page."""
+    found = []
+    for name, spans in sorted(asides.items()):
+        held = sorted(spans)
+        more = f", and {len(held) - 1} before" if len(held) > 1 else ""
+        first, last = held[-1]
+        found.append(f"{name}: offsets {first} to {last} are set aside{more}: see Dead letters")
+    return found[:NAMED]
 
 
 class Starts:

@@ -146,7 +146,7 @@ class Driver:
     def _run_once(self) -> None:
         plan, epoch, passed_over = self._prepare()
         self._step_over(plan, epoch)
-        trigger = trigger_of(self._engine, self._settings.trigger)
+        trigger = trigger_of(self._engine, self._settings.wanted_trigger)
         if trigger == "real-time" or self._rebuilds.under_way(epoch):
             self._catch_up(plan, epoch, passed_over)
         if not self._due_to_end():
@@ -231,7 +231,8 @@ class Driver:
             loss_known=bool(passed_over),
             one_by_one=one_by_one,
         )
-        message = "; ".join([*passed_over, *self._overlay_problems(), *self._unbounded])
+        words = [*passed_over, *self._overlay_problems(), *self._unbounded]
+        message = "; ".join([*words, *asides.in_words(self._report.asides)])
         self._report.runs(status, trigger, message, epoch.path)
         self._desk.settle("done")
         try:

@@ -92,7 +92,7 @@ def java_major(text: str) -> int | None:
 
 def prepare_environment(settings: Settings) -> None:
     """Set what PySpark reads from the environment when it starts its JVM and its workers."""
-    if one_machine(settings):
+    if settings.one_machine:
         os.environ["SPARK_LOCAL_IP"] = LOOPBACK
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["PYSPARK_UDS_MODE"] = "true"
@@ -137,19 +137,14 @@ def spark_conf(settings: Settings, slots: int, java_options: Sequence[str]) -> d
     }
 
 
-def one_machine(settings: Settings) -> bool:
-    """Whether all of Spark is in this process's JVM: then nobody else has to reach it."""
-    return (settings.spark_master or "local").partition("[")[0] == "local"
-
-
 def _hearing(settings: Settings) -> tuple[str, ...]:
     """Options with which the JVM opens no port beyond this machine: see kernel/Loopback.java."""
-    return ("-Dio.netty.bootstrap.extensions=serviceload",) if one_machine(settings) else ()
+    return ("-Dio.netty.bootstrap.extensions=serviceload",) if settings.one_machine else ()
 
 
 def _access(settings: Settings) -> dict[str, str]:
     """Who may talk to Spark: this machine alone; on a cluster who has the secret, encrypted."""
-    if one_machine(settings):
+    if settings.one_machine:
         return {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     return {
         "spark.authenticate": "true",

@@ -62,7 +62,7 @@ better and into verifying Spark's classes."""
 class Job:
     """`python -m streaming` on a test's broker, topics and data directory.
 
-    engine, trigger, master, batch_s: settings of the job, None for their defaults.
+    engine, trigger, master, batch_s, memory: settings of the job, None for their defaults.
     source_config: settings of the source topics, above the product's own.
     """
 
@@ -73,6 +73,7 @@ class Job:
     trigger: str | None = None
     master: str | None = None
     batch_s: int | None = None
+    memory: str | None = None
     source_config: Mapping[str, str] = field(default_factory=dict)
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -129,6 +130,7 @@ class Job:
             "TRIGGER": self.trigger,
             "SPARK_MASTER": self.master,
             "BATCH_S": self.batch_s,
+            "SPARK_MEMORY": self.memory,
         }
         given = {name: str(value) for name, value in settings.items() if value is not None}
         own = {f"TALLYBOARD_{name}": value for name, value in given.items()}

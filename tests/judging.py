@@ -12,7 +12,14 @@ from jobs import Job, read_up_to
 
 from bus.base import Message
 from domain.fold import Bucket
-from domain.records import DeadLetter, Record, ScenarioChange, StateRecord, Tombstone
+from domain.records import (
+    SET_ASIDE,
+    DeadLetter,
+    Record,
+    ScenarioChange,
+    StateRecord,
+    Tombstone,
+)
 from domain.version import Version
 from wire.partitioner import partition_of
 from wire.sink import (
@@ -156,15 +163,33 @@ def dead_letter(reason: str, source: Message) -> Content:
 
 
 def judge_log(job: Job, epoch: int = 1) -> Judged:
-    """The plain fold over the whole log of the job's source topics."""
+    """The plain fold over the whole log of the job's source topics, but for what was set aside."""
     logs: dict[tuple[str, int], list[Message]] = defaultdict(list)
-    for message in job.read(job.topics.reports(name) for name in job.scenarios()):
-        logs[message.topic, message.partition].append(message)
+    asides = {(each["topic"], each["partition"]): each["span"] for each in set_aside(job)}
+    held = job.bus.offsets(job.topics.reports(name) for name in job.scenarios())
+    for message in read_up_to(job.bus, held):
+        place = (message.topic, message.partition)
+        first, last = asides.get(place, (0, -1))
+        if not first <= message.offset <= last:
+            logs[place].append(message)
     judged, scenarios = Judged(), job.scenarios()
     for (topic, _), log in logs.items():
         partitions = scenarios[job.topics.scenario_of(topic) or ""].partitions
         judged.fold(job.topics, log, partitions, epoch)
     return judged
+
+
+def set_aside(job: Job) -> list[dict[str, Any]]:
+    """What the job set aside: topic, partition, span of offsets, records, codec, by its letters."""
+    found = {}
+    for message in job.read([job.topics.dead_letters]):
+        letter = decode_dead_letter(message.key, message.value, message.headers)
+        if letter.reason == SET_ASIDE:
+            told = msgspec.json.decode(letter.value or b"")
+            span = (told["first"], told["last"])
+            place = {"topic": letter.topic, "partition": letter.partition, "span": span}
+            found[letter.topic, letter.partition, span] = {**told, **place}
+    return list(found.values())
 
 
 def assert_equal_to_fold(job: Job, epoch: int = 1) -> Judged:
@@ -201,6 +226,8 @@ def _check_dead(judged: Judged, messages: Iterable[Message]) -> set[Key | DeadKe
     found: set[Key | DeadKey] = set()
     for message in messages:
         letter = decode_dead_letter(message.key, message.value, message.headers)
+        if letter.reason == SET_ASIDE:
+            continue  # the job's, not the fold's
         key = DeadKey(letter.topic, letter.partition, letter.offset, letter.reason)
         expected = judged.dead.get(key)
         assert _content(message) == expected, (

@@ -14,25 +14,29 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from pyspark.sql import functions as sql
 
-from bus.base import Bus
+from bus.base import Bus, TopicPartition
+from domain.asides import Aside
 from domain.fold import Bucket
 from domain.records import ScenarioChange
 from domain.scenario import PythonRule, Scenario
+from streaming import asides
 from streaming.bounds import known
 from streaming.buckets import BucketId, bucket_keys
+from streaming.checkpoint import positions
 from streaming.errands.beginning import EPOCH, Window, begin_with, choose, window_of
 from streaming.errands.comparing import History, Tally, compare
 from streaming.errands.publishing import OnStep, Publisher
 from streaming.errands.requests import ReplayRequest
 from streaming.errands.session import scratch_of
+from streaming.legs import jump, next_leg, plan_batch
 from streaming.pipeline import rows, through_kernel, through_python
 from streaming.processor import Plan, TallyProcessor
-from streaming.query import SOURCE, Engine
+from streaming.query import SOURCE, Engine, batch_metadata
 from streaming.rules import dump_rule
 from streaming.seeds import write_seed
 from streaming.session import STATE_PARTITIONS
@@ -173,11 +177,38 @@ class Run:
 
     def replay(self, window: Window, on_records: Callable[[int], None]) -> None:
         """Run through the window. on_records: called with how many records are through."""
-        stream = self._through(self._source(window), window)
-        query = stream.writeStream.foreachBatch(self._keep)
-        query = query.outputMode("update").trigger(availableNow=True)
-        running = query.option("checkpointLocation", str(self._home / "checkpoint")).start()
         done: dict[int, int] = {}
+        checkpoint, begun = self._home / "checkpoint", dict(window.begin)
+        held = self._asides(window)
+        while (leg := next_leg(begun, held)) is not None:
+            plan_batch(checkpoint, leg.ends, batch_metadata(self._spark))
+            self._go(window, {"once": True}, done, on_records, one_by_one=leg.close)
+            jump(checkpoint, leg.ends | leg.jumps)
+            begun = positions(checkpoint)
+        self._go(window, {"availableNow": True}, done, on_records)
+
+    def _asides(self, window: Window) -> dict[TopicPartition, list[Aside]]:
+        """What was set aside in the window."""
+        held, found = asides.known(self._settings.data_dir / "checkpoint"), {}
+        for place, (_, end) in window.edges.items():
+            spans = held.get(str(BucketId(self.scenario.name, place[1])), [])
+            found[place] = [span for span in spans if span[0] < end]
+        return found
+
+    def _go(
+        self,
+        window: Window,
+        trigger: Mapping[str, Any],
+        done: dict[int, int],
+        on_records: Callable[[int], None],
+        *,
+        one_by_one: bool = False,
+    ) -> None:
+        """Run a query to its end. done: records that are through, by batch."""
+        stream = self._through(self._source(window, one_by_one=one_by_one), window)
+        query = stream.writeStream.foreachBatch(self._keep)
+        query = query.outputMode("update").trigger(**trigger)
+        running = query.option("checkpointLocation", str(self._home / "checkpoint")).start()
         while True:
             ended = running.awaitTermination(LOOK_S)  # type: ignore[arg-type]
             for progress in running.recentProgress:
@@ -186,7 +217,7 @@ class Run:
             if ended:
                 return
 
-    def _source(self, window: Window) -> DataFrame:
+    def _source(self, window: Window, *, one_by_one: bool) -> DataFrame:
         """The window's records, but for rules."""
         begin: dict[str, dict[str, int]] = {}
         for (topic, partition), offset in window.begin.items():
@@ -199,6 +230,8 @@ class Run:
             "startingOffsets": json.dumps(begin),
             "maxOffsetsPerTrigger": str(PER_BATCH[self.engine]),
         }
+        if one_by_one:
+            options["kafka.max.poll.records"] = "1"
         stream = self._spark.readStream.format("kafka").options(**options).load()
         return stream.where(_within(window) & ~_is_rule())
 

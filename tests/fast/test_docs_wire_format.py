@@ -10,7 +10,7 @@ import pytest
 
 from domain.records import (
     CAUSE_TYPES,
-    DEAD_LETTER_REASONS,
+    LETTER_REASONS,
     Command,
     Leave,
     Mute,
@@ -65,7 +65,7 @@ def test_the_state_example_is_read_and_written():
 
 def test_every_dead_letter_reason_is_explained():
     table = DOC[DOC.index("## Dead letters") :]
-    assert re.findall(r"^\| `([a-z0-9-]+)` \|", table, re.MULTILINE) == list(DEAD_LETTER_REASONS)
+    assert re.findall(r"^\| `([a-z0-9-]+)` \|", table, re.MULTILINE) == list(LETTER_REASONS)
 
 
 def test_every_cause_is_named():

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from driven import SCENARIOS, TOPICS, Stage
 
-from bus.base import TopicSpec
+from bus.base import BusError, TopicSpec
 from bus.memory import MemoryBus
+from domain.scenario import load_scenarios
 from stack import wait_until
 from streaming import driver as driving
-from streaming.sources import WrongSetting, check
+from streaming.sources import WrongSetting, bound, check
+from wire.topics import BOUNDED
 
 REPORTS = TOPICS.reports("sites")
 COMMAND = (
@@ -60,6 +62,35 @@ def test_a_wrong_setting_is_named_with_what_corrects_it(
     assert f", got {wrong}: kafka-configs.sh --bootstrap-server k1:9092,k2:9092 " in told
     assert "--entity-name a.reports " in told
     assert "\n" not in told
+
+
+def test_a_topic_of_before_is_bounded_and_left_as_it_is_otherwise(bus: MemoryBus) -> None:
+    looser = {"compression.type": "producer", "max.message.bytes": "9000000", "retention.ms": "5"}
+    bus.ensure_topics([TopicSpec("a", 1, looser), TopicSpec("b", 1, {**BOUNDED})])
+    bus.alter("b", {"max.message.bytes": "70000"})
+    assert bound(bus, ["a", "b", "missing"], "k:9092") == []
+    told = bus.settings(["a", "b"])
+    assert told["a"].items() >= {**BOUNDED, "retention.ms": "5"}.items()
+    assert told["b"]["max.message.bytes"] == "70000", "a tighter one stays"
+
+
+def test_what_kafka_forbids_is_told_with_the_command(
+    bus: MemoryBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: object) -> None:
+        raise BusError("TOPIC_AUTHORIZATION_FAILED")
+
+    bus.ensure_topics([TopicSpec("a", 1, {**BOUNDED, "compression.type": "producer"})])
+    monkeypatch.setattr(bus, "alter", forbidden)
+    (told,) = bound(bus, ["a"], "k:9092")
+    assert told.startswith("a: compression.type: expected uncompressed, got producer: kafka-con")
+    assert told.endswith("--entity-name a --add-config compression.type=uncompressed")
+
+
+def test_every_topic_of_the_product_is_bounded() -> None:
+    file = load_scenarios(Path("scenarios.toml"))
+    for spec in TOPICS.specs(file.values()):
+        assert spec.config.items() >= BOUNDED.items(), spec.name
 
 
 def test_the_job_waits_until_it_is_corrected(stage: Stage, bus: MemoryBus) -> None:

@@ -13,7 +13,8 @@ from bus.base import TopicSpec
 from bus.kafka import KafkaBus
 from ops.java import find_java
 from stack import EmbeddedBroker
-from streaming.sources import WrongSetting, check
+from streaming.sources import WrongSetting, bound, check
+from wire.topics import BOUNDED
 
 
 def carry_out(command: str, jars_dir: Path) -> None:
@@ -41,3 +42,11 @@ def test_the_command_that_is_named_corrects_it(broker: EmbeddedBroker, jars_dir:
     for line in lines:
         carry_out(line[line.index("kafka-configs.sh") :], jars_dir)
     check(bus, [topic], broker.bootstrap)
+
+
+def test_a_topic_of_before_is_bounded(broker: EmbeddedBroker) -> None:
+    bus = KafkaBus({"bootstrap.servers": broker.bootstrap})
+    topic = f"settings-{uuid.uuid4().hex[:8]}.reports"
+    bus.ensure_topics([TopicSpec(topic, 1, {"max.message.bytes": "5000000"})])
+    assert bound(bus, [topic], broker.bootstrap) == []
+    assert bus.settings([topic])[topic].items() >= BOUNDED.items()

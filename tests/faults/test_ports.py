@@ -1,0 +1,107 @@
+"""Nobody else reaches what a running copy listens on; what garbage does there is told at once."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from stack import Stack, wait_until
+
+LISTENING = "0A"
+SOON_S = 10
+"""So soon `/readyz` tells that a query has failed."""
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory, jars_dir: Path) -> Iterator[Stack]:
+    """A running copy without agents."""
+    only = ("broker", "job", "materialiser", "web", "worker")
+    folder = tmp_path_factory.mktemp("ports") / "data"
+    own = Stack(folder, only, jars_dir=jars_dir, batch_s=30)
+    own.start(180)
+    yield own
+    own.stop()
+
+
+def listening(pids: list[int]) -> dict[tuple[str, int], int]:
+    """The process of each address and port that these processes listen on."""
+    owners = {}
+    for pid in pids:
+        with suppress(OSError):
+            for handle in Path(f"/proc/{pid}/fd").iterdir():
+                with suppress(OSError):
+                    owners[str(handle.readlink())] = pid
+    found = {}
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            owner = owners.get(f"socket:[{fields[9]}]")
+            if fields[3] == LISTENING and owner is not None:
+                host, port = fields[1].split(":")
+                found[str(_address(host)), int(port, 16)] = owner
+    return found
+
+
+def _address(digits: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """An address as the kernel shows it: words of four bytes, each the last byte first."""
+    words = [bytes.fromhex(digits[at : at + 8])[::-1] for at in range(0, len(digits), 8)]
+    found = ipaddress.ip_address(b"".join(words))
+    return getattr(found, "ipv4_mapped", None) or found
+
+
+def readyz(stack: Stack) -> tuple[int, list[str]]:
+    answer = httpx.get(f"{stack.url}/readyz", timeout=10)
+    return answer.status_code, answer.json()["missing"]
+
+
+def test_every_port_is_this_machines_alone(stack: Stack) -> None:
+    found = listening(stack.leftovers())
+    known = {stack.settings.http_port, stack.settings.kafka_port}
+    assert known <= {port for _, port in found}
+    job_jvm = [port for (_, port), pid in found.items() if pid in _java(stack)]
+    assert len(job_jvm) > 5, "expected a port for each task of Real-time Mode"
+    open_ones = [place for place in found if not ipaddress.ip_address(place[0]).is_loopback]
+    assert open_ones == []
+
+
+def test_a_query_that_fails_is_told_at_once_and_comes_back(stack: Stack) -> None:
+    assert readyz(stack) == (200, [])
+    told: list[list[str]] = []
+
+    def failed() -> bool:
+        for (host, port), pid in listening(stack.leftovers()).items():
+            if pid in _java(stack):
+                _garbage(host, port)
+        deadline = time.monotonic() + SOON_S
+        while time.monotonic() < deadline:
+            status, missing = readyz(stack)
+            if status == 503 and any(each.startswith("query kernel: ") for each in missing):
+                told.append(missing)
+                return True
+            time.sleep(0.1)
+        return False
+
+    wait_until(failed, 3 * SOON_S, "garbage on every port, and the query goes on or is not told of")
+    assert told[0][0].startswith(("query kernel: restarting: ", "query kernel: failed: "))
+    wait_until(lambda: readyz(stack) == (200, []), 120, "it does not come back")
+
+
+def _java(stack: Stack) -> set[int]:
+    """The job's JVM: the one that loads Spark."""
+    spark = b"org.apache.spark.deploy.SparkSubmit"
+    return {pid for pid in stack.leftovers() if spark in Path(f"/proc/{pid}/cmdline").read_bytes()}
+
+
+def _garbage(host: str, port: int) -> None:
+    """Two frames of Spark's form that hold nothing of Spark's."""
+    frame = (8 + 1 + 8).to_bytes(8, "big") + b"\x7f" + b"nonsense"
+    with suppress(OSError), socket.create_connection((host, port), 2) as conn:
+        conn.sendall(2 * frame)
+        time.sleep(0.05)
