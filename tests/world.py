@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from django.core.cache import cache
 from sinks import PlayedJob
-from webkit import memory_bus
+from webkit import forget_limits, memory_bus
 
 from bus.memory import MemoryBus
 from dashboard.commands.gateway import Gateway
@@ -67,7 +66,7 @@ class World:
 @contextmanager
 def made_world() -> Iterator[World]:
     """A world to send through; the live view begins and ends empty."""
-    cache.clear()
+    forget_limits()
     live_view.cache_clear()
     with memory_bus(scenarios()) as gateway:
         yield World(gateway)
