@@ -225,7 +225,12 @@ ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_ON_GET = False
 ACCOUNT_SESSION_REMEMBER = False
 ALLAUTH_TRUSTED_PROXY_COUNT = TALLYBOARD.trusted_proxies
-ACCOUNT_RATE_LIMITS = {"login": "30/m/ip", "login_failed": "10/m/ip,5/5m/key"}
+ACCOUNT_RATE_LIMITS = {
+    "login": "30/m/ip",
+    "login_failed": "10/m/ip,5/5m/key",
+    "reauthenticate_failed": "5/5m/key",  # our own: dashboard.accounts.confirmation
+}
+MFA_FORMS = {"reauthenticate": "dashboard.accounts.confirmation.CodeForm"}
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_TOTP_ISSUER = "Tallyboard"
 MFA_TOTP_TOLERANCE = 1  # codes of the half minute before and after, as RFC 6238, 5.2 advises

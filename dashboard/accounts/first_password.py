@@ -13,6 +13,7 @@ from django.utils import timezone
 from dashboard.accounts.access import is_fragment
 from dashboard.accounts.models import FirstPassword
 from dashboard.accounts.sessions import end_all
+from dashboard.accounts.tokens import find
 
 FLAG = "first_password"
 """In a session: it was begun with such a password."""
@@ -42,14 +43,26 @@ def changed(request: HttpRequest, user: User, **_: Any) -> None:
 
 
 def detour(request: HttpRequest) -> HttpResponse | None:
-    """The way to the change of the password, where it must come first."""
-    if "Authorization" in request.headers or not request.session.get(FLAG):
+    """The way to the change of the password, where it must come first.
+
+    A session is what it is whatever else the request carries; where tokens count, a token in force
+    is asked for on its own account.
+    """
+    if not request.session.get(FLAG):
         return None
     change = reverse("account_change_password")
     if request.path in (change, reverse("account_logout")):
         return None
     if request.path.startswith(("/api/", "/metrics")):
+        if _with_token(request):
+            return None
         return HttpResponse("The password must be changed first.", status=401)
     if is_fragment(request):
         return HttpResponse(status=401, headers={"HX-Redirect": change})
     return redirect(change)
+
+
+def _with_token(request: HttpRequest) -> bool:
+    """Whether the request brings a token in force, which then is who asks."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    return scheme.lower() == "bearer" and find(token, timezone.now()) is not None
