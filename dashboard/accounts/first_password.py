@@ -10,6 +10,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 
+from dashboard.accounts import demo
 from dashboard.accounts.access import is_fragment
 from dashboard.accounts.models import FirstPassword
 from dashboard.accounts.sessions import end_all
@@ -38,6 +39,7 @@ def begin(request: HttpRequest, user: User) -> None:
 def changed(request: HttpRequest, user: User, **_: Any) -> None:
     """The user has changed the password: it is an own one now, and other sessions have ended."""
     FirstPassword.objects.filter(user=user).delete()
+    demo.own(user)
     request.session.pop(FLAG, None)
     end_all(user, but=request.session.session_key)
 

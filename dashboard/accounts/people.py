@@ -15,6 +15,7 @@ from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 
+from dashboard.accounts import demo
 from dashboard.accounts.models import FirstPassword
 from dashboard.accounts.roles import Role, role_of
 from dashboard.accounts.sessions import end_all
@@ -96,6 +97,7 @@ def reset_password(admin: User, user: User, now: datetime) -> str:
     with transaction.atomic():
         user.save(update_fields=["password"])
         _to_be_changed(user, now)
+        demo.own(user)
     end_all(user)
     return password
 
