@@ -34,11 +34,17 @@ class World:
             self.job.put(scenario, Report(asset, agent, state))
 
     def command(
-        self, kind: Any, asset: str, user: str = "olga", scenario: str = "attack", **more: Any
+        self,
+        kind: Any,
+        asset: str,
+        user: str = "olga",
+        scenario: str = "attack",
+        reason: str = "a drill",
+        **more: Any,
     ) -> str:
         """A command that another process gives; its id."""
         id_ = str(uuid.uuid4())
-        self.job.put(scenario, Command(kind, asset, id_, user, "a drill", **more))
+        self.job.put(scenario, Command(kind, asset, id_, user, reason, **more))
         return id_
 
     def later(self, ms: int) -> None:

@@ -10,7 +10,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import form_of, is_fragment, role_required
+from dashboard.accounts.access import form_of, is_fragment, role_required, user_of
 from dashboard.audit.trail import Actor
 from dashboard.commands.limits import TooMany
 from dashboard.commands.sending import now_ms
@@ -19,7 +19,7 @@ from dashboard.labels.carrying import at_once
 from dashboard.labels.figures import LISTED, MOST_REFUSED, Found
 from dashboard.labels.models import APPLYING, BEGUN, CANCELLED, OPEN, UNREADABLE, LabelUpload
 from dashboard.labels.tasks import carry_on
-from dashboard.labels.views import known_or_404, page, user_of
+from dashboard.labels.views import known_or_404, page
 from dashboard.waking import wake
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.models import User
 from django.db.models import Count
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
@@ -14,7 +13,7 @@ from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import form_of, is_fragment, role_required
+from dashboard.accounts.access import form_of, is_fragment, role_required, user_of
 from dashboard.audit.trail import Actor
 from dashboard.commands.sending import now_ms
 from dashboard.exporting import attachment
@@ -144,8 +143,3 @@ def known_or_404(name: str) -> Scenario:
     if name not in scenarios():
         raise Http404
     return scenarios()[name]
-
-
-def user_of(request: HttpRequest) -> User:
-    """Who asks, and is logged in."""
-    return cast("User", request.user)
