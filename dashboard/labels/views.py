@@ -19,7 +19,7 @@ from dashboard.commands.sending import now_ms
 from dashboard.exporting import attachment
 from dashboard.filters.terms import quoted
 from dashboard.labels import store, tables, uploads, writing
-from dashboard.labels.models import Label, LabelUpload
+from dashboard.labels.models import Label
 from dashboard.labels.rules import fault, key_fault
 from dashboard.labels.templatetags.labels import labels_context
 from dashboard.live.rows import asset_path
@@ -76,9 +76,9 @@ def _values(scenario: Scenario, key: str) -> list[dict[str, Any]]:
 
 
 def _uploads(request: HttpRequest) -> list[uploads.Told]:
-    """The tables that the user has sent, the newest first."""
-    mine = LabelUpload.objects.filter(user=user_of(request)).defer("data").order_by("-sent_at")
-    return [uploads.tell(each, now_ms()) for each in mine]
+    """The tables that the user has sent or may take over, the newest first."""
+    found = uploads.within_reach(user_of(request)).select_related("user").order_by("-sent_at")
+    return [uploads.tell(each, now_ms()) for each in found]
 
 
 def _board(scenario: str, text: str) -> str:
