@@ -22,7 +22,6 @@ from dashboard.labels.models import (
     BEGUN,
     CANCELLED,
     OPEN,
-    STOPPED,
     UNREADABLE,
     LabelUpload,
 )
@@ -97,11 +96,7 @@ def apply(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
 def stop(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
     """Leave out what is not applied yet; throw away what was not begun."""
     kept = _kept(request, number)
-    if kept.status == STOPPED:
-        LabelUpload.objects.filter(pk=kept.pk, status=STOPPED).update(
-            actor=asdict(Actor.of(request))
-        )
-    if not uploads.end(kept, CANCELLED, now_ms()):
+    if not uploads.end(kept, CANCELLED, now_ms(), Actor.of(request)):
         LabelUpload.objects.filter(pk=kept.pk).exclude(status__in=BEGUN).delete()
     if LabelUpload.objects.filter(pk=kept.pk).exists():
         return redirect("labels:table", kept.pk)
