@@ -16,7 +16,7 @@ import msgspec
 from dashboard.board.templatetags.board import duration
 from dashboard.deadletters.marking import Span, bad_bytes, point
 from domain.names import CONTROL, MAX_NAME, MAX_STATE, USER_PREFIX
-from domain.records import SET_ASIDE, MAX_MUTED, MAX_VOTERS
+from domain.records import MAX_MUTED, MAX_VOTERS, SET_ASIDE
 from domain.scenario import Scenario, ScenarioError
 from wire.partitioner import partition_of
 from wire.sink import MAX_DEAD_VALUE
