@@ -115,13 +115,29 @@ def _database() -> dict:
 
 DATABASES = {"default": _database()}
 
-if TALLYBOARD.redis_url:
-    CACHES = {
-        "default": {
-            "BACKEND": "django.core.cache.backends.redis.RedisCache",
-            "LOCATION": TALLYBOARD.redis_url,
-        }
+CACHE_ENTRIES = {"default": 200_000, "limits": 100_000, "figures": 10_000}
+"""Most entries of each cache, about 0.4 KB each; the least used go first.
+
+`default` is that of the login's limits, as the login library knows no other: whoever is not logged
+in fills it, an entry for each address and name. `limits` has those of users who are: an entry for
+each user and kind. `figures` has what can be counted anew. None pushes another's entries out.
+"""
+
+
+def _cache(name: str) -> dict:
+    if TALLYBOARD.redis_url:
+        backend = "django.core.cache.backends.redis.RedisCache"
+        return {"BACKEND": backend, "LOCATION": TALLYBOARD.redis_url, "KEY_PREFIX": name}
+    return {
+        "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
+        "LOCATION": name,
+        "OPTIONS": {"MAX_ENTRIES": CACHE_ENTRIES[name]},
     }
+
+
+CACHES = {name: _cache(name) for name in CACHE_ENTRIES}
+
+if TALLYBOARD.redis_url:
     CHANNEL_LAYERS = {
         "default": {
             "BACKEND": "channels_redis.core.RedisChannelLayer",
@@ -130,7 +146,6 @@ if TALLYBOARD.redis_url:
     }
     CELERY_BROKER_URL = TALLYBOARD.redis_url
 else:
-    CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
     CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
     CELERY_BROKER_URL = "filesystem://"
     CELERY_BROKER_TRANSPORT_OPTIONS = {
@@ -211,7 +226,12 @@ ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_ON_GET = False
 ACCOUNT_SESSION_REMEMBER = False
 ALLAUTH_TRUSTED_PROXY_COUNT = TALLYBOARD.trusted_proxies
-ACCOUNT_RATE_LIMITS = {"login": "30/m/ip", "login_failed": "10/m/ip,5/5m/key"}
+ACCOUNT_RATE_LIMITS = {
+    "login": "30/m/ip",
+    "login_failed": "10/m/ip,5/5m/key",
+    "reauthenticate_failed": "5/5m/key",  # our own: dashboard.accounts.confirmation
+}
+MFA_FORMS = {"reauthenticate": "dashboard.accounts.confirmation.CodeForm"}
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_ADAPTER = "dashboard.accounts.factors.SealedFactors"
 MFA_TOTP_ISSUER = "Tallyboard"

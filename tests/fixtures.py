@@ -19,12 +19,11 @@ if TYPE_CHECKING:
 @pytest.fixture
 def bus() -> Iterator[Gateway]:
     """Everything is sent through a bus in memory; no limit remembers anybody."""
-    from django.core.cache import cache
-    from webkit import memory_bus
+    from webkit import forget_limits, memory_bus
 
     from dashboard.scenarios import scenarios
 
-    cache.clear()
+    forget_limits()
     with memory_bus(scenarios()) as gateway:
         yield gateway
 

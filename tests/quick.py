@@ -17,3 +17,11 @@ def quick_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who reads a bus in memory to its end waits there no longer than it takes to see it."""
     for module in ("dashboard.materialiser.worker", "dashboard.live.tailer"):
         monkeypatch.setattr(f"{module}.WAIT_S", 0.01)
+
+
+@pytest.fixture(autouse=True)
+def nobody_remembered() -> None:
+    """No limit counts, and no figure keeps, what another test did."""
+    from webkit import forget_limits
+
+    forget_limits()

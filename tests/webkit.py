@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import Group, User
+from django.core.cache import caches
 from django.utils import timezone
 
 from bus.base import Message, TopicSpec
@@ -48,6 +50,12 @@ def make_user(role: str) -> User:
     if role != "none":  # a test with transactions of its own leaves no group behind
         user.groups.add(Group.objects.get_or_create(name=role)[0])
     return user
+
+
+def forget_limits() -> None:
+    """Empty every cache: no limit remembers anybody."""
+    for name in settings.CACHES:
+        caches[name].clear()
 
 
 def bearer(user: User, *scopes: Action) -> dict[str, str]:

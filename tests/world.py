@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from django.core.cache import cache
 from sinks import PlayedJob
-from webkit import memory_bus
+from webkit import forget_limits, memory_bus
 
 from bus.memory import MemoryBus
 from dashboard.commands.gateway import Gateway
@@ -35,11 +34,17 @@ class World:
             self.job.put(scenario, Report(asset, agent, state))
 
     def command(
-        self, kind: Any, asset: str, user: str = "olga", scenario: str = "attack", **more: Any
+        self,
+        kind: Any,
+        asset: str,
+        user: str = "olga",
+        scenario: str = "attack",
+        reason: str = "a drill",
+        **more: Any,
     ) -> str:
         """A command that another process gives; its id."""
         id_ = str(uuid.uuid4())
-        self.job.put(scenario, Command(kind, asset, id_, user, "a drill", **more))
+        self.job.put(scenario, Command(kind, asset, id_, user, reason, **more))
         return id_
 
     def later(self, ms: int) -> None:
@@ -67,7 +72,7 @@ class World:
 @contextmanager
 def made_world() -> Iterator[World]:
     """A world to send through; the live view begins and ends empty."""
-    cache.clear()
+    forget_limits()
     live_view.cache_clear()
     with memory_bus(scenarios()) as gateway:
         yield World(gateway)

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
 from django.shortcuts import redirect, render, resolve_url
@@ -76,6 +77,12 @@ def refusal(
     }
     name = "accounts/_refusal.html" if is_fragment(request) else "accounts/refusal.html"
     return render(request, name, context, status=403)
+
+
+def user_of(request: HttpRequest) -> User:
+    """Who asks, where `role_required` has let them in."""
+    assert isinstance(request.user, User)
+    return request.user
 
 
 def is_fragment(request: HttpRequest) -> bool:

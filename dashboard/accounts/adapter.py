@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core import context
+from allauth.core.internal.ratelimit import get_ip
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured, ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import resolve_url
 
-from dashboard.accounts import first_password
+from dashboard.accounts import addresses, confirmation, first_password
 from dashboard.audit.logins import login_failed, login_limited, login_ok
 from dashboard.metrics import LIMITED, LOGINS
 
@@ -50,6 +52,17 @@ class ClosedAdapter(DefaultAccountAdapter):
             return None
         return user
 
+    def reauthenticate(self, user: Any, password: str) -> bool:
+        """Whether a logged-in user has given the own password once more."""
+        return confirmation.is_password(context.request, user, password)
+
+    def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
+        """What wrong passwords are counted under: the name; at an address that its user has logged
+        in from, name and address, so that guesses from elsewhere do not keep the user out there."""
+        key: str = super()._get_login_attempts_cache_key(request, **credentials)
+        known = addresses.is_known(request, credentials.get("username", ""))
+        return f"{key}@{get_ip(request)}" if known else key
+
     def clean_password(self, password: str, user: Any = None) -> str:
         """A new password. Raises ValidationError also for the one that must be changed."""
         if user is not None and user.check_password(password) and first_password.is_first(user):
@@ -78,5 +91,6 @@ class ClosedAdapter(DefaultAccountAdapter):
         """Count a login that has passed every step."""
         super().login(request, user)
         first_password.begin(request, user)
+        addresses.note_login(request, user)
         LOGINS.labels("ok").inc()
         login_ok(request, user)

@@ -1,29 +1,43 @@
-"""The demo's users: one per role, their passwords made up once and kept in a file."""
+"""The demo's users: one per role, their passwords made up once and kept in a file.
+
+They are for the demo alone: where that is off they are let go at the start. One whose password is
+not the file's any more is somebody's own, and stays.
+"""
 
 from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 
 from django.contrib.auth.models import Group, User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
+from django.db.models import Q
 
 from dashboard.accounts.roles import Role
+from dashboard.accounts.sessions import end_all
+from dashboard.accounts.tokens import in_force
+from dashboard.audit.trail import Actor, note
 
 FILE = "demo-logins.json"
+DEMO = "demo"
+"""The group of users whose password the demo made, beside that of their role. It gives no right."""
 
 
 def ensure(data_dir: Path) -> dict[str, str]:
     """Have one user per role; returns their passwords by name, as in `data_dir/demo-logins.json`.
 
-    A user who exists keeps the password and the groups, unless the file does not know it.
-    Raises OSError when the file cannot be written, ValueError when it is no JSON table.
+    A user who exists keeps the password and the groups. One with a password of the demo's that the
+    file does not know gets a new one; so does one who was let go, who is active again. Raises
+    OSError when the file cannot be written, ValueError when it is no JSON table.
     """
     path = data_dir / FILE
     kept = _read(path)
-    logins = {role.value: kept.get(role.value) or secrets.token_urlsafe(9) for role in Role}
+    names = [role.value for role in Role if role.value in kept or _to_be_made(role.value)]
+    logins = {name: kept.get(name) or secrets.token_urlsafe(9) for name in names}
     if logins != kept:
         _write(path, logins)
     for name, password in logins.items():
@@ -31,15 +45,71 @@ def ensure(data_dir: Path) -> dict[str, str]:
     return logins
 
 
+def retire(data_dir: Path, now: datetime) -> list[str]:
+    """Let the demo's users go; returns their names.
+
+    They are deactivated, without a password, session or token, and the file forgets them. A user
+    with a password of the own is not one of them: it is held against the file's, and where that
+    does not know the name, the group DEMO tells. Raises OSError when the file cannot be written,
+    ValueError when it is no JSON table.
+    """
+    path = data_dir / FILE
+    kept = _read(path)
+    demos = Q(username__in=list(kept)) | Q(groups__name=DEMO)
+    users = [user for user in User.objects.filter(demos).distinct() if _is_demo(user, kept)]
+    for user in users:
+        _let_go(user, now)
+    if kept:
+        _write(path, {})
+    User.groups.through.objects.filter(group__name=DEMO).delete()
+    return sorted(user.get_username() for user in users)
+
+
+def own(user: User) -> None:
+    """The user has a password that the demo did not make: it is nobody of the demo's any more."""
+    user.groups.remove(*Group.objects.filter(name=DEMO))
+
+
+def _to_be_made(name: str) -> bool:
+    """Whether the demo makes this user's password: there is none, or it is the demo's."""
+    user = User.objects.filter(username=name).first()
+    return user is None or _is_gone(user) or user.groups.filter(name=DEMO).exists()
+
+
+def _is_gone(user: User) -> bool:
+    return not user.is_active and not user.has_usable_password()
+
+
+def _is_demo(user: User, kept: Mapping[str, str]) -> bool:
+    password = kept.get(user.get_username())
+    return user.has_usable_password() and (password is None or user.check_password(password))
+
+
+def _let_go(user: User, now: datetime) -> None:
+    user.set_unusable_password()
+    user.is_active = False
+    user.save(update_fields=["password", "is_active"])
+    sessions = end_all(user)
+    tokens = in_force(now).filter(user=user).update(revoked_at=now)
+    name, actor = user.get_username(), Actor.system("start")
+    note(actor, "user.deactivated", target=name, demo="off", sessions=sessions, tokens=tokens)
+
+
 def _ensure_user(name: str, password: str, renew: bool) -> None:
-    if User.objects.filter(username=name).exists() and not renew:
-        return
-    _check(name, password)
+    if renew or not User.objects.filter(username=name).exists():
+        _check(name, password)
     user, created = User.objects.get_or_create(username=name)
-    user.set_password(password)
-    user.save()
+    back = not created and renew and _is_gone(user)
+    if created or renew:
+        user.set_password(password)
+        user.is_active = user.is_active or back
+        user.save()
     if created:
         user.groups.add(Group.objects.get(name=name))
+    if user.check_password(password):
+        user.groups.add(Group.objects.get_or_create(name=DEMO)[0])
+    if back:
+        note(Actor.system("start"), "user.reactivated", target=name, demo="on")
 
 
 def _check(name: str, password: str) -> None:

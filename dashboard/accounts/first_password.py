@@ -10,9 +10,11 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 
+from dashboard.accounts import demo
 from dashboard.accounts.access import is_fragment
 from dashboard.accounts.models import FirstPassword
 from dashboard.accounts.sessions import end_all
+from dashboard.accounts.tokens import find
 
 FLAG = "first_password"
 """In a session: it was begun with such a password."""
@@ -37,19 +39,32 @@ def begin(request: HttpRequest, user: User) -> None:
 def changed(request: HttpRequest, user: User, **_: Any) -> None:
     """The user has changed the password: it is an own one now, and other sessions have ended."""
     FirstPassword.objects.filter(user=user).delete()
+    demo.own(user)
     request.session.pop(FLAG, None)
     end_all(user, but=request.session.session_key)
 
 
 def detour(request: HttpRequest) -> HttpResponse | None:
-    """The way to the change of the password, where it must come first."""
-    if "Authorization" in request.headers or not request.session.get(FLAG):
+    """The way to the change of the password, where it must come first.
+
+    A session is what it is whatever else the request carries; where tokens count, a token in force
+    is asked for on its own account.
+    """
+    if not request.session.get(FLAG):
         return None
     change = reverse("account_change_password")
     if request.path in (change, reverse("account_logout")):
         return None
     if request.path.startswith(("/api/", "/metrics")):
+        if _with_token(request):
+            return None
         return HttpResponse("The password must be changed first.", status=401)
     if is_fragment(request):
         return HttpResponse(status=401, headers={"HX-Redirect": change})
     return redirect(change)
+
+
+def _with_token(request: HttpRequest) -> bool:
+    """Whether the request brings a token in force, which then is who asks."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    return scheme.lower() == "bearer" and find(token, timezone.now()) is not None

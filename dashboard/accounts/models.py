@@ -1,4 +1,5 @@
-"""API tokens, of which only a hash is kept, passwords that are good for one login, and drafts."""
+"""API tokens, of which only a hash is kept, passwords that are good for one login, drafts, and from
+where users log in."""
 
 from __future__ import annotations
 
@@ -67,3 +68,24 @@ class Draft(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.user}"
+
+
+class KnownAddress(models.Model):
+    """An address that a user has logged in from, last at `seen_at`; of IPv6 the network of 64 bits.
+
+    Wrong passwords from elsewhere do not count against it.
+    """
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="known_addresses"
+    )
+    address = models.CharField(max_length=45)
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["user", "address"], name="one_known_address"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.user} at {self.address}"

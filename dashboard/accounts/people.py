@@ -16,6 +16,7 @@ from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 
+from dashboard.accounts import demo
 from dashboard.accounts.models import FirstPassword
 from dashboard.accounts.roles import Role, role_of
 from dashboard.accounts.sessions import end_all
@@ -102,6 +103,7 @@ def reset_password(admin: User, user: User, now: datetime) -> tuple[str, Ended]:
     with transaction.atomic():
         user.save(update_fields=["password"])
         _to_be_changed(user, now)
+        demo.own(user)
     return password, _let_go(user, now)
 
 

@@ -45,6 +45,19 @@ def may(user: AbstractBaseUser | AnonymousUser, action: Action) -> bool:
     return role is not None and action in ALLOWED[role]
 
 
+def lapsed(user_id: int | None, name: str, action: Action) -> str:
+    """Why nothing more is done in this user's name that needs `action`; empty where it may be.
+
+    For what the worker does later than it was asked for: asks the database.
+    """
+    user = User.objects.filter(pk=user_id).first() if user_id is not None else None
+    if user is None:
+        return f"{name} is no user any more"
+    if not user.is_active:
+        return f"{name} is deactivated"
+    return "" if may(user, action) else f"{name} has no role any more that may {action}"
+
+
 def whom_to_ask() -> Iterable[str]:
     """Names of the admins, who can give a role; at most ten, by name."""
     admins = User.objects.filter(is_active=True, groups__name=Role.ADMIN.value)

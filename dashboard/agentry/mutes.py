@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
+from uuid import uuid4
 
 import msgspec
 from django.contrib.auth.models import User
@@ -126,6 +128,18 @@ def write_down(scenario: Scenario, record: Mute | Unmute, user: User, now: int) 
     ):
         raise IdTaken("This id belongs to another ask; use a new one.")
     return ask
+
+
+def own(scenario: Scenario, ask: MuteAsk, user: User, now: int) -> MuteAsk:
+    """The ask, to be sent by this user: where it is another's, the same one in the own name.
+
+    Raises limits.TooMany.
+    """
+    if ask.user_id == user.pk:
+        return ask
+    record = _record(ask)
+    mine = {"user": user.get_username(), "id": str(uuid4())}
+    return write_down(scenario, replace(record, **mine), user, now)
 
 
 def send(scenario: Scenario, ask: MuteAsk) -> MuteAsk:

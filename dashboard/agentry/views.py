@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import form_of, is_fragment, role_required
+from dashboard.accounts.access import form_of, is_fragment, role_required, user_of
 from dashboard.accounts.roles import may
 from dashboard.agentry import mutes as muting
 from dashboard.agentry.figures import MOST, caused, differing, listed, one
@@ -74,13 +75,19 @@ def unmute(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
 @form_of("agentry:agent", "scenario", "agent")
 @role_required("command")
 def again(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
-    """Send the newest ask to the partitions that have not confirmed it."""
+    """Send the newest ask to the partitions that have not confirmed it; where it is a colleague's,
+    to all of them, as an own one."""
     known = _known(scenario)
     newest = muting.standing(known, agent)
     if newest is None:
         raise Http404
     if not newest.all_sent:
-        note_ask(request, known, muting.send(known, newest.ask))
+        try:
+            ask = muting.own(known, newest.ask, user_of(request), now_ms())
+        except TooMany as error:
+            messages.error(request, str(error))
+            return redirect(agent_path(known.name, agent))
+        note_ask(request, known, muting.send(known, ask))
     return redirect(f"{agent_path(known.name, agent)}#told")
 
 

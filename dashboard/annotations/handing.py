@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from django.db.models import Max
+from django.db.models import Max, Q, QuerySet
 
 from dashboard.agentry.mutes import mutes
+from dashboard.annotations.deeds import Deeds, deeds
+from dashboard.annotations.goodness import ALARMING, good, is_good
 from dashboard.annotations.marks import Mark, calm_of, in_force, marks_of
 from dashboard.annotations.marks import held as held_of
 from dashboard.annotations.models import Acknowledgement, Handover, Note, Shift
@@ -33,8 +35,8 @@ TEXTS = 10
 
 
 class Incident(NamedTuple):
-    """An asset that is not calm, or whose calm is disputed. disputed: the state that a vote says
-    beyond the one shown, or None; ack: who has it in hand; note: the newest."""
+    """An asset whose state is not a good one, or whose good one is disputed. disputed: the state
+    that a vote says beyond the one shown, or None; ack: who has it in hand; note: the newest."""
 
     scenario: Scenario
     asset: str
@@ -53,7 +55,7 @@ class Incident(NamedTuple):
 
 class Incidents(NamedTuple):
     """Those of a scenario, most severe first, and how many there are of them all; `assets`: how
-    many the board has, calm ones too."""
+    many the board has, those in good states too."""
 
     scenario: Scenario
     listed: list[Incident]
@@ -85,12 +87,13 @@ class Situation:
     commands_total: int
     notes: list[About]
     mutes: list[tuple[Scenario, Mute]]
+    deeds: Deeds
     texts: list[Handover]
     on_shift: list[Shift]
 
     @property
     def open(self) -> int:
-        """How many assets are not calm, or whose calm is disputed."""
+        """How many assets are open."""
         return sum(each.total for each in self.incidents)
 
     @property
@@ -117,6 +120,7 @@ def situation(known: Mapping[str, Scenario], viewer: str, since: int, now: int) 
         commands_total=commands.count(),
         notes=_about(known, notes.order_by("-at")[:MOST]),
         mutes=_mutes(known, now),
+        deeds=deeds(known, since, now),
         texts=list(Handover.objects.order_by("-at")[:TEXTS]),
         on_shift=list(
             Shift.objects.filter(ended_at=None, began_at__gt=now - LONGEST_MS).order_by("began_at")
@@ -125,11 +129,9 @@ def situation(known: Mapping[str, Scenario], viewer: str, since: int, now: int) 
 
 
 def incidents(scenario: Scenario, now: int) -> Incidents:
-    """The assets of a scenario that are not calm, or whose calm is disputed, most severe first."""
-    calm = calm_of(scenario)
-    disputed_calm, first_calm = ranks_of(calm)
-    rows = AssetState.objects.filter(scenario=scenario.name, purged=False)
-    ordered = rows.filter(rank__lt=first_calm).order_by("rank", "-since", "asset")
+    """The assets of a scenario that are open, most severe first."""
+    calm, rows = calm_of(scenario), _open(scenario)
+    ordered = rows.order_by("rank", "-since", "asset")
     columns = ("asset", "state", "severity", "since", "disputed")
     found = list(ordered.values_list(*columns)[:MOST])
     names = [asset for asset, *_ in found]
@@ -142,11 +144,22 @@ def incidents(scenario: Scenario, now: int) -> Incidents:
         note = notes.get(asset)
         lines.append(Incident(scenario, asset, state, since, disputed, mark, held, note))
     counts = store.counts(scenario.name)
-    total = sum(n for state, n in counts.items() if scenario.severity(state) < calm)
-    total += rows.filter(rank=disputed_calm).count()
-    acknowledged = sum(held_of(scenario, lambda _: None, now).counts.values())
+    total = sum(n for state, n in counts.items() if not is_good(scenario, state))
+    total += rows.filter(state__in=good(scenario)).count()
+    acks = held_of(scenario, lambda _: None, now).counts
+    acknowledged = sum(n for state, n in acks.items() if not is_good(scenario, state))
     everything = max(sum(counts.values()), len(lines))
     return Incidents(scenario, lines, max(total, len(lines)), acknowledged, everything)
+
+
+def _open(scenario: Scenario) -> QuerySet[AssetState]:
+    """The assets in a state that is not good, or in a good one that is disputed."""
+    rows = AssetState.objects.filter(scenario=scenario.name, purged=False)
+    if scenario.life_cycle:
+        return rows.filter(state__in=[s.name for s in scenario.states if s.colour in ALARMING])
+    _, first_calm = ranks_of(calm_of(scenario))
+    undisputed = Q(state__in=good(scenario), disputed=None)
+    return rows.filter(rank__lt=first_calm).exclude(undisputed)
 
 
 def _mutes(known: Mapping[str, Scenario], now: int) -> list[tuple[Scenario, Mute]]:

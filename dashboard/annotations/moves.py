@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from django.db.models import Case, Count, IntegerField, Max, Min, QuerySet, Value, When
+from django.db.models import Case, Count, IntegerField, Max, Min, Q, QuerySet, Value, When
 
+from dashboard.annotations.goodness import good, is_good
 from dashboard.board.models import CHANGE, Transition
 from dashboard.board.store import listed
 from dashboard.live.rows import asset_path
@@ -47,15 +48,26 @@ class Moves(NamedTuple):
 
 
 def moves(scenario: Scenario, since: int) -> Moves:
-    """The assets that changed since then (Unix ms), those that came to the worst on top."""
+    """The assets that came to a state that is not good since then (Unix ms), or left one, those
+    that came to the worst on top."""
     newest = Transition.objects.aggregate(newest=Max("pk"))["newest"] or 0
-    every = Transition.objects.filter(scenario=scenario.name, kind=CHANGE, at__gte=since)
+    every = _telling(scenario).filter(kind=CHANGE, at__gte=since)
     rows = every.filter(pk__gt=newest - LOOKED_AT)
     cut = newest > LOOKED_AT and every.filter(pk__lte=newest - LOOKED_AT).exists()
     found = list(_grouped(scenario, rows)[:MOST])
     total = rows.values("asset").distinct().count() if len(found) == MOST else len(found)
     ends = _ends(scenario.name, found)
     return Moves([_moved(scenario, group, ends) for group in found], total, cut)
+
+
+def _telling(scenario: Scenario) -> QuerySet[Transition]:
+    """The changes of a scenario but those among good states, the board's edge included."""
+    rows = Transition.objects.filter(scenario=scenario.name)
+    if scenario.life_cycle:
+        alarming = [spec.name for spec in scenario.states if not is_good(scenario, spec.name)]
+        return rows.filter(Q(state__in=alarming) | Q(previous__in=alarming))
+    fine = ["", *good(scenario)]
+    return rows.exclude(state__in=fine, previous__in=fine)
 
 
 Group = tuple[str, int, int, str, str]

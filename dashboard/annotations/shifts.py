@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
-from django.core.cache import cache
+from django.core.cache import caches
 
 from dashboard.annotations.models import Handover, Presence, Shift
 
@@ -26,7 +26,7 @@ NOTED_MS = 60_000
 def here(user: AbstractBaseUser | AnonymousUser, now: int) -> None:
     """Note that the user does something; a pause of hours before it is remembered."""
     assert isinstance(user, User)
-    if not cache.add(f"here:{user.pk}", True, timeout=NOTED_MS // 1000):
+    if not caches["figures"].add(f"here:{user.pk}", True, timeout=NOTED_MS // 1000):
         return
     known, made = Presence.objects.get_or_create(user=user, defaults={"last_at": now})
     if made:

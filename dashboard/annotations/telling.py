@@ -6,14 +6,19 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from dashboard.agentry.models import MuteAsk
 from dashboard.annotations.handing import About, Incident, Situation
 from dashboard.annotations.models import Acknowledgement, Note
 from dashboard.annotations.moves import Moved
 from dashboard.bidi import isolated
 from dashboard.board.overrides import Override
 from dashboard.board.templatetags.board import duration
+from dashboard.bulk.telling import Told
 from dashboard.commands.models import Command
+from dashboard.replay.following import Followed
+from dashboard.rulebook.changes import Change
 from domain.records import Mute
+from domain.scenario import Scenario
 
 _MARKS = re.compile(r"([\\`*_\[\]<>#|~])")
 _BREAKS = re.compile(r"\s*[\r\n\u2028\u2029]+\s*")
@@ -37,6 +42,10 @@ def _lines(found: Situation) -> Iterator[str]:
     yield from _section("Overrides without an end", [_pin(o) for o in found.endless])
     yield from _section("Acknowledgements that end within an hour", _each(found.acks))
     yield from _section("Muted agents", [_mute(mute) for _, mute in found.mutes])
+    yield from _section("Bulk runs", [_run(*each) for each in found.deeds.runs])
+    yield from _section("Mutes given and taken back", [_ask(*each) for each in found.deeds.mutes])
+    yield from _section("Rule changes", [_rule(*each) for each in found.deeds.rules])
+    yield from _section("Replays", [_replay(each) for each in found.deeds.replays])
     yield from _section("Changes", [
         _moved(line) for _, each in found.moves for line in each.listed
     ])  # fmt: skip
@@ -88,6 +97,43 @@ def _mute(mute: Mute) -> str:
     end = f"until {_at(mute.until)}" if mute.until else "without end"
     why = f" ({_text(mute.reason)})" if mute.reason else ""
     return f"**{_text(mute.agent)}** {end}, by {_text(mute.user)}{why}"
+
+
+def _run(scenario: Scenario, told: Told) -> str:
+    run = told.run
+    to = f" to {_text(scenario.spec(run.state).label)}" if run.state else ""
+    by = _text(run.sender_name)
+    by += f" (prepared by {_text(run.username)})" if run.sender_name != run.username else ""
+    trouble = f" ({_text(run.trouble)})" if run.trouble else ""
+    return (
+        f"**{run.kind}{to}** of {run.matched} in {_text(scenario.title)}, {_text(run.chosen)}, by "
+        f"{by}, {_at(run.started_at or 0)} ({_text(run.reason)}): {told.status}{trouble}, "
+        f"{told.applied} applied, {told.refused} refused"
+    )
+
+
+def _ask(scenario: Scenario, ask: MuteAsk) -> str:
+    end = ""
+    if ask.kind == "mute":
+        end = f" until {_at(ask.until)}" if ask.until else " without end"
+    why = f" ({_text(ask.reason)})" if ask.reason else ""
+    what = "muted" if ask.kind == "mute" else "heard again"
+    who = f"by {_text(ask.username)}, {_at(ask.created_at)}{why}"
+    return f"**{_text(ask.agent)}** ({_text(scenario.title)}): {what}{end}, {who}"
+
+
+def _rule(scenario: Scenario, change: Change) -> str:
+    keys = ", ".join(each.title for each in change.moves) or "nothing"
+    row = change.row
+    who = f"by {_text(row.username)}, {_at(row.asked_at)} ({_text(row.reason)})"
+    return f"**{_text(scenario.title)}**: {keys}, {who}: {change.word}"
+
+
+def _replay(replay: Followed) -> str:
+    row = replay.row
+    of = f"{_text(row.query)}{', ' + _text(row.scenario) if row.scenario else ''}"
+    who = f"by {_text(row.username)}, {_at(row.asked_at)} ({_text(row.reason)})"
+    return f"**{of}** from {_text(row.start)}, {who}: {replay.word}"
 
 
 def _moved(line: Moved) -> str:

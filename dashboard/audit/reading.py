@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
-from django.core.cache import cache
+from django.core.cache import caches
 from django.db.models import QuerySet
 
 from dashboard.audit.actions import ACTIONS
@@ -106,10 +106,10 @@ def _told(name: str, value: Any) -> str:
 
 def checked() -> Finding:
     """Whether the newest entries hang together, as it was a moment ago."""
-    found: Finding | None = cache.get("audit-checked")
+    found: Finding | None = caches["figures"].get("audit-checked")
     if found is None:
         found = verify(CHECKED)
-        cache.set("audit-checked", found, CHECK_KEPT_S)
+        caches["figures"].set("audit-checked", found, CHECK_KEPT_S)
     return found
 
 

@@ -18,6 +18,8 @@ from django.db import connection, transaction
 from django.db.models import Q
 
 from bus.base import BusError, Delivered, OnDelivery, Producer, QueueFull, Unavailable
+from dashboard.accounts.roles import lapsed
+from dashboard.audit.trail import Actor
 from dashboard.bulk.models import (
     CANCELLED,
     DONE,
@@ -27,11 +29,13 @@ from dashboard.bulk.models import (
     RUNNING,
     SENDING,
     SENT,
+    STOPPED,
     UNSENT,
     WAITING,
     Item,
     Run,
 )
+from dashboard.bulk.noting import note_run
 from dashboard.bulk.settling import settle
 from dashboard.bulk.telling import counts
 from dashboard.commands.gateway import REACH_S, SEND_TIMEOUT_S, Gateway, gateway
@@ -175,7 +179,7 @@ class Turn:
 
     def _send(self) -> int:
         """Send a portion: first what was claimed and never noted. Returns how many arrived."""
-        rows = self._claim()
+        rows = self._claim() if self._may_go_on() else []
         if not rows:
             return 0
         to = gateway()
@@ -190,6 +194,21 @@ class Turn:
         if trouble != self.run.trouble:
             self._note(trouble=trouble)
         return arrived
+
+    def _may_go_on(self) -> bool:
+        """Whether who started the run may still command; where not, what is left is stopped."""
+        left = Item.objects.filter(run=self.run, fate__in=(READY, SENDING))
+        why = lapsed(self.run.sender_id, self.run.sender_name, "command") if left.exists() else ""
+        if why:
+            self._stop(why)
+        return not why
+
+    def _stop(self, why: str) -> None:
+        running = Run.objects.filter(pk=self.run.pk, lease=self.lease, status=RUNNING)
+        if running.update(status=STOPPED, trouble=why[:300]):
+            self.run.refresh_from_db()
+            note_run(Actor.system("worker"), self.run, "bulk.stopped", f"stopped: {why}")
+            log.warning("bulk run stopped", run=str(self.run.pk), why=why)
 
     def _claim(self) -> list[Row]:
         """The next portion, claimed: nobody else sends it while it is."""
@@ -233,7 +252,7 @@ def _command(run: Run, asset: str, version: str, command: str) -> Command:
         kind=cast("Kind", run.kind),
         asset=asset,
         id=command,
-        user=run.username,
+        user=run.sender_name,
         reason=run.reason,
         state=run.state or None,
         until=run.until,

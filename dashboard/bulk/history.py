@@ -56,7 +56,7 @@ def _command(item: Item) -> Command:
         until=run.until,
         reason=run.reason,
         user=None,
-        username=run.username,
+        username=run.sender_of(item.number),
         source=SOURCE,
         created_at=run.started_at or run.created_at,
         status=_STATUS.get(item.fate, "answered"),

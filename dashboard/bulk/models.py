@@ -6,14 +6,17 @@ from django.conf import settings
 from django.db import models
 
 REVIEW, RUNNING, PAUSED, CANCELLED, DONE = "review", "running", "paused", "cancelled", "done"
+STOPPED = "stopped"
 STATUSES = {
     REVIEW: "To be confirmed",
     RUNNING: "Running",
     PAUSED: "Paused",
+    STOPPED: "Stopped",
     CANCELLED: "Cancelled",
     DONE: "Done",
 }
-"""Of a run. A cancelled one is still told the answers to what it had sent."""
+"""Of a run. A cancelled one is still told the answers to what it had sent; one is stopped by the
+worker where its sender may not command any more."""
 
 READY, SKIPPED, SENDING, SENT = "ready", "skipped", "sending", "sent"
 APPLIED, NO_CHANGE, REFUSED = "applied", "no-change", "refused"
@@ -40,7 +43,9 @@ class Run(models.Model):
     """One command for many assets.
 
     chosen: what was chosen, in words; beyond: how many more match; unchanged: only where state,
-    pending and override are still what the review saw; trouble: what holds it up, in words;
+    pending and override are still what the review saw; user and username: who prepared it; sender:
+    in whose name it goes on; senders: in whose it went, by name, since when and from which number
+    of an asset on; trouble: what holds it up, or why it is stopped, in words;
     lease and lease_until: which worker has it, until when; rate: assets sent a second of late;
     ended_at: when nothing was left to be sent or answered; tallies: how many assets had each fate
     then.
@@ -61,6 +66,10 @@ class Run(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="bulk_runs"
     )
     username = models.CharField(max_length=150)
+    sender = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    senders = models.JSONField(default=list)
     status = models.CharField(max_length=10, default=REVIEW)
     changed_by = models.CharField(max_length=150, blank=True)
     created_at = models.BigIntegerField()
@@ -84,13 +93,24 @@ class Run(models.Model):
     def __str__(self) -> str:
         return f"{self.kind} of {self.matched} in {self.scenario} by {self.username}"
 
+    @property
+    def sender_name(self) -> str:
+        """In whose name commands are sent; before the start, who prepared it."""
+        return self.senders[-1]["name"] if self.senders else self.username
+
+    def sender_of(self, number: int) -> str:
+        """In whose name the command for the asset of this number was sent, or would be."""
+        names = [each["name"] for each in self.senders if each["first"] <= number]
+        return names[-1] if names else self.sender_name
+
 
 class Item(models.Model):
     """One asset of a run. number: its place; was: its state at the review ("": not on the board).
 
     version: of the review, sortable; returns: whether it would be back after a purge, and age: how
-    old its newest report was, ms; command: the id of its command, made of run and asset; text: why
-    it was left out or refused; partition and offset: the command's place in the log.
+    old its newest report was, ms; pinned_by: who had pinned it at the review, and pin: how, as
+    JSON; command: the id of its command, made of run and asset; text: why it was left out or
+    refused; partition and offset: the command's place in the log.
     """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="items")
@@ -102,6 +122,8 @@ class Item(models.Model):
     version = models.CharField(max_length=40, blank=True)
     returns = models.SmallIntegerField(default=STAYS)
     age = models.BigIntegerField(null=True)
+    pinned_by = models.CharField(max_length=255, blank=True, default="")
+    pin = models.TextField(blank=True, default="")
     command = models.CharField(max_length=36)
     partition = models.IntegerField(null=True)
     offset = models.BigIntegerField(null=True)

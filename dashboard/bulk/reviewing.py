@@ -18,6 +18,7 @@ from django.db.models import Count, Exists, OuterRef, Q
 from dashboard.board.models import AssetState
 from dashboard.bulk.choosing import MOST, Found
 from dashboard.bulk.models import MAY_RETURN, READY, RETURNS, SKIPPED, STAYS, Item, Run
+from dashboard.bulk.pins import ENDS_PINS, Pin
 from dashboard.commands.returning import young_ms
 from domain.names import USER_PREFIX, name_ok
 from domain.records import MAX_VOTERS
@@ -30,8 +31,8 @@ NOT_PINNED = "neither pinned nor voted on by you"
 TOO_MANY = f"{MAX_VOTERS} agents vote on it, and none of their votes gives way"
 
 COLUMNS = (
-    "run_id", "number", "asset", "fate", "text", "was", "version", "returns", "age", "command",
-    "answered_version",
+    "run_id", "number", "asset", "fate", "text", "was", "version", "returns", "age", "pinned_by",
+    "pin", "command", "answered_version",
 )  # fmt: skip
 
 
@@ -68,11 +69,12 @@ _SEEN = msgspec.json.Decoder(_Seen)
 
 class Verdict(NamedTuple):
     """What would become of an asset. text: why it is left out, empty where it is not; returns and
-    age (ms): of what a purge would not end."""
+    age (ms): of what a purge would not end; pin: that the command would end."""
 
     text: str = ""
     returns: int = STAYS
     age: int | None = None
+    pin: _Pin | None = None
 
 
 def keep(run: Run, scenario: Scenario, chosen: Iterable[list[Found]], now: int) -> Run:
@@ -112,6 +114,8 @@ def _rows(
             found.version if run.unchanged else "",
             told.returns,
             told.age,
+            told.pin.user if told.pin else "",
+            _pin_text(told.pin),
             command_id(run.pk, name),
             "",
         )
@@ -133,9 +137,16 @@ def judge(run: Run, scenario: Scenario, found: Found, now: int) -> Verdict:
     if not found.record:
         return Verdict(UNKNOWN)
     seen = _SEEN.decode(found.record)
+    pin = seen.override if run.kind in ENDS_PINS else None
     if run.kind == "purge":
-        return _return(seen.votes, young_ms(scenario), now)
-    return Verdict(_left_out(run, scenario, seen))
+        return _return(seen.votes, young_ms(scenario), now)._replace(pin=pin)
+    return Verdict(_left_out(run, scenario, seen), pin=pin)
+
+
+def _pin_text(pin: _Pin | None) -> str:
+    if pin is None:
+        return ""
+    return msgspec.json.encode(Pin(pin.state, pin.until, pin.reason)).decode()
 
 
 def _left_out(run: Run, scenario: Scenario, seen: _Seen) -> str:

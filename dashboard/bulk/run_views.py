@@ -6,18 +6,20 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.core.paginator import Paginator
+from django.db import transaction
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import form_of, is_fragment, role_required
+from dashboard.accounts.access import form_of, is_fragment, role_required, user_of
 from dashboard.accounts.roles import may
 from dashboard.audit.trail import Actor
-from dashboard.audit.trail import note as audit
-from dashboard.bulk import retention
+from dashboard.bulk import pins, retention
 from dashboard.bulk.models import (
     CANCELLED,
     FATES,
@@ -26,10 +28,13 @@ from dashboard.bulk.models import (
     REVIEW,
     RUNNING,
     SKIPPED,
+    STOPPED,
     Item,
     Run,
 )
+from dashboard.bulk.noting import note_run
 from dashboard.bulk.reviewing import back, moved_on
+from dashboard.bulk.senders import sent_as
 from dashboard.bulk.tasks import carry_on
 from dashboard.bulk.telling import Told, reasons, tell
 from dashboard.commands.sending import now_ms
@@ -43,8 +48,11 @@ ASK_ABOVE = 1_000
 """For more assets their number must be typed."""
 PORTION = 1_000
 """Assets written to a file at a time."""
-ASKS = {"pause": (RUNNING, PAUSED), "resume": (PAUSED, RUNNING)}
+ASKS = {"pause": ((RUNNING,), PAUSED), "resume": ((PAUSED, STOPPED), RUNNING)}
 """What is asked of a run: of which status it must be, and which it has then."""
+PINS_ONLY = "replace: expected the tick, as each of these is pinned by a colleague"
+PINNED = "pinned"
+"""Shows the assets that colleagues had pinned at the review."""
 FIELDS = (
     "asset", "was", "fate", "why", "command", "partition", "offset", "version", "answered_at",
 )  # fmt: skip
@@ -61,27 +69,51 @@ def run(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - as
 @form_of("bulk:run", "id")
 @role_required("command")
 def start(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - as in the URL
-    """Have the worker carry out what was reviewed. A run is started once."""
-    known = _known(id)
-    told = tell(known)
-    typed = "".join(request.POST.get("confirm", "").split()).replace(",", "")[:20]
-    if known.status == REVIEW and told.will > ASK_ABOVE and typed != str(told.will):
-        fault = f"confirm: expected {told.will}, the number of assets"
+    """Have the worker carry out what was reviewed, in the name of who starts it, once.
+
+    Pins of colleagues are left as they are without `replace`.
+    """
+    known, replace = _known(id), "replace" in request.POST
+    fault = _start_fault(request, known, replace) if known.status == REVIEW else ""
+    if fault:
         return _page(request, known, fault, 422)
-    if not told.will or not known.matched:
-        return _page(request, known, "Nothing of this would change.", 422)
-    now, user = now_ms(), request.user.get_username()
-    reviewed = Run.objects.filter(pk=known.pk, status=REVIEW)
-    if reviewed.update(status=RUNNING, started_at=now, changed_by=user):
-        _audit(request, known, "bulk.started", "started", told)
+    if _started(request, known, replace):
         wake(carry_on)
     return redirect("bulk:run", known.pk)
+
+
+def _start_fault(request: HttpRequest, known: Run, replace: bool) -> str:
+    """Why a review cannot be started so."""
+    colleagues = pins.colleagues(known, request.user.get_username()).count()
+    will = tell(known).will - (0 if replace else colleagues)
+    if not known.matched or not will:
+        return PINS_ONLY if colleagues else "Nothing of this would change."
+    typed = "".join(request.POST.get("confirm", "").split()).replace(",", "")[:20]
+    if will > ASK_ABOVE and typed != str(will):
+        return f"confirm: expected {will}, the number of assets"
+    return ""
+
+
+def _started(request: HttpRequest, known: Run, replace: bool) -> bool:
+    user, now = user_of(request), now_ms()
+    name = user.get_username()
+    ended = pins.pins(known, name) if replace else None
+    with transaction.atomic():
+        reviewed = Run.objects.filter(pk=known.pk, status=REVIEW)
+        begun = {"status": RUNNING, "started_at": now, "changed_by": name}
+        if not reviewed.update(**begun, **sent_as(known, user, now)):
+            return False
+        left = pins.leave_new(known, name) + (0 if replace else pins.leave(known, name))
+    known.refresh_from_db()
+    facts = {"pins_left": left or None, "pins_ended": dict(ended.by) if ended else None}
+    note_run(Actor.of(request), known, "bulk.started", "started", **facts)
+    return True
 
 
 @form_of("bulk:run", "id")
 @role_required("command")
 def ask(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - as in the URL
-    """Pause a run, go on with it, cancel it; or throw a review away."""
+    """Pause a run, go on with it in one's own name, cancel it; or throw a review away."""
     known, do = _known(id), request.POST.get("do", "")
     if do == "discard" and known.status == REVIEW:
         retention.delete(Run.objects.filter(pk=known.pk, status=REVIEW))
@@ -89,39 +121,31 @@ def ask(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - as
     if do not in (*ASKS, "cancel", "discard"):
         fault = "do: expected pause, resume, cancel or discard"
         return _page(request, known, fault, 422)
-    if _asked(known, do, request.user.get_username()):
+    if _asked(known, do, user_of(request)):
+        before = known.sender_name
+        known.refresh_from_db()
         action = "bulk.started" if do == "resume" else "bulk.stopped"
-        _audit(request, known, action, do, tell(known))
+        taken = before if known.sender_name != before else None
+        note_run(Actor.of(request), known, action, do, taken_over_from=taken)
         wake(carry_on)
     return redirect("bulk:run", known.pk)
 
 
-def _asked(known: Run, do: str, user: str) -> bool:
+def _asked(known: Run, do: str, user: User) -> bool:
     """Whether the run was one of which this can be asked; it is so now."""
     open_ones = Run.objects.filter(pk=known.pk, ended_at=None)
+    by: dict[str, Any] = {"changed_by": user.get_username()}
     if do == "cancel":
-        running = open_ones.filter(status__in=(RUNNING, PAUSED))
-        return bool(running.update(status=CANCELLED, changed_by=user))
+        running = open_ones.filter(status__in=(RUNNING, PAUSED, STOPPED))
+        return bool(running.update(status=CANCELLED, trouble="", **by))
     if do not in ASKS:
         return False
     before, after = ASKS[do]
-    return bool(open_ones.filter(status=before).update(status=after, changed_by=user, trouble=""))
-
-
-def _audit(request: HttpRequest, known: Run, action: str, outcome: str, told: Told) -> None:
-    audit(
-        Actor.of(request),
-        action,
-        scenario=known.scenario,
-        target=str(known.pk),
-        outcome=outcome,
-        kind=known.kind,
-        state=known.state or None,
-        reason=known.reason,
-        chosen=known.chosen,
-        assets=told.will,
-        counts=dict(told.counts),
-    )
+    if do == "resume":
+        by |= {"trouble": "", **sent_as(known, user, now_ms())}
+    # What is asked for is about the run as it was seen: nobody takes over what somebody else has.
+    same = open_ones.filter(status__in=before, sender=known.sender_id)
+    return bool(same.update(status=after, **by))
 
 
 @require_safe
@@ -162,9 +186,9 @@ def _address(request: HttpRequest, known: Run) -> str:
 def _page(request: HttpRequest, known: Run, fault: str = "", status: int = 200) -> HttpResponse:
     told = tell(known)
     show = request.GET.get("show", "")
-    show = show if show in FATES else ""
-    items = known.items.order_by("number")
-    shown = Paginator(items.filter(fate=show) if show else items, PAGE)
+    show = show if show in FATES or show == PINNED else ""
+    name = request.user.get_username()
+    shown = Paginator(_shown(known, show, name), PAGE)
     context: dict[str, Any] = {
         "told": told,
         "run": known,
@@ -175,6 +199,8 @@ def _page(request: HttpRequest, known: Run, fault: str = "", status: int = 200) 
         "refused": reasons(known, REFUSED),
         "fault": fault,
         "ask_above": ASK_ABOVE,
+        "mine": known.sender_id == request.user.pk,
+        "viewer": name,
         "may_command": may(request.user, "command"),
         "address": _address(request, known),
         "now": now_ms(),
@@ -182,5 +208,15 @@ def _page(request: HttpRequest, known: Run, fault: str = "", status: int = 200) 
     if known.status == REVIEW:
         context["moved"] = moved_on(known) if known.unchanged else 0
         context["back"] = back(known) if known.kind == "purge" else None
-    name = "_run" if is_fragment(request) else "run"
-    return render(request, f"bulk/{name}.html", context, status=status)
+        found = pins.pins(known, name)
+        context |= {"pins": found, "without": told.ready - found.n}
+    part = "_run" if is_fragment(request) else "run"
+    return render(request, f"bulk/{part}.html", context, status=status)
+
+
+def _shown(known: Run, show: str, name: str) -> QuerySet[Item]:
+    """The assets that the page shows, of what a fate says, or pinned by others than this user."""
+    items = known.items.order_by("number")
+    if show == PINNED:
+        return items.exclude(pinned_by="").exclude(pinned_by=name)
+    return items.filter(fate=show) if show else items

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.core.cache import cache
+from django.core.cache import caches
 
 from dashboard.metrics import LIMITED
 
@@ -23,7 +23,8 @@ class TooMany(Exception):
 class Limit:
     """At most `count` of `what` per user in each window of `window` seconds.
 
-    Counted in the cache: per process, unless the processes share one through Redis.
+    Counted in a cache that nothing else fills, so that no other's entries push a count out: per
+    process, unless the processes share one through Redis.
     """
 
     what: str
@@ -33,6 +34,7 @@ class Limit:
     def take(self, user_id: int, now_ms: int, amount: int = 1) -> None:
         """Count `amount`; raises TooMany, and counts the refusal, when that is over the limit."""
         window, passed = divmod(now_ms // 1000, self.window)
+        cache = caches["limits"]
         key = f"limit:{self.what}:{user_id}:{window}"
         cache.add(key, 0, timeout=2 * self.window)
         if cache.incr(key, amount) > self.count:

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
+from django.contrib.auth.models import User
 
+from dashboard.accounts.roles import lapsed
 from dashboard.board.templatetags.board import duration
 from dashboard.commands.sending import Invalid, check
 from dashboard.deadletters.faults import Fault, Sample, fault_of
@@ -136,7 +138,16 @@ def _refused_command(
         check(scenario, command, now)
     except Invalid as error:
         return "refused-command", Fault(f"{error.field}: {error}", field=error.field)
+    if why := _lapsed(command.user):
+        text = f"user: {why}; whoever sends it again words it anew, in the own name"
+        return "bad-user", Fault(text, field="user")
     return "", None
+
+
+def _lapsed(name: str) -> str:
+    """Why nothing is sent again in this name; empty for who may, and for who is no user here."""
+    user = User.objects.filter(username=name).first()
+    return "" if user is None else lapsed(user.pk, name, "command")
 
 
 def _note(record: Record, scenario: Scenario, now: int) -> str:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from django.core.cache import cache
+from django.core.cache import caches
 from django.db.models import BigIntegerField, Count, ExpressionWrapper, F, Q, QuerySet
 
 from dashboard.deadletters.models import FATES, OPEN, DeadLetter
@@ -185,13 +185,13 @@ def _histogram(wanted: Wanted, now: int) -> tuple[list[Bar], int]:
 
 def count_open() -> int:
     """How many letters are open, as of a few seconds ago at most."""
-    found = cache.get(_COUNT)
+    found = caches["figures"].get(_COUNT)
     if found is None:
         found = DeadLetter.objects.filter(fate=OPEN).count()
-        cache.set(_COUNT, found, COUNT_KEPT_S)
+        caches["figures"].set(_COUNT, found, COUNT_KEPT_S)
     return int(found)
 
 
 def forget_count() -> None:
     """Count anew when next asked, in this process."""
-    cache.delete(_COUNT)
+    caches["figures"].delete(_COUNT)

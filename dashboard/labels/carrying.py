@@ -16,9 +16,11 @@ import msgspec
 import structlog
 from django.db import transaction
 
+from dashboard.accounts.roles import lapsed
+from dashboard.audit.trail import Actor
 from dashboard.board.store import stored
 from dashboard.commands.sending import now_ms
-from dashboard.labels import tables, writing
+from dashboard.labels import tables, uploads, writing
 from dashboard.labels.figures import Found
 from dashboard.labels.models import (
     APPLYING,
@@ -27,6 +29,7 @@ from dashboard.labels.models import (
     OPEN,
     READING,
     REVIEW,
+    STOPPED,
     UNREADABLE,
     LabelPortion,
     LabelUpload,
@@ -102,7 +105,7 @@ def step(upload: LabelUpload) -> bool:
     upload.refresh_from_db()
     if upload.status == READING:
         _read(upload)
-    elif upload.status in OPEN:
+    elif upload.status in OPEN and not _stopped(upload):
         portion = upload.portions.filter(number=upload.portion).first()
         if portion is not None:
             _pass(upload, portion)
@@ -111,6 +114,16 @@ def step(upload: LabelUpload) -> bool:
         else:
             end(upload, DONE, now_ms())
     return upload.status in OPEN
+
+
+def _stopped(upload: LabelUpload) -> bool:
+    """Whether nothing more is applied, as who had it applied may not do so any more."""
+    if upload.status != APPLYING:
+        return False
+    why = lapsed(upload.actor["user_id"], upload.actor["name"], "command")
+    if why and _move(upload, status=STOPPED, trouble=why[:300]):
+        uploads.audit(upload, f"stopped: {why}", Found.of(upload.found), Actor.system("worker"))
+    return bool(why)
 
 
 def _move(upload: LabelUpload, **fields: Any) -> bool:

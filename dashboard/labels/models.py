@@ -69,11 +69,14 @@ class LabelChange(models.Model):
 
 READING, COMPARING, REVIEW, APPLYING = "reading", "comparing", "review", "applying"
 DONE, CANCELLED, UNREADABLE = "done", "cancelled", "unreadable"
+STOPPED = "stopped"
+"""Who had it applied may not any more; whoever takes it over has the rest applied."""
 STATUSES = {
     READING: "Reading the file",
     COMPARING: "Comparing it with the labels that there are",
     REVIEW: "To be confirmed",
     APPLYING: "Applying",
+    STOPPED: "Stopped",
     DONE: "Done",
     CANCELLED: "Cancelled",
     UNREADABLE: "Not a table",
@@ -81,7 +84,7 @@ STATUSES = {
 """Of a table that somebody has sent."""
 OPEN = (READING, COMPARING, APPLYING)
 """There is something to do."""
-BEGUN = (APPLYING, DONE, CANCELLED)
+BEGUN = (APPLYING, STOPPED, DONE, CANCELLED)
 """It has been applied, or a part of it."""
 
 
@@ -90,8 +93,9 @@ class LabelUpload(models.Model):
 
     name: of its file; data: the file until it is read; labels and assets: how many it is about;
     read: what its lines came to (`figures.Found`, as JSON); portion: the next one to be compared or
-    applied; done: labels that have been; found: what that came to; trouble: what holds it up, or
-    why it is no table; actor: who had it applied; moved_at: when a portion was done last.
+    applied; done: labels that have been; found: what that came to; trouble: what holds it up, why
+    it is no table, or why it is stopped; actor: who had it applied, in whose name it goes on;
+    moved_at: when a portion was done last.
     """
 
     id = models.UUIDField(primary_key=True)

@@ -10,16 +10,23 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import form_of, is_fragment, role_required
+from dashboard.accounts.access import form_of, is_fragment, role_required, user_of
 from dashboard.audit.trail import Actor
 from dashboard.commands.limits import TooMany
 from dashboard.commands.sending import now_ms
 from dashboard.labels import tables, uploads
 from dashboard.labels.carrying import at_once
 from dashboard.labels.figures import LISTED, MOST_REFUSED, Found
-from dashboard.labels.models import APPLYING, BEGUN, CANCELLED, OPEN, UNREADABLE, LabelUpload
+from dashboard.labels.models import (
+    APPLYING,
+    BEGUN,
+    CANCELLED,
+    OPEN,
+    UNREADABLE,
+    LabelUpload,
+)
 from dashboard.labels.tasks import carry_on
-from dashboard.labels.views import known_or_404, page, user_of
+from dashboard.labels.views import known_or_404, page
 from dashboard.waking import wake
 
 
@@ -59,6 +66,7 @@ def table(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
         "upload": told.upload,
         "now": told.now,
         "begun": told.upload.status in BEGUN,
+        "viewer": user_of(request).get_username(),
         "most_changes": LISTED,
         "most_refused": MOST_REFUSED,
         "address": request.path,
@@ -70,9 +78,12 @@ def table(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
 @form_of("labels:table", "number")
 @role_required("command")
 def apply(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
-    """Have the labels of a table given that was looked at: where it is small at once."""
-    kept = _kept(request, number)
-    if uploads.start(kept, Actor.of(request), now_ms()):
+    """Have the labels of a table given that was looked at, where it is small at once; or the rest
+    of one that was stopped."""
+    kept, actor, now = _kept(request, number), Actor.of(request), now_ms()
+    if uploads.take_over(kept, user_of(request), actor, now):
+        wake(carry_on)
+    elif uploads.start(kept, actor, now):
         at_once(kept)
         if kept.status == APPLYING:
             uploads.audit(kept, "started", Found())
@@ -85,7 +96,7 @@ def apply(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
 def stop(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
     """Leave out what is not applied yet; throw away what was not begun."""
     kept = _kept(request, number)
-    if not uploads.end(kept, CANCELLED, now_ms()):
+    if not uploads.end(kept, CANCELLED, now_ms(), Actor.of(request)):
         LabelUpload.objects.filter(pk=kept.pk).exclude(status__in=BEGUN).delete()
     if LabelUpload.objects.filter(pk=kept.pk).exists():
         return redirect("labels:table", kept.pk)
@@ -93,5 +104,4 @@ def stop(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
 
 
 def _kept(request: HttpRequest, number: uuid.UUID) -> LabelUpload:
-    mine = LabelUpload.objects.filter(user=user_of(request)).defer("data")
-    return get_object_or_404(mine, pk=number)
+    return get_object_or_404(uploads.within_reach(user_of(request)), pk=number)

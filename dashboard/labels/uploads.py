@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Q, QuerySet
 
 from dashboard.audit.trail import Actor, note
 from dashboard.commands.limits import Limit
@@ -21,6 +23,7 @@ from dashboard.labels.models import (
     READING,
     REVIEW,
     STATUSES,
+    STOPPED,
     LabelUpload,
 )
 from dashboard.scenarios import scenarios
@@ -133,11 +136,29 @@ def start(upload: LabelUpload, actor: Actor, now: int) -> bool:
     return began == 1
 
 
-def end(upload: LabelUpload, status: str, now: int) -> bool:
-    """Have a table that is being applied be done, or cancelled, at `now` (ms), and the audit say
-    what came of it. Returns whether it was being applied."""
+def take_over(upload: LabelUpload, user: User, actor: Actor, now: int) -> bool:
+    """Have the rest of a stopped table applied in this user's name. Returns whether it is now."""
+    before = upload.actor.get("name")
+    stopped = LabelUpload.objects.filter(pk=upload.pk, status=STOPPED)
+    fields = {"user": user, "actor": asdict(actor), "moved_at": now, "trouble": ""}
+    if not stopped.update(status=APPLYING, **fields):
+        return False
+    upload.refresh_from_db()
+    audit(upload, "taken over", Found.of(upload.found), taken_over_from=before)
+    return True
+
+
+def within_reach(user: User) -> QuerySet[LabelUpload]:
+    """The tables of a user, and those that were stopped, which anybody may take over."""
+    return LabelUpload.objects.filter(Q(user=user) | Q(status=STOPPED)).defer("data")
+
+
+def end(upload: LabelUpload, status: str, now: int, actor: Actor | None = None) -> bool:
+    """Have a table that is being applied, or stopped, be done or cancelled at `now` (ms), and the
+    audit say what came of it, by `actor`, if another than had it applied. Returns whether it was
+    such a table."""
     with transaction.atomic():
-        applying = LabelUpload.objects.filter(pk=upload.pk, status=APPLYING)
+        applying = LabelUpload.objects.filter(pk=upload.pk, status__in=(APPLYING, STOPPED))
         if not applying.update(status=status, ended_at=now, trouble=""):
             return False
         upload.refresh_from_db()
@@ -147,15 +168,17 @@ def end(upload: LabelUpload, status: str, now: int) -> bool:
             LabelUpload.objects.filter(pk=upload.pk).update(found=found.text())
         upload.portions.all().delete()
     if found.worth_it or status == CANCELLED:
-        audit(upload, status, found)
+        audit(upload, status, found, actor)
     upload.refresh_from_db()
     return True
 
 
-def audit(upload: LabelUpload, outcome: str, found: Found) -> None:
-    """Have the audit say what becomes of a table, or has."""
+def audit(
+    upload: LabelUpload, outcome: str, found: Found, actor: Actor | None = None, **facts: Any
+) -> None:
+    """Have the audit say what becomes of a table, or has; by who had it applied, or `actor`."""
     note(
-        Actor(**upload.actor),
+        actor or Actor(**upload.actor),
         "labels.changed",
         scenario=upload.scenario,
         target=str(upload.pk),
@@ -163,12 +186,15 @@ def audit(upload: LabelUpload, outcome: str, found: Found) -> None:
         file=upload.name,
         assets=upload.assets,
         **{kind: found.counts.get(kind) for kind in ("new", "changed", "removed")},
+        **facts,
     )
 
 
 def thin(now: int) -> int:
     """Delete tables that are past their time at `now` (ms). Returns how many."""
-    ended = LabelUpload.objects.filter(status__in=(DONE, CANCELLED), sent_at__lt=now - KEPT_MS)
+    ended = LabelUpload.objects.filter(
+        status__in=(STOPPED, DONE, CANCELLED), sent_at__lt=now - KEPT_MS
+    )
     others = LabelUpload.objects.exclude(status__in=BEGUN).filter(sent_at__lt=now - REVIEW_KEPT_MS)
     gone = ended.delete()[1], others.delete()[1]
     return sum(each.get("labels.LabelUpload", 0) for each in gone)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.models import User
 from django.db.models import Count
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
@@ -14,13 +13,13 @@ from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import form_of, is_fragment, role_required
+from dashboard.accounts.access import form_of, is_fragment, role_required, user_of
 from dashboard.audit.trail import Actor
 from dashboard.commands.sending import now_ms
 from dashboard.exporting import attachment
 from dashboard.filters.terms import quoted
 from dashboard.labels import store, tables, uploads, writing
-from dashboard.labels.models import Label, LabelUpload
+from dashboard.labels.models import Label
 from dashboard.labels.rules import fault, key_fault
 from dashboard.labels.templatetags.labels import labels_context
 from dashboard.live.rows import asset_path
@@ -77,9 +76,9 @@ def _values(scenario: Scenario, key: str) -> list[dict[str, Any]]:
 
 
 def _uploads(request: HttpRequest) -> list[uploads.Told]:
-    """The tables that the user has sent, the newest first."""
-    mine = LabelUpload.objects.filter(user=user_of(request)).defer("data").order_by("-sent_at")
-    return [uploads.tell(each, now_ms()) for each in mine]
+    """The tables that the user has sent or may take over, the newest first."""
+    found = uploads.within_reach(user_of(request)).select_related("user").order_by("-sent_at")
+    return [uploads.tell(each, now_ms()) for each in found]
 
 
 def _board(scenario: str, text: str) -> str:
@@ -144,8 +143,3 @@ def known_or_404(name: str) -> Scenario:
     if name not in scenarios():
         raise Http404
     return scenarios()[name]
-
-
-def user_of(request: HttpRequest) -> User:
-    """Who asks, and is logged in."""
-    return cast("User", request.user)

@@ -84,10 +84,11 @@ class Change:
 def changes(scenario: str, now: int) -> list[Change]:
     """The newest changes of a scenario that were asked for here."""
     rows = RuleChange.objects.filter(scenario=scenario).order_by("-asked_at")[:LISTED]
-    return [_change(row, now) for row in rows]
+    return [told(row, now) for row in rows]
 
 
-def _change(row: RuleChange, now: int) -> Change:
+def told(row: RuleChange, now: int) -> Change:
+    """A change, and what has become of it by `now`."""
     word, tone, text = asks.fate(row.status, row.outcome, row.asked_at, now)
     both = compared(parsed(row.before), parsed(row.after))
     return Change(row, word, tone, text, [each for each in both if each.differs])

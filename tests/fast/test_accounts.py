@@ -15,10 +15,12 @@ from django.contrib.auth.models import AnonymousUser, Group, User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
+from django.test import Client
 
 from dashboard.accounts import demo, people, tokens
 from dashboard.accounts.models import ApiToken
 from dashboard.accounts.roles import Role, may, role_of, whom_to_ask
+from dashboard.audit.models import AuditEntry
 
 pytestmark = pytest.mark.django_db
 
@@ -227,3 +229,86 @@ def test_a_code_may_be_of_the_half_minute_before_or_after(
     secret = auth.generate_totp_secret()
     code = auth.format_hotp_value(auth.hotp_value(secret, 1_790_000_010 // 30 + steps))
     assert auth.validate_totp_code(secret, code) is taken
+
+
+# ---- the demo is off --------------------------------------------------------------------------
+
+
+def test_without_the_demo_its_users_are_let_go(tmp_path: Path):
+    logins = demo.ensure(tmp_path)
+    admin = User.objects.get(username="admin")
+    token = tokens.issue(admin, NOW)
+    client = Client()
+    client.force_login(admin)
+    assert demo.retire(tmp_path, NOW) == ["admin", "manager", "operator"]
+    for name, password in logins.items():
+        user = User.objects.get(username=name)
+        assert (user.is_active, user.check_password(password)) == (False, False)
+    assert client.get("/").status_code == 302
+    assert holder(token, NOW) is None
+    assert ApiToken.objects.get().revoked_at == NOW
+    noted = AuditEntry.objects.filter(action="user.deactivated").order_by("target")
+    assert [(row.target, row.source, row.name) for row in noted] == [
+        (name, "system", "start") for name in ("admin", "manager", "operator")
+    ]
+    assert json.loads(noted[0].facts) == {"demo": "off", "sessions": 1, "tokens": 1}
+    assert json.loads((tmp_path / demo.FILE).read_text()) == {}
+    assert demo.retire(tmp_path, NOW) == []
+
+
+def test_who_has_a_password_of_the_own_stays_whether_the_demo_is_on_or_off(tmp_path: Path):
+    demo.ensure(tmp_path)
+    admin = User.objects.get(username="admin")
+    admin.set_password("my own")
+    admin.save()
+    assert demo.retire(tmp_path, NOW) == ["manager", "operator"]
+    again = demo.ensure(tmp_path)
+    assert set(again) == {"manager", "operator"}
+    assert demo.retire(tmp_path, NOW) == ["manager", "operator"]
+    admin.refresh_from_db()
+    assert admin.is_active
+    assert admin.check_password("my own")
+
+
+def test_with_the_demo_again_they_are_back_with_new_passwords(tmp_path: Path):
+    first = demo.ensure(tmp_path)
+    deactivated = User.objects.get(username="manager")
+    deactivated.is_active = False
+    deactivated.save()
+    demo.ensure(tmp_path)
+    deactivated.refresh_from_db()
+    assert not deactivated.is_active  # an admin did that
+    demo.retire(tmp_path, NOW)
+    second = demo.ensure(tmp_path)
+    operator = User.objects.get(username="operator")
+    assert operator.is_active
+    assert operator.check_password(second["operator"])
+    assert second["operator"] != first["operator"]
+    assert role_of(operator) is Role.OPERATOR
+
+
+def test_a_lost_login_file_keeps_no_demo_user(tmp_path: Path):
+    demo.ensure(tmp_path)
+    people.reset_password(User(pk=0), User.objects.get(username="operator"), NOW)
+    (tmp_path / demo.FILE).unlink()
+    assert demo.retire(tmp_path, NOW) == ["admin", "manager"]
+    assert User.objects.get(username="operator").is_active
+
+
+def test_users_of_older_data_are_known_by_the_file(tmp_path: Path):
+    demo.ensure(tmp_path)
+    Group.objects.get(name=demo.DEMO).delete()
+    assert demo.retire(tmp_path, NOW) == ["admin", "manager", "operator"]
+
+
+def test_the_start_lets_them_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TALLYBOARD_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("TALLYBOARD_DEMO", "1")
+    call_command("prepare", stdout=io.StringIO())
+    assert User.objects.filter(is_active=True).count() == 3
+    monkeypatch.setenv("TALLYBOARD_DEMO", "0")
+    told = io.StringIO()
+    call_command("prepare", stdout=told)
+    assert User.objects.filter(is_active=True).count() == 0
+    assert "deactivated admin, manager, operator" in told.getvalue()
+    assert "createsuperuser" in told.getvalue()

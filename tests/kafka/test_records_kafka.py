@@ -9,9 +9,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
-from django.core.cache import cache
 from django.test import Client
-from webkit import make_user
+from webkit import forget_limits, make_user
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
@@ -32,7 +31,7 @@ COUNT = 50
 @pytest.fixture
 def to(broker) -> Iterator[Gateway]:
     """The gateway to a real broker, whose partition 1 holds COUNT reports."""
-    cache.clear()
+    forget_limits()
     bus = KafkaBus(broker.settings().kafka_options())
     topics = Topics(f"records-{uuid.uuid4().hex[:8]}.")
     bus.ensure_topics(TopicSpec(*spec) for spec in topics.specs(scenarios().values()))

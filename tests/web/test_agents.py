@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import quote
 
 import msgspec
@@ -289,6 +291,24 @@ def test_partitions_that_do_not_confirm_are_told_and_sent_again(
     assert client.post("/mute-again/attack/waf-1/").status_code == 302
     assert "Send it again" not in page_of(client)
     assert sorted(m.partition for m in sent_mutes(world)) == list(range(partitions))
+
+
+def test_a_colleague_sends_it_again_in_the_own_name(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.report("shop", "clear", "waf-1")
+    world.write()
+    producer = world.gateway.producer()
+    with monkeypatch.context() as patch:
+        patch.setattr(producer, "send_and_wait", Mock(side_effect=Unavailable("no leader")))
+        client.post("/mute/attack/waf-1/", form_of())
+    assert sent_mutes(world) == []
+    other = Client()
+    other.force_login(make_user("admin"))
+    assert other.post("/mute-again/attack/waf-1/").status_code == 302
+    users = {json.loads(m.value or b"")["user"] for m in sent_mutes(world)}
+    assert users == {"admin"}
+    assert MuteAsk.objects.count() == 2
 
 
 @pytest.mark.parametrize(

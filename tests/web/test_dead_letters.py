@@ -277,6 +277,25 @@ def test_nobody_writes_what_is_not_theirs(world, admin, value: str, reason: str)
     assert log_of(world) == []
 
 
+@pytest.mark.parametrize("active", [False, True])
+def test_a_command_is_not_sent_again_in_the_name_of_who_may_not_command(world, admin, active):
+    gone = make_user("manager")
+    gone.is_active = active
+    gone.save()
+    purge = (
+        b'{"type":"purge","id":"0b8f7e0c-51a3-4f0e-9d3e-6a8a3a1f2c55",'
+        b'"user":"manager","reason":"r"}'
+    )
+    topic = world.gateway.topics.reports("attack")
+    verdict = judge(topic, b"shop", purge, now_ms())
+    assert (verdict.reason, verdict.taken) == ("bad-user", False)
+    assert verdict.fault
+    why = "has no role any more that may command" if active else "is deactivated"
+    assert f"manager {why}" in verdict.fault.text
+    anew = purge.replace(b"manager", b"admin")
+    assert judge(topic, b"shop", anew, now_ms(), "admin").taken
+
+
 def test_a_redrive_that_is_refused_again_is_linked_both_ways(world, admin):
     first = letter(world, value=UNKNOWN)
     sending = fates.Sending(first, b"shop", b"{", partition_of(b"shop", 4))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
@@ -11,11 +13,17 @@ from django.test import Client
 from webkit import make_user
 from world import World
 
+from dashboard.agentry.models import MuteAsk
 from dashboard.annotations import handover_views, moves, shifts
 from dashboard.annotations.models import Handover, Presence, Shift
 from dashboard.board.models import Transition
+from dashboard.bulk.models import Run
 from dashboard.commands.sending import now_ms
+from dashboard.job.models import JobAsk
 from dashboard.job.standing import Trouble
+from dashboard.replay.models import Replay
+from dashboard.rulebook.intake import text_of
+from dashboard.rulebook.models import RuleChange
 from dashboard.scenarios import scenarios
 
 pytestmark = pytest.mark.django_db
@@ -104,7 +112,7 @@ def test_changes_are_those_since_the_time_and_the_newest_are_looked_at(
     monkeypatch.setattr(moves, "LOOKED_AT", 1_000)
     monkeypatch.setattr(moves, "MOST", 2)
     found = moves.moves(scenario, 0)
-    assert (len(found.listed), found.total, found.cut) == (2, 4, False)
+    assert (len(found.listed), found.total, found.cut) == (2, 3, False)
 
 
 def test_the_rest_is_told_too(night: World, client: Client):
@@ -128,6 +136,123 @@ def test_a_calm_that_is_disputed_is_open(client: Client, world: World):
     assert re.search(r"Clear\b.*disputed:.*Under attack\b", found, re.DOTALL)
     told = client.get("/handover/text/?hours=1").content.decode()
     assert re.search(r"\*\*pinned\*\*: Clear for \d+ s, disputed: somebody says Under attack", told)
+
+
+# ---- what is no incident ----------------------------------------------------------------------
+
+
+def test_an_order_that_was_received_is_no_incident(client: Client, world: World):
+    world.report("order-1", "received", scenario="orders")
+    world.write()
+    page = page_of(client)
+    assert 'data-key="open-orders"' not in page
+    assert 'data-key="moves-orders"' not in page
+    assert "Nothing is open" in section(page, "calm")
+    assert "order-1" not in client.get("/handover/text/?hours=1").content.decode()
+
+
+def test_of_a_life_cycle_what_has_an_alarming_colour_is_open(
+    client: Client, world: World, monkeypatch: pytest.MonkeyPatch
+):
+    orders = scenarios()["orders"]
+    lost = replace(orders.states[2], colour="red")
+    coloured = replace(orders, states=(*orders.states[:2], lost, *orders.states[3:]))
+    monkeypatch.setattr(handover_views, "scenarios", lambda: {"orders": coloured})
+    world.report("order-1", "received", scenario="orders")
+    world.report("order-2", lost.name, scenario="orders")
+    world.write()
+    page = page_of(client)
+    found = section(page, "open-orders")
+    assert "Orders: 1 open" in found
+    assert re.findall(r'<tr data-key="([^"]+)"', found) == ["order-2"]
+    assert re.findall(r'<tr data-key="([^"]+)"', section(page, "moves-orders")) == ["order-2"]
+
+
+def test_a_green_state_above_the_least_severe_is_good(
+    client: Client, world: World, monkeypatch: pytest.MonkeyPatch
+):
+    attack = scenarios()["attack"]
+    states = (attack.states[0], replace(attack.states[1], colour="green"), attack.states[2])
+    green = {"attack": replace(attack, states=states)}
+    monkeypatch.setattr(handover_views, "scenarios", lambda: green)
+    world.report("watched", "suspicious")
+    world.report("bad", "under-attack")
+    world.report("pinned", "under-attack")
+    world.command("set", "pinned", state="suspicious")
+    world.write()
+    found = section(page_of(client), "open-attack")
+    assert "Attacks: 2 open" in found
+    assert re.findall(r'<tr data-key="([^"]+)"', found) == ["bad", "pinned"]
+
+
+def test_changes_among_good_states_are_not_told(client: Client, world: World):
+    world.report("new", "clear")
+    world.report("bad", "under-attack")
+    world.write()
+    found = section(page_of(client), "moves-attack")
+    assert re.findall(r'<tr data-key="([^"]+)"', found) == ["bad"]
+
+
+# ---- what was done in the shift ---------------------------------------------------------------
+
+
+def test_runs_mutes_rules_and_replays_of_the_shift_are_listed(
+    client: Client, user: User, world: World
+):
+    deeds_of(user, now_ms() - 60_000, "in the shift")
+    deeds_of(user, now_ms() - 2 * HOUR_MS, "before")
+    page = page_of(client)
+    runs = section(page, "runs")
+    assert "set to <bdi>Suspicious</bdi> of 7" in runs
+    assert "<bdi>grace</bdi> (prepared by <bdi>ada</bdi>)" in runs
+    assert "3 applied, 1 refused" in runs
+    assert "waf-1" in section(page, "mute-asks")
+    assert "no end" in section(page, "mute-asks")
+    assert "Fewest voters" in section(page, "rules")
+    assert "from the beginning of the log" in section(page, "replays")
+    told = client.get("/handover/text/?hours=1").content.decode()
+    for text in (page, told):
+        for what in ("run", "mute", "rule", "replay"):
+            assert f"{what} in the shift" in text
+            assert f"{what} before" not in text
+    other = page_of(client, "?hours=1&scenario=connectivity")
+    assert not re.search("(run|mute|rule) in the shift", other)
+
+
+def test_a_run_that_was_begun_before_and_is_not_over_is_listed(
+    client: Client, user: User, world: World
+):
+    deeds_of(user, now_ms() - 2 * HOUR_MS, "before")
+    Run.objects.update(ended_at=None, status="stopped", trouble="ada is deactivated")
+    assert "Stopped, <bdi>ada is deactivated</bdi>" in section(page_of(client), "runs")
+
+
+def deeds_of(user: User, at: int, when: str) -> None:
+    """A run, a mute, another rule and a replay, at this time."""
+    Run.objects.create(
+        id=uuid4(), scenario="attack", kind="set", state="suspicious", reason=f"run {when}",
+        chosen="all", matched=7, user=user, username="ada", status="done", created_at=at,
+        senders=[{"name": "grace", "since": at, "first": 0}], started_at=at, ended_at=at,
+        tallies={"applied": 3, "refused": 1},
+    )  # fmt: skip
+    MuteAsk.objects.create(
+        id=uuid4(), scenario="attack", agent="waf-1", kind="mute", reason=f"mute {when}",
+        user=user, username="ada", created_at=at,
+    )  # fmt: skip
+    attack = scenarios()["attack"]
+    RuleChange.objects.create(
+        id=uuid4(), scenario="attack", user=user, username="ada", reason=f"rule {when}",
+        asked_at=at, before=text_of(attack), after=text_of(replace(attack, min_voters=3)),
+        status="done",
+    )  # fmt: skip
+    replay = Replay.objects.create(
+        id=uuid4(), query="kernel", start="the beginning of the log", reason=f"replay {when}",
+        username="ada", asked_at=at, whole=True, epoch=1, plan="[]",
+    )  # fmt: skip
+    JobAsk.objects.create(
+        id=replay.pk, query="kernel", action="reset", reason="r", username="ada", asked_at=at,
+        status="done",
+    )  # fmt: skip
 
 
 def test_a_state_that_nobody_knows_any_more_is_the_worst_there_was(world: World):

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
@@ -16,7 +17,7 @@ from world import World
 from dashboard.audit.models import AuditEntry
 from dashboard.labels import carrying, figures, store, tasks, upload_views, uploads, writing
 from dashboard.labels.figures import Found
-from dashboard.labels.models import LabelPortion, LabelUpload
+from dashboard.labels.models import Label, LabelPortion, LabelUpload
 
 pytestmark = pytest.mark.django_db
 
@@ -373,3 +374,52 @@ def test_rest_takes_so_many_and_writes_all_or_none() -> None:
     assert len(given()) == 9
     too_large = [{"asset": "x" * 255, "labels": {"tier": "y" * 100}}] * 8_000
     assert put(too_large).status_code == 413
+
+
+def test_a_table_stops_when_who_had_it_applied_may_not_any_more(
+    large: None, client: Client, woken: list[Any]
+) -> None:
+    upload(client, ten())
+    carrying.work()
+    kept = LabelUpload.objects.get()
+    client.post(f"/labels/upload/{kept.pk}/apply/")
+    kept.refresh_from_db()
+    carrying.step(kept)
+    User.objects.filter(username="operator").update(is_active=False)
+    carrying.work()
+    kept.refresh_from_db()
+    assert (kept.status, kept.trouble, kept.done) == ("stopped", "operator is deactivated", 4)
+    taker = Client()
+    taker.force_login(make_user("admin"))
+    assert "operator is deactivated" in text(taker, "/labels/")
+    assert "Take over and go on as admin" in text(taker, f"/labels/upload/{kept.pk}/")
+    taker.post(f"/labels/upload/{kept.pk}/apply/")
+    carrying.work()
+    kept.refresh_from_db()
+    assert (kept.status, kept.done, kept.user.username) == ("done", 10, "admin")
+    names = Label.objects.order_by("pk").values_list("name", flat=True)
+    assert list(names) == ["operator"] * 4 + ["admin"] * 6
+    told = AuditEntry.objects.filter(action="labels.changed").order_by("number")
+    assert [(row.name, row.outcome) for row in told] == [
+        ("operator", "started"), ("worker", "stopped: operator is deactivated"),
+        ("admin", "taken over"), ("admin", "done"),
+    ]  # fmt: skip
+
+
+def test_a_stopped_table_is_cancelled_by_anybody_who_may(large: None, client: Client) -> None:
+    upload(client, ten())
+    carrying.work()
+    kept = LabelUpload.objects.get()
+    client.post(f"/labels/upload/{kept.pk}/apply/")
+    kept.refresh_from_db()
+    carrying.step(kept)
+    User.objects.get(username="operator").groups.clear()
+    carrying.work()
+    other = Client()
+    other.force_login(make_user("admin"))
+    other.post(f"/labels/upload/{kept.pk}/stop/")
+    kept.refresh_from_db()
+    assert kept.status == "cancelled"
+    entry = AuditEntry.objects.filter(action="labels.changed").order_by("number").last()
+    assert entry
+    assert (entry.name, entry.outcome) == ("admin", "cancelled")

@@ -12,6 +12,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.accounts.roles import may
+from dashboard.agentry.paths import agent_path
 from dashboard.annotations import notes
 from dashboard.annotations.forms import AckForm
 from dashboard.annotations.marks import Mark, calm_of, in_force
@@ -29,6 +30,12 @@ LISTED = 30
 
 _LINK = re.compile(r"https?://[^\s<>\"'`\\\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
 _TAIL = re.compile(r"[.,;:!?)\]}]+\Z")
+
+
+@register.filter
+def agent_url(agent: str, scenario: str) -> str:
+    """Where the page of an agent is."""
+    return agent_path(scenario, agent)
 
 
 @register.simple_tag

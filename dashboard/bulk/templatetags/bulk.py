@@ -7,6 +7,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from dashboard.bidi import isolated
+from dashboard.board.moments import moment
 from dashboard.board.templatetags.board import duration, icon
 from dashboard.bulk.models import (
     APPLIED,
@@ -21,8 +22,10 @@ from dashboard.bulk.models import (
     Item,
     Run,
 )
+from dashboard.bulk.pins import pin_of
 from dashboard.bulk.telling import Told
 from dashboard.live.rows import asset_path
+from dashboard.scenarios import scenarios
 
 register = template.Library()
 
@@ -60,6 +63,19 @@ def asset_link(run: Run, item: Item) -> SafeString:
         asset_path(run.scenario, item.asset),
         isolated(item.asset),
         item.asset,
+    )
+
+
+@register.simple_tag
+def pin_words(run: Run, item: Item, now: int) -> SafeString:
+    """How an asset is pinned: to what, by whom, until when, why."""
+    pin, scenario = pin_of(item), scenarios().get(run.scenario)
+    if pin is None:
+        return SafeString("")
+    label = scenario.spec(pin.state).label if scenario else pin.state
+    end = format_html("until {}", moment(pin.until, now)) if pin.until else "no end"
+    return format_html(
+        "pinned {} by <bdi>{}</bdi>, {}: “<bdi>{}</bdi>”", label, item.pinned_by, end, pin.reason
     )
 
 

@@ -1,25 +1,38 @@
-"""`manage.py demo_users`: one user per role."""
+"""`manage.py demo_users`: one user per role with the demo, none of them without it."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
 
 from dashboard.accounts import demo
+from dashboard.accounts.roles import whom_to_ask
 
 
 class Command(BaseCommand):
-    """Makes the demo's users where they are missing."""
+    """Makes the demo's users where they are missing; without the demo lets them go."""
 
-    help = "Make the users operator, admin and manager; their passwords are kept in a file."
+    help = "With the demo, make its users; without it, deactivate those whose password is its own."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        """Make the users and say where their passwords are."""
-        data_dir = settings.DATA_DIR
+        """Do it, and say so."""
+        do = self._make if settings.TALLYBOARD.demo else self._retire
         try:
-            logins = demo.ensure(data_dir)
+            do(settings.DATA_DIR)
         except (OSError, ValueError) as error:
-            raise CommandError(f"The demo's users could not be made: {error}") from error
+            raise CommandError(f"The demo's users could not be seen to: {error}") from error
+
+    def _make(self, data_dir: Path) -> None:
+        logins = demo.ensure(data_dir)
         self.stdout.write(f"Users {', '.join(logins)}: passwords in {data_dir / demo.FILE}")
+
+    def _retire(self, data_dir: Path) -> None:
+        gone = demo.retire(data_dir, timezone.now())
+        if gone:
+            self.stdout.write(f"The demo is off: deactivated {', '.join(gone)}")
+        if not list(whom_to_ask()):
+            self.stdout.write("No admin is active: make one with manage.py createsuperuser")
