@@ -170,7 +170,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Unsigned:
-    """A record that commands something and bears no signature; the rule in force takes it or not."""
+    """A record that commands something without a signature; the rule in force takes it or not."""
 
     record: Command | ScenarioChange | UnknownFold | Mute | Unmute | Refusal
 

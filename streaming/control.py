@@ -108,7 +108,7 @@ class Desk:
         return self._reader
 
     def _judge(self, message: Message) -> Control | None:
-        """The ask in a record, unless it is another query's or nobody's of ours, was answered, or has
+        """The ask in a record, unless it is another query's, does not count, was answered, or has
         expired."""
         try:
             ask = decode_control(message.value)

@@ -1,4 +1,4 @@
-"""What is asked of the job by somebody who may write the control topic, and none of ours has signed."""
+"""What is asked of the job without a right signature: told apart, and set aside."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger("streaming.guard")
 class Guard:
     """Tells asks that count from others, which become dead letters.
 
-    They are neither answered nor remembered: an ask's id would be taken before the ask itself comes.
+    They are neither answered nor remembered: else somebody could take an ask's id before it comes.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """Signatures of what is commanded: by whom a record may have been written, told from its bytes.
 
-A signed value is a JSON object whose last member is `"signature":"KEY.TIME.MAC"`: the key's id, when
-it was signed (Unix ms), and HMAC-SHA-256 in base64url without padding. The MAC covers the topic, the
-record's key, the time, and all bytes before the member as they lie; so nothing has to be written in
-one canonical way, and nobody can move a record to another asset, topic or time.
+A signed value is a JSON object whose last member is `"signature":"KEY.TIME.MAC"`: the key's id,
+when it was signed (Unix ms), and HMAC-SHA-256 in base64url without padding. The MAC covers the
+topic, the record's key, the time, and all bytes before the member as they lie; so nothing has to be
+written in one canonical way, and nobody can move a record to another asset, topic or time.
 """
 
 from __future__ import annotations

@@ -52,10 +52,10 @@ def settle(letter: DeadLetter) -> None:
 
 def settle_sent(row: Command) -> None:
     """The same, of a command whose place is known only after its letter has come."""
-    letters = DeadLetter.objects.filter(
-        scenario=row.scenario, partition=row.partition, offset=row.offset, reason__in=FAULTS
-    )
-    for letter in letters[:1]:
+    at_all = DeadLetter.objects.filter(scenario=row.scenario, reason__in=FAULTS)
+    if row.partition is None or row.offset is None:
+        return
+    for letter in at_all.filter(partition=row.partition, offset=row.offset)[:1]:
         settle(letter)
 
 

@@ -158,7 +158,7 @@ def test_a_rule_for_a_later_fold_stops_the_job(bus: MemoryBus, tmp_path: Path) -
     value = json.dumps({"type": "scenario", "scenario": later}).encode()
     bus.producer().send_and_wait(PLACES[0][0], None, value, partition=1)
     ends = bus.offsets(["t.sites.reports"])
-    with pytest.raises(UnknownFoldVersion, match="sites needs version 3 of the fold") as raised:
+    with pytest.raises(UnknownFoldVersion, match="sites needs version 4 of the fold") as raised:
         Rules(bus, TOPICS, tmp_path / "r.json").settle({"sites": SITES})
     assert bus.offsets(["t.sites.reports"]) == ends
     verdict = judge(f"{type(raised.value).__name__}: {raised.value}")

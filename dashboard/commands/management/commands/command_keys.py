@@ -75,7 +75,5 @@ def _since(text: str | None, now: int) -> int:
     except ValueError:
         found = None
     if found is None or found.tzinfo is None or found.timestamp() * 1000 > now:
-        raise CommandError(
-            f"--since is {text!r}: expected a past time such as 2026-11-22T17:00:00Z"
-        )
+        raise CommandError(f"--since is {text!r}: expected a past time as in --help")
     return int(found.timestamp() * 1000)
