@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from django.db.models import F
 
@@ -36,6 +37,22 @@ def take_in(fresh: Sequence[DeadLetter]) -> None:
     _audit(refused)
     for letter in refused:
         settle(letter)
+
+
+class Refused(NamedTuple):
+    """How many records of a topic were refused for one reason, ever."""
+
+    topic: str
+    reason: str
+    n: int
+
+
+def refused() -> list[Refused]:
+    """What was refused, the most first."""
+    rows = Counted.objects.filter(name__in=FAULTS).order_by("-n")
+    return [
+        Refused(topic, reason, n) for topic, reason, n in rows.values_list("topic", "name", "n")
+    ]
 
 
 def settle(letter: DeadLetter) -> None:
