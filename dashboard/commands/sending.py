@@ -14,7 +14,7 @@ from dashboard.commands.forms import expected_state
 from dashboard.commands.gateway import REACH_S, gateway
 from dashboard.commands.limits import COMMANDS
 from dashboard.commands.models import Command as Row
-from dashboard.deadletters.forgeries import settle_sent
+from dashboard.commands.refusals import settle_sent
 from domain.records import Command, Refusal, Unreadable
 from domain.scenario import Scenario
 from wire.source import decode_source, encode_command

@@ -14,7 +14,7 @@ from django.db.models import F
 
 from dashboard.audit.models import AuditEntry
 from dashboard.audit.trail import Actor, note
-from dashboard.commands.models import Command
+from dashboard.commands.refusals import settle
 from dashboard.deadletters.faults import ADVICE, fields_of
 from dashboard.deadletters.models import DeadLetter
 from dashboard.deadletters.stored import value_of
@@ -53,27 +53,6 @@ def refused() -> list[Refused]:
     return [
         Refused(topic, reason, n) for topic, reason, n in rows.values_list("topic", "name", "n")
     ]
-
-
-def settle(letter: DeadLetter) -> None:
-    """Tell a command of the board's own that it was refused, if this record is the one it sent."""
-    rows = Command.objects.filter(
-        scenario=letter.scenario, partition=letter.partition, offset=letter.offset
-    )
-    rows.exclude(status="answered").update(
-        status="answered",
-        outcome=f"refused: {letter.reason}",
-        answered_at=int(time.time() * 1000),
-    )
-
-
-def settle_sent(row: Command) -> None:
-    """The same, of a command whose place is known only after its letter has come."""
-    at_all = DeadLetter.objects.filter(scenario=row.scenario, reason__in=FAULTS)
-    if row.partition is None or row.offset is None:
-        return
-    for letter in at_all.filter(partition=row.partition, offset=row.offset)[:1]:
-        settle(letter)
 
 
 def _count(refused: Sequence[DeadLetter]) -> None:

@@ -13,8 +13,8 @@ from sinks import PlayedJob
 from bus.memory import MemoryBus
 from dashboard.audit.models import AuditEntry
 from dashboard.commands.models import Command as Row
+from dashboard.commands.refusals import settle_sent
 from dashboard.commands.sending import now_ms
-from dashboard.deadletters import forgeries
 from dashboard.deadletters.forgeries import ACTION, MOST_A_MINUTE, refused
 from dashboard.deadletters.models import DeadLetter
 from dashboard.materialiser.models import SinkOffset
@@ -115,7 +115,7 @@ def test_a_command_of_our_own_that_was_refused_is_told_so(job):
     materialise(job)
     late.partition, late.offset = 0, 9
     late.save()
-    forgeries.settle_sent(late)
+    settle_sent(late)
     told = {row.pk: (row.status, row.outcome) for row in Row.objects.all()}
     assert told[ours.pk] == ("answered", "refused: unknown-key")
     assert told[late.pk] == ("answered", "refused: unknown-key")
