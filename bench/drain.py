@@ -133,7 +133,8 @@ def run_before(copy: Product) -> None:
 
 def timed(copy: Product, engine: Engine, size: Size, fill_s: float) -> Drained:
     """Start the job and wait until it has taken everything. Raises BenchProblem."""
-    markers = Markers(copy.bus, source(copy), copy.topics.states(SCENARIO), seed=size.reports)
+    states = copy.topics.states(SCENARIO)
+    markers = Markers(copy.bus, source(copy), states, size.reports, copy.signer())
     beats, begun = Beats(copy), time.time()
     running = copy.start_job()
     copy.wait(markers.answered, PATIENCE_S, "the backlog's end", beats.told)

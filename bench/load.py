@@ -11,6 +11,7 @@ from bench.stack import BenchProblem, say
 from bus.base import Bus, Message, Producer, QueueFull
 from domain.records import Command, Report
 from wire.partitioner import partition_of
+from wire.signature import Signer
 from wire.source import encode_command, encode_report
 
 SCENARIO = "sites"
@@ -19,6 +20,7 @@ AGENTS = tuple(f"waf-{number}" for number in range(5))
 MAJORITY = """\
 [sites]
 partitions = 4
+commands = "signed"
 vote_lifetime = "{lifetime}"
 states = [{{ name = "attack" }}, {{ name = "clear" }}]
 [sites.rule]
@@ -111,8 +113,10 @@ class Markers:
     read for that: only once a sink topic has come to rest, and only its last records.
     """
 
-    def __init__(self, bus: Bus, reports: str, states: str, seed: int) -> None:
-        """Append the commands."""
+    def __init__(
+        self, bus: Bus, reports: str, states: str, seed: int, signer: Signer | None = None
+    ) -> None:
+        """Append the commands. signer: signs them; None: they bear no signature."""
         self._bus, self._states = bus, states
         chance, partitions = Random(seed), bus.partitions(reports)
         producer = bus.producer()
@@ -120,7 +124,9 @@ class Markers:
         for key in marker_keys(partitions):
             id_ = str(UUID(int=chance.getrandbits(128)))
             command = Command("set", key.decode(), id_, "bench", state=STATES[0])
-            producer.send_and_wait(reports, key, encode_command(command))
+            value = encode_command(command)
+            signed = value if signer is None else signer.sign(value, reports, key)
+            producer.send_and_wait(reports, key, signed)
             self._waiting.add(id_.encode())
         producer.close()
         self.ends = {place: end for place, (_, end) in bus.offsets([reports]).items()}

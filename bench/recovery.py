@@ -117,7 +117,8 @@ def recover(engine: Engine, size: Size, options: argparse.Namespace) -> list[Rec
 def settle(copy: Product, engine: Engine, size: Size) -> None:
     """Have the job take a report on each asset, and commit them. Raises BenchProblem."""
     fill(copy.bus, source(copy), backlog(size.assets, size.assets), size.assets)
-    markers = Markers(copy.bus, source(copy), copy.topics.states(SCENARIO), seed=size.assets)
+    states = copy.topics.states(SCENARIO)
+    markers = Markers(copy.bus, source(copy), states, size.assets, copy.signer())
     beats = Beats(copy)
     copy.start_job()
     copy.wait(markers.answered, PATIENCE_S, "all assets", beats.told)

@@ -24,6 +24,8 @@ from domain.scenario import Scenario, load_scenarios
 from ops.leftovers import MARK, descendants, end_leftovers, mark_of, stat_fields
 from ops.ports import free_port
 from wire.job import Heartbeat, decode_heartbeat, decode_progress
+from wire.keys import KeyFile
+from wire.signature import Signer
 from wire.topics import Topics
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -93,6 +95,11 @@ class Product:
     def url(self) -> str:
         """The web server's address."""
         return f"http://127.0.0.1:{self.http_port}"
+
+    def signer(self) -> Signer:
+        """Signs commands as the board does."""
+        keys = KeyFile(self.folder / "command-keys.json").made()
+        return Signer(keys.ring, lambda: int(time.time() * 1000))
 
     def environment(self) -> dict[str, str]:
         """What its processes inherit: none of this user's own settings."""

@@ -52,6 +52,7 @@ class Settings(BaseSettings):
     data_keys: SecretStr | None = None
     session_s: int = Field(default=43_200, ge=60)
     session_idle_s: int = Field(default=3_600, ge=60)
+    command_keys: AbsolutePath | None = None
 
     kafka_port: Port = 19092
     kafka_bootstrap: str | None = None
@@ -145,6 +146,11 @@ class Settings(BaseSettings):
     def database(self) -> str:
         """The database as a URL; by default an SQLite file in the data directory."""
         return self.database_url or f"sqlite:///{self.data_dir}/tallyboard.sqlite3"
+
+    @property
+    def command_keys_file(self) -> Path:
+        """The keys that sign commands; by default kept in the data directory."""
+        return self.command_keys or self.data_dir / "command-keys.json"
 
     @property
     def target(self) -> int:

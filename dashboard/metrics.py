@@ -140,4 +140,9 @@ DOUBTED = Told(
     ("scenario", "doubt"),
 )
 DEAD_LETTERS = Told("tallyboard_dead_letters", "Dead letters in the database", ("fate", "reason"))
+REFUSED_COMMANDS = Told(
+    "tallyboard_refused_commands_total",
+    "Records that commanded something and were refused for their signature, by topic and reason",
+    ("topic", "reason"),
+)
 SOCKETS = Told("tallyboard_sockets_open", "Open sockets of this web process")

@@ -40,6 +40,7 @@ from domain.records import (
     UnknownFold,
     Unmute,
     Unreadable,
+    Unsigned,
     Vote,
 )
 from domain.scenario import FOLD, Scenario
@@ -174,10 +175,23 @@ class Bucket:
                 self._command(record)
             case Refusal():
                 self._refuse(record)
+            case Unsigned():
+                self._take_unsigned(record)
             case Unreadable():
                 self._out.append(DeadLetter(record.reason))
             case _:
                 self._change(record)
+
+    def _take_unsigned(self, unsigned: Unsigned) -> None:
+        """Apply what bears no signature, unless the rule in force demands one.
+
+        It is not answered: whoever may write into the topic could else give a command's id an
+        answer before the command itself comes, and fill the states topic.
+        """
+        if self.scenario.signed_commands:
+            self._out.append(DeadLetter("unsigned"))
+        else:
+            self._dispatch(unsigned.record)
 
     def _change(self, record: ScenarioChange | UnknownFold | Mute | Unmute) -> None:
         """Apply a record that is about all assets of the bucket."""

@@ -51,6 +51,11 @@ DEAD_LETTER_REASONS = (
     "wrong-partition",
     "too-many-agents",
     "too-many-mutes",
+    "unsigned",
+    "bad-signature",
+    "unknown-key",
+    "expired-key",
+    "untimely-signature",
 )
 """Every reason for which the fold refuses a record; the list is closed."""
 
@@ -164,6 +169,13 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Unsigned:
+    """A record that commands something without a signature; the rule in force takes it or not."""
+
+    record: Command | ScenarioChange | UnknownFold | Mute | Unmute | Refusal
+
+
+@dataclass(frozen=True, slots=True)
 class Unreadable:
     """A record that goes to the dead letters, with a reason of DEAD_LETTER_REASONS."""
 
@@ -180,6 +192,7 @@ Record = (
     | Mute
     | Unmute
     | Refusal
+    | Unsigned
     | Unreadable
 )
 

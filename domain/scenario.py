@@ -14,7 +14,7 @@ from domain.functions import EXPECTED, rule_function
 from domain.names import MAX_STATE, USER_PREFIX, state_name_ok
 from domain.plain import PlainError, Table, duration, duration_text, whole
 
-FOLD = 2
+FOLD = 3
 """The version of the fold that this is: a scenario record names the one that it needs."""
 
 KEEP = "keep"
@@ -124,7 +124,8 @@ class Scenario:
 
     life_cycle: its states follow each other and none is worse than another; min_voters: live voters
     that it takes to lower a state, raise_voters: to raise it; forget_after: for how long a silent
-    vote is kept, None for the usual; fold: the version of the fold that it is written for.
+    vote is kept, None for the usual; fold: the version of the fold that it is written for;
+    signed_commands: whether what commands something counts only with a signature.
     """
 
     name: str
@@ -146,6 +147,7 @@ class Scenario:
     raise_voters: int = 1
     forget_after: int | None = None
     fold: int = FOLD
+    signed_commands: bool = False
 
     def severity(self, state: str) -> int:
         """0 for the most severe state of the vocabulary.
@@ -246,6 +248,7 @@ class Scenario:
             "reminders": dict(self.reminders or {}),
             "purge_after": dict(self.purge_after or {}),
             "weights": dict(self.weights or {}),
+            "commands": "signed" if self.signed_commands else "any",
             "fold": self.fold,
         }
 
@@ -370,6 +373,7 @@ def parse_scenario(name: str, table: Table, *, fold: int = 1) -> Scenario:
         weights=_weights(table),
         forget_after=table.optional("forget_after", partial(duration, zero=True)),
         fold=table.integer("fold", fold, low=1, high=FOLD),
+        signed_commands=table.choice("commands", ("any", "signed"), "any") == "signed",
     )
 
 

@@ -10,6 +10,7 @@ from time import monotonic
 import msgspec
 
 from bus.base import Bus, BusError, Message, Reader
+from streaming.guard import Guard
 from wire.job import (
     EXPIRES_MS,
     Action,
@@ -62,11 +63,18 @@ class Desk:
     """
 
     def __init__(
-        self, bus: Bus, topic: str, query: str, path: Path, clock: Callable[[], int], tell: Tell
+        self,
+        bus: Bus,
+        topic: str,
+        query: str,
+        path: Path,
+        clock: Callable[[], int],
+        tell: Tell,
+        guard: Guard | None = None,
     ) -> None:
-        """clock: Unix ms; tell: publishes an answer."""
+        """clock: Unix ms; tell: publishes an answer; guard: None: nobody looks at signatures."""
         self._bus, self._topic, self._query = bus, topic, query
-        self._path, self._clock, self._tell = path, clock, tell
+        self._path, self._clock, self._tell, self._guard = path, clock, tell, guard
         self._memory = _load(path)
         self._reader: Reader | None = None
         self._next_try = 0.0
@@ -100,13 +108,16 @@ class Desk:
         return self._reader
 
     def _judge(self, message: Message) -> Control | None:
-        """The ask in a record, unless it is another query's, was answered, or has expired."""
+        """The ask in a record, unless it is another query's, does not count, was answered, or has
+        expired."""
         try:
             ask = decode_control(message.value)
         except UnreadableJobRecord as error:
             log.warning("%s at offset %d is passed over: %s", self._topic, message.offset, error)
             return None
-        if ask.query != self._query or any(ask.id == one.id for one in self._open_asks()):
+        if ask.query != self._query or (self._guard and not self._guard.passes(message)):
+            return None
+        if any(ask.id == one.id for one in self._open_asks()):
             return None
         if ask.id in self._memory.answers:
             self._tell(self._memory.answers[ask.id])

@@ -24,6 +24,7 @@ from streaming.control import Desk
 from streaming.engines import ProcessNeeded, Refused, Sharing, hand_over, trigger_of
 from streaming.errands.runner import Errands
 from streaming.errors import first_line, judge
+from streaming.guard import Guard
 from streaming.overlays import Book, keep, read_book
 from streaming.processor import Plan
 from streaming.progress import Reporting
@@ -35,6 +36,8 @@ from streaming.sources import check
 from streaming.starts import Start, bound, start_of
 from streaming.ticks import Ticker
 from wire.job import MAX_REASON, Control, Status
+from wire.keys import KeyFile
+from wire.signature import Signer
 from wire.topics import Topics
 
 if TYPE_CHECKING:
@@ -99,7 +102,9 @@ class Driver:
         self._home = settings.data_dir / "checkpoint" / engine
         self._report = Reporting(bus, self._topics.progress, engine, _now)
         path = self._home / CONTROL
-        self._desk = Desk(bus, self._topics.control, engine, path, _now, self._report.answer)
+        self._keys = KeyFile(settings.command_keys_file).made()
+        guard = Guard(bus, self._topics, self._keys, self._demands_signatures)
+        self._desk = Desk(bus, self._topics.control, engine, path, _now, self._report.answer, guard)
         self._report.rebuild = lambda: self._desk.rebuilding
         self._errands = Errands(settings, self._desk)
         snapshots = settings.data_dir / "snapshots"
@@ -112,6 +117,10 @@ class Driver:
         self._leave = ""
         self._ticker: Ticker | None = None
         self._pause = FIRST_PAUSE_S
+
+    def _demands_signatures(self) -> bool:
+        """Whether a scenario of this query takes commands with a signature alone."""
+        return any(scenario.signed_commands for scenario in self._scenarios.values())
 
     def run(self) -> None:
         """Run until `stop` is set. Raises JvmLost, and nothing else."""
@@ -441,7 +450,8 @@ class Driver:
         partitions = {name: s.partitions for name, s in self._scenarios.items()}
         start = self._begun(epoch)
         first = {bucket: start.rules.get(str(bucket), rule) for bucket, rule in rules.items()}
-        plan = Plan(self._settings.topic_prefix, epoch.number, partitions, first, start)
+        prefix, keys = self._settings.topic_prefix, str(self._keys.path)
+        plan = Plan(prefix, epoch.number, partitions, first, start, keys)
         self._set_aside(epoch, self._begins(epoch, start))
         return plan, epoch, self._gaps(self._reached(epoch, start), places)
 
@@ -468,7 +478,9 @@ class Driver:
 
     def _settle_rules(self) -> dict[BucketId, str]:
         """Append the rules that differ from those in the log. Raises BusError."""
-        rules = Rules(self._bus, self._topics, self._home / "rules.json")
+        signer = Signer(self._keys.ring, _now)
+        path = self._home / "rules.json"
+        rules = Rules(self._bus, self._topics, path, self._keys.ring, signer)
         first = rules.settle(self._scenarios)
         self._tell_scenarios(rules.newest)
         return first

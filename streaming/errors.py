@@ -34,6 +34,13 @@ _STAYS = (
         ),
     ),
     (
+        r"KeysProblem",
+        (
+            "the keys of commands cannot be read, and without them nothing can be decided: put "
+            "their file back, and the job goes on by itself"
+        ),
+    ),
+    (
         r"^WrongSetting: ",
         (
             "a topic of reports has a setting with which states come out wrong: correct it, "

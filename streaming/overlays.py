@@ -16,11 +16,10 @@ import msgspec
 
 from config.settings import Settings
 from domain.overlay import digest, overlaid
-from domain.records import ScenarioChange
 from domain.scenario import Scenario, ScenarioError, load_scenarios
 from streaming.buckets import BucketId
 from wire.job import Carried, Overlay
-from wire.source import MAX_BRACKETS, MAX_RECORD, decode_source, encode_scenario
+from wire.source import MAX_BRACKETS, MAX_RECORD, fits
 
 log = logging.getLogger("streaming.overlays")
 
@@ -75,7 +74,7 @@ class Book:
 def fitting(configured: Scenario, overlay: Overlay) -> Scenario:
     """A scenario with its overlay, as a record can carry it. Raises ScenarioError."""
     rule = overlaid(configured, overlay.keys)
-    if overlay.keys and decode_source(None, encode_scenario(rule), 0) != ScenarioChange(rule):
+    if overlay.keys and not fits(rule):
         raise ScenarioError(
             f"{rule.name}: expected a scenario of at most {MAX_RECORD:,} bytes and "
             f"{MAX_BRACKETS} brackets, as a record of the log can carry it"

@@ -9,6 +9,7 @@ import time as wall
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -28,6 +29,8 @@ from streaming.rules import dump_rule, load_rule
 from streaming.starts import Start
 from streaming.state import AssetStore, DueStore
 from wire.job import Heartbeat, Lateness, encode
+from wire.keys import KeyFile
+from wire.signature import Trust
 from wire.sink import DeadRecord, encode_dead_letter, encode_headers, encode_state
 from wire.source import decode_placed
 from wire.topics import Topics
@@ -86,7 +89,7 @@ class Plan:
 
     epoch: of the checkpoint; partitions: of each scenario's source topic; rules: the first rule of
     each bucket, as JSON, which also covers what came before it in the log; start: how the epoch
-    begins.
+    begins; keys: the file of the keys that sign commands, None where nobody looks at signatures.
     """
 
     prefix: str
@@ -94,6 +97,7 @@ class Plan:
     partitions: Mapping[str, int]
     rules: Mapping[BucketId, str] = field(default_factory=dict)
     start: Start = field(default_factory=Start)
+    keys: str | None = None
 
     def json(self, *, real_time: bool) -> str:
         """The plan as the kernel reads it."""
@@ -107,6 +111,7 @@ class Plan:
             "seeds": self.start.seeds,
             "quiet": self.start.quiet,
             "bounds": self.start.bounds,
+            "keys": self.keys,
         }
         return json.dumps(fields)
 
@@ -222,6 +227,7 @@ class _Run:
         self._id, self._bucket, self._start = bucket_id, bucket, meta
         self._partitions = plan.partitions[bucket_id.scenario]
         self._states = topics.states(bucket_id.scenario)
+        self._trust = trust_of(plan.keys, topics.reports(bucket_id.scenario))
         self._bounds = plan.start.bounds.get(str(bucket_id), ())
         self._beat, self._records, self._dead = meta.beat, meta.records, meta.dead
 
@@ -230,7 +236,9 @@ class _Run:
         if row.offset <= bucket.offset:
             return
         self._let_go(row.offset)
-        record = decode_placed(row.key, row.value, row.time, self._id.partition, self._partitions)
+        record = decode_placed(
+            row.key, row.value, row.time, self._id.partition, self._partitions, self._trust
+        )
         time = applied_time(self._bounds, row.offset, row.time, bucket.clock)
         for emission in bucket.apply(record, row.offset, time):
             self._emit(emission, row)
@@ -323,6 +331,12 @@ class _Run:
             records=self._records,
             dead=self._dead,
         )
+
+
+@lru_cache(maxsize=64)
+def trust_of(keys: str | None, topic: str) -> Trust | None:
+    """Whose signatures count in a topic, by the file of the keys; None: nobody looks at them."""
+    return None if keys is None else Trust(topic, KeyFile(Path(keys)).ring)
 
 
 @lru_cache(maxsize=64)

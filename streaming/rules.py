@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bus.base import Bus, TopicPartition
+from bus.base import Bus, Delivered, Message, Producer, TopicPartition
 from domain.fold import UnknownFoldVersion
-from domain.records import ScenarioChange, UnknownFold
+from domain.records import ScenarioChange, Tick, UnknownFold, Unsigned
 from domain.scenario import Scenario
 from streaming.buckets import BucketId
-from wire.source import decode_source, encode_scenario
+from wire.keys import Ring
+from wire.signature import Signer, Trust
+from wire.source import decode_source, encode_scenario, trusted
 from wire.topics import Topics
 
 log = logging.getLogger("streaming.rules")
@@ -28,8 +30,17 @@ class Rules:
     where the file does not know a partition.
     """
 
-    def __init__(self, bus: Bus, topics: Topics, path: Path) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        topics: Topics,
+        path: Path,
+        ring: Callable[[], Ring] | None = None,
+        signer: Signer | None = None,
+    ) -> None:
+        """ring, signer: None: nobody looks at signatures, and none is made."""
         self._bus, self._topics, self._path = bus, topics, path
+        self._ring, self._signer = ring, signer
         self.newest: dict[BucketId, int] = {}
 
     def settle(self, scenarios: Mapping[str, Scenario]) -> dict[BucketId, str]:
@@ -40,9 +51,8 @@ class Rules:
         """
         edges = self._bus.offsets(self._topics.reports(name) for name in scenarios)
         known = self._known(edges)
-        found = scan(
-            self._bus, self._topics, {place: edges[place] for place in edges if place not in known}
-        )
+        unknown = {place: edges[place] for place in edges if place not in known}
+        found = scan(self._bus, self._topics, unknown, self._ring)
         records = {**known, **found}
         self._append(records, scenarios)
         self._save(records)
@@ -76,13 +86,24 @@ class Rules:
                 text = dump_rule(scenario)
                 if held and held[-1][1] == text:
                     continue
-                place = producer.send_and_wait(
-                    topic, None, encode_scenario(scenario), partition=partition
-                )
+                place = self._append_one(producer, topic, partition, scenario)
                 log.info("%s/%d: rule appended at offset %d", topic, partition, place.offset)
                 held.append((place.offset, text))
         finally:
             producer.close()
+
+    def _append_one(
+        self, producer: Producer, topic: str, partition: int, scenario: Scenario
+    ) -> Delivered:
+        """Append a rule, signed; again where the first one was signed by a clock that is wrong."""
+        value, signer = encode_scenario(scenario), self._signer
+        if signer is None:
+            return producer.send_and_wait(topic, None, value, partition=partition)
+        while True:
+            signed = signer.sign(value, topic, None)
+            place = producer.send_and_wait(topic, None, signed, partition=partition)
+            if signer.in_time(place.timestamp):
+                return place
 
     def _save(self, records: Mapping[TopicPartition, list[RuleRecord]]) -> None:
         data = {f"{topic}/{partition}": held for (topic, partition), held in records.items()}
@@ -106,12 +127,17 @@ def rule_before(path: Path, place: TopicPartition, offset: int) -> str | None:
 
 
 def scan(
-    bus: Bus, topics: Topics, edges: Mapping[TopicPartition, tuple[int, int]]
+    bus: Bus,
+    topics: Topics,
+    edges: Mapping[TopicPartition, tuple[int, int]],
+    ring: Callable[[], Ring] | None = None,
 ) -> dict[TopicPartition, list[RuleRecord]]:
     """All rules between (first, next) offset of each partition, read through.
 
-    A scenario record under another's name is no rule there: the fold refuses it. Raises
-    UnknownFoldVersion where a rule needs a later release.
+    A scenario record under another's name is no rule there, nor is one without a signature while
+    the rule in force demands one, nor one with a wrong signature: the fold refuses them. ring:
+    whose signatures count. Raises UnknownFoldVersion where a rule needs a later release, and
+    KeysProblem.
     """
     found: dict[TopicPartition, list[RuleRecord]] = {place: [] for place in edges}
     waiting = {place: end for place, (begin, end) in edges.items() if begin < end}
@@ -124,7 +150,10 @@ def scan(
                 place = (message.topic, message.partition)
                 if message.offset >= waiting[place]:
                     continue
-                rule = _rule(message.value, topics.scenario_of(message.topic))
+                demands = bool(found[place]) and load_rule(found[place][-1][1]).signed_commands
+                trust = None if ring is None else Trust(message.topic, ring)
+                name = topics.scenario_of(message.topic)
+                rule = _rule(message, name, trust, demands=demands)
                 if rule is not None:
                     found[place].append((message.offset, dump_rule(rule)))
     finally:
@@ -132,12 +161,22 @@ def scan(
     return found
 
 
-def _rule(value: bytes | None, name: str | None) -> Scenario | None:
-    """The scenario of this name that a record holds, or None. Raises UnknownFoldVersion."""
+def _rule(
+    message: Message, name: str | None, trust: Trust | None, *, demands: bool
+) -> Scenario | None:
+    """The scenario of this name that a record holds, or None. Raises UnknownFoldVersion.
+
+    demands: whether the rule in force demands a signature.
+    """
     # Reading every record would take long; one that spells the word in escapes is rare.
+    value = message.value
     if value is None or (b'"scenario"' not in value and b"\\u" not in value):
         return None
-    record = decode_source(None, value, 0)
+    record = decode_source(message.key, value, message.timestamp)
+    if trust is not None:
+        record = trusted(record, message.key, value, message.timestamp, trust)
+    if isinstance(record, Unsigned):
+        record = Tick() if demands else record.record
     if isinstance(record, UnknownFold) and record.scenario == name:
         raise UnknownFoldVersion(record.scenario, record.fold)
     if not isinstance(record, ScenarioChange) or record.scenario.name != name:

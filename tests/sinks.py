@@ -6,12 +6,14 @@ from collections.abc import Iterable
 
 from bus.base import Message, TopicSpec
 from bus.memory import MemoryBus
+from dashboard.commands import gateway
 from domain.bounds import Bound, applied_time
 from domain.fold import Bucket
-from domain.records import DeadLetter, Emission, Leave, Record, StateRecord
+from domain.records import DeadLetter, Emission, Leave, Record, Report, StateRecord
 from domain.scenario import Scenario
 from wire.job import Heartbeat, Lateness, bucket_name, encode
 from wire.partitioner import partition_of
+from wire.signature import Signer
 from wire.sink import DeadRecord, encode_dead_letter, encode_headers, encode_state
 from wire.source import (
     decode_placed,
@@ -34,6 +36,8 @@ class PlayedJob:
         self.scenarios = {scenario.name: scenario for scenario in scenarios}
         bus.ensure_topics(TopicSpec(*spec) for spec in self.topics.specs(self.scenarios.values()))
         self.producer = bus.producer()
+        self._time = 0
+        self._signer = Signer(lambda: gateway.key_file().ring(), lambda: self._time)
         self.buckets = {
             (name, partition): Bucket(scenario, partition, epoch)
             for name, scenario in self.scenarios.items()
@@ -45,9 +49,16 @@ class PlayedJob:
     def put(self, scenario: str, record: Record) -> None:
         """Append a report or a command to the scenario's source topic."""
         key = record.asset.encode()  # type: ignore[union-attr]
-        value = encode_report(record) if hasattr(record, "agent") else encode_command(record)  # type: ignore[arg-type]
         partition = partition_of(key, self.scenarios[scenario].partitions)
-        self._send(scenario, key, value, partition)
+        if isinstance(record, Report):
+            self._send(scenario, key, encode_report(record), partition)
+        else:
+            self.command(scenario, key, encode_command(record), partition)  # type: ignore[arg-type]
+
+    def command(self, scenario: str, key: bytes | None, value: bytes, partition: int) -> None:
+        """Append what commands something, signed when the record before was appended."""
+        signed = self._signer.sign(value, self.topics.reports(scenario), key)
+        self._send(scenario, key, signed, partition)
 
     def leave(self, scenario: str, leave: Leave) -> None:
         """Append that an agent reports no more to the scenario's source topic."""
@@ -62,7 +73,8 @@ class PlayedJob:
 
     def _send(self, scenario: str, key: bytes | None, value: bytes, partition: int) -> None:
         topic = self.topics.reports(scenario)
-        self.producer.send_and_wait(topic, key, value, partition=partition)
+        place = self.producer.send_and_wait(topic, key, value, partition=partition)
+        self._time = place.timestamp
 
     def run(self) -> None:
         """Fold what has arrived, emit, and send every bucket's heartbeat."""
@@ -73,7 +85,8 @@ class PlayedJob:
                 count = self.scenarios[scenario].partitions
                 held = self.bounds.get(bucket_name(scenario, partition), ())
                 time = applied_time(held, m.offset, m.timestamp, bucket.clock)
-                record = decode_placed(m.key, m.value, m.timestamp, partition, count)
+                trust = gateway.trust(m.topic)
+                record = decode_placed(m.key, m.value, m.timestamp, partition, count, trust)
                 emissions = bucket.apply(record, m.offset, time)
                 self.emit(scenario, emissions)
                 self._refuse(m, emissions)

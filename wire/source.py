@@ -27,10 +27,12 @@ from domain.records import (
     UnknownFold,
     Unmute,
     Unreadable,
+    Unsigned,
 )
 from domain.scenario import FOLD, Scenario, ScenarioError
 from domain.version import Version
 from wire.partitioner import partition_of
+from wire.signature import ROOM, UNSIGNED, Trust
 
 MAX_RECORD = 65_536
 """Largest record of a source topic, bytes."""
@@ -49,6 +51,8 @@ MAX_FOLD = 1_000_000
 MAX_PART = 2**63 - 1
 """Largest part of an `if_version`: a Kafka offset fits, and so does every engine's integer."""
 
+_SIGNED = (Command, Refusal, ScenarioChange, UnknownFold, Mute, Unmute)
+"""What commands something: only one of ours may have written it."""
 _KEYED = ("report", "leave", *COMMAND_KINDS)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 
@@ -87,17 +91,36 @@ def decode_source(key: bytes | None, value: bytes | None, time: int) -> Record:
 
 
 def decode_placed(
-    key: bytes | None, value: bytes | None, time: int, partition: int, partitions: int
+    key: bytes | None,
+    value: bytes | None,
+    time: int,
+    partition: int,
+    partitions: int,
+    trust: Trust | None = None,
 ) -> Record:
     """As decode_source, and Unreadable where the record is not on its key's partition.
 
     An asset's offsets compare only within one partition; `partitions` is the topic's count.
+    trust: whose signatures count, None where nobody looks at them: see `trusted`.
     """
     record = decode_source(key, value, time)
     keyed = isinstance(record, Report | Leave | Command | Refusal)
     if keyed and partition_of(key or b"", partitions) != partition:
         return Unreadable("wrong-partition")
-    return record
+    return record if trust is None else trusted(record, key, value, time, trust)
+
+
+def trusted(
+    record: Record, key: bytes | None, value: bytes | None, time: int, trust: Trust
+) -> Record:
+    """A record that was read: Unsigned where it commands something and bears no signature,
+    Unreadable where it bears a wrong one. Raises KeysProblem."""
+    if value is None or not isinstance(record, _SIGNED):
+        return record
+    fault = trust.fault(key, value, time)
+    if fault is None:
+        return record
+    return Unsigned(record) if fault == UNSIGNED else Unreadable(fault)
 
 
 def encode_report(report: Report) -> bytes:
@@ -152,6 +175,13 @@ def encode_tick() -> bytes:
 def encode_scenario(scenario: Scenario) -> bytes:
     """A scenario record, for a record without key."""
     return _encode({"type": "scenario", "scenario": scenario.to_plain()})
+
+
+def fits(scenario: Scenario) -> bool:
+    """Whether a record of the log can carry a scenario, with its signature."""
+    value = encode_scenario(scenario)
+    whole = decode_source(None, value, 0) == ScenarioChange(scenario)
+    return whole and len(value) + ROOM <= MAX_RECORD
 
 
 def encode_mute(record: Mute | Unmute) -> bytes:

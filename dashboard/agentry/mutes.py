@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 
 from bus.base import BusError
 from dashboard.agentry.models import MuteAsk
-from dashboard.commands.gateway import REACH_S, SEND_TIMEOUT_S, gateway
+from dashboard.commands.gateway import REACH_S, gateway
 from dashboard.commands.limits import COMMANDS
 from dashboard.job.models import BucketStatus
 from domain.records import Mute, Unmute
@@ -162,9 +162,7 @@ def _produce(scenario: Scenario, ask: MuteAsk, missing: list[int], places: dict[
     try:
         to.bus.wait(REACH_S)
         for partition in missing:
-            place = to.producer().send_and_wait(
-                topic, None, value, timeout_s=SEND_TIMEOUT_S + 1, partition=partition
-            )
+            place = to.command(topic, None, value, partition)
             places[partition] = place.offset
     except BusError as error:
         return f"Kafka has confirmed {len(places)} of {scenario.partitions} partitions: {error}"

@@ -26,6 +26,7 @@ from dashboard.deadletters.models import DeadLetter
 from dashboard.job.partitions import Edges, edges, partitions
 from dashboard.materialiser.models import Counted, Divergence, FoldSnapshot
 from dashboard.scenarios import scenarios
+from wire.signature import FAULTS
 
 RUNS = 1_000
 """Of so many newest runs of the worker's tasks is told."""
@@ -120,8 +121,15 @@ def _materialiser() -> Iterator[Metric]:
     for name, (told, unit) in _COUNTED.items():
         found = kept.get(name, [])
         yield told.family(((topic,) if told.labels else (), n / unit) for topic, n in found)
+    yield _refused_commands(kept)
     yield names.LATE_REPORTS.family(
         ((*bucket.split("/"), kind), n) for kind in KINDS for bucket, n in kept.get(kind, [])
+    )
+
+
+def _refused_commands(kept: dict[str, list[tuple[str, int]]]) -> Metric:
+    return names.REFUSED_COMMANDS.family(
+        ((topic, reason), n) for reason in FAULTS for topic, n in kept.get(reason, [])
     )
 
 

@@ -8,6 +8,7 @@ ACTIONS: dict[str, str] = {
     "command.vote": "voted by hand",
     "command.release": "released a pin, or withdrew the own vote",
     "command.purge": "purged an asset",
+    "command.refused": "refused what was commanded without a right signature",
     "bulk.started": "started one command for many assets",
     "bulk.stopped": "paused or cancelled a run over many assets",
     "note.written": "wrote a note",
@@ -52,6 +53,9 @@ ACTIONS: dict[str, str] = {
     "session.ended": "ended sessions",
     "token.issued": "made an API token",
     "token.revoked": "revoked an API token",
+    # ---- the keys that sign commands
+    "keys.rotated": "made a new key that signs commands",
+    "keys.retired": "withdrew a key that signs commands",
     # ---- users
     "user.created": "made a user",
     "user.role": "changed a user's role",

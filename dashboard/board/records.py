@@ -11,8 +11,10 @@ from typing import Any, Literal
 
 from bus.base import Bus, BusError, Message, Reader, TopicPartition
 from dashboard.board.moments import iso
+from dashboard.commands import gateway
 from dashboard.exporting import TIMES
-from domain.records import Record, Refusal, ScenarioChange, Unreadable
+from domain.records import Record, Refusal, ScenarioChange, Unreadable, Unsigned
+from wire.keys import KeysProblem
 from wire.source import decode_placed
 
 TIMEOUT_S = 5.0
@@ -202,18 +204,28 @@ class Shown:
     refused: bool
 
 
+def _decoded(message: Message, partitions: int) -> Record:
+    trust = gateway.trust(message.topic)
+    try:
+        return decode_placed(
+            message.key, message.value, message.timestamp, message.partition, partitions, trust
+        )
+    except KeysProblem as problem:
+        raise NotShown("no-answer", f"Nobody can tell who signed it: {problem}") from None
+
+
 def show(message: Message, partitions: int) -> Shown:
-    """The record decoded and raw. `partitions`: of its topic."""
-    record = decode_placed(
-        message.key, message.value, message.timestamp, message.partition, partitions
-    )
+    """The record decoded and raw. `partitions`: of its topic. Raises NotShown."""
+    record = _decoded(message, partitions)
+    unsigned = isinstance(record, Unsigned)
+    record = record.record if isinstance(record, Unsigned) else record
     value = message.value or b""
     raw, is_text = _raw(value)
     return Shown(
         message=message,
         kind=_KINDS[type(record).__name__],
         asset=getattr(record, "asset", ""),
-        facts=tuple(_facts(record)),
+        facts=(*_facts(record), *((("signature", "none"),) if unsigned else ())),
         headers=tuple((name, _raw(data)[0][:MAX_HEX]) for name, data in message.headers),
         raw=raw[:MAX_SHOWN],
         text=is_text,

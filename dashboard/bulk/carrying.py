@@ -38,7 +38,7 @@ from dashboard.bulk.models import (
 from dashboard.bulk.noting import note_run
 from dashboard.bulk.settling import settle
 from dashboard.bulk.telling import counts
-from dashboard.commands.gateway import REACH_S, SEND_TIMEOUT_S, Gateway, gateway
+from dashboard.commands.gateway import REACH_S, SEND_TIMEOUT_S, Gateway, NotSigned, gateway
 from dashboard.commands.sending import now_ms
 from dashboard.scenarios import scenarios
 from domain.records import Command, Kind
@@ -188,7 +188,11 @@ class Turn:
         except BusError as error:
             self._note(trouble=f"Kafka does not answer: {error}"[:300])
             return 0
-        results = produce(to, self.run, rows)
+        try:
+            results = produce(to, self.run, rows)
+        except NotSigned as problem:
+            self._note(trouble=str(problem)[:300])
+            return 0
         arrived = note(results)
         trouble = "" if arrived else _first_trouble(results)
         if trouble != self.run.trouble:
@@ -231,20 +235,30 @@ class Result(NamedTuple):
 
 
 def produce(to: Gateway, run: Run, rows: Sequence[Row]) -> list[Result]:
-    """Send a portion's commands, and wait until each is confirmed or refused, or for a while."""
+    """Send a portion's commands, and wait until each is confirmed or refused, or for a while.
+
+    Raises NotSigned.
+    """
     producer, topic = to.producer(), to.topics.reports(run.scenario)
     came: dict[int, Delivered | BusError] = {}
     end = time.monotonic() + SEND_TIMEOUT_S + 1
     for pk, asset, version, command in rows:
-        value = encode_command(_command(run, asset, version, command))
+        key, value = asset.encode(), encode_command(_command(run, asset, version, command))
 
         def told(result: Delivered | BusError, pk: int = pk) -> None:
-            came[pk] = result
+            came[pk] = _counted(to, result)
 
-        _enqueue(producer, topic, asset.encode(), value, told, end)
+        _enqueue(producer, topic, key, to.signed(topic, key, value), told, end)
     while len(came) < len(rows) and time.monotonic() < end:
         producer.poll(0.02)
     return [Result(pk, came.get(pk)) for pk, *_ in rows]
+
+
+def _counted(to: Gateway, result: Delivered | BusError) -> Delivered | BusError:
+    """What has come of a record; one that was signed by a clock that is wrong is sent again."""
+    if isinstance(result, Delivered) and not to.signer.in_time(result.timestamp):
+        return Unavailable("the broker's clock is another one: it is signed anew")
+    return result
 
 
 def _command(run: Run, asset: str, version: str, command: str) -> Command:

@@ -11,9 +11,10 @@ from django.utils import timezone
 
 from bus.base import BusError, Unavailable
 from dashboard.commands.forms import expected_state
-from dashboard.commands.gateway import REACH_S, SEND_TIMEOUT_S, gateway
+from dashboard.commands.gateway import REACH_S, gateway
 from dashboard.commands.limits import COMMANDS
 from dashboard.commands.models import Command as Row
+from dashboard.commands.refusals import settle_sent
 from domain.records import Command, Refusal, Unreadable
 from domain.scenario import Scenario
 from wire.source import decode_source, encode_command
@@ -157,11 +158,8 @@ def _produce(row: Row, command: Command) -> None:
         _note(row, status="unsent", outcome=f"Kafka does not answer: {error}")
         return
     try:
-        place = to.producer().send_and_wait(
-            to.topics.reports(row.scenario),
-            command.asset.encode(),
-            encode_command(command),
-            timeout_s=SEND_TIMEOUT_S + 1,
+        place = to.command(
+            to.topics.reports(row.scenario), command.asset.encode(), encode_command(command)
         )
     except Unavailable as error:
         _note(row, status="sending", outcome=f"{UNKNOWN} ({error})")
@@ -170,6 +168,8 @@ def _produce(row: Row, command: Command) -> None:
     else:
         _note(row, status="sent", outcome="")
         Row.objects.filter(pk=row.pk).update(partition=place.partition, offset=place.offset)
+        row.partition, row.offset = place.partition, place.offset
+        settle_sent(row)
 
 
 def _note(row: Row, status: str, outcome: str) -> None:

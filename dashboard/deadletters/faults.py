@@ -94,6 +94,26 @@ ADVICE = {
         f"{MAX_MUTED} other agents of this scenario are muted already.",
         "Unmute agents that need no longer be muted, then mute this one.",
     ),
+    "unsigned": Advice(
+        "It commands something and bears no signature, which its scenario demands.",
+        "Find out who writes to Kafka past the board; give a real command again, on the board.",
+    ),
+    "bad-signature": Advice(
+        "Its signature is not of these bytes, this key and this topic.",
+        "Somebody changed or moved a command, or made one up: find out who writes to Kafka.",
+    ),
+    "unknown-key": Advice(
+        "It is signed with a key that there was not at that time.",
+        "See that every process reads the same keys; else somebody made the command up.",
+    ),
+    "expired-key": Advice(
+        "It is signed with a key that was withdrawn before it came.",
+        "See that every process reads the same keys; else somebody has kept the key.",
+    ),
+    "untimely-signature": Advice(
+        "It came more than five minutes before or after the time at which it was signed.",
+        "Somebody sends an old command again; or a broker's clock has jumped: set it right.",
+    ),
 }
 """In a sentence each, by every reason of the closed list."""
 

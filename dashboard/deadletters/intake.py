@@ -15,6 +15,7 @@ import msgspec
 from django.db.models import F
 
 from bus.base import Headers, Message
+from dashboard.deadletters import forgeries
 from dashboard.deadletters.models import DeadLetter
 from dashboard.deadletters.retention import bound
 from domain.names import MAX_NAME
@@ -79,6 +80,7 @@ def take_in(letters: Iterable[DeadLetter]) -> None:
     fresh = [letter for place, letter in first.items() if place not in known]
     fresh.sort(key=lambda letter: (letter.dead_partition, letter.dead_offset))
     DeadLetter.objects.bulk_create(fresh, batch_size=CHUNK, ignore_conflicts=True)
+    forgeries.take_in(fresh)
     for letter in told:
         if _place(letter) in known or first[_place(letter)] is not letter:
             _told_again(letter)

@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 
 from dashboard.accounts.roles import lapsed
 from dashboard.board.templatetags.board import duration
+from dashboard.commands.gateway import trust
 from dashboard.commands.sending import Invalid, check
 from dashboard.deadletters.faults import Fault, Sample, fault_of
 from dashboard.live.reading import record_of
@@ -29,7 +30,9 @@ from domain.records import (
     Vote,
 )
 from domain.scenario import Scenario
+from wire.keys import KeysProblem
 from wire.partitioner import partition_of
+from wire.signature import UNSIGNED
 from wire.sink import state_of_json
 from wire.source import decode_placed
 
@@ -79,6 +82,8 @@ def judge(topic: str, key: bytes | None, value: bytes | None, now: int, user: st
     record = decode_placed(key, value, now, partition, scenario.partitions)
     sample = Sample(key, value, partition, now)
     reason, fault = _refused(record, sample, scenario, now, user)
+    if not reason and isinstance(record, Command):
+        reason, fault = _unproven(topic, sample, scenario, user)
     if reason:
         return Verdict(scenario, partition, reason, fault, record=record)
     note = _note(record, scenario, now)
@@ -148,6 +153,21 @@ def _lapsed(name: str) -> str:
     """Why nothing is sent again in this name; empty for who may, and for who is no user here."""
     user = User.objects.filter(username=name).first()
     return "" if user is None else lapsed(user.pk, name, "command")
+
+
+def _unproven(
+    topic: str, sample: Sample, scenario: Scenario, user: str
+) -> tuple[str, Fault | None]:
+    """Why a command's signature would not count. user: who words it anew: it is signed for them."""
+    if user:
+        return "", None
+    try:
+        fault = trust(topic).fault(sample.key, sample.value or b"", sample.time)
+    except KeysProblem as problem:
+        return "no-keys", Fault(str(problem))
+    if fault is None or (fault == UNSIGNED and not scenario.signed_commands):
+        return "", None
+    return fault, fault_of(fault, sample, scenario)
 
 
 def _note(record: Record, scenario: Scenario, now: int) -> str:

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 
 from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.accounts.roles import Role
+from dashboard.commands.gateway import NotSigned, gateway
 from dashboard.commands.limits import REPORTS, TooMany
 from dashboard.commands.sending import now_ms
 from dashboard.deadletters.fates import Sending, discard, find_out, redrive
@@ -24,6 +25,7 @@ from dashboard.deadletters.reading import PAGE, Wanted, figures, page
 from dashboard.deadletters.retention import KEPT_MS, MAX_LETTERS, thinned
 from dashboard.deadletters.showing import letter_context
 from dashboard.deadletters.stored import key_of, value_of
+from domain.records import Command
 
 ADMINS = frozenset((Role.ADMIN,))
 
@@ -83,6 +85,12 @@ def redrive_one(request: HttpRequest, number: int) -> HttpResponse:
     verdict = judge(found.topic, key, value, now_ms(), user.username if edited else "")
     if not verdict.taken:
         return _letter_page(request, found, form=form, verdict=verdict, status=422)
+    if edited and isinstance(verdict.record, Command):  # in the name of who words it
+        try:
+            value = gateway().signed(found.topic, key, value.strip())
+        except NotSigned as problem:
+            form.add_error(None, str(problem))
+            return _letter_page(request, found, form=form, status=503)
     return _redrive(request, found, Sending(found, key, value, verdict.partition, edited), form)
 
 

@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from bus.base import BusError, Unavailable
-from dashboard.commands.gateway import REACH_S, SEND_TIMEOUT_S, gateway
+from dashboard.commands.gateway import REACH_S, gateway
 from dashboard.commands.limits import Limit
 from dashboard.job.intake import SETTLED
 from dashboard.job.models import JobAsk
@@ -131,7 +131,7 @@ def _produce(row: JobAsk, ask: Control) -> None:
         _note(row, "unsent", f"Kafka does not answer: {error}")
         return
     try:
-        to.producer().send_and_wait(topic, key, encode(ask), timeout_s=SEND_TIMEOUT_S + 1)
+        to.command(topic, key, encode(ask))
     except Unavailable as error:
         _note(row, "sending", f"No confirmation came in time: it may still arrive. ({error})")
     except BusError as error:

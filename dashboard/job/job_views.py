@@ -15,6 +15,7 @@ from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.accounts.roles import Role, role_of
 from dashboard.commands.limits import TooMany
 from dashboard.commands.sending import now_ms
+from dashboard.deadletters.forgeries import refused
 from dashboard.job import queries, samples
 from dashboard.job.asks import OFFERS, AskForm, asked, last_of, send
 from dashboard.job.noting import note_ask
@@ -92,6 +93,7 @@ def _page(
             for query in found
         ],
         "asked": listed,
+        "refused": refused(),
         "admin": admin,
         "spans": queries.SPANS,
         "spark": queries.spark_page(request.get_host().rsplit(":", 1)[0]),

@@ -15,10 +15,9 @@ from django.forms.boundfield import BoundField
 from dashboard.rulebook.known import Known
 from domain.overlay import LIVE_KEYS, MAX_TEXT, differing, overlaid, overlay_text, read_overlay
 from domain.plain import duration_text
-from domain.records import ScenarioChange
 from domain.scenario import Scenario, ScenarioError
 from wire.job import MAX_PARAMETERS, MAX_REASON
-from wire.source import MAX_BRACKETS, MAX_RECORD, decode_source, encode_scenario
+from wire.source import MAX_BRACKETS, MAX_RECORD, fits
 
 EVERY = "*"
 """Of an overlay that is taken back: all of its keys."""
@@ -49,8 +48,7 @@ class Proposal:
 def propose(one: Known, keys: Mapping[str, Any]) -> Proposal:
     """The scenario with these keys over its file's. Raises ScenarioError, which names the key."""
     wanted = overlaid(one.configured, keys)
-    record = encode_scenario(wanted)
-    if decode_source(None, record, 0) != ScenarioChange(wanted):
+    if not fits(wanted):
         limits = f"at most {MAX_RECORD:,} bytes and {MAX_BRACKETS} brackets"
         raise ScenarioError(f"{wanted.name}: expected a scenario of {limits}")
     found = differing(one.configured, wanted)

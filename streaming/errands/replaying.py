@@ -244,9 +244,10 @@ class Run:
             self._settings.data_dir / "checkpoint",
         )
         start = Start(seeds=self._seeds, bounds=known(folder))
-        plan = Plan(self._topics.prefix, EPOCH, partitions, buckets, start)
-        keys = bucket_keys(buckets, STATE_PARTITIONS)
-        places = {(self._topics.reports(name), b.partition): key for b, key in keys.items()}
+        keys = str(self._settings.command_keys_file)
+        plan = Plan(self._topics.prefix, EPOCH, partitions, buckets, start, keys)
+        groups = bucket_keys(buckets, STATE_PARTITIONS)
+        places = {(self._topics.reports(name), b.partition): key for b, key in groups.items()}
         stream = rows(source, places)
         if self.engine == "kernel":
             records = through_kernel(stream, plan.json(real_time=False))

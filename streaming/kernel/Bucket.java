@@ -137,6 +137,17 @@ final class Bucket {
 
   void apply(Source.Entry entry) {
     if (!mutes.isEmpty()) mutes.dropEnded(clock);
+    if (entry instanceof Source.Unsigned unsigned) takeUnsigned(unsigned);
+    else dispatch(entry);
+  }
+
+  /** Applies what bears no signature, unless the rule in force demands one; nothing is answered. */
+  private void takeUnsigned(Source.Unsigned unsigned) {
+    if (rule.signedCommands) out.dead("unsigned");
+    else dispatch(unsigned.entry());
+  }
+
+  private void dispatch(Source.Entry entry) {
     if (entry instanceof Source.Report report) report(report);
     else if (entry instanceof Source.Leave leave) leave(leave);
     else if (entry instanceof Source.Command command) command(command);

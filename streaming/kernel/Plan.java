@@ -8,7 +8,7 @@ import java.util.Set;
 /** What the driver tells of the buckets, as JSON: see streaming/kernel.py. */
 record Plan(String prefix, long epoch, boolean realTime, Map<String, Object> partitions,
     Map<String, Object> rules, Set<String> functions, Map<String, Object> seeds,
-    Map<String, Object> quiet, Map<String, Object> bounds) {
+    Map<String, Object> quiet, Map<String, Object> bounds, String keys) {
   /** Raises IllegalArgumentException for anything but the driver's JSON. */
   @SuppressWarnings("unchecked")
   static Plan parse(String json) {
@@ -20,7 +20,7 @@ record Plan(String prefix, long epoch, boolean realTime, Map<String, Object> par
           (Map<String, Object>) data.get("rules"),
           Set.copyOf((List<String>) (List<?>) data.get("functions")),
           (Map<String, Object>) data.get("seeds"), (Map<String, Object>) data.get("quiet"),
-          (Map<String, Object>) data.getOrDefault("bounds", Map.of()));
+          (Map<String, Object>) data.getOrDefault("bounds", Map.of()), (String) data.get("keys"));
     } catch (Json.Bad error) {
       throw new IllegalArgumentException(json, error);
     }
@@ -28,6 +28,11 @@ record Plan(String prefix, long epoch, boolean realTime, Map<String, Object> par
 
   int partitionsOf(String scenario) {
     return ((Long) partitions.get(scenario)).intValue();
+  }
+
+  /** Whose signatures count in the log of a scenario. */
+  Trust trustOf(String scenario) {
+    return new Trust(prefix + scenario + ".reports", keys);
   }
 
   /** The first rule of a bucket: before its first scenario record. */

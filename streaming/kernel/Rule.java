@@ -33,7 +33,7 @@ final class Rule {
   }
 
   /** The version of the fold that this is. */
-  static final long FOLD = 2;
+  static final long FOLD = 3;
   static final long NONE = -1;
   static final String KEEP = "keep";
   private static final long LEAST_MEMORY = 15 * 60_000;
@@ -70,6 +70,8 @@ final class Rule {
   /** The age up to which a report is looked at, or NONE for any. */
   final long reportAgeLimit;
   final String mildest;
+  /** Whether what commands something counts only with a signature. */
+  final boolean signedCommands;
   final long electorate;
   private final boolean open;
   private final List<String> order = new ArrayList<>();
@@ -132,9 +134,10 @@ final class Rule {
     reminders = durations(table, "reminders", 1);
     purgeAfter = durations(table, "purge_after", 1);
     for (Map.Entry<?, ?> entry : entries(table, "weights").entrySet()) weigh(entry);
+    signedCommands = choice(table, "commands", List.of("any", "signed"), "any").equals("signed");
     all = List.of(name, title, noun, partitions, open, specs, kind, ladder, fallback, lifeCycle,
         minVoters, raiseVoters, voteLifetime, forgetAfter, maxReportAge, electorate, holds,
-        reminders, purgeAfter, weights, prefixes, fold);
+        reminders, purgeAfter, weights, prefixes, fold, signedCommands);
   }
 
   private long forgetDelay(long forgetAfter) {

@@ -14,7 +14,11 @@ import org.apache.kafka.common.utils.Utils;
 final class Source {
   /** A record of the log. `Unreadable` goes to the dead letters, `Refusal` is answered. */
   sealed interface Entry
-      permits Report, Leave, Command, Tick, Change, UnknownFold, Mute, Unmute, Refusal, Unreadable {}
+      permits Report, Leave, Tick, Signed, Unsigned, Unreadable {}
+
+  /** What commands something: only one of ours may have written it. */
+  sealed interface Signed extends Entry
+      permits Command, Change, UnknownFold, Mute, Unmute, Refusal {}
 
   record Report(String asset, String agent, String state, long reportedAt, String detail)
       implements Entry {}
@@ -22,19 +26,22 @@ final class Source {
   record Leave(String asset, String agent, long reportedAt) implements Entry {}
 
   record Command(String kind, String asset, String id, String user, String reason, String state,
-      long until, long[] ifVersion) implements Entry {}
+      long until, long[] ifVersion) implements Signed {}
 
   record Tick() implements Entry {}
 
-  record Change(Rule rule) implements Entry {}
+  record Change(Rule rule) implements Signed {}
 
-  record UnknownFold(String scenario, long fold) implements Entry {}
+  record UnknownFold(String scenario, long fold) implements Signed {}
 
-  record Mute(Mutes.Mute mute) implements Entry {}
+  record Mute(Mutes.Mute mute) implements Signed {}
 
-  record Unmute(String agent, String user, String id) implements Entry {}
+  record Unmute(String agent, String user, String id) implements Signed {}
 
-  record Refusal(String asset, String id, String user, String reason) implements Entry {}
+  record Refusal(String asset, String id, String user, String reason) implements Signed {}
+
+  /** A record that bears no signature; the rule in force takes it or not. */
+  record Unsigned(Signed entry) implements Entry {}
 
   record Unreadable(String reason) implements Entry {}
 

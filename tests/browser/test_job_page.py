@@ -12,8 +12,12 @@ from playwright.sync_api import Page, expect
 
 from bus.base import Producer
 from bus.kafka import KafkaBus
+from domain.records import Command
 from stack import Stack
 from wire.job import Control, Progress, encode
+from wire.keys import KeyFile
+from wire.signature import Signer
+from wire.source import encode_command
 from wire.topics import Topics
 
 DRAWN = """canvases => canvases.every(canvas => canvas.getContext("2d")
@@ -25,14 +29,20 @@ def told(product: Stack) -> Iterator[Producer]:
     """Tells what the job would; whatever a test leaves, its query runs afterwards."""
     producer = KafkaBus(product.settings.kafka_options()).producer()
     yield producer
-    start = Control(str(uuid.uuid4()), "kernel", "start", "test", "as it was")
-    producer.send_and_wait(Topics().control, b"kernel", encode(start))
+    start = encode(Control(str(uuid.uuid4()), "kernel", "start", "test", "as it was"))
+    signer = Signer(KeyFile(product.settings.command_keys_file).ring, now_ms)
+    signed = signer.sign(start, Topics().control, b"kernel")
+    producer.send_and_wait(Topics().control, b"kernel", signed)
     producer.close()
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
 
 
 def batches(producer: Producer, number: int) -> None:
     """So many batches of the kernel have ended, some seconds apart."""
-    now = int(time.time() * 1000)
+    now = now_ms()
     for at in range(number):
         figures = {
             "batchId": at,
@@ -99,3 +109,25 @@ def test_stop_and_start(open_as: Open, told: Producer) -> None:
     state(page, "running")
     live(board)
     expect(board.locator("#standing")).not_to_contain_text("was stopped by")
+
+
+def test_what_is_commanded_past_the_board_is_refused_counted_and_audited(
+    open_as: Open, told: Producer, prefix: str
+) -> None:
+    """Raw records in Kafka: a pin, and a stop of the job. The same pin through the board counts."""
+    asset, id_ = f"{prefix}shop", str(uuid.uuid4())
+    forged = encode_command(Command("set", asset, id_, "admin", "trust me", "clear"))
+    stop = encode(Control(str(uuid.uuid4()), "kernel", "stop", "admin", "trust me"))
+    told.send_and_wait(Topics().reports("attack"), asset.encode(), forged)
+    told.send_and_wait(Topics().control, b"kernel", stop)
+    audit = open_as("admin", f"/audit/?action=command.refused&q={asset}")
+    expect(audit.locator("tbody tr").first).to_contain_text("unsigned")
+    page = open_as("admin", "/job/")
+    expect(page.locator("#job")).to_contain_text("unsigned in attack.reports")
+    expect(page.locator("#job")).to_contain_text("unsigned in job.control")
+    state(page, "running")
+    assert serious_in_both(page) == []
+    letters = open_as("admin", f"/dead-letters/?reason=unsigned&q={asset}")
+    expect(letters.locator("tbody tr")).to_have_count(1)
+    board = open_as("operator", f"/s/attack/a/{asset}/")
+    expect(board.locator("body")).not_to_contain_text("trust me")

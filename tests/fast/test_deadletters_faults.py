@@ -15,6 +15,7 @@ from dashboard.deadletters.marking import MAX_RUNS, bad_bytes, hex_lines, point,
 from domain.records import DEAD_LETTER_REASONS, LETTER_REASONS, Report, Unreadable
 from domain.scenario import load_scenarios
 from wire.partitioner import partition_of
+from wire.signature import FAULTS as SIGNATURE_FAULTS
 from wire.source import MAX_AHEAD, decode_placed, encode_scenario
 
 SCENARIOS = load_scenarios(Path(__file__).parents[2] / "scenarios.toml")
@@ -109,6 +110,7 @@ def test_every_reason_is_explained():
         "wrong-partition",
         "too-many-agents",
         "too-many-mutes",
+        *SIGNATURE_FAULTS,
     }
 
 

@@ -155,7 +155,9 @@ def test_old_letters_go_by_schedule(job, monkeypatch):
     value=st.none() | st.binary(max_size=300),
     headers=st.lists(st.tuples(st.text(max_size=20), st.binary(max_size=20)), max_size=4),
 )
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_any_key_value_and_headers_can_be_kept(reason, key, value, headers):
     dead = DeadRecord(reason, "attack.reports", 0, 1, NOW, key, value, tuple(headers))
     key_, value_, headers_ = encode_dead_letter(dead)

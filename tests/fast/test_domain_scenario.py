@@ -296,7 +296,7 @@ REFUSED = [
         GOOD + "vote_lifetime = '10m'\nforget_after = '1m'\nmax_report_age = '61s'",
         'net.max_report_age: expected at most forget_after, which is "1m", got',
     ),
-    (GOOD + f"fold = {FOLD + 1}", "net.fold: expected an integer from 1 to 2, got 3"),
+    (GOOD + f"fold = {FOLD + 1}", "net.fold: expected an integer from 1 to 3, got 4"),
     (
         MIDDLE % ("slow", "down"),
         "net.rule.default: expected keep, or a state no worse than the rung slow, got 'down'",

@@ -111,7 +111,7 @@ def test_mutes_are_folded_as_all_else_is(world, from_snapshot):
     for agent, until in (("waf-1", None), ("waf-2", START + 400_000)):
         value = encode_mute(Mute(agent, until, "olga", "wild", MUTE))
         for partition in range(SCENARIOS["attack"].partitions):
-            world.job._send("attack", None, value, partition)
+            world.job.command("attack", None, value, partition)
     world.live(60)
     assert AssetState.objects.filter(record__contains='"muted":').exists()
     world.snapshot()
@@ -237,7 +237,7 @@ def test_a_log_that_needs_a_later_release_is_said_and_makes_no_snapshot(world, f
         )
     else:
         world.live(20)
-    world.job._send("attack", None, later, 2)
+    (world.job._send if first else world.job.command)("attack", None, later, 2)
     monkeypatch.setattr(Reconciler, "_wait_for_database", lambda _self, _ends: None)
     with pytest.raises(Behind, match=rf"the log of attack needs version {FOLD + 1} of the fold"):
         world.reconcile()

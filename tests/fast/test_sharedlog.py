@@ -15,6 +15,7 @@ from domain.records import (
     REFUSED,
     ScenarioChange,
 )
+from wire.signature import FAULTS
 from wire.source import decode_source
 from wire.topics import Topics
 
@@ -39,7 +40,7 @@ def judged() -> Judged:
 
 
 def test_every_reason_every_cause_and_every_outcome_occurs() -> None:
-    assert {key.reason for key in judged().dead} == set(DEAD_LETTER_REASONS)
+    assert {key.reason for key in judged().dead} == set(DEAD_LETTER_REASONS) - set(FAULTS)
     assert judged().causes == set(CAUSE_TYPES)
     refusals = (
         "no such asset any more",

@@ -17,7 +17,11 @@ from domain.scenario import load_scenarios
 from stack import wait_until
 from streaming.control import REMEMBERED, Desk
 from streaming.engines import ProcessNeeded, Refused, Sharing, slots
+from streaming.guard import Guard
 from wire.job import EXPIRES_MS, Answer, Control, encode
+from wire.keys import KeyFile
+from wire.signature import Signer
+from wire.sink import decode_dead_letter
 
 START = 1_790_000_000_000
 MORE = """
@@ -317,3 +321,33 @@ def test_a_lost_broker_ends_no_driver(stage: Stage) -> None:
     stage.bus.start()
     wait_until(lambda: len(stage.queries) > 1, 30, "it is not started again")
     assert stage.ask("1", "stop").outcome == "done"
+
+
+# ---- signatures ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("demands", [True, False])
+def test_an_ask_without_a_right_signature_is_set_aside(trial: Trial, demands: bool) -> None:
+    """It takes no id, gets no answer, and stops nothing: the ask itself, under the same, does."""
+    keys = KeyFile(trial.folder / "keys.json").made()
+    trial.bus.ensure_topics([TopicSpec(TOPICS.dead_letters, 1, {})])
+    guard = Guard(trial.bus, TOPICS, keys, lambda: demands)
+    path = trial.folder / "control.json"
+    desk = Desk(trial.bus, TOPICS.control, "kernel", path, trial.clock, trial.told.append, guard)
+    value = encode(Control("a", "kernel", "stop", "ada", "a drill"))
+    signed = Signer(keys.ring, trial.clock).sign(value, TOPICS.control, b"kernel")
+    trial.put(signed.replace(b"stop", b"lost"))
+    trial.put(signed.replace(b'"ada"', b'"eve"'))
+    trial.put(value)
+    found = desk.asks()
+    assert [ask.user for ask in found] == ([] if demands else ["ada"])
+    trial.put(signed)
+    assert [ask.user for ask in desk.asks()] == ["ada"]
+    assert trial.told == []
+    edges = trial.bus.offsets([TOPICS.dead_letters])
+    letters = trial.bus.reader(dict.fromkeys(edges, 0)).poll(0.1, 10)
+    dead = [decode_dead_letter(m.key, m.value, m.headers) for m in letters]
+    assert [(one.reason, one.topic, one.offset) for one in dead] == [
+        ("bad-signature", TOPICS.control, 1),
+        *([("unsigned", TOPICS.control, 2)] if demands else []),
+    ]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 import pytest
@@ -16,6 +19,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 from domain.asset import next_due
 from domain.fold import Bucket
 from domain.records import (
+    Command,
     DeadLetter,
     Mute,
     Report,
@@ -25,10 +29,13 @@ from streaming.processor import HEARTBEAT_MS, Plan, SourceRow, TallyProcessor, _
 from streaming.rules import dump_rule
 from wire.asset import load_asset
 from wire.job import decode_heartbeat
+from wire.keys import KeyFile
 from wire.partitioner import partition_of
+from wire.signature import Signer
 from wire.sink import decode_dead_letter, encode_headers, encode_state
 from wire.source import (
     decode_placed,
+    encode_command,
     encode_mute,
     encode_report,
     encode_tick,
@@ -192,3 +199,20 @@ def test_an_asset_is_read_once_and_written_once_in_a_batch(monkeypatch: Any) -> 
     ]
     feed(spark, reports)
     assert calls == ["getValue", "updateValue"]
+
+
+def test_signatures_are_looked_at_with_the_keys_of_the_plan(tmp_path: Path) -> None:
+    keys = KeyFile(tmp_path / "keys.json").made()
+    rule = replace(seeded(1).scenario, name="watch", signed_commands=True)
+    plan = Plan("", 1, {"watch": 1}, {BUCKET: dump_rule(rule)}, keys=str(keys.path))
+    state = rule.states[0].name
+    value = encode_command(Command("set", "a", f"{uuid4()}", "olga", "", state))
+    signed = Signer(keys.ring, lambda: 5000).sign(value, "watch.reports", b"a")
+    rows = [
+        SourceRow(b"a", each, at, 5000, None)
+        for at, each in enumerate((value, signed.replace(b"olga", b"evil"), signed))
+    ]
+    out = feed(TwsTester(TallyProcessor(plan)), rows)
+    found = [dict(_load_headers(row["headers"])) for row in out]
+    assert [each.get("reason") for each in found] == [b"unsigned", b"bad-signature", None]
+    assert found[2]["outcome"] == b"applied"

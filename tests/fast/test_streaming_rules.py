@@ -20,6 +20,8 @@ from streaming.buckets import BucketId
 from streaming.errors import judge
 from streaming.rules import Rules, dump_rule, load_rule, scan
 from streaming.ticks import Ticker
+from wire.keys import Key, KeyFile, Ring
+from wire.signature import Signer
 from wire.source import decode_source, encode_report, encode_scenario
 from wire.topics import Topics
 
@@ -158,7 +160,7 @@ def test_a_rule_for_a_later_fold_stops_the_job(bus: MemoryBus, tmp_path: Path) -
     value = json.dumps({"type": "scenario", "scenario": later}).encode()
     bus.producer().send_and_wait(PLACES[0][0], None, value, partition=1)
     ends = bus.offsets(["t.sites.reports"])
-    with pytest.raises(UnknownFoldVersion, match="sites needs version 3 of the fold") as raised:
+    with pytest.raises(UnknownFoldVersion, match="sites needs version 4 of the fold") as raised:
         Rules(bus, TOPICS, tmp_path / "r.json").settle({"sites": SITES})
     assert bus.offsets(["t.sites.reports"]) == ends
     verdict = judge(f"{type(raised.value).__name__}: {raised.value}")
@@ -174,3 +176,52 @@ def test_another_scenarios_rule_for_a_later_fold_is_no_rule_here(
     bus.producer().send_and_wait(PLACES[0][0], None, value, partition=1)
     first = Rules(bus, TOPICS, tmp_path / "r.json").settle({"sites": SITES})
     assert first == {BucketId("sites", at): dump_rule(SITES) for at in (0, 1)}
+
+
+# ---- signatures ----------------------------------------------------------------------------
+
+SIGNED = replace(SITES, signed_commands=True)
+
+
+def test_rules_are_signed_and_forged_ones_are_none(bus: MemoryBus, tmp_path: Path) -> None:
+    """Also where the file is lost that says where the rules are: the log alone tells."""
+    keys = KeyFile(tmp_path / "keys.json").made()
+    signer = Signer(keys.ring, lambda: 1000)
+
+    def settled(rule: Scenario, name: str) -> dict[BucketId, str]:
+        rules = Rules(bus, TOPICS, tmp_path / name, keys.ring, signer)
+        return rules.settle({"sites": rule})
+
+    settled(SIGNED, "one.json")
+    forged = encode_scenario(replace(OTHER, signed_commands=False))
+    wrong = Signer(lambda: Ring((Key("else", "e" * 43),)), lambda: 1000)
+    for value in (forged, wrong.sign(forged, PLACES[0][0], None)):
+        bus.producer().send_and_wait(PLACES[0][0], None, value, partition=0)
+    end = bus.offsets(["t.sites.reports"])[PLACES[0]]
+    assert settled(SIGNED, "two.json") == {
+        BucketId("sites", at): dump_rule(SIGNED) for at in (0, 1)
+    }
+    assert bus.offsets(["t.sites.reports"])[PLACES[0]] == end
+    settled(OTHER, "two.json")
+    found = scan(bus, TOPICS, bus.offsets(["t.sites.reports"]), keys.ring)
+    assert [load_rule(text) for _, text in found[PLACES[0]]] == [SIGNED, OTHER]
+
+
+def test_a_rule_from_before_signatures_counts(bus: MemoryBus, tmp_path: Path) -> None:
+    Rules(bus, TOPICS, tmp_path / "r.json").settle({"sites": SITES})
+    keys = KeyFile(tmp_path / "keys.json").made()
+    signer = Signer(keys.ring, lambda: 1000)
+    first = Rules(bus, TOPICS, tmp_path / "new.json", keys.ring, signer).settle({"sites": SIGNED})
+    assert first == {BucketId("sites", at): dump_rule(SITES) for at in (0, 1)}
+    assert [rule for _, rule in rules_in(bus)[PLACES[1]]] == [SITES, SIGNED]
+
+
+def test_a_rule_is_signed_by_the_brokers_clock(bus: MemoryBus, tmp_path: Path) -> None:
+    """The job's own is a day ahead: the first is refused, the second holds."""
+    keys = KeyFile(tmp_path / "keys.json").made()
+    signer = Signer(keys.ring, lambda: 86_401_000)
+    rules = Rules(bus, TOPICS, tmp_path / "r.json", keys.ring, signer)
+    rules.settle({"sites": SIGNED})
+    assert rules.newest == {BucketId("sites", 0): 1, BucketId("sites", 1): 0}
+    found = scan(bus, TOPICS, bus.offsets(["t.sites.reports"]), keys.ring)
+    assert {place: held[-1][0] for place, held in found.items()} == {PLACES[0]: 1, PLACES[1]: 0}

@@ -32,6 +32,7 @@ from domain.records import (
 from domain.scenario import Scenario
 from domain.version import Version
 from wire.partitioner import partition_of
+from wire.signature import FAULTS
 from wire.source import (
     MAX_AHEAD,
     MAX_BRACKETS,
@@ -255,7 +256,7 @@ def test_a_bad_asset_name_is_refused_for_reports_leaves_and_commands(key, reason
 
 
 def test_every_reason_is_given_by_one_layer_or_another():
-    """The bytes give most, the partition one, the fold knows words and room."""
+    """The bytes give most, the partition one, signatures some, the fold knows words and room."""
     by_decoder = {reason for _, reason in NO_RECORD.values()} | {"bad-asset"}
     states = [{"name": "down"}, {"name": "up"}]
     rule = {"name": "n", "states": states, "rule": {"kind": "latest"}}
@@ -267,7 +268,8 @@ def test_every_reason_is_given_by_one_layer_or_another():
     emissions = [e for n, one in enumerate(reports) for e in bucket.apply(one, n, 0)]
     by_fold = {e.reason for e in emissions if isinstance(e, DeadLetter)}
     assert by_fold == {"too-many-agents", "unknown-state", "too-many-mutes"}
-    assert by_decoder | by_fold | {"wrong-partition"} == set(DEAD_LETTER_REASONS)
+    by_decoder |= {"wrong-partition", *FAULTS}
+    assert by_decoder | by_fold == set(DEAD_LETTER_REASONS)
 
 
 @pytest.mark.parametrize("value", [report(), leave(), command(), command(',"until":-1')])
@@ -645,7 +647,7 @@ def test_scenario_records_round_trip(scenario: Scenario) -> None:
     assert read(encode_scenario(scenario), None) == ScenarioChange(scenario)
 
 
-@pytest.mark.parametrize("fold", [3, 1_000_000])
+@pytest.mark.parametrize("fold", [4, 1_000_000])
 def test_a_scenario_of_a_later_fold_is_none_that_can_be_read(fold):
     """Also where it has other fields than this release knows."""
     assert read(scenario_of(fold), None) == UnknownFold("a", fold)

@@ -47,7 +47,7 @@ def mute_everywhere(world: World, agent: str, until: int | None = None, user: st
     """A mute that another console sends."""
     value = encode_mute(Mute(agent, until, user, "wild", ID))
     for partition in range(scenarios()["attack"].partitions):
-        world.job._send("attack", None, value, partition)
+        world.job.command("attack", None, value, partition)
 
 
 def page_of(client: Client, agent: str = "waf-1") -> str:

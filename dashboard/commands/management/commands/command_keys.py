@@ -1,0 +1,79 @@
+"""`manage.py command_keys`: the keys that sign commands, from the command line."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from datetime import UTC, datetime
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from dashboard.audit.trail import Actor, note
+from dashboard.commands.gateway import key_file, now_ms
+from wire.keys import Key, KeyFile, KeysProblem, Ring
+
+
+class Command(BaseCommand):
+    """Lists, rotates and retires keys; never shows a secret."""
+
+    help = "List the keys that sign commands; make a new one that takes over; withdraw one."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """What to do."""
+        what = parser.add_subparsers(dest="what", required=True)
+        what.add_parser("list", help="every key, from when to when it counts, and which one signs")
+        what.add_parser("rotate", help="make a key that signs in two minutes; the others end then")
+        retire = what.add_parser("retire", help="withdraw a key, as one that was stolen")
+        retire.add_argument("key", help="its id")
+        retire.add_argument(
+            "--since", help="from when on it does not count: 2026-11-22T17:00:00Z (default: now)"
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Do it; a wrong id or time, or a file that cannot be read, is a CommandError."""
+        try:
+            keys, now = key_file(), now_ms()
+            if options["what"] == "rotate":
+                self._rotate(keys, now)
+            elif options["what"] == "retire":
+                self._retire(keys, options["key"], _since(options["since"], now), now)
+            self._list(keys.ring(), now)
+        except KeysProblem as problem:
+            raise CommandError(str(problem)) from None
+
+    def _rotate(self, keys: KeyFile, now: int) -> None:
+        ring = keys.ring().rotated(now)
+        keys.write(ring)
+        note(Actor.shell(), "keys.rotated", target=ring.keys[-1].id)
+
+    def _retire(self, keys: KeyFile, name: str, until: int, now: int) -> None:
+        keys.write(keys.ring().retired(name, until, now))
+        note(Actor.shell(), "keys.retired", target=name, until=until)
+
+    def _list(self, ring: Ring, now: int) -> None:
+        signing = ring.signing(now)
+        for key in ring.keys:
+            self.stdout.write(_line(key, signs=key == signing))
+
+
+def _line(key: Key, *, signs: bool) -> str:
+    begin = _text(key.since) if key.since else "always"
+    end = "" if key.until is None else f" until {_text(key.until)}"
+    return f"{key.id} counts from {begin}{end}{', signs now' if signs else ''}"
+
+
+def _text(time: int) -> str:
+    return datetime.fromtimestamp(time / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _since(text: str | None, now: int) -> int:
+    """The time, Unix ms. Raises CommandError."""
+    if text is None:
+        return now
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None or found.timestamp() * 1000 > now:
+        raise CommandError(f"--since is {text!r}: expected a past time as in --help")
+    return int(found.timestamp() * 1000)

@@ -1,0 +1,106 @@
+"""Signatures of what is commanded: by whom a record may have been written, told from its bytes.
+
+A signed value is a JSON object whose last member is `"signature":"KEY.TIME.MAC"`: the key's id,
+when it was signed (Unix ms), and HMAC-SHA-256 in base64url without padding. The MAC covers the
+topic, the record's key, the time, and all bytes before the member as they lie; so nothing has to be
+written in one canonical way, and nobody can move a record to another asset, topic or time.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from hashlib import sha256
+from typing import NamedTuple
+
+from wire.keys import Key, Ring
+
+MAX_SKEW = 300_000
+"""How far the time of signing and that of appending may be apart, ms."""
+ROOM = 128
+"""Most bytes by which a signature lengthens a value."""
+
+UNSIGNED, BAD, UNKNOWN = "unsigned", "bad-signature", "unknown-key"
+EXPIRED_KEY, UNTIMELY = "expired-key", "untimely-signature"
+FAULTS = (UNSIGNED, BAD, UNKNOWN, EXPIRED_KEY, UNTIMELY)
+"""Why a record is not taken for what one of ours has signed; reasons of the dead letters."""
+
+_TAG = b"tallyboard command 1"
+_MEMBER = b',"signature":"'
+_END = b'"}'
+_TEXT = re.compile(rb'([a-z0-9-]{1,40})\.([0-9]{1,15})\.([A-Za-z0-9_-]{43})"\}\Z')
+
+
+def signed(value: bytes, topic: str, key: bytes | None, with_: Key, now: int) -> bytes:
+    """The value, a JSON object with members, signed at `now` (Unix ms) for this topic and key."""
+    body = value[:-1]
+    mac = _mac(with_.secret, topic, key, str(now).encode(), body)
+    return b"".join((body, _MEMBER, with_.id.encode(), b".%d." % now, mac, _END))
+
+
+class Trust(NamedTuple):
+    """Whose signatures count for the records of a topic. ring: reads the keys as they are now."""
+
+    topic: str
+    ring: Callable[[], Ring]
+
+    def fault(self, key: bytes | None, value: bytes, time: int) -> str | None:
+        """Which of FAULTS a record has that was appended at `time` (ms), or None.
+
+        Raises KeysProblem where the keys cannot be read: nothing can be decided then.
+        """
+        at = value.rfind(_MEMBER)
+        if at < 0:
+            return UNSIGNED
+        found = _TEXT.match(value, at + len(_MEMBER))
+        if found is None:
+            return BAD
+        name, signed_at, mac = found.groups()
+        with_ = self.ring().key(name.decode())
+        if with_ is None or time < with_.since:
+            return UNKNOWN
+        if not hmac.compare_digest(mac, _mac(with_.secret, self.topic, key, signed_at, value[:at])):
+            return BAD
+        if with_.until is not None and time >= with_.until:
+            return EXPIRED_KEY
+        return UNTIMELY if abs(time - int(signed_at)) > MAX_SKEW else None
+
+
+def _mac(secret: str, topic: str, key: bytes | None, signed_at: bytes, body: bytes) -> bytes:
+    parts = (_TAG, topic.encode(), key or b"", signed_at, body)
+    covered = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+    digest = hmac.digest(secret.encode(), covered, sha256)
+    return urlsafe_b64encode(digest).rstrip(b"=")
+
+
+class Signer:
+    """Signs values with the key that is current, at the time of the broker's clock.
+
+    Whoever sends a signed value tells when the broker appended it. Where the two clocks are far
+    apart, the signer goes by the broker's from then on.
+    """
+
+    def __init__(self, ring: Callable[[], Ring], clock: Callable[[], int]) -> None:
+        """clock: Unix ms."""
+        self._ring, self._clock, self._ahead = ring, clock, 0
+
+    def sign(self, value: bytes, topic: str, key: bytes | None) -> bytes:
+        """The value, signed now. Raises KeysProblem."""
+        now = self._now()
+        return signed(value, topic, key, self._ring().signing(now), now)
+
+    def in_time(self, appended: int) -> bool:
+        """Whether a value counts that was signed a moment ago, and appended at that time (ms).
+
+        If not, sign it anew: the signer knows the broker's clock now.
+        """
+        off = appended - self._now()
+        if abs(off) <= MAX_SKEW // 2:
+            return True
+        self._ahead += off
+        return False
+
+    def _now(self) -> int:
+        return self._clock() + self._ahead
