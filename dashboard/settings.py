@@ -133,6 +133,7 @@ else:
     CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
     CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
     CELERY_BROKER_URL = "filesystem://"
+    CELERY_BROKER_TRANSPORT = "dashboard.filequeue:Transport"
     CELERY_BROKER_TRANSPORT_OPTIONS = {
         "data_folder_in": str(DATA_DIR / "celery" / "queue"),
         "data_folder_out": str(DATA_DIR / "celery" / "queue"),
