@@ -61,7 +61,9 @@ types: environment
 
 lock: environment
 	@$(PYTHON) -m uv pip compile pyproject.toml --group dev --generate-hashes --python-version 3.11 \
-		--no-header --quiet -o requirements.lock
+		--no-header --quiet -o requirements-dev.lock
+	@$(PYTHON) -m uv pip compile pyproject.toml --generate-hashes --python-version 3.11 \
+		--no-header --no-annotate --quiet -c requirements-dev.lock -o requirements.lock
 
 jars-lock: environment
 	@$(PYTHON) -m ops.jarslock

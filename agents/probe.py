@@ -10,6 +10,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
@@ -21,6 +22,7 @@ from agents.spool import SpoolInUse
 from bus.kafka import KafkaBus
 from config.entry import enter
 from config.logs import configure_logs
+from config.pulse import Pulse
 from config.settings import Settings
 from domain.records import Report
 from wire.source import detail_text
@@ -53,8 +55,9 @@ def watch(
     reporter: Reporter,
     stop: threading.Event,
     look: Callable[[Target], Finding] = check,
+    beat: Callable[[], None] = lambda: None,
 ) -> None:
-    """Check one target at its interval until `stop`, and report each finding."""
+    """Check one target at its interval until `stop`, and report each finding. beat: called then."""
     before = ""
     # Probes that start together should not look at the same moment.
     pause_s = spread(agent, target.name, over=target.interval) / 1000
@@ -67,6 +70,7 @@ def watch(
             before = finding.state
         detail = detail_text(finding.detail)
         report_calmly(reporter, Report(target.name, agent, finding.state, None, detail))
+        beat()
         pause_s = target.interval / 1000
 
 
@@ -83,10 +87,12 @@ def run(
     leave: withdraw all votes at the end.
     """
     topic = Topics(settings.topic_prefix).reports(SCENARIO)
-    bus = KafkaBus(settings.kafka_options())
+    bus, beat = KafkaBus(settings.kafka_options()), Pulse(settings.data_dir, agent).beat
     with Reporter(bus, topic, settings.data_dir / "spool" / agent) as reporter:
         threads = [
-            threading.Thread(target=watch, args=(target, agent, reporter, stop), daemon=True)
+            threading.Thread(
+                target=partial(watch, beat=beat), args=(target, agent, reporter, stop), daemon=True
+            )
             for target in targets
         ]
         for thread in threads:

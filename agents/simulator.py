@@ -20,6 +20,7 @@ from agents.worlds import Orders, Timed, Watched, attack, connectivity
 from bus.kafka import KafkaBus
 from config.entry import enter
 from config.logs import configure_logs
+from config.pulse import Pulse
 from config.settings import Settings
 from domain.records import Report
 from wire.topics import Topics
@@ -66,13 +67,18 @@ def send(
     reporters: Mapping[str, Reporter],
     clock: Callable[[], int],
     stop: threading.Event,
+    beat: Callable[[], None] = lambda: None,
 ) -> None:
-    """Report each at its time, until `stop`; `stream` makes the reports from a start (ms)."""
+    """Report each at its time, until `stop`; `stream` makes the reports from a start (ms).
+
+    beat: called after each.
+    """
     while not stop.is_set():
         for at, scenario, report in stream(clock()):
             if stop.wait(max(0, at - clock()) / 1000):
                 return
             report_calmly(reporters[scenario], report)
+            beat()
             if clock() - at > BEHIND_MS:
                 log.warning("behind the clock, going on from now", behind_ms=clock() - at)
                 break
@@ -92,7 +98,7 @@ def run(settings: Settings, arguments: argparse.Namespace, stop: threading.Event
         log.info("simulating", seed=arguments.seed, rate=arguments.rate, scenarios=",".join(names))
         send(
             lambda start: simulate(arguments.seed, start, names, arguments.rate),
-            *(reporters, wall_clock, stop),
+            *(reporters, wall_clock, stop, Pulse(settings.data_dir, "simulator").beat),
         )
         _part(reporters, leave=arguments.leave)
 

@@ -54,8 +54,6 @@ def measure(assets: int, *, keep: bool) -> Measured:
     """Fill a board, purge all of it, and tell how long that took. Raises BenchProblem."""
     engine = Engine("kernel")
     with product(MAJORITY.format(lifetime="1h"), engine, keep=keep, DEMO=1) as copy:
-        for name in ("queue", "control"):
-            (copy.folder / "celery" / name).mkdir(parents=True)
         start_web(copy)
         copy.start("worker", *WORKER)
         start_job(copy, engine)

@@ -35,6 +35,7 @@ from bench.load import MAJORITY, SCENARIO, turns
 from bench.results import Row
 from bench.roles import Role, Samples, Seen, delays_ms, send, watch_sink
 from bench.stack import (
+    ROOM,
     ROOT,
     Beats,
     BenchProblem,
@@ -182,7 +183,7 @@ def measure_one(engine: Engine, load: Load, options: argparse.Namespace) -> Run:
         found.idle = idle(copy, options.idle)
         refuse_dead_letters(copy)
     say(f"live, {engine}: {load}, {options.boards} boards open")
-    with product(SCENARIOS, engine, keep=options.keep, DEMO=1) as copy:
+    with product(SCENARIOS, engine, keep=options.keep, DEMO=1, **ROOM) as copy:
         start_web(copy)
         start_job(copy, engine)
         seen = under_load(copy, load, warm_up, options.boards)

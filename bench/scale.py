@@ -42,7 +42,7 @@ from bench.live import LEAST_RATE, SCENARIOS, Load, start_job, start_web, under_
 from bench.load import AGENTS, SCENARIO, STATES, Keyed, fill
 from bench.results import Row
 from bench.roles import Role, send
-from bench.stack import BenchProblem, Engine, Product, product, say
+from bench.stack import ROOM, BenchProblem, Engine, Product, product, say
 from domain.records import Cause, StateRecord, Vote
 from domain.version import Version
 from ops.leftovers import descendants
@@ -473,7 +473,7 @@ def measure_sockets(options: argparse.Namespace) -> Measured:
     """Open boards under a load, with the job. Raises BenchProblem."""
     engine, load = Engine("kernel"), Load(options.rate, options.seconds)
     say(f"scale: {options.sockets} sockets, {load}")
-    with product(SCENARIOS, engine, DEMO=1) as copy:
+    with product(SCENARIOS, engine, DEMO=1, **ROOM) as copy:
         start_web(copy)
         start_job(copy, engine)
         with Memory(copy.pid("web")) as memory:

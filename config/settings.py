@@ -54,6 +54,14 @@ class Settings(BaseSettings):
     session_idle_s: int = Field(default=3_600, ge=60)
     command_keys: AbsolutePath | None = None
 
+    http_head_s: float = Field(default=10, ge=0.1, le=600)
+    http_body_s: float = Field(default=30, ge=0.1, le=3600)
+    http_connections: int = Field(default=1000, ge=1)
+    http_connections_per_address: int = Field(default=250, ge=1)
+    sockets: int = Field(default=2000, ge=1)
+    sockets_per_session: int = Field(default=50, ge=1)
+    sockets_per_user: int = Field(default=100, ge=1)
+
     kafka_port: Port = 19092
     kafka_bootstrap: str | None = None
     kafka_security_protocol: SecurityProtocol = "PLAINTEXT"

@@ -31,7 +31,7 @@ API_REPORTS = Counter(
 LIMITED = Counter(
     "tallyboard_limited_total",
     "Requests refused by a limit: requests, commands, reports, fetches, logins, account, "
-    "tokens, forms, acknowledgements, notes, handovers",
+    "tokens, forms, acknowledgements, notes, handovers, bodies, slow, connections, boards",
     ["limit"],
 )
 LOG_RECORDS = Counter(

@@ -148,6 +148,7 @@ if TALLYBOARD.redis_url:
 else:
     CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
     CELERY_BROKER_URL = "filesystem://"
+    CELERY_BROKER_TRANSPORT = "dashboard.filequeue:Transport"
     CELERY_BROKER_TRANSPORT_OPTIONS = {
         "data_folder_in": str(DATA_DIR / "celery" / "queue"),
         "data_folder_out": str(DATA_DIR / "celery" / "queue"),

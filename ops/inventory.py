@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from config.archives import file_name, folder_of, read_lock, sha256
-from ops.setup import LOCK, ROOT
+from ops.setup import PRODUCT_LOCK, ROOT
 
 UPLOT = ROOT / "static" / "vendor" / "uplot" / "uPlot.iife.min.js"
 HTMX = Path("django_htmx", "static", "django_htmx", "htmx-2.min.js")
@@ -48,7 +48,7 @@ class Part:
 
 def inventory(jars_dir: Path) -> list[Part]:
     """Everything that the product ships. Raises InventoryProblem or ArchivesProblem."""
-    return [*python_parts(LOCK.read_text()), *jar_parts(jars_dir), *script_parts()]
+    return [*python_parts(PRODUCT_LOCK.read_text()), *jar_parts(jars_dir), *script_parts()]
 
 
 def python_parts(lock: str) -> Iterator[Part]:

@@ -1,4 +1,4 @@
-"""Make `.venv` from requirements.lock; runs on a bare Python 3.11, so standard library alone."""
+"""Make `.venv` from requirements-dev.lock, on a bare Python 3.11: so standard library alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from ops.java import JavaProblem, find_java
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
-LOCK = ROOT / "requirements.lock"
+LOCK = ROOT / "requirements-dev.lock"
+PRODUCT_LOCK = ROOT / "requirements.lock"
+"""The part of it that the product needs: what the image installs."""
 STAMP = VENV / "tallyboard-lock"
 WANTED = (3, 11)
 
@@ -40,7 +42,7 @@ def ensure_environment(venv: Path = VENV, lock: Path = LOCK) -> None:
             [sys.executable, "-m", "venv", "--clear", venv],
             "Python's module venv is missing or broken: install python3.11-venv.",
         )
-    _say("installing packages from requirements.lock (about a minute)")
+    _say("installing packages from requirements-dev.lock (about a minute)")
     _install(venv / "bin" / "python", lock)
     stamp.write_text(digest)
 
@@ -57,8 +59,8 @@ def _works(venv: Path) -> bool:
 
 def _install(python: Path, lock: Path) -> None:
     advice = (
-        "The package registry cannot be reached, or lacks what requirements.lock pins: check the "
-        "network (HTTPS_PROXY, pip's configuration) and start again."
+        "The package registry cannot be reached, or lacks what requirements-dev.lock pins: check "
+        "the network (HTTPS_PROXY, pip's configuration) and start again."
     )
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as only_uv:
         only_uv.write(lock_entry(lock.read_text(), "uv"))
@@ -79,7 +81,7 @@ def lock_entry(lock: str, name: str) -> str:
         if entry or line.startswith(f"{name}=="):
             entry.append(line)
     if not entry:
-        raise SetupProblem(f"requirements.lock does not pin {name}: run make lock.")
+        raise SetupProblem(f"requirements-dev.lock does not pin {name}: run make lock.")
     return (
         "\n".join(line for line in entry if not line.strip().startswith("#")).rstrip("\\ ") + "\n"
     )

@@ -166,8 +166,6 @@ def _start_all(supervisor: Supervisor) -> None:
 
 def prepare_database(settings: Settings, say: Callable[[str], None]) -> None:
     """Bring the database up to date, with the demo's users. Raises UpProblem naming the log."""
-    for name in ("queue", "control"):  # Celery's file transport does not make them
-        (settings.data_dir / "celery" / name).mkdir(parents=True, exist_ok=True)
     say("database: applying migrations")
     _manage(settings, "prepare")
 

@@ -11,6 +11,7 @@ from types import FrameType
 from bus.kafka import KafkaBus
 from config.entry import enter
 from config.logs import configure_logs
+from config.pulse import Pulse
 from domain.scenario import ScenarioError
 from streaming.driver import Driver, JvmLost, end_spark, run_all
 from streaming.engines import Sharing, share_out, slots
@@ -41,7 +42,7 @@ def main() -> None:
     sharing = Sharing(settings.engine, settings.wanted_trigger, home, shares, own)
     drivers = [Driver(settings, sharing, bus, spark, stop, engine, book) for engine in shares]
     try:
-        run_all(drivers, stop)
+        run_all(drivers, stop, Pulse(settings.data_dir, "job").beat)
     except JvmLost as lost:
         sys.exit(f"job: {lost}")
     finally:

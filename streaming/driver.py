@@ -6,8 +6,8 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
 from subprocess import TimeoutExpired
@@ -68,6 +68,7 @@ STOP_S, EXIT_S = 5.0, 2.0
 
 
 LOOK_S = 0.2
+BEAT_S = 1.0
 """How often a driver that waits looks for what it is asked."""
 
 END_S = 30.0
@@ -558,10 +559,15 @@ def _changes(before: Mapping[str, Scenario], after: Mapping[str, Scenario]) -> s
     return "; ".join(f"{word}: {', '.join(names)}" for word, names in lists.items() if names)
 
 
-def run_all(drivers: Sequence[Driver], stop: threading.Event) -> None:
-    """Run one query beside the other until `stop` is set, or one of them raises JvmLost."""
+def run_all(drivers: Sequence[Driver], stop: threading.Event, beat: Callable[[], None]) -> None:
+    """Run one query beside the other until `stop` is set, or one of them raises JvmLost.
+
+    beat: called each second while all of them run.
+    """
     with ThreadPoolExecutor(len(drivers), "query") as pool:
         running = [pool.submit(driver.run) for driver in drivers]
+        while not wait(running, BEAT_S, return_when=FIRST_COMPLETED).done:
+            beat()
         wait(running, return_when=FIRST_EXCEPTION)
         stop.set()
     for one in running:

@@ -27,17 +27,23 @@ for number in range(400):
     show("connectivity", f"{number:03d}-" + "long-" * 40, "up")
 browser = Client()
 browser.force_login(make_user("manager"))
-print(settings.SESSION_COOKIE_NAME + "=" + browser.cookies[settings.SESSION_COOKIE_NAME].value)
+name = settings.SESSION_COOKIE_NAME
+print(name + "=" + browser.cookies[name].value)
+browser = Client()
+browser.force_login(make_user("operator"))
+print(name + "=" + browser.cookies[name].value)
 """
 
 
 class Web:
     """The served board of a data directory of its own, and of the topics with this prefix.
 
-    `.cookie` is a manager's; `.environment` fits any other process of the same board.
+    `.cookie` is a manager's, `.another` an operator's; `.environment` fits any other process
+    of the same board.
     """
 
-    def __init__(self, data_dir: Path, bootstrap: str, prefix: str) -> None:
+    def __init__(self, data_dir: Path, bootstrap: str, prefix: str, **changes: object) -> None:
+        """changes: settings by field name."""
         self.port, self.log = free_port(), data_dir / "web.log"
         self.environment = {
             **{name: text for name, text in os.environ.items() if not name.startswith(PREFIX)},
@@ -45,6 +51,7 @@ class Web:
             f"{PREFIX}HTTP_PORT": str(self.port),
             f"{PREFIX}KAFKA_BOOTSTRAP": bootstrap,
             f"{PREFIX}TOPIC_PREFIX": prefix,
+            **{f"{PREFIX}{name.upper()}": str(value) for name, value in changes.items()},
             "DJANGO_SETTINGS_MODULE": "dashboard.settings",
             "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}",
         }
@@ -53,7 +60,7 @@ class Web:
             capture_output=True, text=True, timeout=90, check=False,
         )  # fmt: skip
         assert made.returncode == 0, made.stderr
-        self.cookie = made.stdout.split()[-1]
+        self.cookie, self.another = made.stdout.split()[-2:]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 self.command, env=self.environment, cwd=ROOT, stdout=log, stderr=log
@@ -71,11 +78,11 @@ class Web:
         except httpx.TransportError:
             return False
 
-    def socket(self, scenario: str = "attack") -> ClientConnection:
+    def socket(self, scenario: str = "attack", cookie: str = "") -> ClientConnection:
         return connect(
             f"ws://127.0.0.1:{self.port}/ws/board/{scenario}/",
             origin=Origin(f"http://127.0.0.1:{self.port}"),
-            additional_headers={"Cookie": self.cookie},
+            additional_headers={"Cookie": cookie or self.cookie},
         )
 
 

@@ -10,14 +10,15 @@ import asyncio
 import math
 import time
 from dataclasses import replace
-from functools import partial
-from typing import Annotated
+from functools import lru_cache, partial
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import msgspec
 import structlog
 from autobahn.exception import Disconnected
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.conf import settings
 from django.db import DatabaseError
 
 from dashboard.commands.sending import now_ms
@@ -27,11 +28,13 @@ from dashboard.live.admission import admissions
 from dashboard.live.alarms import Alarm
 from dashboard.live.beats import beats
 from dashboard.live.messages import numbered, plain_changes
+from dashboard.live.places import NoRoom, Places
 from dashboard.live.process import live_view
 from dashboard.live.readers import read_in_thread
 from dashboard.live.sharing import shared_reads
 from dashboard.live.shown import MAX_TOKEN, Filter, order_of_token
 from dashboard.live.subscription import Subscription
+from dashboard.metrics import LIMITED
 from dashboard.scenarios import scenarios
 from domain.names import MAX_NAME, MAX_STATE
 from domain.scenario import Scenario
@@ -72,8 +75,6 @@ MAX_STATES = 50
 """Most states in one filter."""
 MOST_NUMBER = 2**53
 """Highest number of a filter: what a browser counts without error."""
-MAX_SOCKETS = 2_000
-"""Most sockets of one process."""
 
 BAD_MESSAGE, LOGIN_NEEDED, NO_ROLE, NO_SCENARIO, TOO_SLOW, WRONG_ORIGIN, FULL = (
     4400, 4401, 4403, 4404, 4408, 4409, 4429,
@@ -102,10 +103,18 @@ class Closing(Exception):
         self.code, self.reason = code, reason
 
 
+@lru_cache(maxsize=1)
+def places() -> Places:
+    """The room of this process."""
+    bounds = settings.TALLYBOARD
+    return Places(bounds.sockets, bounds.sockets_per_session, bounds.sockets_per_user)
+
+
 class BoardConsumer(AsyncWebsocketConsumer):
     """One socket. Its flushing task runs beside the handling of what the browser says."""
 
     open_sockets = 0
+    place: list[Any] | None = None
     subscription: Subscription | None = None
     task: asyncio.Task[None] | None = None
 
@@ -126,11 +135,20 @@ class BoardConsumer(AsyncWebsocketConsumer):
         origin, host = headers.get(b"origin", b"").decode("latin1"), headers.get(b"host", b"")
         if urlsplit(origin).netloc != host.decode("latin1"):
             raise Closing(WRONG_ORIGIN, "the page that asks is not one of ours")
+        self._take_place()
         await self._check_user(anew=True)
         if self.scope["url_route"]["kwargs"]["scenario"] not in scenarios():
             raise Closing(NO_SCENARIO, "there is no such scenario")
-        if BoardConsumer.open_sockets >= MAX_SOCKETS:
-            raise Closing(FULL, "this server has no room for more open boards")
+
+    def _take_place(self) -> None:
+        """Before anything is looked up for it; whoever has no session is told so further on."""
+        key = getattr(self.scope.get("session"), "session_key", None)
+        if key:
+            try:
+                self.place = places().take(key, self.scope["user"].pk)
+            except NoRoom as full:
+                LIMITED.labels("boards").inc()
+                raise Closing(FULL, str(full)) from None
 
     def _begin(self) -> None:
         BoardConsumer.open_sockets += 1
@@ -154,6 +172,9 @@ class BoardConsumer(AsyncWebsocketConsumer):
 
     async def disconnect(self, code: int) -> None:  # noqa: ARG002 - the framework's form
         """Forget the socket."""
+        if self.place is not None:
+            places().give_back(self.place)
+            self.place = None
         if self.subscription is not None:
             live_view().unsubscribe(self.subscription)
             self.subscription = None

@@ -8,6 +8,9 @@ from typing import Any
 from daphne.server import Server
 from twisted.internet import reactor
 
+from dashboard.live.bounds import Bounds
+from dashboard.live.intake import IDLE_S, Connection, Crowd
+
 MAX_FRAME = 65_536
 """Largest websocket frame that is read at all, bytes."""
 MAX_MESSAGE = 16 << 20
@@ -26,14 +29,30 @@ class WebServer(Server):
         self.failure = failure.getErrorMessage()
         self.stop()
 
+    def kill_all_applications(self) -> Any:
+        """End what answers; of a connection that has asked for nothing yet there is nothing."""
+        everything = self.connections
+        self.connections = {
+            protocol: details
+            for protocol, details in everything.items()
+            if "application_instance" in details
+        }
+        ended = super().kill_all_applications()
+        self.connections = everything
+        return ended
 
-def serve(application: Any, host: str, port: int, start: Callable[[], None]) -> str | None:
+
+def serve(
+    application: Any, host: str, port: int, bounds: Bounds, start: Callable[[], None]
+) -> str | None:
     """Serve until SIGTERM or SIGINT; returns why it could not listen, or None.
 
     start: called once the address is taken.
     """
 
     def ready() -> None:
+        server.http_factory.protocol, server.http_factory.timeOut = Connection, IDLE_S
+        server.http_factory.crowd = Crowd(bounds)
         server.ws_factory.setProtocolOptions(failByDrop=False)  # an oversized message is told so
         start()
 

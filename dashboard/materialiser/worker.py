@@ -58,9 +58,10 @@ class Materialiser:
         self._noted: Counter[tuple[str, str]] = Counter()
         """What is to be counted with the next batch, by name and topic."""
 
-    def run(self, stop: Event) -> None:
-        """Go on until `stop` is set, through whatever faults pass."""
+    def run(self, stop: Event, beat: Callable[[], None] = lambda: None) -> None:
+        """Go on until `stop` is set, through whatever faults pass. beat: called each round."""
         while not stop.is_set():
+            beat()
             try:
                 full = self.step() == BATCH
                 self._faults = 0

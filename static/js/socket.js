@@ -3,14 +3,15 @@ const PAUSES_MS = [300, 700, 1500, 3000, 6000, 10000];
 const LATE_MS = 5000; // the server speaks at least every 2 s
 const SILENT_MS = 9000;
 const LOGIN_NEEDED = 4401;
+const NO_ROOM = 4429; // tried again: another board may be closed
 const FINAL = new Set([LOGIN_NEEDED, 4403, 4404, 4409]);
 
 /**
  * Open the socket at `path`, for as long as the page lives.
  *
- * hello(): what to say first, each time; after(): what else then, a list; onMessage(message); onStatus(state, since): state is
+ * hello(): what to say first, each time; after(): what else then, a list; onMessage(message); onStatus(state, since, reason): state is
  * connecting, live, late, reconnecting, offline or ended; since: when the server was last heard,
- * Unix ms of this machine.
+ * Unix ms of this machine; reason: in the server's words, where it gave one.
  */
 export function openSocket(path, { hello, after = () => [], onMessage, onStatus }) {
   const url = new URL(path, location.href.replace(/^http/, "ws"));
@@ -63,8 +64,9 @@ export function openSocket(path, { hello, after = () => [], onMessage, onStatus 
       if (why === LOGIN_NEEDED) location.reload(); // the login, and back here
       return;
     }
+    const full = why === NO_ROOM ? (closing?.reason ?? "") : "";
     closing = null;
-    onStatus(navigator.onLine ? "reconnecting" : "offline", wordAt);
+    onStatus(navigator.onLine ? "reconnecting" : "offline", wordAt, full);
     const pause = PAUSES_MS[Math.min(tries++, PAUSES_MS.length - 1)];
     timer = setTimeout(connect, pause * (0.5 + Math.random()));
   }

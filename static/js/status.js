@@ -11,7 +11,7 @@ export function showStatus(state, since, reason = "") {
   const at = timeOfDay(since + now() - Date.now());
   const words = {
     late: `no word since ${at}`,
-    reconnecting: `reconnecting since ${at}`,
+    reconnecting: reason || `reconnecting since ${at}`,
     offline: `offline since ${at}`,
   };
   const word = document.getElementById("live-word");

@@ -103,8 +103,6 @@ def environment(broker, tmp_path: Path) -> dict[str, str]:
         "TALLYBOARD_TOPIC_PREFIX": PREFIX,
         "TALLYBOARD_LOG_LEVEL": "warning",
     }
-    for name in ("queue", "control"):
-        (tmp_path / "celery" / name).mkdir(parents=True)
     environment = os.environ | own
     manage(environment, "migrate", "-v", "0")
     return environment

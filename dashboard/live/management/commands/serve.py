@@ -10,6 +10,8 @@ from django.core.management.base import BaseCommand, CommandError
 
 from config.logs import configure_logs
 from dashboard.live import readers
+from dashboard.live.bounds import bounds_of
+from dashboard.live.descriptors import TooFew, raise_limit
 from dashboard.live.process import live_view
 from dashboard.live.tailer import Tailer
 from dashboard.scenarios import scenarios, topics
@@ -21,12 +23,19 @@ class Command(BaseCommand):
     help = "Serves the board on the configured address, until it is told to stop."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        """Serve until SIGTERM or SIGINT. Raises CommandError when the address is not to be had."""
+        """Serve until SIGTERM or SIGINT.
+
+        Raises CommandError when the address, or files for all connections, are not to be had.
+        """
         from bus.kafka import KafkaBus
         from dashboard.live.server import serve  # installs an event loop
 
         tallyboard = settings.TALLYBOARD
         configure_logs(tallyboard.log_level, "web")
+        try:
+            raise_limit(tallyboard.http_connections + tallyboard.sockets)
+        except TooFew as error:
+            raise CommandError(str(error)) from None
         from dashboard.asgi import application  # lists the static files
 
         bus = KafkaBus(tallyboard.kafka_options())
@@ -36,7 +45,7 @@ class Command(BaseCommand):
         # 50 ms of processor time, whoever waits for an answer.
         gc.collect()
         gc.freeze()
-        failure = serve(application, host, port, tailer.start)
+        failure = serve(application, host, port, bounds_of(tallyboard), tailer.start)
         tailer.stop()
         readers.close()
         if failure:

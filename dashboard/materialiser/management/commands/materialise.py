@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand
 
 from bus.kafka import KafkaBus
 from config.logs import configure_logs
+from config.pulse import Pulse
 from dashboard.commands.sending import now_ms
 from dashboard.materialiser.worker import Materialiser
 from dashboard.scenarios import scenarios, topics
@@ -32,4 +33,4 @@ class Command(BaseCommand):
         worker = Materialiser(
             bus, topics(), scenarios(), now_ms, replication=tallyboard.replication
         )
-        worker.run(stop)
+        worker.run(stop, Pulse(tallyboard.data_dir, "materialiser").beat)

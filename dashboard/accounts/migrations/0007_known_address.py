@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("accounts", "0005_drafts"),
+        ("accounts", "0006_sealed_factors_and_filed_sessions"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -1,0 +1,155 @@
+"""Celery's queue as files of a folder, on one machine without Redis: kombu's transport, made safe.
+
+kombu's own writes a message where it is read: whoever lists the folder meanwhile takes half of it,
+ends with a JSONDecodeError, and the message is gone. Its table of bindings is emptied before it is
+locked. Here whatever is written is written aside and renamed, so a file is whole or not there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+import structlog
+from kombu.exceptions import ChannelError
+from kombu.transport import filesystem, virtual
+from kombu.utils.encoding import bytes_to_str
+from kombu.utils.json import dumps, loads
+
+log = structlog.get_logger(__name__)
+
+Bindings = list[filesystem.exchange_queue_t]
+
+
+def put_whole(path: Path, text: str) -> None:
+    """Write a file that appears under its name once all of it is there. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{uuid.uuid4()}")
+    try:
+        draft.write_text(text)
+        draft.rename(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+class Channel(filesystem.Channel):
+    """Messages in the folder `data_folder_in`, in the order in which they came.
+
+    A message is taken by renaming it: of several workers one has it. It is gone then, as with
+    kombu's own: what a killed worker had taken is not sent again.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._listed: dict[str, deque[str]] = {}
+
+    @property
+    def folder(self) -> Path:
+        """Where the messages lie."""
+        return Path(self.data_folder_in)
+
+    # ---- messages ----
+
+    def _put(self, queue: str, payload: Any, **_kwargs: Any) -> None:
+        """Append a message. Raises ChannelError when it cannot be written."""
+        path = self.folder / f"{time.time_ns():020d}_{uuid.uuid4()}.{queue}.msg"
+        try:
+            put_whole(path, dumps(payload))
+        except OSError as error:
+            raise ChannelError(f"Cannot add a message to {self.folder}: {error}") from error
+
+    def _get(self, queue: str, timeout: float | None = None) -> Any:  # noqa: ARG002 - kombu's form
+        """Take the oldest message. Raises Empty."""
+        for name in self._waiting(queue):
+            payload = self._take(name)
+            if payload is not None:
+                return payload
+        raise Empty
+
+    def _waiting(self, queue: str) -> Iterator[str]:
+        """The names of what waits, of which another may have taken some: listed once for many."""
+        listed = self._listed.get(queue) or self._list(queue)
+        self._listed[queue] = listed
+        while listed:
+            yield listed.popleft()
+
+    def _list(self, queue: str) -> deque[str]:
+        try:
+            names = os.listdir(self.folder)  # noqa: PTH208 - thousands of names, no paths
+        except FileNotFoundError:  # nothing was ever sent
+            return deque()
+        ending = f"{queue}.msg"
+        return deque(sorted(name for name in names if name.partition(".")[2] == ending))
+
+    def _take(self, name: str) -> Any:
+        """The message, if it is still there and can be read; it is there no longer then."""
+        taken = self.folder / f".{name}.taken"
+        try:
+            (self.folder / name).rename(taken)
+        except FileNotFoundError:
+            return None
+        try:
+            return loads(bytes_to_str(taken.read_bytes()))
+        except ValueError:  # as a disk that was full left it under an earlier release
+            log.exception("a message to the worker cannot be read", kept=f"{name}.unreadable")
+            taken.rename(self.folder / f"{name}.unreadable")
+            return None
+        finally:
+            taken.unlink(missing_ok=True)
+
+    def _size(self, queue: str) -> int:
+        """How many messages wait."""
+        return len(self._list(queue))
+
+    def _purge(self, queue: str) -> int:
+        """Drop what waits. Returns how many messages."""
+        return sum(self._take(name) is not None for name in self._list(queue))
+
+    # ---- which queues hear an exchange ----
+
+    def _queue_bind(self, exchange: str, routing_key: str, pattern: str, queue: str) -> None:
+        """Bind a queue. Raises ChannelError when that cannot be kept."""
+        bound = filesystem.exchange_queue_t(routing_key or "", pattern or "", queue or "")
+        self._change(exchange, lambda table: [bound, *(row for row in table if row != bound)])
+
+    def _delete(
+        self, queue: str, exchange: str, routing_key: str, pattern: str, *args: Any, **kwargs: Any
+    ) -> None:
+        """Drop a queue with what waits in it. Raises ChannelError when that cannot be kept."""
+        virtual.Channel._delete(self, queue, *args, **kwargs)  # noqa: SLF001 - kombu's form
+        gone = filesystem.exchange_queue_t(routing_key or "", pattern or "", queue or "")
+        self._change(exchange, lambda table: [row for row in table if row != gone])
+
+    def _change(self, exchange: str, changed: Callable[[Bindings], Bindings]) -> None:
+        path = self._exchange_file(exchange)
+        try:
+            with _locked(path):
+                before = self.get_table(exchange)
+                after = changed(before)
+                if after != before:
+                    put_whole(path, dumps(after))
+        except OSError as error:
+            raise ChannelError(f"Cannot change {path}: {error}") from error
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock beside a file, which is a file of its own as that one is replaced."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f".{path.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+class Transport(filesystem.Transport):
+    """Files of a folder, as kombu's; by its settings of the same names."""
+
+    Channel = Channel

@@ -1,0 +1,60 @@
+"""`python -m ops.health NAME`: whether a process of this data directory lives; for containers."""
+
+from __future__ import annotations
+
+import sys
+import urllib.error
+import urllib.request
+
+from config.pulse import age_s
+from config.settings import Settings, load_settings
+from ops.readiness import base_url
+
+PATIENCE_S = {"job": 15.0, "materialiser": 60.0, "worker": 30.0, "simulator": 60.0}
+"""How old the sign of life of a process may be; of those not named here it is a minute."""
+ASKED = ("web", "target")
+"""Those that answer on a port."""
+TIMEOUT_S = 4.0
+
+
+def trouble(settings: Settings, name: str) -> str:
+    """What is wrong with the process, in one line; nothing if it lives."""
+    return _silence(settings, name) if name in ASKED else _stillness(settings, name)
+
+
+def _stillness(settings: Settings, name: str) -> str:
+    age, most = age_s(settings.data_dir, name), PATIENCE_S.get(name, 60.0)
+    if age is None:
+        return f"{name} has given no sign of life yet"
+    return "" if age <= most else f"{name} gave its last sign of life {age:.0f} s ago"
+
+
+def _silence(settings: Settings, name: str) -> str:
+    base = base_url(settings)
+    url = f"{base}/healthz"
+    if name == "target":
+        url = f"{base.rpartition(':')[0]}:{settings.target}/"
+    request = urllib.request.Request(url, headers={"Host": _host(settings)})  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S):  # noqa: S310
+            return ""
+    except OSError as error:
+        return f"{name} does not answer on {url}: {error}"
+
+
+def _host(settings: Settings) -> str:
+    """A name under which the web server may be called."""
+    first = settings.allowed_hosts.split(",")[0].strip()
+    return "localhost" if first in ("", "*") else first.removeprefix(".")
+
+
+def main() -> None:
+    """Exit code 0: it lives; 1: it does not, and standard error says why."""
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m ops.health NAME")
+    if found := trouble(load_settings(), sys.argv[1]):
+        sys.exit(f"health: {found}")
+
+
+if __name__ == "__main__":
+    main()
