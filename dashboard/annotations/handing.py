@@ -64,6 +64,14 @@ class Incidents(NamedTuple):
     assets: int
 
 
+class Part(NamedTuple):
+    """A part of the page: where it begins, its title, how many it tells of."""
+
+    anchor: str
+    title: str
+    n: int
+
+
 class About(NamedTuple):
     """Something that was said of an asset, and where its page is."""
 
@@ -95,6 +103,27 @@ class Situation:
     def open(self) -> int:
         """How many assets are open."""
         return sum(each.total for each in self.incidents)
+
+    @property
+    def parts(self) -> list[Part]:
+        """The parts of the page that there are, in their order."""
+        pins, deeds = len(self.ending) + len(self.endless), self.deeds
+        found = [
+            Part("text-title", "From the last shift", len(self.texts)),
+            *(Part(f"open-{o.scenario.name}", f"{o.scenario.title}: open", o.total)
+              for o in self.incidents),
+            Part("pins-title", "Overrides", pins),
+            Part("acks-title", "Acknowledgements that end", len(self.acks)),
+            Part("mutes-title", "Muted agents", len(self.mutes)),
+            Part("runs-title", "Bulk runs", len(deeds.runs)),
+            Part("asks-title", "Mutes given", len(deeds.mutes)),
+            Part("rules-title", "Rule changes", len(deeds.rules)),
+            Part("replays-title", "Replays", len(deeds.replays)),
+            *(Part(f"moves-{s.name}", f"{s.title}: changed", m.total) for s, m in self.moves),
+            Part("commands-title", "Commands", self.commands_total),
+            Part("notes-title", "Notes", len(self.notes)),
+        ]  # fmt: skip
+        return [part for part in found if part.n]
 
     @property
     def assets(self) -> int:

@@ -33,6 +33,8 @@ from domain.scenario import Scenario
 OLDEST_MS = 30 * 86_400_000
 """Furthest back that changes are told."""
 HOURS = (1, 4, 8, 12, 24, 72)
+FEW = 10
+"""Of more assets that changed the list is folded, so that what follows is not far."""
 LIMIT = Limit("handovers", 30)
 
 
@@ -123,6 +125,7 @@ def _page(request: HttpRequest, form: SinceForm, text: HandoverForm, status: int
         "may_hand_over": may(user, "command"),
         "shift": shifts.current(user, now),
         "shift_ms": shifts.SHIFT_MS,
+        "few": FEW,
     }
     name = "_handover" if is_fragment(request) else "handover"
     return render(request, f"annotations/{name}.html", context, status=status)

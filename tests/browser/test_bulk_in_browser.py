@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
 from browsing import Open, Send, live, resize, row, serious_in_both, too_wide_in
@@ -39,6 +40,21 @@ def test_all_that_a_boards_filter_shows_are_pinned(open_as: Open, send: Send, pr
     well(page)
     board = live(open_as("manager", f"/?scenario=orders&q={prefix}"))
     expect(row(board, f"{prefix}a")).to_contain_text("pinned")
+    other = open_as("admin", f"/bulk/?scenario=orders&q={prefix}&kind=set&to=picking&reason=again")
+    other.get_by_label("Until").select_option("1h")
+    other.get_by_role("button", name="Review…").click()
+    pins = other.locator(".bulk-pins")
+    expect(pins).to_contain_text("2 are pinned by a colleague")
+    expect(pins).to_contain_text("operator 2")
+    expect(pins).to_contain_text("the truck has left")
+    well(other)
+    start = other.locator(".bulk-start button")
+    expect(start).to_have_text(re.compile(r"Set\s+0", re.IGNORECASE), use_inner_text=True)
+    other.get_by_label("Replace the 2 pins of colleagues too").check()
+    expect(start).to_have_text(re.compile(r"Set\s+2", re.IGNORECASE), use_inner_text=True)
+    start.click()
+    expect(other.locator("#progress-title")).to_have_text("Done")
+    expect(other.locator(".bulk-counts")).to_contain_text("Applied2")
 
 
 def test_a_stale_asset_is_chosen_and_purged(open_as: Open, prefix: str) -> None:

@@ -137,6 +137,18 @@ def test_the_handover_tells_what_is_open_and_keeps_a_text(
     expect(page.locator("#handover")).to_contain_text(f"{prefix}a")
     assert serious_in_both(page) == []
     assert too_wide_in(page) == []
+    for width, height in ((390, 844), (1280, 720)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.evaluate("scrollTo(0, 0)")
+        page.get_by_role("link", name="For the next shift").focus()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="For the next shift")).to_be_in_viewport(ratio=1)
+        page.keyboard.press("Tab")
+        expect(page.locator("textarea[name=text]")).to_be_focused()
+        for button in ("Keep the text", "My shift ends"):
+            page.keyboard.press("Tab")
+            expect(page.get_by_role("button", name=button)).to_be_focused()
+            expect(page.get_by_role("button", name=button)).to_be_in_viewport(ratio=1)
     page.locator("textarea[name=text]").fill(f"{prefix}: all quiet")
     page.get_by_role("button", name="Keep the text").click()
     expect(page.locator(".handover-text").first).to_contain_text(f"{prefix}: all quiet")

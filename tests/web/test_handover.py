@@ -219,6 +219,25 @@ def test_runs_mutes_rules_and_replays_of_the_shift_are_listed(
     assert not re.search("(run|mute|rule) in the shift", other)
 
 
+def test_every_part_is_led_to_from_the_top_and_long_lists_of_changes_are_folded(
+    client: Client, user: User, world: World
+):
+    for n in range(11):
+        world.report(f"site-{n}", "under-attack")
+    world.report("net", "down", scenario="connectivity")
+    world.write()
+    deeds_of(user, now_ms() - 60_000, "in the shift")
+    page = page_of(client)
+    parts = re.search(r'<nav class="parts".*?</nav>', page, re.DOTALL)
+    assert parts
+    anchors = re.findall(r'href="#([^"]+)"', parts[0])
+    headings = re.findall(r'<h2 id="([^"]+)"', page)
+    assert anchors == headings
+    assert anchors[-1] == "write-title"
+    assert '<details class="part"><summary>' in section(page, "moves-attack")
+    assert '<details class="part" open><summary>' in section(page, "moves-connectivity")
+
+
 def test_a_run_that_was_begun_before_and_is_not_over_is_listed(
     client: Client, user: User, world: World
 ):

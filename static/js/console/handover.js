@@ -10,6 +10,10 @@ for (const field of document.querySelectorAll("[name=zone]")) field.value = zone
 if (print) {
   print.hidden = false;
   print.addEventListener("click", () => window.print());
+  // What is folded is printed too.
+  addEventListener("beforeprint", () => {
+    for (const part of document.querySelectorAll("details.part")) part.open = true;
+  });
 }
 
 if (copy && navigator.clipboard) {
