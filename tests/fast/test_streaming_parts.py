@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from config.settings import Settings
 from ops import broker
 from streaming import session
 from streaming.buckets import BucketId, bucket_key, bucket_keys, spark_hash
@@ -21,7 +22,7 @@ from streaming.checkpoint import (
 from streaming.classes import class_archive, use, write
 from streaming.errors import first_line, judge
 from streaming.progress import batch_figures
-from streaming.session import VersionProblem, check_versions, java_major
+from streaming.session import VersionProblem, check_versions, java_major, spark_conf
 
 
 @pytest.mark.parametrize("state_partitions", [2, 3, 4, 8])
@@ -171,3 +172,47 @@ def test_progress_carries_the_promised_figures_alone() -> None:
         "rocksdb": {"getCount": 7},
     }
     assert batch_figures({"batchId": 0}) == {"batchId": 0, "state": {}}
+
+
+# ---- who may talk to Spark ----------------------------------------------------------------------
+
+
+def conf_of(tmp_path: Path, **changes: object) -> dict[str, str]:
+    settings = Settings(data_dir=tmp_path, _env_file=None, **changes)  # type: ignore[arg-type,call-arg]
+    return spark_conf(settings, 2, ())
+
+
+def test_on_one_machine_spark_listens_there_alone(tmp_path: Path) -> None:
+    for master in (None, "local", "local[3]"):
+        conf = conf_of(tmp_path, spark_master=master)
+        assert conf["spark.driver.bindAddress"] == conf["spark.driver.host"] == "127.0.0.1"
+        assert "bootstrap.extensions=serviceload" in conf["spark.driver.extraJavaOptions"]
+    assert not (tmp_path / "spark-secret").exists()
+
+
+def test_on_a_cluster_spark_proves_itself_and_encrypts(tmp_path: Path) -> None:
+    conf = conf_of(tmp_path, spark_master="spark://tally:7077")
+    secret = conf["spark.authenticate.secret"]
+    assert len(secret) > 40
+    assert (tmp_path / "spark-secret").stat().st_mode & 0o077 == 0
+    again = conf_of(tmp_path, spark_master="local-cluster[1,1,1024]")
+    assert again["spark.authenticate.secret"] == secret
+    for name in (
+        "spark.authenticate",
+        "spark.network.crypto.enabled",
+        "spark.io.encryption.enabled",
+    ):
+        assert conf[name] == "true"
+    assert conf["spark.network.crypto.saslFallback"] == "false"
+    assert "spark.driver.bindAddress" not in conf
+    own = conf_of(tmp_path, spark_master="yarn", spark_secret="of-ours")
+    assert own["spark.authenticate.secret"] == "of-ours"
+
+
+def test_on_a_cluster_no_port_without_a_lock_is_opened_unasked(tmp_path: Path) -> None:
+    def wanted(**changes: object) -> str:
+        return Settings(_env_file=None, **changes).wanted_trigger  # type: ignore[arg-type,call-arg]
+
+    assert wanted() == wanted(spark_master="local[4]") == "real-time"
+    assert wanted(spark_master="spark://tally:7077") == "micro-batch"
+    assert wanted(spark_master="spark://tally:7077", trigger="real-time") == "real-time"

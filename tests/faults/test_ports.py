@@ -25,9 +25,10 @@ def stack(tmp_path_factory: pytest.TempPathFactory, jars_dir: Path) -> Iterator[
     only = ("broker", "job", "materialiser", "web", "worker")
     folder = tmp_path_factory.mktemp("ports") / "data"
     own = Stack(folder, only, jars_dir=jars_dir, batch_s=30)
-    own.start(180)
-    yield own
-    own.stop()
+    try:
+        yield own.start(180)
+    finally:
+        own.stop()
 
 
 def listening(pids: list[int]) -> dict[tuple[str, int], int]:
