@@ -13,6 +13,7 @@ from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
 from django.shortcuts import redirect, render, resolve_url
+from django.urls import reverse
 
 from dashboard.accounts.roles import ALLOWED, Action, Role, role_of, whom_to_ask
 
@@ -56,7 +57,7 @@ def form_of(page: str, *parts: str) -> Callable[[View], View]:
         @wraps(view)
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if request.method in ("GET", "HEAD"):
-                return redirect(page, **{part: kwargs[part] for part in parts})
+                return redirect(reverse(page, kwargs={part: kwargs[part] for part in parts}))
             if request.method != "POST":
                 return HttpResponseNotAllowed(["GET", "HEAD", "POST"])
             return view(request, *args, **kwargs)

@@ -23,11 +23,11 @@ _shared: tuple[float, dict[str, int]] = (0.0, {})
 
 
 class Tab(NamedTuple):
-    """A scenario's tab. worst: its most severe state; count: how many assets are in it."""
+    """A scenario's tab. worst: its most severe state; alarms: how many assets are in it."""
 
     scenario: Scenario
     worst: StateSpec
-    count: int
+    alarms: int
     current: bool = False
 
 
@@ -61,7 +61,7 @@ def alarms(found: list[Tab]) -> int:
     A life cycle has no state that is worse than another.
     """
     current = [tab for tab in found if tab.current]
-    return sum(tab.count for tab in current or found if not tab.scenario.life_cycle)
+    return sum(tab.alarms for tab in current or found if not tab.scenario.life_cycle)
 
 
 @require_safe
@@ -71,5 +71,5 @@ def worst(_request: HttpRequest) -> JsonResponse:
     """By scenario how many of its assets are in its most severe state: for a page that is open."""
     global _shared  # noqa: PLW0603 - one answer for all pages of this process
     if time.monotonic() - _shared[0] > SHARED_S:
-        _shared = (time.monotonic(), {tab.scenario.name: tab.count for tab in tabs()})
+        _shared = (time.monotonic(), {tab.scenario.name: tab.alarms for tab in tabs()})
     return JsonResponse({"worst": _shared[1]})

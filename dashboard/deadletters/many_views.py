@@ -54,7 +54,7 @@ def review(request: HttpRequest) -> HttpResponse:
     data = drafts.found(request, "dead-letters")
     if data is None:
         return redirect("deadletters:letters")
-    do = data["do"]
+    do = data.get("do", "")
     chosen, _ = _chosen(data, every=do.endswith("-all"))
     if do.startswith("discard"):
         return _review_discard(request, chosen, WhyForm())
@@ -140,7 +140,7 @@ def outcomes(request: HttpRequest) -> HttpResponse:
     data = drafts.found(request, "outcomes")
     if data is None:
         return redirect("deadletters:letters")
-    return render(request, "deadletters/outcomes.html", json.loads(data["told"]))
+    return render(request, "deadletters/outcomes.html", json.loads(data.get("told", "{}")))
 
 
 def verdict_of(letter: DeadLetter, now: int) -> Verdict:

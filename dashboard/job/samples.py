@@ -117,7 +117,7 @@ def _of(query: str) -> QuerySet[JobSample]:
 
 def _merged(rows: QuerySet[JobSample], width: int) -> list[dict[str, Any]]:
     slots = rows.annotate(at=F("slot") - F("slot") % width).values("at")
-    return list(slots.annotate(**_together()).order_by("at"))
+    return [dict(row) for row in slots.annotate(**_together()).order_by("at")]
 
 
 def _together() -> dict[str, Any]:
@@ -146,7 +146,9 @@ def _put_together(before: int, width: int) -> int:
     begin = F("slot") - F("slot") % width
     groups = old.annotate(at=begin).values("scenario", "at")
     fewer = 0
-    for group in list(groups.annotate(parts=Count("pk"), **_together()).filter(parts__gt=1)):
+    many = groups.annotate(parts=Count("pk"), **_together()).filter(parts__gt=1)
+    found: list[dict[str, Any]] = [dict(row) for row in many]
+    for group in found:
         at, parts = group.pop("at"), group.pop("parts")
         within = old.filter(scenario=group["scenario"], slot__gte=at, slot__lt=at + width)
         within.delete()

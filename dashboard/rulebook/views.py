@@ -108,7 +108,7 @@ def review(request: HttpRequest, name: str) -> HttpResponse:
     if draft is None or draft["scenario"] != name or one.told is None:
         return redirect("rulebook:scenario", name)
     try:
-        return _review(request, one, propose(one, read_overlay(draft["keys"])))
+        return _review(request, one, propose(one, read_overlay(draft.get("keys", ""))))
     except ScenarioError as refused:  # the file has changed since
         return _form(request, one, ChangeForm(one, one.present), str(refused), 422)
 

@@ -52,7 +52,7 @@ def counts(body: str) -> dict[str, int]:
 
 
 def title(body: str) -> str:
-    (found,) = re.findall(r"<title>(.*?)</title>", body)
+    found: str = re.findall(r"<title>(.*?)</title>", body)[0]
     return found.removesuffix(" · Tallyboard")
 
 

@@ -232,7 +232,7 @@ def scenario_tabs(context: Context) -> list[Tab]:
     if context.get("role") is None:
         return []
     made: list[Tab] | None = context.get("tabs")
-    return made if made is not None else tabs(context.get("tab", ""))
+    return made if made is not None else tabs(context.get("tab") or "")
 
 
 @register.simple_tag
