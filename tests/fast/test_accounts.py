@@ -8,6 +8,7 @@ import secrets
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from allauth.mfa.totp.internal import auth
@@ -17,6 +18,7 @@ from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
 from django.test import Client
 
+from config.settings import Settings
 from dashboard.accounts import demo, people, tokens
 from dashboard.accounts.models import ApiToken
 from dashboard.accounts.roles import Role, may, role_of, whom_to_ask
@@ -301,12 +303,11 @@ def test_users_of_older_data_are_known_by_the_file(tmp_path: Path):
     assert demo.retire(tmp_path, NOW) == ["admin", "manager", "operator"]
 
 
-def test_the_start_lets_them_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("TALLYBOARD_DATA_DIR", str(tmp_path))
-    monkeypatch.setenv("TALLYBOARD_DEMO", "1")
+def test_the_start_lets_them_go(tmp_path: Path, settings: Any):
+    settings.DATA_DIR, settings.TALLYBOARD = tmp_path, Settings(demo=True)
     call_command("prepare", stdout=io.StringIO())
     assert User.objects.filter(is_active=True).count() == 3
-    monkeypatch.setenv("TALLYBOARD_DEMO", "0")
+    settings.TALLYBOARD = Settings(demo=False)
     told = io.StringIO()
     call_command("prepare", stdout=told)
     assert User.objects.filter(is_active=True).count() == 0
