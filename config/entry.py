@@ -27,8 +27,8 @@ INTERNAL = frozenset((SUPERVISED, f"{PREFIX}PARENT"))
 """Names in the environment that begin as settings do and are none."""
 
 MARKS = frozenset(
-    ("secret-key", "data-key", "spark-secret", "demo-logins.json", "run.lock", "supervisord.conf",
-     "tallyboard.sqlite3", "supervisor.sock", "supervisord.pid")
+    ("secret-key", "data-key", "spark-secret", "command-keys.json", "demo-logins.json", "run.lock",
+     "supervisord.conf", "supervisord.pid", "supervisor.sock", "tallyboard.sqlite3")
 )  # fmt: skip
 """Files by one of which a data directory is known as such."""
 FOLDERS = frozenset(

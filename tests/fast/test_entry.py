@@ -149,7 +149,14 @@ def test_a_running_copy_is_asked_only_once_its_directory_is_private(data_dir: Pa
 MAKE_WHAT_OTHERS_SHARE = {"ops/jars.py", "ops/classes.py", "ops/jarslock.py", "ops/setup.py",
                           "streaming/classes.py", "streaming/kernel/__main__.py"}  # fmt: skip
 """Archives, which hold no secret, and which other users of the machine may run."""
-KEEP_NOTHING = {"ops/audit.py", "ops/child.py", "ops/pictures.py", "ops/sbom.py", "ops/test.py"}
+KEEP_NOTHING = {
+    "ops/audit.py",
+    "ops/child.py",
+    "ops/health.py",
+    "ops/pictures.py",
+    "ops/sbom.py",
+    "ops/test.py",
+}
 
 
 def entry_points() -> list[Path]:
