@@ -85,7 +85,8 @@ class PlayedJob:
                 count = self.scenarios[scenario].partitions
                 held = self.bounds.get(bucket_name(scenario, partition), ())
                 time = applied_time(held, m.offset, m.timestamp, bucket.clock)
-                trust = gateway.trust(m.topic)
+                # The first is the rule with which the bucket has begun: it is not signed.
+                trust = gateway.trust(m.topic) if m.offset else None
                 record = decode_placed(m.key, m.value, m.timestamp, partition, count, trust)
                 emissions = bucket.apply(record, m.offset, time)
                 self.emit(scenario, emissions)
