@@ -14,7 +14,7 @@ from dashboard.board.trials import Flip, current_of, is_unheard
 from dashboard.board.why import Why, dissenters, explain, flip_text, span
 from dashboard.commands.forms import shown
 from dashboard.job.partitions import newest_beats
-from dashboard.live.rows import asset_path, cause_text
+from dashboard.live.rows import asset_path, beneath_of, cause_text
 from dashboard.rulebook.in_force import in_force
 from domain.records import StateRecord
 from domain.scenario import Scenario
@@ -62,6 +62,7 @@ def _why(scenario: Scenario, asset: str, record: dict[str, Any], now: int) -> di
     return {
         "scenario": scenario,
         "why": why,
+        "beneath": beneath_of(scenario, record),
         "flips": _flips(why),
         "votes": [vote for vote in votes if vote.get("silent") is None],
         "silent": [vote for vote in votes if vote.get("silent") is not None],

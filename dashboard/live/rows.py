@@ -51,8 +51,9 @@ def row_of(scenario: Scenario, record: dict[str, Any]) -> Row:
 
     version: sortable, so that the browser compares it as text; votes: agent and state, live ones
     before silent ones, of both the most severe first; muted: whose of these count nothing; silent:
-    whose are, and since when; doubts: of `dashboard.board.doubts.DOUBTS`. Raises KeyError,
-    TypeError or ValueError for anything that is no state record.
+    whose are, and since when; beneath: as `beneath_of` has it; doubts: of
+    `dashboard.board.doubts.DOUBTS`. Raises KeyError, TypeError or ValueError for anything that is
+    no state record.
     """
     votes = sorted(record["votes"], key=partial(_place, scenario))
     shown = votes[:VOTES_SHOWN]
@@ -70,6 +71,7 @@ def row_of(scenario: Scenario, record: dict[str, Any]) -> Row:
         "unconfirmed": record["unconfirmed"],
         "unconfirmed_reason": record.get("unconfirmed_reason"),
         "disputed": disputed,
+        "beneath": beneath_of(scenario, record),
         "doubts": list(doubts_of(disputed, record["unconfirmed"], silent_votes(votes))),
         "votes": [[vote["agent"], vote["state"]] for vote in shown],
         "more_votes": len(votes) - len(shown),
@@ -80,6 +82,18 @@ def row_of(scenario: Scenario, record: dict[str, Any]) -> Row:
         "cause": cause_text(record["cause"]),
         "caused_at": record["cause"]["time"],
     }
+
+
+def beneath_of(scenario: Scenario, record: dict[str, Any]) -> str | None:
+    """What would show without the pin, where that is worse than the pin and than all that anybody
+    says: last words may be forgotten while it stands. None otherwise."""
+    if scenario.life_cycle or not record["override"]:
+        return None
+    known = [record["state"], record.get("disputed") or record["state"]]
+    beneath: str | None = record["override"].get("underlying")
+    if beneath is None or scenario.severity(beneath) >= min(map(scenario.severity, known)):
+        return None
+    return beneath
 
 
 def _place(scenario: Scenario, vote: dict[str, Any]) -> tuple[bool, int, str]:

@@ -66,8 +66,9 @@ export function rowState(row) {
 
 /** The classes of a row: its edge has the colour of the worst that anybody says of it. */
 export function rowClass(row) {
-  if (row.disputed === null) return `s${row.severity} c-${row.colour}`;
-  return `s${row.severity} c-${spec(row.disputed).colour} is-disputed`;
+  const worst = row.beneath ?? row.disputed;
+  if (worst === null) return `s${row.severity} c-${row.colour}`;
+  return `s${row.severity} c-${spec(worst).colour} is-disputed`;
 }
 
 function votesText(row) {
@@ -109,12 +110,13 @@ function vote(agent, name, muted, since) {
   return mark;
 }
 
-function disputed(name) {
+/** What is said worst, or lies beneath a pin, by its own sign, colour and word. */
+function worse(name, words, title) {
   const { colour, icon: shape, label } = spec(name);
-  const says = element("span", "says", "disputed:");
+  const says = element("span", "says", words);
   const made = element("span", `badge disputed c-${colour}`, icon(shape), says, " ");
   made.append(element("bdi", "said", label));
-  made.title = `disputed: somebody says ${isolated(label)}`;
+  made.title = `${title} ${isolated(label)}`;
   return made;
 }
 
@@ -127,7 +129,8 @@ function badge(kind, shape, title, word, rest) {
 
 export function badges(row) {
   const found = [];
-  if (row.disputed) found.push(disputed(row.disputed));
+  if (row.beneath) found.push(worse(row.beneath, "without the pin:", "without the pin"));
+  else if (row.disputed) found.push(worse(row.disputed, "disputed:", "disputed: somebody says"));
   if (row.override) {
     const [user, until] = row.override;
     const rest = until && ticking("until", until);

@@ -19,6 +19,7 @@ const CELLS = {
     of: (row, said) => [
       row.state,
       row.disputed,
+      row.beneath,
       row.override,
       row.unconfirmed && [row.unconfirmed_reason],
       row.votes.length > 0,

@@ -173,6 +173,20 @@ def test_a_pin_that_the_votes_gainsay_is_not_plainly_what_it_says(
     assert "disputed: somebody says Under attack" in line[1]
 
 
+def test_a_pin_over_worse_is_marked_when_nobody_says_so_any_more(
+    client: Client, board: World
+) -> None:
+    board.later(40 * 60_000)
+    board.write()
+    (row,) = client.get("/", {"scenario": "attack", "q": "name:pinned.example"}).context["rows"]
+    assert (row["votes"], row["disputed"], row["beneath"]) == ([], None, "under-attack")
+    page = client.get("/", {"scenario": "attack", "q": "pinned"}).content.decode()
+    (line,) = re.findall(r'<tr role="row" class="([^"]*)"[^>]*>(.*?)</tr>', page)
+    assert {"is-disputed", "c-red"} <= set(line[0].split())
+    assert "without the pin: Under attack" in " ".join(re.sub("<[^>]*>", " ", line[1]).split())
+    assert "without the pin" in client.get(PANEL).content.decode()
+
+
 def test_commands_come_before_the_history_and_after_the_state(client: Client, board: World) -> None:
     fragment = {"HX-Request": "true"}
     panel = client.get(PANEL, headers=fragment).content.decode()

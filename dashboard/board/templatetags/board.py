@@ -58,9 +58,10 @@ def state(scenario: Scenario, name: str, title: str = "") -> SafeString:
 @register.simple_tag
 def row_class(scenario: Scenario, row: Row) -> str:
     """The classes of a row: its edge has the colour of the worst that anybody says of it."""
-    if row["disputed"] is None:
+    worst = row["beneath"] or row["disputed"]
+    if worst is None:
         return f"s{row['severity']} c-{row['colour']}"
-    return f"s{row['severity']} c-{scenario.spec(row['disputed']).colour} is-disputed"
+    return f"s{row['severity']} c-{scenario.spec(worst).colour} is-disputed"
 
 
 @register.simple_tag
@@ -110,10 +111,12 @@ def _vote(scenario: Scenario, row: Row, agent: str, name: str) -> SafeString:
 
 @register.simple_tag
 def marks(scenario: Scenario, row: Row, now: int) -> SafeString:
-    """The badges of a dispute, an override, and a state that is not confirmed."""
+    """The badges of what is worse than the state, an override, and what is not confirmed."""
     found = []
-    if row["disputed"]:
-        found.append(_disputed(scenario, row["disputed"]))
+    if row["beneath"]:
+        found.append(_worse(scenario, row["beneath"], "without the pin:", "without the pin"))
+    elif row["disputed"]:
+        found.append(_worse(scenario, row["disputed"], "disputed:", "disputed: somebody says"))
     if row["override"]:
         user, end = row["override"]
         left = format_html(" {}", until(end, now)) if end else ""
@@ -126,15 +129,17 @@ def marks(scenario: Scenario, row: Row, now: int) -> SafeString:
     return format_html_join("", "{}", ((badge,) for badge in found))
 
 
-def _disputed(scenario: Scenario, name: str) -> SafeString:
-    """What is said worst, by its own sign, colour and word."""
+def _worse(scenario: Scenario, name: str, says: str, title: str) -> SafeString:
+    """What is said worst, or lies beneath a pin, by its own sign, colour and word."""
     spec = scenario.spec(name)
     return format_html(
-        '<span class="badge disputed c-{}" title="disputed: somebody says {}">{}'
-        '<span class="says">disputed:</span> <bdi class="said">{}</bdi></span>',
+        '<span class="badge disputed c-{}" title="{} {}">{}'
+        '<span class="says">{}</span> <bdi class="said">{}</bdi></span>',
         spec.colour,
+        title,
         isolated(spec.label),
         icon(spec.icon),
+        says,
         spec.label,
     )
 
