@@ -58,7 +58,7 @@ class Channel(filesystem.Channel):
 
     # ---- messages ----
 
-    def _put(self, queue: str, payload: Any, **_kwargs: Any) -> None:
+    def _put(self, queue: str, payload: Any, **_kwargs: Any) -> None:  # type: ignore[override]
         """Append a message. Raises ChannelError when it cannot be written."""
         path = self.folder / f"{time.time_ns():020d}_{uuid.uuid4()}.{queue}.msg"
         try:

@@ -13,6 +13,8 @@ from typing import Any
 
 from daphne.http_protocol import WebRequest
 from django.conf import settings
+from twisted.internet.protocol import connectionDone
+from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel
 
 from dashboard.api.problems import Problem
@@ -115,6 +117,8 @@ class Connection(HTTPChannel):
     """A connection that is refused as soon as it asks for too much, or takes too long."""
 
     maxHeaders = 100  # noqa: N815 - twisted's
+    transport: Any
+    _path: Any  # bytes, which twisted sets by its first line
     address = ""
     _refused = False
     _begun = False
@@ -124,7 +128,7 @@ class Connection(HTTPChannel):
     _dropped = 0
 
     @property
-    def requestFactory(self) -> type[Request]:  # type: ignore[override]  # noqa: N802 - twisted's
+    def requestFactory(self) -> type[Request]:  # noqa: N802 - twisted's
         """Ours, which daphne's factory would set to its own."""
         return Request
 
@@ -144,7 +148,7 @@ class Connection(HTTPChannel):
         else:
             self.refuse(503, "connections")
 
-    def connectionLost(self, reason: Any) -> None:  # noqa: N802
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802
         """Forget it."""
         self._stop_clock()
         self._release()

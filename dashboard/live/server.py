@@ -23,6 +23,7 @@ class WebServer(Server):
     """daphne's server, which keeps why it could not listen."""
 
     failure: str | None = None
+    connections: dict[Any, dict[str, Any]]
 
     def listen_error(self, failure: Any) -> None:
         """Remember the reason, and do not start."""

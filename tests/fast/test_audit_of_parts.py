@@ -22,7 +22,7 @@ from ops.advisories import (
     read_copy,
 )
 from ops.inventory import Part, jar_part, python_parts, script_parts
-from ops.setup import LOCK
+from ops.setup import PRODUCT_LOCK
 
 NOW = datetime.now(UTC)
 PARTS = [
@@ -267,7 +267,7 @@ def test_an_acceptance_says_why(tmp_path: Path) -> None:
 
 
 def test_every_python_package_of_the_lock_is_a_part() -> None:
-    lock = LOCK.read_text()
+    lock = PRODUCT_LOCK.read_text()
     parts = {part.name: part for part in python_parts(lock)}
     assert len(parts) == lock.count("==")
     assert all(part.sha256 for part in parts.values())
