@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bombs import MIB, Big, batch, send
 from jobs import SCENARIOS, Job, Load
-from judging import assert_equal_to_fold, set_aside
+from judging import Content, assert_equal_to_fold, judge_log, set_aside
 
 from domain.records import Report
-from stack import EmbeddedBroker
-from wire.job import decode_progress
+from domain.version import Version
+from stack import EmbeddedBroker, wait_until
+from wire.job import Answer, Control, decode_progress, encode
 from wire.partitioner import partition_of
 from wire.source import encode_report
 
@@ -104,3 +106,64 @@ def test_a_job_that_begins_gets_past_a_bomb(job: Job, codec: str, size: int) -> 
         assert size == 50
         assert set_aside(job) == []
         assert_equal_to_fold(job)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_what_reads_the_log_again_steps_over_it_too(job: Job) -> None:
+    """A rebuild and a what-if: neither dies of it, and the board is what it was."""
+    load, begun = Load(job, 3), int(time.time() * 1000) - 60_000
+    load.send(1000)
+    drop(job, "zstd", 700 * MIB)
+    load.send(100)
+    assert supervise(job, load, 600) >= 2
+    before = newest(job)
+    process = job.start()
+    load.finish()
+
+    changes = {"holds": {"clear": "100ms"}}
+    wish = {"scenario": "sites", "since": begun, "changes": changes}
+    answer = asked(job, "what-if", wish)
+    assert answer.outcome == "done", answer.why
+    assert asked(job, "rebuild", {}).outcome == "done"
+    load.finish()
+
+    assert process.poll() is None, "it died of what was set aside"
+    after = newest(job)
+    assert {name for name in before if not name.startswith("marker-")} <= after.keys()
+    process.terminate()
+    process.wait(10)
+    wanted: dict[str, tuple[Version, Content]] = {}
+    for key, content in judge_log(job, epoch=2).emissions.items():
+        if key.topic == job.topics.states("sites") and content.value is not None:
+            wanted[key.asset] = max(wanted.get(key.asset, (key.version, content)),
+                                    (key.version, content), key=lambda pair: pair[0])  # fmt: skip
+    settled = [name for name, (version, _) in wanted.items() if after[name][0] == version]
+    assert len(settled) > 10
+    for name in settled:
+        assert after[name][1] == wanted[name][1].value
+
+
+def newest(job: Job) -> dict[str, tuple[Version, bytes | None]]:
+    """The newest record of each site: its version and value."""
+    found: dict[str, tuple[Version, bytes | None]] = {}
+    for message in job.read([job.topics.states("sites")]):
+        name = (message.key or b"").decode()
+        version = Version.parse(dict(message.headers)["version"].decode())
+        if name not in found or found[name][0] < version:
+            found[name] = (version, message.value)
+    return found
+
+
+def asked(job: Job, action: Any, parameters: dict[str, Any]) -> Answer:
+    """Ask the query for something, and wait until it is answered for good."""
+    record = Control(f"bombs-{action}", "kernel", action, "ada", "a drill", parameters)
+    job.bus.producer().send_and_wait(job.topics.control, b"kernel", encode(record))
+
+    def last() -> list[Answer]:
+        told = [decode_progress(m.value).answer for m in job.read([job.topics.progress])]
+        mine = [each for each in told if each is not None and each.id == record.id]
+        return [each for each in mine if each.outcome != "accepted"]
+
+    wait_until(last, 240, f"{action} is not answered, see {job.log}")
+    return last()[-1]
