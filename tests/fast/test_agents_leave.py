@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -157,7 +157,14 @@ def test_a_probe_leaves_unless_it_is_to_stay(
         stop, given = threading.Event(), probing.parse(["--as", "probe-9", *arguments])
         found = Finding("up", {})
 
-        def watch(target: Target, agent: str, reporter: Reporter, stop: threading.Event) -> None:
+        def watch(
+            target: Target,
+            agent: str,
+            reporter: Reporter,
+            stop: threading.Event,
+            beat: Callable[[], None],
+        ) -> None:
+            beat()
             report_calmly(reporter, Report(target.name, agent, found.state))
             stop.set()
 

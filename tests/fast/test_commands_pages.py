@@ -103,7 +103,7 @@ def test_without_a_known_zone_the_end_is_in_utc(client: Client, bus, zone: str):
         ({"reason": ""}, "required"),
         ({"reason": "x" * 501}, "at most 500 characters"),
         ({"state": "on-fire"}, "expected one of: under-attack, suspicious, clear"),
-        ({"state": ""}, "required"),
+        ({"state": ""}, "Choose a state"),
         ({"end": "at", "until_at": "2001-01-01T00:00"}, "This time is past"),
         ({"end": "at", "until_at": "soon"}, "Expected a date and a time"),
         ({"end": "at"}, "Expected a date and a time"),

@@ -510,6 +510,8 @@ def test_topics_are_made_as_the_design_asks():
         "cleanup.policy": "compact",
         "min.compaction.lag.ms": week,
         "delete.retention.ms": week,
+        "compression.type": "uncompressed",
+        "max.message.bytes": "1048588",
     }
     policies = {name: spec.config["cleanup.policy"] for name, spec in specs.items()}
     assert policies["job.buckets"] == "compact"
