@@ -12,6 +12,7 @@ from typing import Any, Literal
 from bus.base import Bus, BusError, Message, Reader, TopicPartition
 from dashboard.board.moments import iso
 from dashboard.commands import gateway
+from dashboard.deadletters.models import DeadLetter
 from dashboard.exporting import TIMES
 from domain.records import Record, Refusal, ScenarioChange, Unreadable, Unsigned
 from wire.keys import KeysProblem
@@ -231,8 +232,14 @@ def show(message: Message, partitions: int) -> Shown:
         text=is_text,
         size=len(value),
         cut=len(raw) > MAX_SHOWN or (not is_text and len(value) > MAX_HEX),
-        refused=isinstance(record, Refusal | Unreadable),
+        refused=isinstance(record, Refusal | Unreadable) or (unsigned and _is_dead(message)),
     )
+
+
+def _is_dead(message: Message) -> bool:
+    """Whether the job has refused a record that other rules take."""
+    place = {"partition": message.partition, "offset": message.offset}
+    return DeadLetter.objects.filter(topic=message.topic, **place).exists()
 
 
 _KINDS = {

@@ -81,15 +81,19 @@ def test_where_the_brokers_clock_is_another_one_a_command_is_signed_by_it(world:
     assert sorted(map(str, faults(found))) == ["None", "None", UNTIMELY]
 
 
+def refused_letter() -> DeadLetter:
+    """That the forged record was refused."""
+    return DeadLetter(
+        reason=UNSIGNED, scenario="attack", topic=TOPIC, partition=partition_of(b"shop", 4),
+        offset=0, appended_at=gateways.now_ms(), key=b"shop", value=FORGED, headers="[]",
+        size=len(FORGED), whole=True, asset="shop", dead_partition=0, dead_offset=0, noted_at=1,
+        told_offset=0,
+    )  # fmt: skip
+
+
 def test_a_redrive_signs_what_an_admin_words_and_nothing_else(world: World, admin: Client) -> None:
     world.gateway.producer().send_and_wait(TOPIC, b"shop", FORGED)
-    place = (TOPIC, partition_of(b"shop", 4), 0)
-    letter = DeadLetter(
-        reason=UNSIGNED, scenario="attack", topic=TOPIC, partition=place[1], offset=0,
-        appended_at=gateways.now_ms(), key=b"shop", value=FORGED, headers="[]", size=len(FORGED),
-        whole=True, asset="shop", dead_partition=0, dead_offset=0, noted_at=1, told_offset=0,
-    )  # fmt: skip
-    take_in([letter])
+    take_in([refused_letter()])
     url = f"/dead-letters/{DeadLetter.objects.get().pk}/"
     refused = admin.post(f"{url}redrive/", {"key": "shop", "value": FORGED.decode()})
     assert refused.status_code == 422
@@ -120,9 +124,14 @@ def test_who_reads_the_log_again_refuses_what_the_job_refused(world: World) -> N
     assert replay.bucket.scenario == rule
 
 
-def test_the_page_of_a_record_says_that_it_bears_none(world: World) -> None:
+def test_the_page_of_a_record_says_that_it_bears_none_and_that_it_was_refused(
+    world: World,
+) -> None:
     message = Message(TOPIC, partition_of(b"shop", 4), 0, gateways.now_ms(), b"shop", FORGED, ())
     assert show(message, 4).facts[-1] == ("signature", "none")
+    assert not show(message, 4).refused  # as its rule took it
+    take_in([refused_letter()])
+    assert show(message, 4).refused
 
 
 def keys(*arguments: str) -> list[str]:
