@@ -162,7 +162,7 @@ def test_a_fold_leaves_it_out(tmp_path: Path) -> None:
 
     def fed(terms: kept.Terms) -> Replay:
         replay = Replay("sites", 0, 1, terms)
-        lines = [(None, encode_scenario(scenario))]
+        lines: list[tuple[bytes | None, bytes]] = [(None, encode_scenario(scenario))]
         lines += [(b"k", encode_report(Report("k", "w", word))) for word in ("good", "bad")]
         for offset, (key, value) in enumerate(lines):
             replay.feed(Message("sites.reports", 0, offset, 1000 + offset, key, value, ()))
