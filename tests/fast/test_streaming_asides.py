@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from driven import SCENARIOS, TOPICS, Stage, values
@@ -45,6 +46,7 @@ def test_a_leg_is_planned_and_its_end_is_moved_once_it_is_committed(tmp_path: Pa
     assert (tmp_path / "offsets" / "0").read_text().splitlines() == [
         "v1", "{}", json.dumps({"s.reports": {"0": 4, "1": 9}})
     ]  # fmt: skip
+    assert UUID(json.loads((tmp_path / "metadata").read_text())["id"])
     assert not ends_at(tmp_path, {A: 4, B: 9})
     (tmp_path / "commits").mkdir()
     (tmp_path / "commits" / "0").touch()
