@@ -408,7 +408,7 @@ class KafkaBus:
             raise _raised(error) from error
         partition = found.topics[place[0]].partitions.get(place[1])
         leader = found.brokers.get(partition.leader) if partition is not None else None
-        if leader is None:
+        if leader is None or leader.host is None:
             raise Unavailable(f"{place[0]}/{place[1]} has no leader")
         return Batches((leader.host, leader.port), place, self._options, timeout_s)
 

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
+from uuid import uuid4
 
 from bus.base import TopicPartition
 from domain.asides import Aside
@@ -64,9 +65,17 @@ def plan_batch(checkpoint: Path, ends: Mapping[TopicPartition, int], metadata: s
     """
     drop_uncommitted(checkpoint)
     done = committed(checkpoint)
-    if done is not None:
+    if done is None:
+        _name(checkpoint)
+    else:
         metadata = _lines(checkpoint, done)[1]
     _write(checkpoint, 0 if done is None else done + 1, metadata, ends)
+
+
+def _name(checkpoint: Path) -> None:
+    """Give a new checkpoint its query's id, without which Spark takes no planned batch."""
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    (checkpoint / "metadata").write_text(json.dumps({"id": str(uuid4())}))
 
 
 def jump(checkpoint: Path, ends: Mapping[TopicPartition, int]) -> None:

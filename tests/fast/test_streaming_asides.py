@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from driven import SCENARIOS, TOPICS, Stage, values
@@ -45,6 +46,7 @@ def test_a_leg_is_planned_and_its_end_is_moved_once_it_is_committed(tmp_path: Pa
     assert (tmp_path / "offsets" / "0").read_text().splitlines() == [
         "v1", "{}", json.dumps({"s.reports": {"0": 4, "1": 9}})
     ]  # fmt: skip
+    assert UUID(json.loads((tmp_path / "metadata").read_text())["id"])
     assert not ends_at(tmp_path, {A: 4, B: 9})
     (tmp_path / "commits").mkdir()
     (tmp_path / "commits" / "0").touch()
@@ -162,7 +164,7 @@ def test_a_fold_leaves_it_out(tmp_path: Path) -> None:
 
     def fed(terms: kept.Terms) -> Replay:
         replay = Replay("sites", 0, 1, terms)
-        lines = [(None, encode_scenario(scenario))]
+        lines: list[tuple[bytes | None, bytes]] = [(None, encode_scenario(scenario))]
         lines += [(b"k", encode_report(Report("k", "w", word))) for word in ("good", "bad")]
         for offset, (key, value) in enumerate(lines):
             replay.feed(Message("sites.reports", 0, offset, 1000 + offset, key, value, ()))
