@@ -91,7 +91,7 @@ def train(settings: Settings, scenarios: Mapping[str, Scenario], bus: Bus, targe
     sharing = Sharing("kernel", settings.wanted_trigger, home, shares, room)
     spark = start_session(settings, room, write(draft))
     job = Driver(settings, sharing, bus, spark, stop, "kernel")
-    running = threading.Thread(target=run_all, args=([job], stop))
+    running = threading.Thread(target=run_all, args=([job], stop, lambda: None))
     running.start()
     try:
         wait_for_batches(bus, topics, scenarios)
