@@ -305,7 +305,7 @@ class Beats:
         self._follow.close()
 
 
-ROOM = {"SOCKETS_PER_SESSION": 2000, "SOCKETS_PER_USER": 2000}
+ROOM: dict[str, Any] = {"SOCKETS_PER_SESSION": 2000, "SOCKETS_PER_USER": 2000}
 """Settings with which one login may have all boards open that are measured."""
 
 

@@ -137,9 +137,8 @@ def own(scenario: Scenario, ask: MuteAsk, user: User, now: int) -> MuteAsk:
     """
     if ask.user_id == user.pk:
         return ask
-    record = _record(ask)
-    mine = {"user": user.get_username(), "id": str(uuid4())}
-    return write_down(scenario, replace(record, **mine), user, now)
+    record = replace(_record(ask), user=user.get_username(), id=str(uuid4()))
+    return write_down(scenario, record, user, now)
 
 
 def send(scenario: Scenario, ask: MuteAsk) -> MuteAsk:

@@ -31,10 +31,11 @@ PREFIX = "killed-bulk."
 ASSETS = 20_000
 START = """
 import uuid
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.http import QueryDict
 from dashboard.bulk.forms import BulkForm
 from dashboard.bulk.reviewing import keep
+from dashboard.bulk.senders import sent_as
 from dashboard.commands.sending import now_ms
 from dashboard.scenarios import scenarios
 user, scenario = User.objects.create(username="olga"), scenarios()["attack"]
@@ -44,10 +45,12 @@ data.update({"id": str(uuid.uuid4()), "by": "filter", "kind": "purge", "reason":
 form = BulkForm(scenario, data, {})
 assert form.is_valid(), form.errors
 chosen = form.chosen(now_ms())
+user.groups.add(Group.objects.get_or_create(name="operator")[0])
 run = form.run(user, chosen.words, now_ms())
 run.status, run.started_at = "running", now_ms()
 run.save(force_insert=True)
 keep(run, scenario, chosen.assets, now_ms())
+type(run).objects.filter(pk=run.pk).update(**sent_as(run, user, now_ms()))
 """
 
 Query = Callable[[str], list[Any]]

@@ -37,8 +37,8 @@ def to(broker) -> Iterator[Gateway]:
     bus.ensure_topics(TopicSpec(*spec) for spec in topics.specs(scenarios().values()))
     producer = bus.producer()
     for number in range(COUNT):
-        value = encode_report(Report("a", f"waf-{number}", "clear"))
-        producer.send_and_wait(topics.reports("attack"), b"a", value, partition=1)
+        value = encode_report(Report("d", f"waf-{number}", "clear"))
+        producer.send_and_wait(topics.reports("attack"), b"d", value, partition=1)
     producer.close()
     with gateway.use(bus, topics) as found:
         yield found
