@@ -559,7 +559,9 @@ def _changes(before: Mapping[str, Scenario], after: Mapping[str, Scenario]) -> s
     return "; ".join(f"{word}: {', '.join(names)}" for word, names in lists.items() if names)
 
 
-def run_all(drivers: Sequence[Driver], stop: threading.Event, beat: Callable[[], None]) -> None:
+def run_all(
+    drivers: Sequence[Driver], stop: threading.Event, beat: Callable[[], None] = lambda: None
+) -> None:
     """Run one query beside the other until `stop` is set, or one of them raises JvmLost.
 
     beat: called each second while all of them run.

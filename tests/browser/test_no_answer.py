@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from urllib.parse import urlsplit
+
 from browsing import Open, Send, live, row, serious
 from playwright.sync_api import Page, expect
+from websockets.sync.client import connect
+from websockets.typing import Origin
 
 
 def expected(faults: list[str]) -> None:
@@ -99,3 +104,23 @@ def test_enter_in_the_palette_waits_for_what_was_typed(
     page.keyboard.type(f"{prefix}a-two")
     page.keyboard.press("Enter")  # before the answer: a-one is still listed
     expect(page).to_have_title(f"{prefix}a-two · Tallyboard")
+
+
+def test_a_board_too_many_says_so_and_opens_once_another_is_closed(open_as: Open) -> None:
+    page = live(open_as("operator", "/s/orders/"))
+    site = urlsplit(page.url)
+    cookies = "; ".join(f"{each['name']}={each['value']}" for each in page.context.cookies())
+    with ExitStack() as others:
+        for _ in range(49):
+            other = connect(
+                f"ws://{site.netloc}/ws/board/orders/",
+                origin=Origin(f"{site.scheme}://{site.netloc}"),
+                additional_headers={"Cookie": cookies},
+            )
+            others.enter_context(other)
+            other.recv()
+        late = page.context.new_page()
+        late.goto(page.url)
+        words = late.locator("#live-word")
+        expect(words).to_have_text("50 boards are open in this login: close some")
+    live(late)
