@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,7 +94,7 @@ def train(settings: Settings, scenarios: Mapping[str, Scenario], bus: Bus, targe
     running = threading.Thread(target=run_all, args=([job], stop, lambda: None))
     running.start()
     try:
-        wait_for_batches(bus, topics, scenarios)
+        wait_for_batches(bus, topics, scenarios, running.is_alive)
     finally:
         stop.set()
         running.join()
@@ -125,16 +125,20 @@ def send(bus: Bus, topics: Topics, scenarios: Mapping[str, Scenario], number: in
     producer.close(60)
 
 
-def wait_for_batches(bus: Bus, topics: Topics, scenarios: Mapping[str, Scenario]) -> None:
+def wait_for_batches(
+    bus: Bus, topics: Topics, scenarios: Mapping[str, Scenario], alive: Callable[[], bool]
+) -> None:
     """Return when enough batches of Real-time Mode are through; reports come all the while.
 
-    Raises NoClasses.
+    alive: whether the job still runs. Raises NoClasses.
     """
     seen: set[int] = set()
     for batch in batches(bus, topics):
         seen |= batch
         if len(seen) >= BATCHES:
             return
+        if not alive():
+            raise NoClasses("the job has ended before it was through")
         send(bus, topics, scenarios, 200)
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bus.base import TopicSpec
+from bus.memory import MemoryBus
 from config.settings import Settings
 from ops import broker
 from streaming import session
@@ -19,10 +21,11 @@ from streaming.checkpoint import (
     positions,
     raise_epoch,
 )
-from streaming.classes import class_archive, use, write
+from streaming.classes import NoClasses, class_archive, use, wait_for_batches, write
 from streaming.errors import first_line, judge
 from streaming.progress import batch_figures
 from streaming.session import VersionProblem, check_versions, java_major, spark_conf
+from wire.topics import Topics
 
 
 @pytest.mark.parametrize("state_partitions", [2, 3, 4, 8])
@@ -146,6 +149,13 @@ def test_a_connector_of_another_version_is_one_clear_message(tmp_path: Path) -> 
     pins.write_text('pyspark = "3.5.0"\n')
     with pytest.raises(VersionProblem, match=r"pyspark is 4.3.0, expected 3.5.0"):
         check_versions(tmp_path, pins)
+
+
+def test_a_job_that_ends_before_its_classes_are_noted_is_not_waited_for() -> None:
+    bus, topics = MemoryBus(lambda: 0), Topics()
+    bus.ensure_topics(TopicSpec(*spec) for spec in topics.specs([]))
+    with pytest.raises(NoClasses, match="ended before"):
+        wait_for_batches(bus, topics, {}, lambda: False)
 
 
 def test_classes_are_verified_as_java_does_it() -> None:
