@@ -32,7 +32,18 @@ MARKS = frozenset(
 )  # fmt: skip
 """Files by one of which a data directory is known as such."""
 FOLDERS = frozenset(
-    ("broker", "celery", "checkpoint", "errand", "logs", "overlay", "snapshots", "spark", "spool")
+    (
+        "broker",
+        "celery",
+        "checkpoint",
+        "errand",
+        "logs",
+        "overlay",
+        "pulse",
+        "snapshots",
+        "spark",
+        "spool",
+    )
 )
 """What a data directory may hold besides."""
 OF_THE_DISK = "lost+found"
