@@ -28,6 +28,7 @@ RUN = {each.text: each for each in shell_blocks() if not each.reason}
 """Blocks to run: one that stands in two places is run once."""
 
 TOLD = {
+    ".venv/bin/python manage.py command_keys list": r"[0-9]{8}-[0-9a-f]{6}",
     "make target-stop": r"\A\Z",
     "TOKEN=$(.venv/bin/python manage.py token operator)": r'"outcome": ?"applied"',
     ".venv/bin/python manage.py reconcile": r"no difference|0 differences",
