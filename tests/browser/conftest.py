@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 from browsing import Open, Send, log_in, resize
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
 
 from agents.reporter import Reporter
 from bus.kafka import KafkaBus
@@ -102,6 +103,15 @@ def windows(browser: Browser, sessions: Callable[[str], Any]) -> Iterator[Callab
         context.close()
 
 
+DROPPED = re.compile(r"htmx:(sendAbort|afterRequest), \[object HTMLDivElement\]")
+"""What htmx says of a request that a page drops, as whoever asked has gone elsewhere."""
+
+
+def is_fault(said: ConsoleMessage) -> bool:
+    """Whether the console tells of something wrong."""
+    return said.type == "error" and not DROPPED.match(said.text)
+
+
 @pytest.fixture
 def open_as(
     browser: Browser, product: Stack, windows: Callable[..., BrowserContext], faults: list[str]
@@ -116,7 +126,7 @@ def open_as(
             opened.append(context := browser.new_context(**options))
         opened.append(page := context.new_page())
         resize(page, width)
-        page.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
+        page.on("console", lambda said: faults.append(said.text) if is_fault(said) else None)
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.goto(f"{product.url}{path}")
         return page
