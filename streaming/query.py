@@ -138,7 +138,10 @@ def batch_metadata(spark: SparkSession) -> str:
         int(time.time() * 1000),
         spark._jsparkSession.conf(),  # noqa: SLF001
     )
-    return str(told.json())
+    metadata = json.loads(str(told.json()))
+    # Spark fills this one in once a query runs, and takes no batch that was planned without it.
+    metadata["conf"]["spark.sql.shuffle.partitions"] = str(STATE_PARTITIONS)
+    return json.dumps(metadata)
 
 
 def watch(
