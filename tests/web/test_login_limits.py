@@ -111,7 +111,7 @@ def valid_code(user: User, secret: str) -> str:
     )
 
     assert Authenticator.objects.filter(user=user).exists()
-    return str(format_hotp_value(hotp_value(secret, next(iter(yield_hotp_counters_from_time()))))
+    return str(format_hotp_value(hotp_value(secret, next(iter(yield_hotp_counters_from_time())))))
 
 
 # ---- the login --------------------------------------------------------------------------------
