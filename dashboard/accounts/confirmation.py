@@ -46,7 +46,7 @@ def is_password(request: HttpRequest, user: User, password: str) -> bool:
     return False
 
 
-class CodeForm(ReauthenticateForm):  # type: ignore[misc] - the library has no types
+class CodeForm(ReauthenticateForm):
     """A code of the second factor, given once more."""
 
     def clean_code(self) -> str:
