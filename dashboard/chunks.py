@@ -8,6 +8,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+STATEMENT = 900
+"""Items of one statement: SQLite takes a limited number of parameters."""
+
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
     """Lists of at most `size` items, read no further than is asked for."""

@@ -11,3 +11,11 @@ def span(ms: int) -> str:
         if ms >= least * unit:
             return f"{ms // unit} {word}"
     return f"{ms // SECOND_MS} s"
+
+
+def exact_span(ms: int) -> str:
+    """Return a duration of a rule to the second: `20 s`, `5 m`, `1 h 30 m`."""
+    seconds = ms // 1000
+    parts = ((seconds // 3600, "h"), (seconds // 60 % 60, "m"), (seconds % 60, "s"))
+    parts_in_use = [f"{n} {unit}" for n, unit in parts if n]
+    return " ".join(parts_in_use) if parts_in_use else f"{ms} ms"

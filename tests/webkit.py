@@ -19,9 +19,9 @@ from dashboard.accounts import tokens
 from dashboard.accounts.roles import Action
 from dashboard.board.models import AssetState
 from dashboard.board.store import NOTHING, stored
+from dashboard.clock import now_ms
 from dashboard.commands.gateway import Gateway, use
 from dashboard.commands.models import Command as Row
-from dashboard.commands.sending import now_ms
 from dashboard.materialiser.rows import COLUMNS, row_of, seen_of
 from dashboard.materialiser.writer import count, count_doubts
 from dashboard.scenarios import scenarios

@@ -11,8 +11,8 @@ from sinks import PlayedJob
 from webkit import forget_limits, memory_bus
 
 from bus.memory import MemoryBus
+from dashboard.clock import now_ms
 from dashboard.commands.gateway import Gateway
-from dashboard.commands.sending import now_ms
 from dashboard.live.process import live_view
 from dashboard.live.tailer import Tailer
 from dashboard.materialiser.worker import Materialiser

@@ -23,7 +23,7 @@ from dashboard.accounts.user_forms import RoleForm, SearchForm, UserForm
 from dashboard.accounts.user_list import MOST, holders, rights
 from dashboard.accounts.user_list import people as listed
 from dashboard.audit.trail import Actor, note
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 
 ADMINS = frozenset((Role.ADMIN,))
 

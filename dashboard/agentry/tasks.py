@@ -7,7 +7,7 @@ from celery import shared_task
 from dashboard.agentry.counting import HOUR_MS
 from dashboard.agentry.models import Agent, AgentHour, LateHour, MuteAsk
 from dashboard.agentry.walking import walk
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 
 DAY_MS = 24 * HOUR_MS
 HOURS_KEPT = 8 * 24

@@ -17,8 +17,8 @@ from dashboard.agentry.figures import MOST, caused, differing, listed, one
 from dashboard.agentry.forms import FORMS, MuteForm, UnmuteForm
 from dashboard.agentry.noting import note_ask
 from dashboard.agentry.paths import agent_path
+from dashboard.clock import now_ms
 from dashboard.commands.limits import TooMany
-from dashboard.commands.sending import now_ms
 from dashboard.scenarios import scenarios
 from domain.names import USER_PREFIX, name_ok
 from domain.records import MAX_MUTED

@@ -8,12 +8,11 @@ from typing import NamedTuple
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from dashboard.annotations.marks import Mark, alone, calm_of, renew
+from dashboard.annotations.marks import alone, calm_of, marks_changed, renew
 from dashboard.annotations.models import Acknowledgement
+from dashboard.board.newest import newest_states
 from dashboard.board.store import listed
 from dashboard.commands.limits import Limit
-from dashboard.live.process import live_view
-from dashboard.live.reading import stored_states
 from dashboard.materialiser.rows import place_of
 from domain.scenario import Scenario
 
@@ -41,7 +40,7 @@ def acknowledge(
     outcome = Outcome([], [])
     with transaction.atomic():
         alone(scenario.name)
-        found = _newest(scenario.name, assets)
+        found = newest_states(scenario.name, assets)
         rows = []
         for asset in assets:
             version, state = found.get(asset, ("", ""))
@@ -54,7 +53,7 @@ def acknowledge(
         _close(scenario.name, outcome.taken, "replaced", user, now)
         Acknowledgement.objects.bulk_create(rows)
         marks = renew(scenario.name, outcome.taken, now)
-    tell(scenario.name, marks)
+    marks_changed.send(None, scenario=scenario.name, marks=marks)
     return outcome
 
 
@@ -65,24 +64,8 @@ def take_back(scenario: Scenario, assets: Collection[str], user: User, now: int)
         alone(scenario.name)
         ended = _close(scenario.name, assets, "taken back", user, now)
         marks = renew(scenario.name, ended, now)
-    tell(scenario.name, marks)
+    marks_changed.send(None, scenario=scenario.name, marks=marks)
     return ended
-
-
-def tell(scenario: str, marks: Collection[Mark]) -> None:
-    """Tell this process's sockets at once; others find it in the database."""
-    live_view().annotate(scenario, marks)
-
-
-def _newest(scenario: str, assets: Collection[str]) -> dict[str, tuple[str, str]]:
-    """Version and state of each as this process or else the database has it, "" once purged."""
-    kept = stored_states(scenario, assets)
-    found = {asset: (each.version, each.state) for asset, each in kept.items()}
-    for asset in assets:
-        entry = live_view().entry(scenario, asset)
-        if entry is not None and entry.version > found.get(asset, ("", ""))[0]:
-            found[asset] = (entry.version, entry.row["state"] if entry.row else "")
-    return found
 
 
 def _why_not(scenario: Scenario, state: str) -> str:

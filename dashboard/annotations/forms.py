@@ -8,8 +8,8 @@ from django import forms
 
 from dashboard.annotations.acknowledging import LONGEST_MS, MOST
 from dashboard.annotations.models import MAX_NOTE, MAX_TEXT, MAX_WHY
-from dashboard.board.why import span
 from dashboard.commands.forms import typed_end
+from dashboard.spans import exact_span
 from domain.names import name_ok
 
 QUICK = {"15m": 15 * 60_000, "1h": 3_600_000}
@@ -37,7 +37,7 @@ class AckForm(forms.Form):
         choice.choices = [
             ("15m", "in 15 minutes"),
             ("1h", "in 1 hour"),
-            ("shift", f"end of my shift, in {span((shift_ends - now) // 60_000 * 60_000)}"),
+            ("shift", f"end of my shift, in {exact_span((shift_ends - now) // 60_000 * 60_000)}"),
             ("at", "at a time"),
         ]
 

@@ -23,9 +23,9 @@ from dashboard.annotations.shifts import Since
 from dashboard.annotations.telling import as_markdown
 from dashboard.audit.trail import Actor
 from dashboard.audit.trail import note as audit
+from dashboard.clock import now_ms
 from dashboard.commands.forms import typed_end
 from dashboard.commands.limits import Limit, TooMany
-from dashboard.commands.sending import now_ms
 from dashboard.job.troubles import troubles
 from dashboard.scenarios import scenarios
 from domain.scenario import Scenario

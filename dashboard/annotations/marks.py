@@ -11,12 +11,16 @@ from typing import NamedTuple
 
 from django.db import connection
 from django.db.models import Count
+from django.dispatch import Signal
 
 from dashboard.annotations.models import Acknowledgement, Note
 from dashboard.annotations.models import Mark as Row
 from dashboard.board.models import AssetState
 from dashboard.board.store import listed
 from domain.scenario import Scenario
+
+marks_changed = Signal()
+"""Sent with `scenario` and `marks` once marks of its rows are written."""
 
 OVERLAP_MS = 10_000
 """So far back it is looked again: a transaction that began first may end last."""

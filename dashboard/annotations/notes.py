@@ -6,8 +6,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import QuerySet
 
-from dashboard.annotations.acknowledging import tell
-from dashboard.annotations.marks import Mark, alone, renew
+from dashboard.annotations.marks import Mark, alone, marks_changed, renew
 from dashboard.annotations.models import Note
 from dashboard.commands.limits import Limit
 
@@ -38,7 +37,7 @@ def write(scenario: str, asset: str, user: User, text: str, now: int) -> Note:
             at=now,
         )
         marks = renew(scenario, [asset], now)
-    tell(scenario, marks)
+    marks_changed.send(None, scenario=scenario, marks=marks)
     return note
 
 
@@ -49,7 +48,7 @@ def edit(note: Note, user: User, text: str, now: int) -> None:
         raise NotNow("A note may be edited by who wrote it, for 15 minutes.")
     note.text, note.edited_at = text, now
     note.save(update_fields=["text", "edited_at"])
-    tell(note.scenario, _renewed(note, now))
+    marks_changed.send(None, scenario=note.scenario, marks=_renewed(note, now))
 
 
 def delete(note: Note, user: User, now: int) -> None:
@@ -60,7 +59,7 @@ def delete(note: Note, user: User, now: int) -> None:
         alone(note.scenario)
         Note.objects.filter(pk=note.pk, deleted_at=None).update(deleted_at=now)
         marks = renew(note.scenario, [note.asset], now)
-    tell(note.scenario, marks)
+    marks_changed.send(None, scenario=note.scenario, marks=marks)
 
 
 def _renewed(note: Note, now: int) -> list[Mark]:

@@ -20,8 +20,8 @@ from dashboard.annotations.models import Note
 from dashboard.annotations.shifts import here, shift_ends
 from dashboard.audit.trail import Actor
 from dashboard.audit.trail import note as audit
+from dashboard.clock import now_ms
 from dashboard.commands.limits import TooMany
-from dashboard.commands.sending import now_ms
 from dashboard.live.rows import asset_path
 from dashboard.scenarios import scenarios
 from domain.names import name_ok

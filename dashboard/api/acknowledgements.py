@@ -16,8 +16,8 @@ from dashboard.api.auth import ApiRequest, allow
 from dashboard.api.problems import Problem, documented, invalid, too_many
 from dashboard.api.schemas import NO_NUL
 from dashboard.audit.trail import Actor, note
+from dashboard.clock import now_ms
 from dashboard.commands.limits import TooMany
-from dashboard.commands.sending import now_ms
 from dashboard.scenarios import scenarios
 from domain.names import name_ok
 from domain.scenario import Scenario

@@ -17,8 +17,8 @@ from dashboard.agentry.noting import note_ask
 from dashboard.api.auth import ApiRequest, allow
 from dashboard.api.problems import Problem, documented, invalid, too_many
 from dashboard.api.schemas import NO_NUL
+from dashboard.clock import now_ms
 from dashboard.commands.limits import TooMany
-from dashboard.commands.sending import now_ms
 from dashboard.scenarios import scenarios
 from domain.names import USER_PREFIX, name_ok
 from domain.records import MAX_MUTED, Mute, Unmute

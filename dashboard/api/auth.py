@@ -14,8 +14,8 @@ from dashboard.accounts import tokens
 from dashboard.accounts.roles import Action, may
 from dashboard.api.limits import REQUESTS
 from dashboard.api.problems import Problem, not_authenticated, too_many
+from dashboard.clock import now_ms
 from dashboard.commands.limits import TooMany
-from dashboard.commands.sending import now_ms
 
 
 class ApiRequest(HttpRequest):

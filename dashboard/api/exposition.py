@@ -20,8 +20,8 @@ from dashboard.api.auth import user_of
 from dashboard.api.job import queries
 from dashboard.api.problems import Problem
 from dashboard.board.store import doubt_counts, sink_offsets
+from dashboard.clock import now_ms
 from dashboard.commands.gateway import gateway
-from dashboard.commands.sending import now_ms
 from dashboard.deadletters.models import DeadLetter
 from dashboard.job.partitions import Edges, edges, partitions
 from dashboard.materialiser.models import Counted, Divergence, FoldSnapshot

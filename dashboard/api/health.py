@@ -15,8 +15,8 @@ from django.views.decorators.http import require_safe
 
 from bus.base import BusError, TopicPartition
 from dashboard.board.store import sink_offsets
+from dashboard.clock import now_ms
 from dashboard.commands.gateway import Gateway, gateway
-from dashboard.commands.sending import now_ms
 from dashboard.job.models import BucketStatus, JobProgress
 from dashboard.job.recall import last_told, stopped
 from dashboard.scenarios import scenarios

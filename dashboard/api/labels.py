@@ -14,8 +14,8 @@ from pydantic import ConfigDict, Field
 from dashboard.api.auth import ApiRequest, allow
 from dashboard.api.problems import Problem, documented, invalid, too_many
 from dashboard.audit.trail import Actor
+from dashboard.clock import now_ms
 from dashboard.commands.limits import Limit, TooMany
-from dashboard.commands.sending import now_ms
 from dashboard.labels.models import MAX_KEY, MAX_VALUE, Label
 from dashboard.labels.rules import MOST, fault, key_fault
 from dashboard.labels.store import keys, labels_of

@@ -33,11 +33,12 @@ from dashboard.api.schemas import (
 )
 from dashboard.board.models import Answer, AssetState
 from dashboard.board.store import counts, doubt_counts
+from dashboard.clock import now_ms
 from dashboard.commands.following import phase_of, phase_of_outcome
 from dashboard.commands.limits import REPORTS, TooMany
 from dashboard.commands.models import Command as Row
 from dashboard.commands.noting import note_command
-from dashboard.commands.sending import IdTaken, Invalid, now_ms, send
+from dashboard.commands.sending import IdTaken, Invalid, send
 from dashboard.filters.asking import asked
 from dashboard.filters.finding import by_name
 from dashboard.filters.language import MAX_TEXT, FilterError

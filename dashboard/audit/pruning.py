@@ -5,7 +5,7 @@ from __future__ import annotations
 from dashboard.audit.models import AuditEntry
 from dashboard.audit.trail import Actor, note
 from dashboard.audit.triggers import KEPT_DAYS
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 
 MARGIN_MS = 3_600_000
 """The database's clock, which decides, may be behind ours."""

@@ -17,7 +17,7 @@ from dashboard.audit.forms import AuditFilter
 from dashboard.audit.reading import COLUMNS, Wanted, checked, page, plain, portions
 from dashboard.audit.trail import Actor, note
 from dashboard.audit.triggers import KEPT_DAYS
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.exporting import CONTENT_TYPES, attachment, written
 
 ADMINS = frozenset((Role.ADMIN,))

@@ -16,13 +16,13 @@ from django.views.decorators.http import require_safe
 
 from dashboard.accounts.access import role_required
 from dashboard.board import store
+from dashboard.board.ages import HISTORY_KEPT_MS
 from dashboard.board.asof import PAGE, Asked, AsOf, Difference, Narrowed, Then, TooManyChanges
 from dashboard.chunks import chunks
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.exporting import CONTENT_TYPES, attachment, written
 from dashboard.filters.language import state_of
 from dashboard.live.shown import order_of_token, token_of_order
-from dashboard.materialiser.tasks import HISTORY_KEPT_MS
 from dashboard.scenarios import scenarios
 from domain.names import CONTROL, MAX_NAME, MAX_STATE
 

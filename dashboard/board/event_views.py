@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from dashboard.accounts.access import is_fragment, role_required
 from dashboard.audit.trail import Actor, note
 from dashboard.board.events import FIELDS, MOST_EXPORTED, Wanted, page, plain, portions
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.exporting import CONTENT_TYPES, attachment, written
 from dashboard.filters.events import condition_of
 from dashboard.filters.examples import placeholder

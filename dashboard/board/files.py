@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 from dashboard.accounts.access import role_required
 from dashboard.audit.trail import Actor, note
 from dashboard.board.moments import iso
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.exporting import CONTENT_TYPES, attachment, written
 from dashboard.filters.asking import asked
 from dashboard.filters.finding import by_name

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dashboard.job.recall import recall
+from dashboard.job.signs import process_signs
 from dashboard.job.standing import SILENT_MS, Beat
-from dashboard.live.process import live_view
 from wire.job import bucket_name
 
 BEHIND_MS = 3_000
@@ -56,7 +56,7 @@ def _silent(beats: Mapping[str, Beat], now: int) -> bool:
 
 def _beats() -> Mapping[str, Beat]:
     """The newest heartbeats that this process, or else the database, knows of."""
-    signs = live_view().signs
+    signs = process_signs()
     if signs.facts().reached is None:
         recall(signs)
     return signs.facts().beats

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 
 from dashboard.accounts.access import is_fragment, role_required
 from dashboard.board.overrides import MOST, Override, overrides
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.scenarios import scenarios
 
 

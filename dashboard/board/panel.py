@@ -11,11 +11,12 @@ from dashboard.board.heard import LogTime, log_time
 from dashboard.board.models import CHANGE, Transition
 from dashboard.board.timeline import timeline
 from dashboard.board.trials import Flip, current_of, is_unheard
-from dashboard.board.why import Why, dissenters, explain, flip_text, span
+from dashboard.board.why import Why, dissenters, explain, flip_text
 from dashboard.commands.forms import shown
-from dashboard.job.partitions import newest_beats
+from dashboard.job.beats import newest_beats
 from dashboard.live.rows import asset_path, beneath_of, cause_text
 from dashboard.rulebook.in_force import in_force
+from dashboard.spans import exact_span
 from domain.records import StateRecord
 from domain.scenario import Scenario
 from wire.job import bucket_name
@@ -140,4 +141,4 @@ def _reminder(scenario: Scenario, record: dict[str, Any], now: int) -> dict[str,
     if every is None:
         return None
     passed = max(0, now - record["since"]) // every
-    return {"every": span(every), "next": record["since"] + (passed + 1) * every}
+    return {"every": exact_span(every), "next": record["since"] + (passed + 1) * every}

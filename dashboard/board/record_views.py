@@ -16,9 +16,9 @@ from bus.base import Message
 from dashboard.accounts.access import is_fragment, role_required
 from dashboard.accounts.roles import Role, role_of
 from dashboard.board.records import STATUSES, NotShown, Shown, Way, fetch, seek, show
+from dashboard.clock import now_ms
 from dashboard.commands.gateway import gateway
 from dashboard.commands.limits import Limit, TooMany
-from dashboard.commands.sending import now_ms
 from dashboard.deadletters.models import DeadLetter
 from dashboard.live.rows import asset_path
 from dashboard.metrics import LOG_RECORDS

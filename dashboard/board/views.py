@@ -16,6 +16,7 @@ from dashboard.accounts.access import is_fragment, role_required
 from dashboard.accounts.roles import may
 from dashboard.annotations.shifts import here
 from dashboard.board.doubts import NAMED
+from dashboard.board.newest import record_of
 from dashboard.board.panel import facts_of
 from dashboard.board.sorts import (
     CHOSEN,
@@ -27,7 +28,7 @@ from dashboard.board.sorts import (
     sorted_rows,
 )
 from dashboard.board.tabs import tabs
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.filters.asking import named, shown
 from dashboard.filters.examples import examples, placeholder
 from dashboard.filters.language import MAX_TEXT, FilterError
@@ -36,7 +37,7 @@ from dashboard.filters.saved import default_of, menu
 from dashboard.job.troubles import troubles
 from dashboard.live.merging import Merged
 from dashboard.live.process import live_view
-from dashboard.live.reading import Read, read, record_of
+from dashboard.live.reading import Read, read
 from dashboard.live.shown import LIMIT, Filter, order_of_token
 from dashboard.scenarios import scenarios, topics
 from domain.names import name_ok

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from dashboard.bidi import isolated
 from dashboard.board.trials import Flip, Freed, Lapse, Trials, current_of
+from dashboard.spans import exact_span
 from domain.names import USER_PREFIX
 from domain.records import Override, StateRecord, Vote
 from domain.scenario import KEEP, Latest, PythonRule, Quorum, Rung, Scenario
@@ -415,7 +416,7 @@ def _verb(flip: Flip, pinned: bool) -> tuple[str, str]:
     if flip.back:
         return ("stop", "that")
     if flip.hold:
-        return ("start", f"its hold of {span(flip.hold)}")
+        return ("start", f"its hold of {exact_span(flip.hold)}")
     return ("flip", "it beneath the pin" if pinned else "it")
 
 
@@ -440,7 +441,7 @@ def flip_text(flip: Flip) -> str:
         ways.append(f"when {names(flip.changed, 'or')} says so")
     elif flip.together:
         ways.append(f"when {names(flip.together, 'and')} {_all(flip.together)} say so")
-    then = f"; it must then last {span(flip.hold)}" if flip.hold else ""
+    then = f"; it must then last {exact_span(flip.hold)}" if flip.hold else ""
     return f"{', or '.join(ways)}{', which stops what waits' if flip.back else then}"
 
 
@@ -450,14 +451,6 @@ def names(agents: Sequence[str], last: str) -> str:
     if len(agents) > MOST_NAMED:
         shown.append(f"{len(agents) - MOST_NAMED} more")
     return f" {last} ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
-
-
-def span(ms: int) -> str:
-    """A duration of a rule: `20 s`, `5 m`, `1 h 30 m`."""
-    seconds = ms // 1000
-    parts = ((seconds // 3600, "h"), (seconds // 60 % 60, "m"), (seconds % 60, "s"))
-    found = [f"{n} {unit}" for n, unit in parts if n]
-    return " ".join(found) if found else f"{ms} ms"
 
 
 def _name(agent: str) -> str:

@@ -38,8 +38,8 @@ from dashboard.bulk.models import (
 from dashboard.bulk.noting import note_run
 from dashboard.bulk.settling import settle
 from dashboard.bulk.telling import counts
+from dashboard.clock import now_ms
 from dashboard.commands.gateway import REACH_S, SEND_TIMEOUT_S, Gateway, NotSigned, gateway
-from dashboard.commands.sending import now_ms
 from dashboard.scenarios import scenarios
 from domain.records import Command, Kind
 from domain.version import Version

@@ -37,7 +37,7 @@ from dashboard.bulk.reviewing import back, moved_on
 from dashboard.bulk.senders import sent_as
 from dashboard.bulk.tasks import carry_on
 from dashboard.bulk.telling import Told, reasons, tell
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.exporting import attachment, written
 from dashboard.waking import wake
 from domain.version import Version

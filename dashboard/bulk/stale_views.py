@@ -12,12 +12,12 @@ from django.views.decorators.http import require_safe
 
 from dashboard.accounts.access import role_required
 from dashboard.accounts.roles import may
-from dashboard.board.why import span
 from dashboard.bulk import stale
 from dashboard.bulk.forms import StaleForm
 from dashboard.bulk.stale import REASONS
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.scenarios import scenarios
+from dashboard.spans import exact_span
 from domain.scenario import Scenario
 
 
@@ -55,7 +55,7 @@ def _listed(request: HttpRequest, form: StaleForm, now: int) -> dict[str, Any]:
         "after": after,
         "first": _address(asked, form),
         "next": _address(asked, form, after=str(page.next)) if page.next else "",
-        "lifetime": span(asked.vote_lifetime) if asked.vote_lifetime else "",
+        "lifetime": exact_span(asked.vote_lifetime) if asked.vote_lifetime else "",
         "n": form.cleaned_data["n"] or 7,
         "unit": form.cleaned_data["unit"] or "days",
     }

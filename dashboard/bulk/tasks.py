@@ -6,7 +6,7 @@ from celery import shared_task
 
 from dashboard.bulk import retention
 from dashboard.bulk.carrying import work
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.waking import wake
 
 

@@ -23,8 +23,8 @@ from dashboard.bulk.forms import BulkForm
 from dashboard.bulk.models import REVIEW, Run
 from dashboard.bulk.reviewing import keep
 from dashboard.bulk.telling import tell
+from dashboard.clock import now_ms
 from dashboard.commands.limits import Limit, TooMany
-from dashboard.commands.sending import now_ms
 from dashboard.scenarios import scenarios
 from domain.scenario import Scenario
 

@@ -8,11 +8,11 @@ from typing import Any
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
+from dashboard.clock import now_ms
 from dashboard.commands.following import progress
 from dashboard.commands.forms import FORMS, CommandForm, asked_again, kept_of, shown
 from dashboard.commands.models import Command as Row
 from dashboard.commands.returning import returning
-from dashboard.commands.sending import now_ms
 from dashboard.commands.stale import MOVED_ON, changes, read_sight
 from dashboard.rulebook.in_force import as_carried
 from domain.scenario import Scenario

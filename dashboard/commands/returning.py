@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.board.why import span
+from dashboard.spans import exact_span
 from domain.names import USER_PREFIX
 from domain.scenario import Scenario
 
@@ -66,8 +66,8 @@ def returning(scenario: Scenario, record: dict[str, Any] | None, now: int) -> Re
         voters=tuple(voters[:MOST_SHOWN]),
         more=max(0, len(voters) - MOST_SHOWN),
         fresh=sum(voter.fresh for voter in voters),
-        within=span(young),
-        soon=span(_soon(voters, now)),
+        within=exact_span(young),
+        soon=exact_span(_soon(voters, now)),
         users=tuple(
             vote["agent"].removeprefix(USER_PREFIX)
             for vote in votes

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.utils import timezone
+from django.dispatch import Signal
 
 from bus.base import BusError, Unavailable
+from dashboard.clock import Clock, now_ms
 from dashboard.commands.forms import expected_state
 from dashboard.commands.gateway import REACH_S, gateway
 from dashboard.commands.limits import COMMANDS
 from dashboard.commands.models import Command as Row
-from dashboard.commands.refusals import settle_sent
 from domain.records import Command, Refusal, Unreadable
 from domain.scenario import Scenario
 from wire.source import decode_source, encode_command
 
+command_placed = Signal()
+"""Sent with `row` once the place of a command in its log is known."""
+
 Source = Literal["form", "api"]
-Clock = Callable[[], int]
 
 MAX_OUTCOME = 300
 """Longest outcome that is kept, in characters."""
@@ -38,11 +39,6 @@ class Invalid(ValueError):
 
 class IdTaken(ValueError):
     """The id belongs to another command, of this user or of somebody else."""
-
-
-def now_ms() -> int:
-    """The time, Unix ms."""
-    return int(timezone.now().timestamp() * 1000)
 
 
 def check(scenario: Scenario, command: Command, now: int) -> None:
@@ -169,7 +165,7 @@ def _produce(row: Row, command: Command) -> None:
         _note(row, status="sent", outcome="")
         Row.objects.filter(pk=row.pk).update(partition=place.partition, offset=place.offset)
         row.partition, row.offset = place.partition, place.offset
-        settle_sent(row)
+        command_placed.send(None, row=row)
 
 
 def _note(row: Row, status: str, outcome: str) -> None:

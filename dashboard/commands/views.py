@@ -13,15 +13,16 @@ from django.views.decorators.http import require_GET
 
 from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.accounts.roles import may
+from dashboard.board.newest import record_of
+from dashboard.clock import now_ms
 from dashboard.commands.following import progress
 from dashboard.commands.forms import FORMS, CommandForm, PurgeForm
 from dashboard.commands.limits import TooMany
 from dashboard.commands.models import Command as Row
 from dashboard.commands.noting import note_command
 from dashboard.commands.panel import Panel, asset_url
-from dashboard.commands.sending import IdTaken, Invalid, now_ms, send
+from dashboard.commands.sending import IdTaken, Invalid, send
 from dashboard.commands.stale import changes, moved_on
-from dashboard.live.reading import record_of
 from dashboard.scenarios import scenarios
 from domain.scenario import Scenario
 

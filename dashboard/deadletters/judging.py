@@ -9,11 +9,11 @@ import msgspec
 from django.contrib.auth.models import User
 
 from dashboard.accounts.roles import lapsed
+from dashboard.board.newest import record_of
 from dashboard.board.templatetags.board import duration
 from dashboard.commands.gateway import trust
 from dashboard.commands.sending import Invalid, check
 from dashboard.deadletters.faults import Fault, Sample, fault_of
-from dashboard.live.reading import record_of
 from dashboard.rulebook.in_force import as_carried
 from dashboard.scenarios import file_now, topics
 from domain.asset import Asset

@@ -14,8 +14,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboard.accounts import drafts
 from dashboard.accounts.access import form_of, role_required
+from dashboard.clock import now_ms
 from dashboard.commands.limits import REPORTS, TooMany
-from dashboard.commands.sending import now_ms
 from dashboard.deadletters.fates import Outcome, Sending, discard, redrive
 from dashboard.deadletters.faults import Fault
 from dashboard.deadletters.forms import MAX_MANY, FilterForm, ManyForm, WhyForm

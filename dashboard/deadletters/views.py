@@ -13,9 +13,9 @@ from django.views.decorators.http import require_safe
 
 from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.accounts.roles import Role
+from dashboard.clock import now_ms
 from dashboard.commands.gateway import NotSigned, gateway
 from dashboard.commands.limits import REPORTS, TooMany
-from dashboard.commands.sending import now_ms
 from dashboard.deadletters.fates import Sending, discard, find_out, redrive
 from dashboard.deadletters.forms import MAX_MANY, FilterForm, RecordForm, WhyForm
 from dashboard.deadletters.judging import Verdict, judge

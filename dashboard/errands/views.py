@@ -12,8 +12,8 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from dashboard.accounts.access import form_of, role_required
 from dashboard.accounts.roles import Role
+from dashboard.clock import now_ms
 from dashboard.commands.limits import TooMany
-from dashboard.commands.sending import now_ms
 from dashboard.job.asks import send
 from dashboard.job.intake import SETTLED
 from dashboard.job.models import JobAsk

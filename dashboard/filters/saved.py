@@ -8,9 +8,8 @@ from typing import NamedTuple
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from django.http import QueryDict
-from django.urls import reverse
 
+from dashboard.filters.addresses import board_url
 from dashboard.filters.language import MAX_TEXT, FilterError, parse
 from dashboard.filters.models import MAX_TITLE, SavedFilter
 from dashboard.filters.terms import Filter, Term, Text
@@ -117,15 +116,7 @@ def default_of(user: User, scenario: str) -> SavedFilter | None:
 
 def address(saved: SavedFilter) -> str:
     """The board with the filter."""
-    return board(saved.scenario, saved.text)
-
-
-def board(scenario: str, text: str, states: Iterable[str] = ()) -> str:
-    """The address of a board with a filter's text, and its buttons."""
-    query = QueryDict(mutable=True)
-    query["scenario"], query["q"] = scenario, text
-    query.setlist("state", list(states))
-    return f"{reverse('board:board')}?{query.urlencode()}"
+    return board_url(saved.scenario, saved.text)
 
 
 def _title(title: str) -> str:

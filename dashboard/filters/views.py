@@ -14,8 +14,9 @@ from django.views.decorators.http import require_safe
 
 from dashboard.accounts.access import form_of, role_required
 from dashboard.audit.trail import Actor, note
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.filters import saved
+from dashboard.filters.addresses import board_url
 from dashboard.filters.completing import offers
 from dashboard.filters.language import MAX_TEXT
 from dashboard.filters.models import MAX_TITLE, SavedFilter
@@ -114,7 +115,7 @@ def _not_saved(
         "states": states,
         "shared": "shared" in given,
         "default": "default" in given,
-        "board": saved.board(scenario.name, text, states),
+        "board": board_url(scenario.name, text, states),
     }
     return render(request, "filters/refused.html", context, status=422)
 

@@ -13,8 +13,8 @@ from django.views.decorators.http import require_safe
 
 from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.accounts.roles import Role, role_of
+from dashboard.clock import now_ms
 from dashboard.commands.limits import TooMany
-from dashboard.commands.sending import now_ms
 from dashboard.deadletters.forgeries import refused
 from dashboard.job import queries, samples
 from dashboard.job.asks import OFFERS, AskForm, asked, last_of, send

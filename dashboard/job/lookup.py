@@ -9,8 +9,8 @@ from typing import Any
 from django import forms
 
 from dashboard.board.models import AssetState
+from dashboard.board.newest import record_of
 from dashboard.job.partitions import Partition
-from dashboard.live.reading import record_of
 from dashboard.live.rows import asset_path
 from dashboard.scenarios import scenarios
 from domain.names import CONTROL, MAX_NAME

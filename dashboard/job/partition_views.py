@@ -10,8 +10,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.accounts.access import is_fragment, role_required
+from dashboard.clock import now_ms
 from dashboard.commands.gateway import gateway
-from dashboard.commands.sending import now_ms
 from dashboard.job.lookup import KeyForm, look_up
 from dashboard.job.partitions import SHARED_MS, Edges, Partition, logs, rows, sinks
 from dashboard.job.standing import Trouble

@@ -13,12 +13,11 @@ from typing import Any
 
 from bus.base import BusError, TopicPartition
 from dashboard.board.store import sink_offsets
+from dashboard.clock import now_ms
 from dashboard.commands.gateway import Gateway, gateway
-from dashboard.commands.sending import now_ms
-from dashboard.job.models import FIGURES, BucketStatus
+from dashboard.job.beats import Beats, newest_beats
 from dashboard.job.pace import Judged, Sign, Speed, signs, skews
-from dashboard.job.standing import WEB_LATE_MS
-from dashboard.live.process import live_view
+from dashboard.job.signs import process_signs
 from dashboard.scenarios import scenarios
 from domain.scenario import Scenario
 from wire.job import AHEAD_MS, Heartbeat, bucket_name
@@ -84,34 +83,6 @@ def logs(_source: Gateway) -> Logs:
     return Logs(now_ms)
 
 
-# ---- what the buckets have reached --------------------------------------------------------------
-
-Beats = Mapping[str, tuple[int, Heartbeat]]
-"""By bucket: when its newest heartbeat was heard, and what it told."""
-
-
-def newest_beats(now: int) -> Beats:
-    """The newest heartbeats: as this process hears them, else as the database has them."""
-    with live_view().signs.paces() as paces:
-        heard = dict(paces.newest)
-    reached = live_view().signs.facts().reached
-    if reached is not None and now - reached <= WEB_LATE_MS and heard.keys() >= _all_buckets():
-        return heard
-    return heard | {row.bucket: _of_row(row) for row in BucketStatus.objects.all()}
-
-
-def _all_buckets() -> set[str]:
-    return {
-        bucket_name(scenario.name, at)
-        for scenario in scenarios().values()
-        for at in range(scenario.partitions)
-    }
-
-
-def _of_row(row: BucketStatus) -> tuple[int, Heartbeat]:
-    return row.received_at, Heartbeat(**{name: getattr(row, name) for name in FIGURES})
-
-
 # ---- both together ------------------------------------------------------------------------------
 
 
@@ -156,7 +127,7 @@ def _of(scenario: Scenario, told: Edges, beats: Beats, now: int) -> list[Partiti
     topic = gateway().topics.reports(scenario.name)
     ends = {at: told.found.get((topic, at), (None, None)) for at in names}
     lags = {at: _lag(ends[at][1], beats.get(name)) for at, name in names.items()}
-    with live_view().signs.paces() as paces:
+    with process_signs().paces() as paces:
         for at, lag in lags.items():
             if lag is not None and not told.fault:
                 paces.of(names[at]).lagged(now, lag)

@@ -16,8 +16,8 @@ from django.db.models import F, Max
 
 from dashboard.job.models import BucketStatus, JobProgress
 from dashboard.job.retention import DAY_MS, HOUR_MS, KEPT_MS
+from dashboard.job.signs import process_signs
 from dashboard.job.standing import SILENT_MS
-from dashboard.live.process import live_view
 from dashboard.scenarios import scenarios, topics
 
 State = Literal["running", "restarting", "catching-up", "stalled", "stopped", "waiting"]
@@ -127,7 +127,7 @@ Beats = list[tuple[int, BucketStatus]]
 
 def _beats() -> Beats:
     """What the database has, and when this process heard of the bucket, which may be later."""
-    heard = live_view().signs.facts().beats
+    heard = process_signs().facts().beats
     found = []
     for row in BucketStatus.objects.all():
         here = heard.get(row.bucket)

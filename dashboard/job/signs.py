@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 
@@ -214,3 +214,23 @@ def _keep(known: dict[str, Pause], query: str, told: Pause | None) -> None:
         known.pop(query, None)
     else:
         known[query] = told
+
+
+class _Holder:
+    """Keeps from where the process takes what it has heard of the job."""
+
+    def __init__(self) -> None:
+        self.source: Callable[[], Signs] = Signs
+
+
+_HOLDER = _Holder()
+
+
+def take_signs_from(source: Callable[[], Signs]) -> None:
+    """Have `source` return what this process has heard: registered where a process listens."""
+    _HOLDER.source = source
+
+
+def process_signs() -> Signs:
+    """Return what this process has heard of the job; nothing where nobody listens."""
+    return _HOLDER.source()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dashboard.job.recall import recall
+from dashboard.job.signs import process_signs
 from dashboard.job.standing import Trouble, standing
-from dashboard.live.process import live_view
 from dashboard.scenarios import scenarios
 
 
 def troubles(now: int, current: str = "") -> list[Trouble]:
     """Every trouble at `now` (Unix ms); those of the scenario `current` first."""
-    signs = live_view().signs
+    signs = process_signs()
     if signs.facts().reached is None:
         recall(signs)
     return standing(signs.facts(), list(scenarios().values()), current, now)

@@ -19,7 +19,7 @@ from django.db import transaction
 from dashboard.accounts.roles import lapsed
 from dashboard.audit.trail import Actor
 from dashboard.board.store import stored
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.labels import tables, uploads, writing
 from dashboard.labels.figures import Found
 from dashboard.labels.models import (

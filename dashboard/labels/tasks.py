@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.labels import uploads
 from dashboard.labels.carrying import work
 from dashboard.waking import wake

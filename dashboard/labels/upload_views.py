@@ -12,8 +12,8 @@ from django.views.decorators.http import require_safe
 
 from dashboard.accounts.access import form_of, is_fragment, role_required, user_of
 from dashboard.audit.trail import Actor
+from dashboard.clock import now_ms
 from dashboard.commands.limits import TooMany
-from dashboard.commands.sending import now_ms
 from dashboard.labels import tables, uploads
 from dashboard.labels.carrying import at_once
 from dashboard.labels.figures import LISTED, MOST_REFUSED, Found

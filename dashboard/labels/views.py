@@ -15,7 +15,7 @@ from django.views.decorators.http import require_safe
 
 from dashboard.accounts.access import form_of, is_fragment, role_required, user_of
 from dashboard.audit.trail import Actor
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.exporting import attachment
 from dashboard.filters.terms import quoted
 from dashboard.labels import store, tables, uploads, writing

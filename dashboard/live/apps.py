@@ -1,6 +1,14 @@
 """The live app."""
 
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
 from django.apps import AppConfig
+
+if TYPE_CHECKING:
+    from dashboard.annotations.marks import Mark
 
 
 class LiveConfig(AppConfig):
@@ -9,3 +17,21 @@ class LiveConfig(AppConfig):
     name = "dashboard.live"
     label = "live"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Offer what this process hears to the packages below, which know of no sockets."""
+        from dashboard.annotations.marks import marks_changed
+        from dashboard.board.newest import take_overlay_from
+        from dashboard.job.signs import take_signs_from
+        from dashboard.live.process import live_view
+
+        take_overlay_from(lambda scenario, asset: live_view().entry(scenario, asset))
+        take_signs_from(lambda: live_view().signs)
+        marks_changed.connect(_show_marks)
+
+
+def _show_marks(scenario: str, marks: Collection[Mark], **_kwargs: object) -> None:
+    """Show marks on this process's boards at once; other processes find them in the database."""
+    from dashboard.live.process import live_view
+
+    live_view().annotate(scenario, marks)

@@ -21,7 +21,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.db import DatabaseError
 
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.filters.asking import NO_PROBLEM, Told, readable, shown, told_error
 from dashboard.filters.language import FilterError
 from dashboard.live.admission import admissions

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import NamedTuple
 
 from dashboard.annotations.marks import Held, Mark, held, marks_of
 from dashboard.board import store
-from dashboard.board.models import AssetState
-from dashboard.commands.sending import now_ms
+from dashboard.board.newest import kept_of
+from dashboard.clock import now_ms
 from dashboard.filters import finding
 from dashboard.labels import store as labels
 from dashboard.live.entries import Entry, Offsets
 from dashboard.live.merging import Merged, Stored, merge, newer_than
-from dashboard.live.process import live_view
 from dashboard.live.rows import Row, row_of
 from dashboard.live.shown import LIMIT, Filter
 from domain.scenario import Scenario
@@ -41,7 +38,7 @@ def read(scenario: Scenario, wanted: Filter, overlay: Mapping[str, Entry]) -> Re
     with store.consistent():
         offsets = store.sink_offsets()
         counts, doubts = store.counts(name), store.doubt_counts(name)
-        versions = stored_states(name, overlay)
+        versions = kept_of(name, overlay)
         if wanted.rows:
             found = _find(scenario, wanted, newer_than(overlay, versions).keys(), now)
     rows = [row_of(scenario, record) for record in found.records]
@@ -75,20 +72,6 @@ def _newer(overlay: Mapping[str, Entry], asset: str) -> str | None:
     if entry is None:
         return None
     return entry.row["state"] if entry.row else ""
-
-
-def stored_states(scenario: str, assets: Collection[str]) -> dict[str, store.Kept]:
-    """What the database has of those of these assets that it knows."""
-    return store.stored(scenario, assets) if assets else {}
-
-
-def record_of(scenario: str, asset: str) -> dict[str, Any] | None:
-    """The newest state record of one visible asset, of the overlay or the database."""
-    entry = live_view().entry(scenario, asset)
-    stored = AssetState.objects.filter(scenario=scenario, asset=asset).first()
-    if entry is not None and (stored is None or entry.version > stored.version):
-        return msgspec.json.decode(entry.value) if entry.row is not None else None
-    return msgspec.json.decode(stored.record) if stored and not stored.purged else None
 
 
 def count(scenario: Scenario, overlay: Mapping[str, Entry]) -> dict[str, int]:

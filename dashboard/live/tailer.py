@@ -12,11 +12,12 @@ from django.db import DatabaseError, close_old_connections
 
 from bus.base import Bus, BusError, Message, Reader, TopicSpec
 from dashboard.annotations.marks import Changes
+from dashboard.board.newest import kept_of
 from dashboard.board.store import sink_offsets
 from dashboard.job.recall import recall
 from dashboard.live.beside import Beside
 from dashboard.live.entries import Entry, Offsets, Place
-from dashboard.live.reading import counted, stored_states
+from dashboard.live.reading import counted
 from dashboard.live.rows import row_of
 from dashboard.live.view import LiveView
 from dashboard.metrics import UNREADABLE
@@ -189,7 +190,7 @@ class Tailer:
                 if entry is not None:
                     by_scenario.setdefault(name, []).append(entry)
         for name, entries in by_scenario.items():
-            stored = stored_states(name, {entry.asset for entry in entries})
+            stored = kept_of(name, {entry.asset for entry in entries})
             floor = {asset: kept.version for asset, kept in stored.items()}
             self._beside.tell(name, entries)
             self._view.apply(name, entries, floor)

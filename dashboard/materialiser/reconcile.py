@@ -14,17 +14,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bus.base import Bus
+from dashboard.board.ages import HIDDEN_KEPT_MS
 from dashboard.board.models import AssetState
 from dashboard.board.store import sink_offsets
-from dashboard.chunks import chunks
+from dashboard.chunks import STATEMENT, chunks
 from dashboard.job.models import BucketStatus
 from dashboard.materialiser.beside import Miscounted, miscounted
 from dashboard.materialiser.reading import OnProgress, read_on
 from dashboard.materialiser.replay import Emitted, Replay
 from dashboard.materialiser.rows import COLUMNS, row_of, same_content, seen_of
 from dashboard.materialiser.snapshots import Snapshots, begun
-from dashboard.materialiser.tasks import HIDDEN_KEPT_MS
-from dashboard.materialiser.writer import CHUNK
 from domain.fold import UnknownFoldVersion
 from domain.records import Tombstone
 from domain.scenario import Scenario
@@ -184,7 +183,7 @@ class Reconciler:
 
     def _rows_of(self, assets: Iterable[Asset]) -> dict[Asset, Row]:
         found: dict[Asset, Row] = {}
-        for chunk in chunks(sorted(assets), CHUNK):
+        for chunk in chunks(sorted(assets), STATEMENT):
             rows = AssetState.objects.filter(asset__in={asset for _, _, asset in chunk})
             found |= {self._key(row): row for row in rows.values(*COLUMNS)}
         return found

@@ -8,12 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import structlog
+from django.conf import settings
 
 from bus.base import Bus
+from dashboard.clock import now_ms
 from dashboard.materialiser.bounds import Terms, dump, fits, terms_of
 from dashboard.materialiser.models import FoldSnapshot
 from dashboard.materialiser.reading import OnProgress, read_on
 from dashboard.materialiser.replay import Replay
+from dashboard.scenarios import scenarios, topics
 from domain.fold import UnknownFoldVersion
 from domain.scenario import Scenario
 from wire.snapshot import DamagedSnapshot, dump_snapshot, load_snapshot
@@ -145,3 +148,13 @@ def _write(path: Path, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
+
+
+def snapshot_now() -> int:
+    """Keep a snapshot of every bucket's fold. Returns how many were taken."""
+    from bus.kafka import KafkaBus  # only a process that reads loads Kafka's library
+
+    tallyboard = settings.TALLYBOARD
+    kept = Snapshots(tallyboard.data_dir / "snapshots", now_ms)
+    bus = KafkaBus(tallyboard.kafka_options())
+    return len(take(bus, topics(), scenarios(), kept, lambda _done, _total: None))

@@ -5,22 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from celery import shared_task
-from django.conf import settings
 from django.db.models import QuerySet
 
+from dashboard.board.ages import HIDDEN_KEPT_MS, HISTORY_KEPT_MS
 from dashboard.board.models import Answer, AssetState, Transition
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.deadletters.retention import thin
 from dashboard.job import retention as job_retention
 from dashboard.job import samples
 from dashboard.labels.writing import forget, labelled
 from dashboard.materialiser.models import FoldSnapshot
+from dashboard.materialiser.snapshots import snapshot_now
 from dashboard.scenarios import scenarios
 
-HIDDEN_KEPT_MS = 7 * 86_400_000
-"""How long a purged row is kept hidden, so that a replay cannot bring the asset back."""
-HISTORY_KEPT_MS = 90 * 86_400_000
-"""How long transitions and answers are kept."""
 PORTION = 900
 """Rows deleted in one transaction."""
 SNAPSHOT_EVERY_MS = 23 * 3_600_000
@@ -34,18 +31,6 @@ def snapshot_daily() -> int:
     if newest is not None and now_ms() - newest.taken_at < SNAPSHOT_EVERY_MS:
         return 0
     return snapshot_now()
-
-
-def snapshot_now() -> int:
-    """Keep a snapshot of every bucket's fold. Returns how many were taken."""
-    from bus.kafka import KafkaBus  # only a process that reads loads Kafka's library
-    from dashboard.materialiser.snapshots import Snapshots, take
-    from dashboard.scenarios import topics
-
-    tallyboard = settings.TALLYBOARD
-    kept = Snapshots(tallyboard.data_dir / "snapshots", now_ms)
-    bus = KafkaBus(tallyboard.kafka_options())
-    return len(take(bus, topics(), scenarios(), kept, lambda _done, _total: None))
 
 
 @shared_task

@@ -25,7 +25,7 @@ from dashboard.annotations.ending import Move, end_by
 from dashboard.board import store
 from dashboard.board.doubts import Doubts
 from dashboard.board.models import CHANGE, Answer, AssetState
-from dashboard.chunks import chunks
+from dashboard.chunks import STATEMENT, chunks
 from dashboard.commands.models import Command
 from dashboard.deadletters.intake import take_in
 from dashboard.errands import intake as results
@@ -42,9 +42,6 @@ from domain.scenario import Scenario
 from wire.job import Heartbeat
 
 log = structlog.get_logger(__name__)
-
-CHUNK = 900
-"""Assets asked for in one query: SQLite takes a limited number of parameters."""
 
 MAX_OUTCOME = 200
 """Longest outcome kept, characters."""
@@ -238,7 +235,7 @@ def _repeat(changes: Changes, scenario: str, current: Stored, seen: Seen, now: i
 
 def _check_repeated(changes: Changes, now: int) -> None:
     """Hold records of versions that the database already has against its own."""
-    for chunk in chunks(changes.repeated, CHUNK):
+    for chunk in chunks(changes.repeated, STATEMENT):
         assets = {seen.asset for _, seen in chunk}
         rows = AssetState.objects.filter(asset__in=assets)
         kept = {(s, a): record for s, a, record in rows.values_list("scenario", "asset", "record")}

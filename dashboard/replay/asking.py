@@ -11,7 +11,7 @@ from django.db.models import Max
 from django.http import HttpRequest
 
 from dashboard.audit.trail import Actor, note
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.job.asks import send
 from dashboard.job.models import BucketStatus, JobAsk
 from dashboard.replay.following import dump_parts

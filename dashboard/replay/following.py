@@ -9,9 +9,9 @@ from typing import NamedTuple
 import msgspec
 
 from dashboard.job.asks import Tone, fate
+from dashboard.job.beats import newest_beats
 from dashboard.job.intake import SETTLED
 from dashboard.job.models import JobAsk
-from dashboard.job.partitions import newest_beats
 from dashboard.replay.models import Replay
 from dashboard.replay.planning import Plan
 

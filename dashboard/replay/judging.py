@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db.models import Q
 
 from bus.base import BusError
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.job.models import JobAsk
 from dashboard.replay.models import DONE, FAILED, RUNNING, WAITING, Replay
 

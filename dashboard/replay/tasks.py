@@ -8,7 +8,7 @@ import sys
 from celery import shared_task
 from django.conf import settings
 
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.replay.judging import claim, due
 from dashboard.replay.models import Replay
 

@@ -13,9 +13,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.accounts.access import form_of, is_fragment, role_required
+from dashboard.clock import now_ms
 from dashboard.commands.gateway import gateway
 from dashboard.commands.limits import TooMany
-from dashboard.commands.sending import now_ms
 from dashboard.job import queries
 from dashboard.job.models import JobProgress
 from dashboard.job.partitions import edges

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from django.db.models import Max, Q, Sum
 
 from dashboard.board.models import StateCount
-from dashboard.job.partitions import Beats, newest_beats
+from dashboard.job.beats import Beats, newest_beats
 from dashboard.rulebook.in_force import parsed
 from dashboard.rulebook.models import CarriedScenario, RuleRecord
 from dashboard.scenarios import FileNow, file_now, scenarios

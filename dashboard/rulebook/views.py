@@ -16,9 +16,9 @@ from dashboard.accounts import drafts
 from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.accounts.roles import Role, role_of
 from dashboard.audit.trail import Actor, note
+from dashboard.clock import now_ms
 from dashboard.commands.gateway import gateway
 from dashboard.commands.limits import TooMany
-from dashboard.commands.sending import now_ms
 from dashboard.rulebook import words
 from dashboard.rulebook.changes import changes, send
 from dashboard.rulebook.known import Known, all_known, known, troubles

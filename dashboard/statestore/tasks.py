@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.statestore.reading import thin
 
 

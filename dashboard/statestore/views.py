@@ -17,8 +17,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 from dashboard.accounts.access import is_fragment, role_required
 from dashboard.accounts.roles import Role
 from dashboard.audit.trail import Actor, note
+from dashboard.clock import now_ms
 from dashboard.commands.limits import TooMany
-from dashboard.commands.sending import now_ms
 from dashboard.errands.following import follow, query_of
 from dashboard.exporting import attachment, written
 from dashboard.job.asks import send

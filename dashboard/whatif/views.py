@@ -16,8 +16,8 @@ from django.views.decorators.http import require_safe
 from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.accounts.roles import Role, role_of
 from dashboard.audit.trail import Actor, note
+from dashboard.clock import now_ms
 from dashboard.commands.limits import TooMany
-from dashboard.commands.sending import now_ms
 from dashboard.errands.following import follow, query_of
 from dashboard.job.asks import send
 from dashboard.rulebook.in_force import as_carried

@@ -14,6 +14,7 @@ import pytest
 from django.test import Client
 from webkit import answer, bearer, commands_sent, make_user, sent, show
 
+from dashboard import clock
 from dashboard.api import operations
 from dashboard.commands import gateway as gateway_module
 from dashboard.commands import limits, sending
@@ -169,7 +170,7 @@ def test_a_purged_asset_is_gone(api, bus):
 
 
 def test_a_set_answers_202_and_where_to_follow_it(api, bus):
-    until = sending.now_ms() + 60_000
+    until = clock.now_ms() + 60_000
     response = api("put", SHOP, set_body(until=until, if_version="1.42.0"))
     assert response.status_code == 202
     (command,) = commands_sent(bus, "attack")

@@ -13,6 +13,7 @@ from django.core.cache import cache
 from django.test import Client
 from webkit import answer, bearer, make_user, memory_bus, show
 
+from dashboard import clock
 from dashboard.api.api import api
 from dashboard.api.examples import COMMAND, OF_OPERATION, PARAMETERS
 from dashboard.commands import sending
@@ -52,7 +53,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     show("attack", PARAMETERS["asset"], "suspicious")
     Row.objects.create(
         id=COMMAND, scenario="attack", asset="shop", kind="set", state="clear", username="x",
-        source="form", created_at=sending.now_ms(), status="sent",
+        source="form", created_at=clock.now_ms(), status="sent",
     )  # fmt: skip
     real = sending._produce
 

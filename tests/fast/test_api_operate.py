@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from webkit import bearer, make_user
 
 from dashboard import metrics as names
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.job.models import BucketStatus, JobProgress
 from dashboard.materialiser.models import Divergence, FoldSnapshot, SinkOffset
 from dashboard.materialiser.worker import Materialiser

@@ -20,9 +20,9 @@ from dashboard.board.models import AssetState, Transition
 from dashboard.board.panel import unheard_agents
 from dashboard.board.records import NotShown, fetch, show
 from dashboard.board.timeline import PAGE, timeline
+from dashboard.clock import now_ms
 from dashboard.commands.limits import Limit
 from dashboard.commands.models import Command as Row
-from dashboard.commands.sending import now_ms
 from dashboard.deadletters.models import DeadLetter
 from dashboard.job.models import BucketStatus
 from dashboard.live.process import live_view

@@ -11,8 +11,8 @@ from django.template import RequestContext, Template
 from django.test import RequestFactory
 from webkit import make_user
 
+from dashboard.clock import now_ms
 from dashboard.commands.models import Command as Row
-from dashboard.commands.sending import now_ms
 from dashboard.scenarios import scenarios
 
 pytestmark = pytest.mark.django_db

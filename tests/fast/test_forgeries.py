@@ -12,9 +12,9 @@ from sinks import PlayedJob
 
 from bus.memory import MemoryBus
 from dashboard.audit.models import AuditEntry
+from dashboard.clock import now_ms
 from dashboard.commands.models import Command as Row
 from dashboard.commands.refusals import settle_sent
-from dashboard.commands.sending import now_ms
 from dashboard.deadletters.forgeries import ACTION, MOST_A_MINUTE, refused
 from dashboard.deadletters.models import DeadLetter
 from dashboard.materialiser.models import SinkOffset

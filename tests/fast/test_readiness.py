@@ -11,7 +11,7 @@ from django.test import Client
 from webkit import memory_bus
 
 from dashboard.api import health
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.job.models import BucketStatus, JobProgress
 from dashboard.materialiser.models import SinkOffset
 from dashboard.scenarios import scenarios

@@ -20,8 +20,8 @@ from dashboard.board.why import (
     flip_text,
     names,
     need,
-    span,
 )
+from dashboard.spans import exact_span
 from domain.asset import Asset
 from domain.fold import Bucket
 from domain.records import Cause, Command, Leave, Mute, Muted, Report, StateRecord, Tick
@@ -410,7 +410,7 @@ def test_agents_in_words(agents: list[str], words: str) -> None:
     ("ms", "words"), [(250, "250 ms"), (20_000, "20 s"), (90_000, "1 m 30 s"), (3_600_000, "1 h")]
 )
 def test_spans_in_words(ms: int, words: str) -> None:
-    assert span(ms) == words
+    assert exact_span(ms) == words
 
 
 RUNGS = st.one_of(

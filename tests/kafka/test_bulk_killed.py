@@ -36,7 +36,7 @@ from django.http import QueryDict
 from dashboard.bulk.forms import BulkForm
 from dashboard.bulk.reviewing import keep
 from dashboard.bulk.senders import sent_as
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.scenarios import scenarios
 user, scenario = User.objects.create(username="olga"), scenarios()["attack"]
 data = QueryDict(mutable=True)

@@ -31,8 +31,8 @@ from dashboard.accounts.roles import ALLOWED
 from dashboard.api.api import api
 from dashboard.asgi import application
 from dashboard.bulk.models import Run
+from dashboard.clock import now_ms
 from dashboard.commands.models import Command as Row
-from dashboard.commands.sending import now_ms
 from dashboard.deadletters.models import DeadLetter
 from dashboard.job.models import JobProgress
 from dashboard.live import consumer, readers

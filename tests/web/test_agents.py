@@ -25,7 +25,7 @@ from dashboard.agentry.paths import agent_path
 from dashboard.agentry.walking import walk
 from dashboard.audit.models import AuditEntry
 from dashboard.board.models import AssetState, Transition
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.scenarios import scenarios
 from domain.names import name_ok
 from domain.records import Mute

@@ -14,7 +14,7 @@ from world import World
 
 from dashboard.annotations import acknowledging, notes, retention
 from dashboard.annotations.models import Acknowledgement, Mark, Note
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 
 pytestmark = pytest.mark.django_db
 

@@ -14,8 +14,8 @@ from dashboard.agentry import mutes as muting
 from dashboard.annotations import acknowledging
 from dashboard.annotations.models import Acknowledgement, Mark
 from dashboard.audit.models import AuditEntry
+from dashboard.clock import now_ms
 from dashboard.commands.limits import Limit
-from dashboard.commands.sending import now_ms
 from dashboard.scenarios import scenarios
 
 pytestmark = pytest.mark.django_db

@@ -16,6 +16,7 @@ from schemathesis import Case
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from webkit import bearer, make_user, memory_bus, show
 
+from dashboard import clock
 from dashboard.agentry import mutes
 from dashboard.api import auth
 from dashboard.commands import limits, sending
@@ -39,7 +40,7 @@ def headers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     show("attack", "shop", "suspicious")
     Row.objects.create(
         id=COMMAND, scenario="attack", asset="shop", kind="set", state="clear", username="x",
-        source="form", created_at=sending.now_ms(), status="sent",
+        source="form", created_at=clock.now_ms(), status="sent",
     )  # fmt: skip
     with memory_bus(scenarios()):
         told()
@@ -48,7 +49,7 @@ def headers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
 
 def told() -> None:
     """A heartbeat and a word of the job, so that its operations have something to tell."""
-    at = sending.now_ms()
+    at = clock.now_ms()
     BucketStatus.objects.create(
         bucket="attack/0", scenario="attack", partition=0, epoch=1, executor="1", host="h",
         log_time=at, offset=1, assets=0, dues=0, records=0, dead_letters=0, stale=0,

@@ -16,7 +16,7 @@ from world import World
 from dashboard.board import asof, store
 from dashboard.board.asof import AsOf, Narrowed
 from dashboard.board.models import AssetState, Transition
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.scenarios import scenarios
 
 pytestmark = pytest.mark.django_db

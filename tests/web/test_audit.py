@@ -31,7 +31,7 @@ from dashboard.audit.actions import ACTIONS
 from dashboard.audit.models import AuditEntry
 from dashboard.audit.pruning import prune
 from dashboard.audit.trail import Actor, note
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.job.models import JobProgress
 from dashboard.metrics import AUDITED
 

@@ -16,7 +16,7 @@ from webkit import make_user
 
 from bus.memory import MemoryBus
 from dashboard.board.templatetags.board import duration
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.live.process import live_view
 from dashboard.live.tailer import Tailer
 from dashboard.materialiser.worker import Materialiser

@@ -15,7 +15,7 @@ from world import World
 
 from dashboard.audit.models import AuditEntry
 from dashboard.board.sorts import OFFERED
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.labels import writing
 from dashboard.scenarios import scenarios
 

@@ -20,7 +20,7 @@ from dashboard.bulk import carrying, choosing, retention, run_views
 from dashboard.bulk.models import READY, RETURNS, SKIPPED, STAYS, Item, Run
 from dashboard.bulk.reviewing import command_id
 from dashboard.bulk.telling import tell
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from domain.records import MAX_VOTERS
 
 pytestmark = pytest.mark.django_db

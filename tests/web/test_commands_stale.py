@@ -13,8 +13,8 @@ from webkit import commands_sent, make_user
 from world import World
 
 from dashboard.board.models import AssetState
+from dashboard.clock import now_ms
 from dashboard.commands.models import Command as Row
-from dashboard.commands.sending import now_ms
 from dashboard.commands.stale import Sight, changes, moved_on, read_sight
 from dashboard.job.models import BucketStatus
 from dashboard.live.process import live_view
@@ -291,7 +291,7 @@ def seen_of(world: World, client: Client) -> tuple[Version, Sight | None]:
 
 
 def record() -> dict[str, Any]:
-    from dashboard.live.reading import record_of
+    from dashboard.board.newest import record_of
 
     found = record_of("attack", ASSET)
     assert found is not None

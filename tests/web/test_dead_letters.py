@@ -16,8 +16,8 @@ from webkit import make_user
 from world import World, made_world
 
 from bus.base import Message, Unavailable
+from dashboard.clock import now_ms
 from dashboard.commands import gateway as gateways
-from dashboard.commands.sending import now_ms
 from dashboard.deadletters import fates, reading
 from dashboard.deadletters.intake import take_in
 from dashboard.deadletters.judging import judge

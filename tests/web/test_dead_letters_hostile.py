@@ -12,7 +12,7 @@ from hostile import TEXTS, calm
 from webkit import make_user
 from world import World, made_world
 
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.deadletters.intake import take_in
 from dashboard.deadletters.models import OPEN, DeadLetter
 

@@ -13,8 +13,8 @@ from webkit import make_user
 from world import World
 
 from bus.memory import MemoryBus
+from dashboard.clock import now_ms
 from dashboard.commands.gateway import Gateway
-from dashboard.commands.sending import now_ms
 from dashboard.job.models import JobAsk
 from dashboard.materialiser.models import FoldSnapshot
 from dashboard.scenarios import scenarios

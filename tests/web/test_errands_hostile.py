@@ -12,7 +12,7 @@ from hostile import calm, text
 from webkit import make_user
 from world import World
 
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.statestore.models import Reading, StoredRow
 from dashboard.whatif.models import Trial
 

@@ -16,7 +16,7 @@ from dashboard.audit.models import AuditEntry
 from dashboard.board.models import Transition
 from dashboard.board.moments import iso
 from dashboard.bulk.models import Item, Run
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.deadletters.models import DeadLetter
 from dashboard.labels import writing
 from dashboard.statestore.models import Reading, StoredRow

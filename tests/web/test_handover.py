@@ -18,7 +18,7 @@ from dashboard.annotations import handover_views, moves, shifts
 from dashboard.annotations.models import Handover, Presence, Shift
 from dashboard.board.models import Transition
 from dashboard.bulk.models import Run
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.job.models import JobAsk
 from dashboard.job.standing import Trouble
 from dashboard.replay.models import Replay

@@ -16,8 +16,8 @@ from webkit import make_user, memory_bus
 from world import World
 
 from bus.memory import MemoryBus
+from dashboard.clock import now_ms
 from dashboard.commands.gateway import Gateway
-from dashboard.commands.sending import now_ms
 from dashboard.deadletters.models import DeadLetter
 from dashboard.job import samples
 from dashboard.job.asks import ASKS

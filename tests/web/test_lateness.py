@@ -17,7 +17,7 @@ from dashboard.agentry.lateness import NONE, Late, clock_now, of_the_day, reason
 from dashboard.agentry.models import Agent, AgentHour, LateHour, LateMark
 from dashboard.agentry.tasks import HOURS_KEPT, forget_agents
 from dashboard.agentry.walking import walk
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.job.models import BucketStatus
 from dashboard.live.process import live_view
 from dashboard.materialiser.models import Counted, SinkOffset

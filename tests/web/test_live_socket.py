@@ -26,7 +26,7 @@ from webkit import make_user
 from bus.memory import MemoryBus
 from dashboard.accounts.roles import Role
 from dashboard.asgi import application
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.labels import writing
 from dashboard.live import beside, consumer, merging, readers, sharing, subscription
 from dashboard.live.process import live_view

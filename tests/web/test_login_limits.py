@@ -15,8 +15,8 @@ from webkit import bearer, make_user
 
 from dashboard.accounts import addresses
 from dashboard.accounts.models import FirstPassword, KnownAddress
+from dashboard.clock import now_ms
 from dashboard.commands.limits import Limit, TooMany
-from dashboard.commands.sending import now_ms
 from dashboard.deadletters.reading import count_open
 
 pytestmark = pytest.mark.django_db

@@ -13,7 +13,7 @@ from world import World
 
 from dashboard.board import overrides as listing
 from dashboard.board.models import AssetState
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 
 pytestmark = pytest.mark.django_db
 

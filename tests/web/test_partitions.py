@@ -13,7 +13,7 @@ from webkit import bearer, make_user
 from world import World
 
 from bus.base import Message
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.job.models import FIGURES, BucketStatus
 from dashboard.live.process import live_view
 from dashboard.scenarios import scenarios

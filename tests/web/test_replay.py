@@ -15,7 +15,7 @@ from webkit import make_user, show
 from world import World
 
 from dashboard.audit.models import AuditEntry
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.job.intake import take_in
 from dashboard.job.models import BucketStatus, JobAsk
 from dashboard.materialiser.bounds import dump

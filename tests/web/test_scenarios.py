@@ -17,8 +17,8 @@ from webkit import make_user, memory_bus, show
 
 from bus.memory import MemoryBus
 from dashboard.audit.models import AuditEntry as Entry
+from dashboard.clock import now_ms
 from dashboard.commands.gateway import Gateway
-from dashboard.commands.sending import now_ms
 from dashboard.job.asks import ASKS
 from dashboard.job.intake import take_in as take_in_asks
 from dashboard.job.models import BucketStatus, JobAsk, JobProgress

@@ -15,7 +15,7 @@ from dashboard.board.models import AssetState
 from dashboard.bulk import stale
 from dashboard.bulk.models import Run
 from dashboard.bulk.stale import Reason
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.scenarios import scenarios
 from domain.records import Report
 

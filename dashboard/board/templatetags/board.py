@@ -11,10 +11,8 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from dashboard.accounts.roles import ALLOWED, Role, role_of
+from dashboard.accounts.roles import role_of
 from dashboard.bidi import isolated
-from dashboard.board.acts import VERBS, Verb
-from dashboard.board.tabs import Tab, alarms, tabs
 from dashboard.glossary import TERMS
 from dashboard.live.rows import Row
 from domain.scenario import UNKNOWN, Scenario
@@ -229,27 +227,6 @@ def duration(ms: int) -> str:
         if seconds >= size:
             return f"{seconds // size} {large} {seconds % size // below:02d} {small}"
     return f"{seconds // 60} m {seconds % 60:02d} s" if seconds >= 60 else f"{seconds} s"
-
-
-@register.simple_tag(takes_context=True)
-def scenario_tabs(context: Context) -> list[Tab]:
-    """The tabs of a page: those that its view has made, else as of now; none without a role."""
-    if context.get("role") is None:
-        return []
-    made: list[Tab] | None = context.get("tabs")
-    return made if made is not None else tabs(context.get("tab") or "")
-
-
-@register.simple_tag
-def palette_verbs(role: Role | None) -> tuple[Verb, ...]:
-    """What the palette offers to do to this role."""
-    return VERBS if role is not None and "command" in ALLOWED[role] else ()
-
-
-@register.simple_tag
-def alarm_count(found: list[Tab]) -> int:
-    """How many assets the title of the browser's tab tells of."""
-    return alarms(found)
 
 
 @register.simple_tag(takes_context=True)

@@ -6,14 +6,15 @@ from django import template
 
 from dashboard.board.moments import moment
 from dashboard.board.templatetags.board import duration
-from dashboard.board.why import names, span
+from dashboard.board.why import names
+from dashboard.spans import exact_span
 from domain.scenario import Scenario
 
 register = template.Library()
 register.simple_tag(moment)
 register.filter(duration)
 register.filter(names)
-register.filter(span)
+register.filter("span", exact_span)
 
 
 @register.simple_tag

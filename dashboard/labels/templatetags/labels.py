@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.accounts.roles import may
 from dashboard.bidi import isolated
-from dashboard.filters.saved import board
+from dashboard.filters.addresses import board_url
 from dashboard.filters.terms import quoted
 from dashboard.labels.models import Label
 from dashboard.labels.store import keys
@@ -30,7 +30,7 @@ def labels_context(request: HttpRequest, scenario: Scenario, asset: str) -> dict
             "is": row,
             "person": row.source == "person",
             "beneath": hidden.get(row.key),
-            "address": board(scenario.name, f"{row.key}:{quoted(row.value)}"),
+            "address": board_url(scenario.name, f"{row.key}:{quoted(row.value)}"),
         }
         for row in every
         if row.shown

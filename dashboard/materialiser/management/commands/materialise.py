@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand
 from bus.kafka import KafkaBus
 from config.logs import configure_logs
 from config.pulse import Pulse
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.materialiser.worker import Materialiser
 from dashboard.scenarios import scenarios, topics
 

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from bus.base import BusError
 from bus.kafka import KafkaBus
-from dashboard.commands.sending import now_ms
+from dashboard.clock import now_ms
 from dashboard.materialiser.beside import Miscounted
 from dashboard.materialiser.console import Bar
 from dashboard.materialiser.reconcile import Behind, Difference, Reconciler, Result

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from bus.base import BusError
-from dashboard.materialiser.tasks import snapshot_now
+from dashboard.materialiser.snapshots import snapshot_now
 
 
 class Command(BaseCommand):

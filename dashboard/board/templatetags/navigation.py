@@ -1,0 +1,33 @@
+"""What the head of every page shows: the scenarios' tabs and the command palette's verbs."""
+
+from __future__ import annotations
+
+from django import template
+from django.template.context import Context
+
+from dashboard.accounts.roles import ALLOWED, Role
+from dashboard.board.acts import VERBS, Verb
+from dashboard.board.tabs import Tab, alarms, tabs
+
+register = template.Library()
+
+
+@register.simple_tag(takes_context=True)
+def scenario_tabs(context: Context) -> list[Tab]:
+    """The tabs of a page: those that its view has made, else as of now; none without a role."""
+    if context.get("role") is None:
+        return []
+    made: list[Tab] | None = context.get("tabs")
+    return made if made is not None else tabs(context.get("tab") or "")
+
+
+@register.simple_tag
+def palette_verbs(role: Role | None) -> tuple[Verb, ...]:
+    """What the palette offers to do to this role."""
+    return VERBS if role is not None and "command" in ALLOWED[role] else ()
+
+
+@register.simple_tag
+def alarm_count(found: list[Tab]) -> int:
+    """How many assets the title of the browser's tab tells of."""
+    return alarms(found)
