@@ -20,11 +20,11 @@ app.autodiscover_tasks(
         "dashboard.audit",
         "dashboard.materialiser",
         "dashboard.bulk",
-        "dashboard.replay",
+        "dashboard.replays",
     ]
 )
-app.autodiscover_tasks(["dashboard.statestore", "dashboard.whatif"])
-app.autodiscover_tasks(["dashboard.agentry", "dashboard.labels"])
+app.autodiscover_tasks(["dashboard.state_store", "dashboard.what_if"])
+app.autodiscover_tasks(["dashboard.agents", "dashboard.labels"])
 
 
 @heartbeat_sent.connect

@@ -34,29 +34,34 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.mfa",
-    "dashboard.accounts.library.NotedSessionsConfig",  # allauth.usersessions
+    "dashboard.accounts.library_apps.NotedSessionsConfig",  # allauth.usersessions
     "csp",
     "django_htmx",
     "django_celery_beat",
     "django_celery_results",
-    "dashboard.accounts",
     "dashboard.audit",
-    "dashboard.board",
-    "dashboard.commands",
+    "dashboard.accounts",
+    "dashboard.checkpoints",
+    "dashboard.states",
     "dashboard.job",
-    "dashboard.deadletters",
-    "dashboard.rulebook",
-    "dashboard.errands",
-    "dashboard.statestore",
-    "dashboard.whatif",
-    "dashboard.materialiser",
-    "dashboard.filters",
+    "dashboard.reconciliation",
+    "dashboard.rules",
+    "dashboard.commands",
+    "dashboard.agents",
     "dashboard.labels",
     "dashboard.annotations",
+    "dashboard.filters",
+    "dashboard.dead_letters",
     "dashboard.bulk",
-    "dashboard.replay",
-    "dashboard.agentry",
+    "dashboard.console",
+    "dashboard.batch_queries",
+    "dashboard.state_store",
+    "dashboard.what_if",
+    "dashboard.replays",
     "dashboard.live",
+    "dashboard.board",
+    "dashboard.materialiser",
+    "dashboard.server",
     "dashboard.api",
 ]
 
@@ -89,7 +94,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "dashboard.deadletters.context.open_letters",
+                "dashboard.dead_letters.context_processors.open_letters",
             ],
         },
     }
@@ -148,7 +153,7 @@ if TALLYBOARD.redis_url:
 else:
     CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
     CELERY_BROKER_URL = "filesystem://"
-    CELERY_BROKER_TRANSPORT = "dashboard.filequeue:Transport"
+    CELERY_BROKER_TRANSPORT = "dashboard.core.file_queue:Transport"
     CELERY_BROKER_TRANSPORT_OPTIONS = {
         "data_folder_in": str(DATA_DIR / "celery" / "queue"),
         "data_folder_out": str(DATA_DIR / "celery" / "queue"),
@@ -179,26 +184,26 @@ CELERY_BEAT_SCHEDULE = {
     },
     "thin-labels": {"task": "dashboard.labels.tasks.thin_uploads", "schedule": 3600.0},
     "judge-replays": {
-        "task": "dashboard.replay.tasks.judge_ended",
+        "task": "dashboard.replays.tasks.judge_ended",
         "schedule": 10.0,
         "options": {"expires": 10.0},
     },
-    "thin-replays": {"task": "dashboard.replay.tasks.thin_replays", "schedule": 3600.0},
+    "thin-replays": {"task": "dashboard.replays.tasks.thin_replays", "schedule": 3600.0},
     "thin-bulk": {"task": "dashboard.bulk.tasks.thin_runs", "schedule": 3600.0},
     "count-votes": {
-        "task": "dashboard.agentry.tasks.count_votes",
+        "task": "dashboard.agents.tasks.count_votes",
         "schedule": 60.0,
         "options": {"expires": 55.0},
     },
-    "forget-agents": {"task": "dashboard.agentry.tasks.forget_agents", "schedule": 3600.0},
+    "forget-agents": {"task": "dashboard.agents.tasks.forget_agents", "schedule": 3600.0},
     "snapshot": {"task": f"{_TASKS}.snapshot_daily", "schedule": 3600.0},
     "forget-purged": {"task": f"{_TASKS}.forget_purged", "schedule": 3600.0},
     "thin-progress": {"task": f"{_TASKS}.thin_progress", "schedule": 3600.0},
     "prune-history": {"task": f"{_TASKS}.prune_history", "schedule": 3600.0},
     "forget-sessions": {"task": "dashboard.accounts.tasks.forget_sessions", "schedule": 3600.0},
     "prune-audit": {"task": "dashboard.audit.tasks.prune_audit", "schedule": 3600.0},
-    "thin-readings": {"task": "dashboard.statestore.tasks.thin_readings", "schedule": 3600.0},
-    "thin-trials": {"task": "dashboard.whatif.tasks.thin_trials", "schedule": 3600.0},
+    "thin-readings": {"task": "dashboard.state_store.tasks.thin_readings", "schedule": 3600.0},
+    "thin-trials": {"task": "dashboard.what_if.tasks.thin_trials", "schedule": 3600.0},
     "thin-annotations": {
         "task": "dashboard.annotations.tasks.thin_annotations",
         "schedule": 3600.0,
@@ -220,7 +225,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
-ACCOUNT_ADAPTER = "dashboard.accounts.adapter.ClosedAdapter"
+ACCOUNT_ADAPTER = "dashboard.accounts.login_adapter.ClosedAdapter"
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"

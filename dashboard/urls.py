@@ -3,12 +3,12 @@
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import include, path, register_converter
 
-from dashboard.glossary import glossary
-from dashboard.paths import AssetConverter
+from dashboard.core.glossary import glossary
+from dashboard.core.path_converters import AssetConverter
 
 register_converter(AssetConverter, "asset")
 
-handler429 = "dashboard.accounts.views.too_many"
+handler429 = "dashboard.accounts.token_views.too_many"
 """What the login library shows when one of its limits is reached."""
 
 
@@ -29,17 +29,18 @@ urlpatterns = [
     path("account/", include("allauth.account.urls")),
     path("", include("dashboard.accounts.urls")),
     path("", include("dashboard.audit.urls")),
-    path("", include("dashboard.job.urls")),
-    path("", include("dashboard.deadletters.urls")),
-    path("", include("dashboard.rulebook.urls")),
-    path("", include("dashboard.errands.urls")),
-    path("", include("dashboard.statestore.urls")),
-    path("", include("dashboard.whatif.urls")),
+    path("", include("dashboard.console.urls")),
+    path("", include("dashboard.dead_letters.urls")),
+    path("", include("dashboard.rules.urls")),
+    path("", include("dashboard.batch_queries.urls")),
+    path("", include("dashboard.state_store.urls")),
+    path("", include("dashboard.what_if.urls")),
     path("", include("dashboard.annotations.urls")),
+    path("", include("dashboard.handover.urls")),
     path("", include("dashboard.commands.urls")),
     path("", include("dashboard.bulk.urls")),
-    path("", include("dashboard.agentry.urls")),
-    path("", include("dashboard.replay.urls")),
+    path("", include("dashboard.agents.urls")),
+    path("", include("dashboard.replays.urls")),
     path("", include("dashboard.api.urls")),
     path("", include("dashboard.filters.urls")),
     path("", include("dashboard.labels.urls")),

@@ -62,7 +62,7 @@ def write(number: int, barrier: Barrier) -> None:
     """Note much as fast as may be."""
     from django.db import connection
 
-    from dashboard.audit.trail import Actor, note
+    from dashboard.audit.log import Actor, note
 
     barrier.wait()
     for n in range(EACH):
@@ -88,7 +88,7 @@ def deactivate_each_other() -> list[int]:
     from django.db import connection
     from django.utils import timezone
 
-    from dashboard.accounts import people
+    from dashboard.accounts import user_management
 
     admins = [User.objects.create_user(name) for name in ("one", "two")]
     for each in admins:
@@ -97,8 +97,8 @@ def deactivate_each_other() -> list[int]:
     def act(number: int, barrier: Barrier) -> None:
         by, whom = User.objects.get(pk=admins[number].pk), User.objects.get(pk=admins[~number].pk)
         barrier.wait()
-        with suppress(people.Refused):
-            people.deactivate(by, whom, timezone.now())
+        with suppress(user_management.Refused):
+            user_management.deactivate(by, whom, timezone.now())
         connection.close()
 
     left = []
@@ -111,7 +111,7 @@ def deactivate_each_other() -> list[int]:
 
 def chain() -> dict[str, Any]:
     """How many entries there are, and what is wrong with how they hang together."""
-    from dashboard.audit.chain import verify
+    from dashboard.audit.hash_chain import verify
 
     found = verify()
     return {"entries": found.entries, "last": found.last, "fault": found.fault}

@@ -13,7 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from world import World
 
-    from dashboard.commands.gateway import Gateway
+    from dashboard.core.kafka import Gateway
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def bus() -> Iterator[Gateway]:
     """Everything is sent through a bus in memory; no limit remembers anybody."""
     from webkit import forget_limits, memory_bus
 
-    from dashboard.scenarios import scenarios
+    from dashboard.core.scenarios import scenarios
 
     forget_limits()
     with memory_bus(scenarios()) as gateway:

@@ -13,16 +13,17 @@ import pytest
 from histories import History, play
 from liveclient import Client, assert_snapshot_plus_events
 
-from dashboard.board.doubts import DOUBTS
-from dashboard.board.store import Kept
-from dashboard.live import merging, subscription
+from dashboard.live import merge as merging
+from dashboard.live import subscription
 from dashboard.live.entries import Entry
-from dashboard.live.merging import Merged, Stored, merge, newer_than
+from dashboard.live.merge import Merged, Stored, merge, newer_than
 from dashboard.live.messages import plain_changes
-from dashboard.live.rows import Row, order_of, row_of
-from dashboard.live.shown import Filter, Order, order_of_token, token_of
+from dashboard.live.page_filter import Filter, Order, order_of_token, token_of
 from dashboard.live.subscription import Subscription
 from dashboard.live.view import LiveView
+from dashboard.states.board_rows import Row, order_of, row_of
+from dashboard.states.caveats import DOUBTS
+from dashboard.states.queries import Kept
 from domain.records import DeadLetter, StateRecord
 from domain.scenario import Scenario
 from wire.sink import encode_state

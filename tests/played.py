@@ -34,8 +34,8 @@ def _played() -> dict[str, Any]:
     from sinks import PlayedJob
 
     from bus.memory import MemoryBus
-    from dashboard.board.store import consistent, counts, find
-    from dashboard.materialiser.models import Divergence, SinkOffset
+    from dashboard.checkpoints.models import Divergence, SinkOffset
+    from dashboard.states.queries import consistent, counts, find
     from domain.scenario import load_scenarios
 
     clock = itertools.count(START, 700)
@@ -88,10 +88,10 @@ def _materialise(job: Any) -> None:
 
 
 def _content() -> list[list[Any]]:
-    from dashboard.board.models import Answer, AssetState, Transition
     from dashboard.job.models import BucketStatus
-    from dashboard.materialiser.rows import COLUMNS
     from dashboard.materialiser.writer import BEAT, TRANSITION
+    from dashboard.states.models import Answer, AssetState, Transition
+    from dashboard.states.record_rows import COLUMNS
 
     tables: list[list[Any]] = []
     for model, columns in (
@@ -105,8 +105,8 @@ def _content() -> list[list[Any]]:
 
 
 def _differences(job: Any) -> int:
-    from dashboard.materialiser.reconcile import Reconciler
-    from dashboard.materialiser.snapshots import Snapshots
+    from dashboard.reconciliation.comparison import Reconciler
+    from dashboard.reconciliation.snapshots import Snapshots
 
     folder = Path(os.environ["TALLYBOARD_DATA_DIR"]) / "snapshots"
     kept = Snapshots(folder, lambda: START)

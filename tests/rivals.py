@@ -95,19 +95,19 @@ def rival(number: int, barrier: Barrier, messages: list[Any], scenarios: dict[st
 
 def seen() -> dict[str, Any]:
     """Counts as kept and as the rows have them; texts that find something else than they should."""
-    from dashboard.board import store
-    from dashboard.board.models import AssetState
-    from dashboard.board.parts import candidates
+    from dashboard.states import queries
+    from dashboard.states.models import AssetState
+    from dashboard.states.name_search import candidates
 
     rows = AssetState.objects.filter(scenario="attack", purged=False)
     wrong = [
         q
         for q in ("site 1", "SITE", "%_", "'", "e 2", "nothing", "1%_'")
-        if {r["asset"] for r in store.find("attack", q=q).records}
+        if {r["asset"] for r in queries.find("attack", q=q).records}
         != set(rows.filter(asset__icontains=q).values_list("asset", flat=True))
     ]
     return {
-        "kept": store.counts("attack"),
+        "kept": queries.counts("attack"),
         "rows": Counter(rows.values_list("state", flat=True)),
         "wrong": wrong,
         "indexed": candidates("site", 100) is not None,

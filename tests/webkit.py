@@ -16,15 +16,15 @@ from django.utils import timezone
 from bus.base import Message, TopicSpec
 from bus.memory import MemoryBus
 from dashboard.accounts import tokens
-from dashboard.accounts.roles import Action
-from dashboard.board.models import AssetState
-from dashboard.board.store import NOTHING, stored
-from dashboard.clock import now_ms
-from dashboard.commands.gateway import Gateway, use
 from dashboard.commands.models import Command as Row
-from dashboard.materialiser.rows import COLUMNS, row_of, seen_of
+from dashboard.core.clock import now_ms
+from dashboard.core.kafka import Gateway, use
+from dashboard.core.roles import Action
+from dashboard.core.scenarios import scenarios
 from dashboard.materialiser.writer import count, count_doubts
-from dashboard.scenarios import scenarios
+from dashboard.states.models import AssetState
+from dashboard.states.queries import NOTHING, stored
+from dashboard.states.record_rows import COLUMNS, row_of, seen_of
 from domain.records import Cause, Command, StateRecord
 from domain.scenario import Scenario
 from domain.version import Version

@@ -11,12 +11,12 @@ from sinks import PlayedJob
 from webkit import forget_limits, memory_bus
 
 from bus.memory import MemoryBus
-from dashboard.clock import now_ms
-from dashboard.commands.gateway import Gateway
-from dashboard.live.process import live_view
+from dashboard.core.clock import now_ms
+from dashboard.core.kafka import Gateway
+from dashboard.core.scenarios import scenarios, topics
+from dashboard.live.shared_view import live_view
 from dashboard.live.tailer import Tailer
 from dashboard.materialiser.worker import Materialiser
-from dashboard.scenarios import scenarios, topics
 from domain.records import Command, Report
 
 

@@ -15,8 +15,8 @@ from allauth.mfa.models import Authenticator
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 
-from dashboard.audit.logins import login_failed
-from dashboard.metrics import LIMITED
+from dashboard.audit.login_signals import login_failed
+from dashboard.core.metrics import LIMITED
 
 ACTION = "reauthenticate_failed"
 """Of the settings' rates: how many wrong ones there may be."""

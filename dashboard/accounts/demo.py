@@ -17,10 +17,10 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db.models import Q
 
-from dashboard.accounts.roles import Role
 from dashboard.accounts.sessions import end_all
 from dashboard.accounts.tokens import in_force
-from dashboard.audit.trail import Actor, note
+from dashboard.audit.log import Actor, note
+from dashboard.core.roles import Role
 
 FILE = "demo-logins.json"
 DEMO = "demo"

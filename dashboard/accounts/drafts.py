@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, QueryDict
 
 from dashboard.accounts.models import Draft
-from dashboard.clock import now_ms
+from dashboard.core.clock import now_ms
 
 KEPT = 20
 """Drafts of a user, the newest."""

@@ -8,7 +8,7 @@ import structlog
 from allauth.mfa.adapter import DefaultMFAAdapter
 from django.core.exceptions import ValidationError
 
-from dashboard.accounts.sealing import NoKey, seal, unseal
+from dashboard.accounts.encryption import NoKey, seal, unseal
 
 log = structlog.get_logger(__name__)
 

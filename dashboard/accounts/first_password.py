@@ -11,10 +11,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from dashboard.accounts import demo
-from dashboard.accounts.access import is_fragment
 from dashboard.accounts.models import FirstPassword
 from dashboard.accounts.sessions import end_all
 from dashboard.accounts.tokens import find
+from dashboard.core.access import is_fragment
 
 FLAG = "first_password"
 """In a session: it was begun with such a password."""

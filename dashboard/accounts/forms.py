@@ -8,8 +8,8 @@ from typing import Any
 
 from django import forms
 
-from dashboard.accounts.roles import Action
 from dashboard.accounts.tokens import SCOPES
+from dashboard.core.roles import Action
 
 LIFETIMES = {"30": "30 days", "90": "90 days", "365": "one year", "never": "no end"}
 """How long a token may be good for, in days."""

@@ -11,7 +11,7 @@ from django.utils.deprecation import MiddlewareMixin
 
 from dashboard.accounts.first_password import detour
 from dashboard.accounts.sessions import Seen, note_use
-from dashboard.metrics import LIMITED
+from dashboard.core.metrics import LIMITED
 
 MAX_FORM = 65_536
 """Largest form under these, bytes.

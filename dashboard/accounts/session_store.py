@@ -18,7 +18,7 @@ from django.contrib.sessions.base_session import AbstractBaseSession
 from django.http import HttpRequest
 from django.utils import timezone
 
-from dashboard.accounts.sealing import NoKey, seal, unseal
+from dashboard.accounts.encryption import NoKey, seal, unseal
 
 BEGUN = "begun"
 """In a session: when its user logged in, Unix seconds."""

@@ -17,7 +17,7 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
 from dashboard.accounts.models import ApiToken
-from dashboard.accounts.roles import Action
+from dashboard.core.roles import Action
 
 SCHEME = "tb"
 USE_NOTED_EVERY = timedelta(minutes=1)

@@ -2,17 +2,17 @@
 
 from django.urls import path
 
-from dashboard.accounts import own_views, user_actions, user_views, views
+from dashboard.accounts import session_views, token_views, user_actions, user_views
 
 app_name = "accounts"
 
 urlpatterns = [
-    path("account/tokens/", views.tokens_page, name="tokens"),
-    path("account/sessions/", own_views.own_sessions, name="sessions"),
+    path("account/tokens/", token_views.tokens_page, name="tokens"),
+    path("account/sessions/", session_views.own_sessions, name="sessions"),
     path("users/", user_views.users, name="users"),
     path("users/new/", user_views.new_user, name="new-user"),
     path("users/roles/", user_views.roles, name="roles"),
-    path("users/tokens/", own_views.all_tokens, name="all-tokens"),
+    path("users/tokens/", session_views.all_tokens, name="all-tokens"),
     path("users/<int:number>/", user_views.user, name="user"),
     path("users/<int:number>/role/", user_actions.change_role, name="change-role"),
     path("users/<int:number>/deactivate/", user_actions.deactivate, name="deactivate"),

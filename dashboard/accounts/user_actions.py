@@ -12,12 +12,12 @@ from django.shortcuts import get_object_or_404, redirect
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 
-from dashboard.accounts import people, sessions, tokens
-from dashboard.accounts.access import form_of, role_required
-from dashboard.accounts.people import Refused
+from dashboard.accounts import sessions, tokens, user_management
 from dashboard.accounts.user_forms import RoleForm
+from dashboard.accounts.user_management import Refused
 from dashboard.accounts.user_views import ADMINS, user_page
-from dashboard.audit.trail import Actor, note
+from dashboard.audit.log import Actor, note
+from dashboard.core.access import form_of, role_required
 
 
 @form_of("accounts:user", "number")
@@ -30,7 +30,7 @@ def change_role(request: HttpRequest, number: int) -> HttpResponse:
         return user_page(request, user, form=form, status=422)
     role = form.role_of()
     try:
-        before = people.set_role(_admin(request), user, role)
+        before = user_management.set_role(_admin(request), user, role)
     except Refused as refused:
         facts = {"to": str(role or "none")}
         return _refused(request, user, "user.role", refused, form=form, **facts)
@@ -48,7 +48,7 @@ def deactivate(request: HttpRequest, number: int) -> HttpResponse:
     """Let a user in no longer."""
 
     def do(user: User) -> str:
-        ended = people.deactivate(_admin(request), user, timezone.now())
+        ended = user_management.deactivate(_admin(request), user, timezone.now())
         note(Actor.of(request), "user.deactivated", target=user.username, **ended._asdict())
         return (
             f"{user.username} is deactivated; sessions that ended: {ended.sessions}, tokens "
@@ -65,7 +65,7 @@ def reactivate(request: HttpRequest, number: int) -> HttpResponse:
     """Let a user in again."""
 
     def do(user: User) -> str:
-        people.reactivate(user)
+        user_management.reactivate(user)
         note(Actor.of(request), "user.reactivated", target=user.username)
         return f"{user.username} is active again."
 
@@ -80,7 +80,7 @@ def reset_password(request: HttpRequest, number: int) -> HttpResponse:
     """Give a user a password for one login, shown this once."""
     user = get_object_or_404(User, pk=number)
     try:
-        password, ended = people.reset_password(_admin(request), user, timezone.now())
+        password, ended = user_management.reset_password(_admin(request), user, timezone.now())
     except Refused as refused:
         return _refused(request, user, "user.password-reset", refused)
     note(Actor.of(request), "user.password-reset", target=user.username, **ended._asdict())
@@ -94,7 +94,7 @@ def remove_factor(request: HttpRequest, number: int) -> HttpResponse:
     """Take a user's second factor away, as when the phone is lost."""
 
     def do(user: User) -> str:
-        people.remove_factor(user)
+        user_management.remove_factor(user)
         note(Actor.of(request), "factor.removed", target=user.username, by="an admin")
         return f"{user.username} logs in with the password alone now."
 

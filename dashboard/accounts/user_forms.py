@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.contrib.auth.validators import UnicodeUsernameValidator
 
-from dashboard.accounts.roles import Role
+from dashboard.core.roles import Role
 
 MAX_NAME = 150
 LETTERS = "Expected letters, digits and any of @ . + - _."

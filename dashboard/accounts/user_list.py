@@ -11,11 +11,11 @@ from allauth.mfa.models import Authenticator
 from django.contrib.auth.models import User
 
 from dashboard.accounts.models import FirstPassword
-from dashboard.accounts.people import strongest
-from dashboard.accounts.roles import ALLOWED, Role
 from dashboard.accounts.sessions import open_sessions
 from dashboard.accounts.tokens import SCOPES, in_force
-from dashboard.places import GROUPS
+from dashboard.accounts.user_management import strongest
+from dashboard.core.navigation import GROUPS
+from dashboard.core.roles import ALLOWED, Role
 
 MOST = 500
 """Most users that the list shows."""

@@ -13,17 +13,17 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from dashboard.accounts import people
-from dashboard.accounts.access import is_fragment, role_required
+from dashboard.accounts import user_management
 from dashboard.accounts.models import ApiToken, FirstPassword
-from dashboard.accounts.people import Refused
-from dashboard.accounts.roles import Role
 from dashboard.accounts.sessions import places
 from dashboard.accounts.user_forms import RoleForm, SearchForm, UserForm
 from dashboard.accounts.user_list import MOST, holders, rights
 from dashboard.accounts.user_list import people as listed
-from dashboard.audit.trail import Actor, note
-from dashboard.clock import now_ms
+from dashboard.accounts.user_management import Refused
+from dashboard.audit.log import Actor, note
+from dashboard.core.access import is_fragment, role_required
+from dashboard.core.clock import now_ms
+from dashboard.core.roles import Role
 
 ADMINS = frozenset((Role.ADMIN,))
 
@@ -57,7 +57,9 @@ def new_user(request: HttpRequest) -> HttpResponse:
         status = 422 if form.is_bound else 200
         return render(request, "accounts/new_user.html", {"form": form}, status=status)
     try:
-        user, password = people.create(form.cleaned_data["name"], form.role_of(), timezone.now())
+        user, password = user_management.create(
+            form.cleaned_data["name"], form.role_of(), timezone.now()
+        )
     except Refused as refused:
         form.add_error("name", str(refused))
         return render(request, "accounts/new_user.html", {"form": form}, status=409)
@@ -83,7 +85,7 @@ def user_page(
     **more: Any,
 ) -> HttpResponse:
     """The page of one user; `refused`: why what was asked for was not done."""
-    role = people.role_of_person(person)
+    role = user_management.role_of_person(person)
     now = timezone.now()
     tokens = ApiToken.objects.filter(user=person, revoked_at=None).order_by("-created_at")
     context = {

@@ -6,10 +6,10 @@ from typing import Any
 
 from django import forms
 
-from dashboard.annotations.acknowledging import LONGEST_MS, MOST
+from dashboard.annotations.acknowledgements import LONGEST_MS, MOST
 from dashboard.annotations.models import MAX_NOTE, MAX_TEXT, MAX_WHY
 from dashboard.commands.forms import typed_end
-from dashboard.spans import exact_span
+from dashboard.core.spans import exact_span
 from domain.names import name_ok
 
 QUICK = {"15m": 15 * 60_000, "1h": 3_600_000}

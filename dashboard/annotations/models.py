@@ -7,7 +7,7 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 
-from dashboard.board.models import PLACE
+from dashboard.states.models import PLACE
 from domain.names import MAX_NAME, MAX_STATE
 
 MAX_WHY = 500

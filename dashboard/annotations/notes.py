@@ -6,9 +6,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import QuerySet
 
-from dashboard.annotations.marks import Mark, alone, marks_changed, renew
 from dashboard.annotations.models import Note
-from dashboard.commands.limits import Limit
+from dashboard.annotations.row_marks import Mark, alone, marks_changed, renew
+from dashboard.core.rate_limits import Limit
 
 EDITED_FOR_MS = 15 * 60_000
 """How long a note may be edited."""

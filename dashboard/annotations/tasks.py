@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 
 from dashboard.annotations import retention
-from dashboard.clock import now_ms
+from dashboard.core.clock import now_ms
 
 
 @shared_task

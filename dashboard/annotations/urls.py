@@ -1,8 +1,8 @@
-"""Acknowledgements, notes and the handover. The asset comes last, whatever its name holds."""
+"""Acknowledgements and notes. The asset comes last, whatever its name holds."""
 
 from django.urls import path
 
-from dashboard.annotations import handover_views, views
+from dashboard.annotations import views
 
 app_name = "annotations"
 
@@ -12,7 +12,4 @@ urlpatterns = [
     path("s/<str:scenario>/note/<asset:asset>/", views.write_note, name="note"),
     path("notes/<int:number>/edit/", views.edit_note, name="edit-note"),
     path("notes/<int:number>/delete/", views.delete_note, name="delete-note"),
-    path("handover/", handover_views.handover, name="handover"),
-    path("handover/text/", handover_views.as_text, name="handover-text"),
-    path("handover/shift/<str:step>/", handover_views.shift, name="shift"),
 ]

@@ -12,18 +12,18 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from dashboard.accounts.access import form_of, is_fragment, role_required
 from dashboard.annotations import notes
-from dashboard.annotations.acknowledging import Outcome, acknowledge, take_back
+from dashboard.annotations.acknowledgements import Outcome, acknowledge, take_back
 from dashboard.annotations.forms import AckForm, NoteForm, assets_of
 from dashboard.annotations.models import Note
 from dashboard.annotations.shifts import here, shift_ends
-from dashboard.audit.trail import Actor
-from dashboard.audit.trail import note as audit
-from dashboard.clock import now_ms
-from dashboard.commands.limits import TooMany
-from dashboard.live.rows import asset_path
-from dashboard.scenarios import scenarios
+from dashboard.audit.log import Actor
+from dashboard.audit.log import note as audit
+from dashboard.core.access import form_of, is_fragment, role_required
+from dashboard.core.clock import now_ms
+from dashboard.core.rate_limits import TooMany
+from dashboard.core.scenarios import scenarios
+from dashboard.states.board_rows import asset_path
 from domain.names import name_ok
 from domain.scenario import Scenario
 

@@ -10,15 +10,15 @@ from typing import Any
 from ninja import Router, Schema
 from pydantic import ConfigDict, Field
 
-from dashboard.annotations.acknowledging import ABSENT, LONGEST_MS, acknowledge, take_back
+from dashboard.annotations.acknowledgements import ABSENT, LONGEST_MS, acknowledge, take_back
 from dashboard.annotations.models import MAX_WHY, Acknowledgement
 from dashboard.api.auth import ApiRequest, allow
 from dashboard.api.problems import Problem, documented, invalid, too_many
 from dashboard.api.schemas import NO_NUL
-from dashboard.audit.trail import Actor, note
-from dashboard.clock import now_ms
-from dashboard.commands.limits import TooMany
-from dashboard.scenarios import scenarios
+from dashboard.audit.log import Actor, note
+from dashboard.core.clock import now_ms
+from dashboard.core.rate_limits import TooMany
+from dashboard.core.scenarios import scenarios
 from domain.names import name_ok
 from domain.scenario import Scenario
 from wire.source import MAX_TIME

@@ -11,15 +11,15 @@ from typing import Any, Literal
 from ninja import Header, Router, Schema, Status
 from pydantic import ConfigDict, Field
 
-from dashboard.agentry import mutes as muting
-from dashboard.agentry.figures import Row, listed
-from dashboard.agentry.noting import note_ask
+from dashboard.agents import mutes as muting
+from dashboard.agents.audit_entries import note_ask
+from dashboard.agents.statistics import Row, listed
 from dashboard.api.auth import ApiRequest, allow
 from dashboard.api.problems import Problem, documented, invalid, too_many
 from dashboard.api.schemas import NO_NUL
-from dashboard.clock import now_ms
-from dashboard.commands.limits import TooMany
-from dashboard.scenarios import scenarios
+from dashboard.core.clock import now_ms
+from dashboard.core.rate_limits import TooMany
+from dashboard.core.scenarios import scenarios
 from domain.names import USER_PREFIX, name_ok
 from domain.records import MAX_MUTED, Mute, Unmute
 from domain.scenario import Scenario

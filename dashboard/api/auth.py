@@ -11,11 +11,11 @@ from django.utils import timezone
 from ninja.security import APIKeyCookie, HttpBearer
 
 from dashboard.accounts import tokens
-from dashboard.accounts.roles import Action, may
 from dashboard.api.limits import REQUESTS
 from dashboard.api.problems import Problem, not_authenticated, too_many
-from dashboard.clock import now_ms
-from dashboard.commands.limits import TooMany
+from dashboard.core.clock import now_ms
+from dashboard.core.rate_limits import TooMany
+from dashboard.core.roles import Action, may
 
 
 class ApiRequest(HttpRequest):

@@ -14,18 +14,18 @@ from django_celery_results.models import TaskResult
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Metric, generate_latest
 from prometheus_client.registry import Collector
 
-from dashboard import metrics as names
-from dashboard.agentry.lateness import KINDS
+from dashboard.agents.late_reports import KINDS
 from dashboard.api.auth import user_of
 from dashboard.api.job import queries
 from dashboard.api.problems import Problem
-from dashboard.board.store import doubt_counts, sink_offsets
-from dashboard.clock import now_ms
-from dashboard.commands.gateway import gateway
-from dashboard.deadletters.models import DeadLetter
-from dashboard.job.partitions import Edges, edges, partitions
-from dashboard.materialiser.models import Counted, Divergence, FoldSnapshot
-from dashboard.scenarios import scenarios
+from dashboard.checkpoints.models import Counted, Divergence, FoldSnapshot
+from dashboard.console.partitions import Edges, edges, partitions
+from dashboard.core import metrics as names
+from dashboard.core.clock import now_ms
+from dashboard.core.kafka import gateway
+from dashboard.core.scenarios import scenarios
+from dashboard.dead_letters.models import DeadLetter
+from dashboard.states.queries import doubt_counts, sink_offsets
 from wire.signature import FAULTS
 
 RUNS = 1_000

@@ -14,12 +14,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from bus.base import BusError, TopicPartition
-from dashboard.board.store import sink_offsets
-from dashboard.clock import now_ms
-from dashboard.commands.gateway import Gateway, gateway
+from dashboard.core.clock import now_ms
+from dashboard.core.kafka import Gateway, gateway
+from dashboard.core.scenarios import scenarios
 from dashboard.job.models import BucketStatus, JobProgress
-from dashboard.job.recall import last_told, stopped
-from dashboard.scenarios import scenarios
+from dashboard.job.stored_status import last_told, stopped
+from dashboard.states.queries import sink_offsets
 from domain.scenario import Scenario
 from wire.job import AHEAD_MS, bucket_name
 

@@ -13,14 +13,14 @@ from pydantic import ConfigDict, Field
 
 from dashboard.api.auth import ApiRequest, allow
 from dashboard.api.problems import Problem, documented, invalid, too_many
-from dashboard.audit.trail import Actor
-from dashboard.clock import now_ms
-from dashboard.commands.limits import Limit, TooMany
+from dashboard.audit.log import Actor
+from dashboard.core.clock import now_ms
+from dashboard.core.rate_limits import Limit, TooMany
+from dashboard.core.scenarios import scenarios
 from dashboard.labels.models import MAX_KEY, MAX_VALUE, Label
-from dashboard.labels.rules import MOST, fault, key_fault
-from dashboard.labels.store import keys, labels_of
-from dashboard.labels.writing import Wanted, counted, put, replaced, tell
-from dashboard.scenarios import scenarios
+from dashboard.labels.queries import keys, labels_of
+from dashboard.labels.validation import MOST, fault, key_fault
+from dashboard.labels.writer import Wanted, counted, put, replaced, tell
 from domain.names import MAX_NAME, name_ok
 
 MOST_ITEMS = 1_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboard.commands.limits import Limit
+from dashboard.core.rate_limits import Limit
 
 REQUESTS = Limit("requests", 6_000)
 """Of whatever kind; commands and reports have their own limits besides."""

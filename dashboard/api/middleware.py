@@ -7,7 +7,7 @@ from django.http.response import HttpResponseBase
 from django.utils.deprecation import MiddlewareMixin
 
 from dashboard.api.problems import CONTENT_TYPE, problem_of
-from dashboard.metrics import API_REQUESTS
+from dashboard.core.metrics import API_REQUESTS
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 

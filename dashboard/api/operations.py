@@ -31,21 +31,21 @@ from dashboard.api.schemas import (
     ReportsOut,
     ScenarioOut,
 )
-from dashboard.board.models import Answer, AssetState
-from dashboard.board.store import counts, doubt_counts
-from dashboard.clock import now_ms
-from dashboard.commands.following import phase_of, phase_of_outcome
-from dashboard.commands.limits import REPORTS, TooMany
+from dashboard.commands.audit_entries import note_command
 from dashboard.commands.models import Command as Row
-from dashboard.commands.noting import note_command
-from dashboard.commands.sending import IdTaken, Invalid, send
-from dashboard.filters.asking import asked
-from dashboard.filters.finding import by_name
-from dashboard.filters.language import MAX_TEXT, FilterError
-from dashboard.filters.terms import Filter, doubt_term
-from dashboard.job import partitions
-from dashboard.labels.store import labels_of
-from dashboard.scenarios import scenarios
+from dashboard.commands.status import phase_of, phase_of_outcome
+from dashboard.commands.submission import IdTaken, Invalid, send
+from dashboard.console import partitions
+from dashboard.core.clock import now_ms
+from dashboard.core.rate_limits import REPORTS, TooMany
+from dashboard.core.scenarios import scenarios
+from dashboard.filter_language.parser import MAX_TEXT, FilterError
+from dashboard.filter_language.terms import Filter, doubt_term
+from dashboard.filters.search import by_name
+from dashboard.labels.queries import labels_of
+from dashboard.live.typed_filter import asked
+from dashboard.states.models import Answer, AssetState
+from dashboard.states.queries import counts, doubt_counts
 from domain.names import MAX_NAME, MAX_STATE, name_ok
 from domain.records import Command, Kind
 from domain.scenario import Scenario

@@ -12,8 +12,8 @@ from django.http.response import HttpResponseBase
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
-from dashboard.commands.limits import TooMany
-from dashboard.metrics import API_PROBLEMS
+from dashboard.core.metrics import API_PROBLEMS
+from dashboard.core.rate_limits import TooMany
 
 CONTENT_TYPE = "application/problem+json"
 

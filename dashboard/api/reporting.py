@@ -12,8 +12,8 @@ import msgspec
 from bus.base import BusError, Delivered, Producer, QueueFull, Unavailable
 from dashboard.api.problems import MAX_ERRORS, Problem, invalid
 from dashboard.api.schemas import ReportAnswer
-from dashboard.commands.gateway import REACH_S, SEND_TIMEOUT_S, gateway
-from dashboard.metrics import API_REPORTS
+from dashboard.core.kafka import REACH_S, SEND_TIMEOUT_S, gateway
+from dashboard.core.metrics import API_REPORTS
 from domain.records import Report, Unreadable
 from domain.scenario import Scenario
 from wire.source import decode_source, encode_report

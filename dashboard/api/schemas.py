@@ -7,7 +7,7 @@ from typing import Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-from dashboard.job.pace import Sign, Trend
+from dashboard.job.throughput import Sign, Trend
 from domain.names import MAX_STATE
 from wire.job import Status
 from wire.source import MAX_REASON, MAX_TIME

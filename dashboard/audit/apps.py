@@ -12,6 +12,6 @@ class AuditConfig(AppConfig):
 
     def ready(self) -> None:
         """Listen to the login library."""
-        from dashboard.audit.logins import connect
+        from dashboard.audit.login_signals import connect
 
         connect()

@@ -8,9 +8,9 @@ from typing import Any
 from django import forms
 
 from dashboard.audit.actions import ACTIONS
-from dashboard.audit.reading import Wanted
-from dashboard.periods import PeriodForm, unix_ms
-from dashboard.scenarios import scenarios
+from dashboard.audit.queries import Wanted
+from dashboard.core.periods import PeriodForm, unix_ms
+from dashboard.core.scenarios import scenarios
 from domain.names import MAX_NAME
 
 MAX_NUMBER = 2**63 - 1

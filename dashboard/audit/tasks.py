@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from dashboard.audit.pruning import prune
+from dashboard.audit.retention import prune
 
 
 @shared_task

@@ -11,14 +11,14 @@ from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import is_fragment, role_required
-from dashboard.accounts.roles import Role
 from dashboard.audit.forms import AuditFilter
-from dashboard.audit.reading import COLUMNS, Wanted, checked, page, plain, portions
-from dashboard.audit.trail import Actor, note
+from dashboard.audit.log import Actor, note
+from dashboard.audit.queries import COLUMNS, Wanted, checked, page, plain, portions
 from dashboard.audit.triggers import KEPT_DAYS
-from dashboard.clock import now_ms
-from dashboard.exporting import CONTENT_TYPES, attachment, written
+from dashboard.core.access import is_fragment, role_required
+from dashboard.core.clock import now_ms
+from dashboard.core.exports import CONTENT_TYPES, attachment, written
+from dashboard.core.roles import Role
 
 ADMINS = frozenset((Role.ADMIN,))
 MAX_OFFERED = 200

@@ -4,8 +4,7 @@ from django.apps import AppConfig
 
 
 class BoardConfig(AppConfig):
-    """The live board: states and their history."""
+    """Pages of the boards and of one asset."""
 
     name = "dashboard.board"
-    label = "board"
-    default_auto_field = "django.db.models.BigAutoField"
+    label = "board_pages"

@@ -11,15 +11,15 @@ from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import is_fragment, role_required
-from dashboard.audit.trail import Actor, note
+from dashboard.audit.log import Actor, note
 from dashboard.board.events import FIELDS, MOST_EXPORTED, Wanted, page, plain, portions
-from dashboard.clock import now_ms
-from dashboard.exporting import CONTENT_TYPES, attachment, written
-from dashboard.filters.events import condition_of
+from dashboard.core.access import is_fragment, role_required
+from dashboard.core.clock import now_ms
+from dashboard.core.exports import CONTENT_TYPES, attachment, written
+from dashboard.core.scenarios import scenarios
+from dashboard.filter_language.parser import MAX_TEXT, FilterError
+from dashboard.filters.event_filter import condition_of
 from dashboard.filters.examples import placeholder
-from dashboard.filters.language import MAX_TEXT, FilterError
-from dashboard.scenarios import scenarios
 from domain.names import MAX_STATE
 
 MAX_ID = 2**63 - 1

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import msgspec
 from django.db.models import Max, Q, QuerySet
 
-from dashboard.board.models import CHANGE, Transition
-from dashboard.filters.events import condition_of
-from dashboard.filters.language import state_of
-from dashboard.live.rows import asset_path, cause_text
-from dashboard.scenarios import scenarios
+from dashboard.core.scenarios import scenarios
+from dashboard.filter_language.parser import state_of
+from dashboard.filters.event_filter import condition_of
+from dashboard.states.board_rows import asset_path, cause_text
+from dashboard.states.models import CHANGE, Transition
 from domain.scenario import Scenario
 from domain.version import Version
 

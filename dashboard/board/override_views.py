@@ -10,10 +10,10 @@ from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import is_fragment, role_required
 from dashboard.board.overrides import MOST, Override, overrides
-from dashboard.clock import now_ms
-from dashboard.scenarios import scenarios
+from dashboard.core.access import is_fragment, role_required
+from dashboard.core.clock import now_ms
+from dashboard.core.scenarios import scenarios
 
 
 @require_safe

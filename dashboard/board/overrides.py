@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 from django.db.models import F, QuerySet
 
-from dashboard.board.models import AssetState
-from dashboard.live.rows import asset_path
+from dashboard.states.board_rows import asset_path
+from dashboard.states.models import AssetState
 from domain.scenario import Scenario
 
 MOST = 500

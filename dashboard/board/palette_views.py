@@ -7,10 +7,10 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import role_required
-from dashboard.accounts.roles import may
-from dashboard.board.acts import acts
-from dashboard.board.palette import offers
+from dashboard.board.palette_actions import acts
+from dashboard.board.palette_search import offers
+from dashboard.core.access import role_required
+from dashboard.core.roles import may
 from domain.names import MAX_NAME
 
 MOST_BOARD = 4_000

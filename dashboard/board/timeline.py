@@ -15,12 +15,12 @@ import msgspec
 from django.urls import reverse
 
 from dashboard.annotations.models import Acknowledgement
-from dashboard.board.models import Transition
-from dashboard.bulk.history import commands_of
-from dashboard.commands.following import Progress, progress
+from dashboard.bulk.asset_history import commands_of
 from dashboard.commands.models import Command
-from dashboard.live.rows import cause_text
-from dashboard.materialiser.rows import place_of
+from dashboard.commands.status import Progress, progress
+from dashboard.states.board_rows import cause_text
+from dashboard.states.models import Transition
+from dashboard.states.record_rows import place_of
 from domain.version import Version
 
 PAGE = 30

@@ -3,13 +3,13 @@
 from django.urls import path
 
 from dashboard.board import (
-    asof_views,
     event_views,
-    files,
+    exports,
     override_views,
     palette_views,
+    past_board_views,
     record_views,
-    tabs,
+    scenario_tabs,
     views,
 )
 
@@ -17,12 +17,12 @@ app_name = "board"
 
 urlpatterns = [
     path("", views.board, name="board"),
-    path("board.<str:form>", files.board_file, name="file"),
+    path("board.<str:form>", exports.board_file, name="file"),
     path("events/", event_views.event_list, name="events"),
     path("events/events.<str:form>", event_views.event_file, name="event-file"),
-    path("as-of/", asof_views.as_of, name="as-of"),
-    path("as-of/as-of.<str:form>", asof_views.as_of_file, name="as-of-file"),
-    path("tabs/", tabs.worst, name="tabs"),
+    path("as-of/", past_board_views.as_of, name="as-of"),
+    path("as-of/as-of.<str:form>", past_board_views.as_of_file, name="as-of-file"),
+    path("tabs/", scenario_tabs.worst, name="tabs"),
     path("palette/", palette_views.palette, name="palette"),
     path("overrides/", override_views.override_list, name="overrides"),
     path("s/<str:scenario>/", views.board, name="scenario"),

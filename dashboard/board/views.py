@@ -12,13 +12,26 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import is_fragment, role_required
-from dashboard.accounts.roles import may
 from dashboard.annotations.shifts import here
-from dashboard.board.doubts import NAMED
-from dashboard.board.newest import record_of
-from dashboard.board.panel import facts_of
-from dashboard.board.sorts import (
+from dashboard.board.asset_page import facts_of
+from dashboard.board.scenario_tabs import tabs
+from dashboard.core.access import is_fragment, role_required
+from dashboard.core.clock import now_ms
+from dashboard.core.roles import may
+from dashboard.core.scenarios import scenarios, topics
+from dashboard.filter_language.parser import MAX_TEXT, FilterError
+from dashboard.filters.examples import examples, placeholder
+from dashboard.filters.models import SavedFilter
+from dashboard.filters.saved_filters import default_of, menu
+from dashboard.job.freshness_problems import troubles
+from dashboard.live.merge import Merged
+from dashboard.live.page_filter import LIMIT, Filter, order_of_token
+from dashboard.live.shared_view import live_view
+from dashboard.live.snapshots import Read, read
+from dashboard.live.typed_filter import named, shown
+from dashboard.states.caveats import NAMED
+from dashboard.states.newest import record_of
+from dashboard.states.sort_orders import (
     CHOSEN,
     COLUMNS,
     OFFERED,
@@ -27,19 +40,6 @@ from dashboard.board.sorts import (
     sort_of,
     sorted_rows,
 )
-from dashboard.board.tabs import tabs
-from dashboard.clock import now_ms
-from dashboard.filters.asking import named, shown
-from dashboard.filters.examples import examples, placeholder
-from dashboard.filters.language import MAX_TEXT, FilterError
-from dashboard.filters.models import SavedFilter
-from dashboard.filters.saved import default_of, menu
-from dashboard.job.troubles import troubles
-from dashboard.live.merging import Merged
-from dashboard.live.process import live_view
-from dashboard.live.reading import Read, read
-from dashboard.live.shown import LIMIT, Filter, order_of_token
-from dashboard.scenarios import scenarios, topics
 from domain.names import name_ok
 from domain.scenario import Scenario, StateSpec
 

@@ -12,14 +12,14 @@ from django.core.files.uploadedfile import UploadedFile
 from django.db.models import QuerySet
 from django.http import QueryDict
 
-from dashboard.board.models import AssetState
-from dashboard.bulk import choosing, stale
-from dashboard.bulk.choosing import MOST, Found
+from dashboard.bulk import stale_assets, targets
 from dashboard.bulk.models import Run
-from dashboard.bulk.stale import MAX_AGE, REASONS, UNITS, Reason
+from dashboard.bulk.stale_assets import MAX_AGE, REASONS, UNITS, Reason
+from dashboard.bulk.targets import MOST, Found
 from dashboard.commands.forms import CHOOSE, EndForm, expected_state
-from dashboard.filters.language import MAX_TEXT, FilterError, parse
+from dashboard.filter_language.parser import MAX_TEXT, FilterError, parse
 from dashboard.filters.query import rows as filtered
+from dashboard.states.models import AssetState
 from domain.names import MAX_STATE
 from domain.scenario import Scenario
 from wire.source import MAX_REASON
@@ -168,7 +168,7 @@ class BulkForm(EndForm):
             except ValueError as error:
                 self.add_error("file", str(error))
                 return
-        found = choosing.names_of(lines, self.scenario.name)
+        found = targets.names_of(lines, self.scenario.name)
         if not found.names:
             self.add_error("names", "Expected names, one in a line, here or in a file.")
         elif len(found.names) > MOST:
@@ -182,13 +182,13 @@ class BulkForm(EndForm):
         if data["by"] == "names":
             names, repeated = data["found"]
             words = f"{len(names):,} by name"
-            return Chosen(words, choosing.by_names(name, names), repeated=repeated)
+            return Chosen(words, targets.by_names(name, names), repeated=repeated)
         if data["by"] == "stale":
-            parts = stale.ranges(self.scenario, self.stale.reason, self.stale.age, now)
+            parts = stale_assets.ranges(self.scenario, self.stale.reason, self.stale.age, now)
             rows = [part.rows.order_by(part.column, "pk") for part in parts]
-            return Chosen(self.stale.words(), choosing.by_rows(*rows), choosing.beyond(*rows))
+            return Chosen(self.stale.words(), targets.by_rows(*rows), targets.beyond(*rows))
         found = self._filtered(now)
-        return Chosen(self._filter_words(), choosing.by_rows(found), choosing.beyond(found))
+        return Chosen(self._filter_words(), targets.by_rows(found), targets.beyond(found))
 
     def _filtered(self, now: int) -> QuerySet[AssetState]:
         wanted = parse(self.cleaned_data["q"], self.scenario, now)

@@ -9,8 +9,8 @@ import msgspec
 from django.db.models import Count, Exists, F, OuterRef, QuerySet, Value
 from django.db.models.functions import Concat, Left
 
-from dashboard.board.models import AssetState
 from dashboard.bulk.models import READY, SKIPPED, Item, Run
+from dashboard.states.models import AssetState
 
 LISTED = 10
 """Pins that a review lists; the others stand among its assets."""

@@ -16,10 +16,9 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import form_of, is_fragment, role_required, user_of
-from dashboard.accounts.roles import may
-from dashboard.audit.trail import Actor
+from dashboard.audit.log import Actor
 from dashboard.bulk import pins, retention
+from dashboard.bulk.audit_entries import note_run
 from dashboard.bulk.models import (
     CANCELLED,
     FATES,
@@ -32,14 +31,15 @@ from dashboard.bulk.models import (
     Item,
     Run,
 )
-from dashboard.bulk.noting import note_run
-from dashboard.bulk.reviewing import back, moved_on
+from dashboard.bulk.review import back, moved_on
+from dashboard.bulk.run_progress import Told, reasons, tell
 from dashboard.bulk.senders import sent_as
 from dashboard.bulk.tasks import carry_on
-from dashboard.bulk.telling import Told, reasons, tell
-from dashboard.clock import now_ms
-from dashboard.exporting import attachment, written
-from dashboard.waking import wake
+from dashboard.core.access import form_of, is_fragment, role_required, user_of
+from dashboard.core.clock import now_ms
+from dashboard.core.exports import attachment, written
+from dashboard.core.roles import may
+from dashboard.core.task_wakeup import wake
 from domain.version import Version
 
 PAGE = 100

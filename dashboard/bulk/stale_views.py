@@ -10,14 +10,14 @@ from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import role_required
-from dashboard.accounts.roles import may
-from dashboard.bulk import stale
+from dashboard.bulk import stale_assets
 from dashboard.bulk.forms import StaleForm
-from dashboard.bulk.stale import REASONS
-from dashboard.clock import now_ms
-from dashboard.scenarios import scenarios
-from dashboard.spans import exact_span
+from dashboard.bulk.stale_assets import REASONS
+from dashboard.core.access import role_required
+from dashboard.core.clock import now_ms
+from dashboard.core.roles import may
+from dashboard.core.scenarios import scenarios
+from dashboard.core.spans import exact_span
 from domain.scenario import Scenario
 
 
@@ -31,8 +31,8 @@ def stale_list(request: HttpRequest) -> HttpResponse:
         "form": form,
         "now": now,
         "may_command": may(request.user, "command"),
-        "most_counted": stale.MOST_COUNTED,
-        "page_size": stale.PAGE,
+        "most_counted": stale_assets.MOST_COUNTED,
+        "page_size": stale_assets.PAGE,
     }
     if form.is_valid():
         context |= _listed(request, form, now)
@@ -42,15 +42,15 @@ def stale_list(request: HttpRequest) -> HttpResponse:
 def _listed(request: HttpRequest, form: StaleForm, now: int) -> dict[str, Any]:
     known = scenarios()
     asked = known.get(request.GET.get("scenario", "")) or next(iter(known.values()))
-    after = stale.token_of(request.GET.get("after", "")[:60])
-    page = stale.page(asked, form.reason, form.age, now, after)
+    after = stale_assets.token_of(request.GET.get("after", "")[:60])
+    page = stale_assets.page(asked, form.reason, form.age, now, after)
     return {
         "scenario": asked,
         "reason": form.reason,
         "words": form.words(),
         "heads": _heads(form),
         "counts": [_counts(each, form, now) for each in known.values()],
-        "total": stale.count(asked, form.reason, form.age, now),
+        "total": stale_assets.count(asked, form.reason, form.age, now),
         "lines": page.lines,
         "after": after,
         "first": _address(asked, form),
@@ -72,7 +72,7 @@ def _counts(scenario: Scenario, form: StaleForm, now: int) -> dict[str, Any]:
     cells = [
         {
             "reason": reason,
-            "count": stale.count(scenario, reason, form.age, now),
+            "count": stale_assets.count(scenario, reason, form.age, now),
             "address": _address(scenario, form, why=reason),
         }
         for reason in REASONS

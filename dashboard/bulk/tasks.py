@@ -5,9 +5,9 @@ from __future__ import annotations
 from celery import shared_task
 
 from dashboard.bulk import retention
-from dashboard.bulk.carrying import work
-from dashboard.clock import now_ms
-from dashboard.waking import wake
+from dashboard.bulk.execution import work
+from dashboard.core.clock import now_ms
+from dashboard.core.task_wakeup import wake
 
 
 @shared_task(ignore_result=True)

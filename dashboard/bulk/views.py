@@ -15,17 +15,17 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.accounts import drafts
-from dashboard.accounts.access import form_of, is_fragment, role_required
-from dashboard.accounts.roles import may
 from dashboard.bulk import retention
-from dashboard.bulk.choosing import MOST
 from dashboard.bulk.forms import BulkForm
 from dashboard.bulk.models import REVIEW, Run
-from dashboard.bulk.reviewing import keep
-from dashboard.bulk.telling import tell
-from dashboard.clock import now_ms
-from dashboard.commands.limits import Limit, TooMany
-from dashboard.scenarios import scenarios
+from dashboard.bulk.review import keep
+from dashboard.bulk.run_progress import tell
+from dashboard.bulk.targets import MOST
+from dashboard.core.access import form_of, is_fragment, role_required
+from dashboard.core.clock import now_ms
+from dashboard.core.rate_limits import Limit, TooMany
+from dashboard.core.roles import may
+from dashboard.core.scenarios import scenarios
 from domain.scenario import Scenario
 
 LISTED = 50

@@ -13,7 +13,7 @@ from django import forms
 from django.utils import timezone
 
 from dashboard.commands.models import Command as Row
-from dashboard.commands.stale import MAX_SIGHT, Sight, read_sight
+from dashboard.commands.stale_forms import MAX_SIGHT, Sight, read_sight
 from domain.names import state_name_ok
 from domain.records import Command, Kind
 from domain.scenario import Scenario

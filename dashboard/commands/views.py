@@ -11,19 +11,19 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from dashboard.accounts.access import form_of, is_fragment, role_required
-from dashboard.accounts.roles import may
-from dashboard.board.newest import record_of
-from dashboard.clock import now_ms
-from dashboard.commands.following import progress
+from dashboard.commands.asset_forms import Panel, asset_url
+from dashboard.commands.audit_entries import note_command
 from dashboard.commands.forms import FORMS, CommandForm, PurgeForm
-from dashboard.commands.limits import TooMany
 from dashboard.commands.models import Command as Row
-from dashboard.commands.noting import note_command
-from dashboard.commands.panel import Panel, asset_url
-from dashboard.commands.sending import IdTaken, Invalid, send
-from dashboard.commands.stale import changes, moved_on
-from dashboard.scenarios import scenarios
+from dashboard.commands.stale_forms import changes, moved_on
+from dashboard.commands.status import progress
+from dashboard.commands.submission import IdTaken, Invalid, send
+from dashboard.core.access import form_of, is_fragment, role_required
+from dashboard.core.clock import now_ms
+from dashboard.core.rate_limits import TooMany
+from dashboard.core.roles import may
+from dashboard.core.scenarios import scenarios
+from dashboard.states.newest import record_of
 from domain.scenario import Scenario
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dashboard.agentry.models import Agent
-from dashboard.bidi import isolated
-from dashboard.filters.terms import quoted
-from dashboard.labels.store import keys, values
+from dashboard.agents.models import Agent
+from dashboard.core.bidi import isolated
+from dashboard.filter_language.terms import quoted
+from dashboard.labels.queries import keys, values
 from domain.scenario import Scenario
 
 

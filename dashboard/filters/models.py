@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
-from dashboard.filters.language import MAX_TEXT
+from dashboard.filter_language.parser import MAX_TEXT
 
 MAX_TITLE = 60
 """Longest name of a filter, characters."""

@@ -11,12 +11,22 @@ from django.db.models import BooleanField, Exists, F, Func, OuterRef, Q, QuerySe
 from django.db.models.functions import Left
 from django.db.models.lookups import Exact
 
-from dashboard.annotations.marks import calm_of
 from dashboard.annotations.models import Mark
-from dashboard.board.models import AssetState
-from dashboard.board.store import DOUBTED
-from dashboard.filters.terms import WORD, Filter, Flag, Moment, Never, Span, Term, Text, Vote
+from dashboard.annotations.row_marks import calm_of
+from dashboard.filter_language.terms import (
+    WORD,
+    Filter,
+    Flag,
+    Moment,
+    Never,
+    Span,
+    Term,
+    Text,
+    Vote,
+)
 from dashboard.labels.models import Label
+from dashboard.states.models import AssetState
+from dashboard.states.queries import DOUBTED
 from domain.scenario import Scenario
 
 FARTHEST = 2**63 - 1

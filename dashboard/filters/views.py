@@ -12,15 +12,15 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import form_of, role_required
-from dashboard.audit.trail import Actor, note
-from dashboard.clock import now_ms
-from dashboard.filters import saved
-from dashboard.filters.addresses import board_url
-from dashboard.filters.completing import offers
-from dashboard.filters.language import MAX_TEXT
+from dashboard.audit.log import Actor, note
+from dashboard.core.access import form_of, role_required
+from dashboard.core.clock import now_ms
+from dashboard.core.scenarios import scenarios
+from dashboard.filter_language.addresses import board_url
+from dashboard.filter_language.parser import MAX_TEXT
+from dashboard.filters import saved_filters
+from dashboard.filters.completion import offers
 from dashboard.filters.models import MAX_TITLE, SavedFilter
-from dashboard.scenarios import scenarios
 from domain.scenario import Scenario
 
 MAX_STATES = 50
@@ -50,13 +50,13 @@ def kept(request: HttpRequest) -> HttpResponse:
     """One's own filters, and those that others share."""
     every = [
         {"is": each, "scenario": scenarios()[each.scenario], "own": each.user_id == request.user.pk}
-        for each in saved.visible(_user(request))
+        for each in saved_filters.visible(_user(request))
     ]
     own = [row for row in every if row["own"]]
     context = {
         "own": own,
         "shared": [row for row in every if not row["own"]],
-        "most": saved.MOST_OWN,
+        "most": saved_filters.MOST_OWN,
     }
     return render(request, "filters/filters.html", context)
 
@@ -66,10 +66,10 @@ def kept(request: HttpRequest) -> HttpResponse:
 @role_required("read")
 def use(request: HttpRequest, number: int) -> HttpResponse:
     """The board with a filter that one may see."""
-    found = saved.visible(_user(request)).filter(pk=number).first()
+    found = saved_filters.visible(_user(request)).filter(pk=number).first()
     if found is None:
         raise Http404
-    return redirect(saved.address(found))
+    return redirect(saved_filters.address(found))
 
 
 @form_of("filters:kept")
@@ -80,16 +80,18 @@ def save(request: HttpRequest) -> HttpResponse:
     scenario, now = _scenario(given.get("scenario", "")), now_ms()
     states, text = given.getlist("state")[:MAX_STATES], given.get("q", "")
     try:
-        made = saved.whole(scenario, states, text, now)
-        found, before = saved.save(_user(request), scenario, given.get("title", ""), made, now)
-    except saved.Refused as error:
+        made = saved_filters.whole(scenario, states, text, now)
+        found, before = saved_filters.save(
+            _user(request), scenario, given.get("title", ""), made, now
+        )
+    except saved_filters.Refused as error:
         return _not_saved(request, scenario, states, error)
     if "shared" in given:
         _share(request, found, on=True)
     if "default" in given:
-        saved.make_default(found, on=True)
+        saved_filters.make_default(found, on=True)
     messages.success(request, f"Saved as “{found.title}”{_instead(found, before)}.")
-    return redirect(saved.address(found))
+    return redirect(saved_filters.address(found))
 
 
 def _instead(found: SavedFilter, before: str) -> str:
@@ -101,7 +103,7 @@ def _instead(found: SavedFilter, before: str) -> str:
 
 
 def _not_saved(
-    request: HttpRequest, scenario: Scenario, states: list[str], error: saved.Refused
+    request: HttpRequest, scenario: Scenario, states: list[str], error: saved_filters.Refused
 ) -> HttpResponse:
     """What was typed once more, with what is wrong about it."""
     given = request.POST
@@ -130,25 +132,25 @@ def change(request: HttpRequest, number: int) -> HttpResponse:
         raise Http404
     try:
         messages.success(request, what(request, found))
-    except saved.Refused as error:
+    except saved_filters.Refused as error:
         messages.error(request, f"Nothing was changed. {error}.")
     return redirect("filters:kept")
 
 
 def _rename(request: HttpRequest, found: SavedFilter) -> str:
-    saved.rename(found, request.POST.get("title", ""))
+    saved_filters.rename(found, request.POST.get("title", ""))
     return f"It is called “{found.title}” now."
 
 
 def _share(request: HttpRequest, found: SavedFilter, *, on: bool) -> str:
-    saved.share(found, on=on)
+    saved_filters.share(found, on=on)
     note(Actor.of(request), "filter.shared" if on else "filter.unshared",
          scenario=found.scenario, target=found.title, filter=found.text)  # fmt: skip
     return f"“{found.title}” is {'everybody’s to see' if on else 'yours alone'} now."
 
 
 def _default(_request: HttpRequest, found: SavedFilter, *, on: bool) -> str:
-    saved.make_default(found, on=on)
+    saved_filters.make_default(found, on=on)
     return f"Your board begins with {f'“{found.title}”' if on else 'everything'} now."
 
 

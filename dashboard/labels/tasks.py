@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from dashboard.clock import now_ms
-from dashboard.labels import uploads
-from dashboard.labels.carrying import work
-from dashboard.waking import wake
+from dashboard.core.clock import now_ms
+from dashboard.core.task_wakeup import wake
+from dashboard.labels import upload_service
+from dashboard.labels.imports import work
 
 
 @shared_task(ignore_result=True)
@@ -25,4 +25,4 @@ def carry_on() -> bool:
 @shared_task
 def thin_uploads() -> int:
     """Delete tables that were applied 90 days ago, or a day ago and never. Returns how many."""
-    return uploads.thin(now_ms())
+    return upload_service.thin(now_ms())

@@ -10,13 +10,14 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import form_of, is_fragment, role_required, user_of
-from dashboard.audit.trail import Actor
-from dashboard.clock import now_ms
-from dashboard.commands.limits import TooMany
-from dashboard.labels import tables, uploads
-from dashboard.labels.carrying import at_once
-from dashboard.labels.figures import LISTED, MOST_REFUSED, Found
+from dashboard.audit.log import Actor
+from dashboard.core.access import form_of, is_fragment, role_required, user_of
+from dashboard.core.clock import now_ms
+from dashboard.core.rate_limits import TooMany
+from dashboard.core.task_wakeup import wake
+from dashboard.labels import csv_tables, upload_service
+from dashboard.labels.import_counts import LISTED, MOST_REFUSED, Found
+from dashboard.labels.imports import at_once
 from dashboard.labels.models import (
     APPLYING,
     BEGUN,
@@ -27,7 +28,6 @@ from dashboard.labels.models import (
 )
 from dashboard.labels.tasks import carry_on
 from dashboard.labels.views import known_or_404, page
-from dashboard.waking import wake
 
 
 @form_of("labels:labels")
@@ -38,14 +38,14 @@ def upload(request: HttpRequest) -> HttpResponse:
     known = known_or_404(scenario)
     if sent is None or isinstance(sent, list):
         return page(request, scenario, fault="file: expected a CSV file", status=422)
-    if (sent.size or 0) > tables.MAX_BYTES:
-        fault = f"file: expected at most {tables.MAX_BYTES >> 20} MiB"
+    if (sent.size or 0) > csv_tables.MAX_BYTES:
+        fault = f"file: expected at most {csv_tables.MAX_BYTES >> 20} MiB"
         return page(request, scenario, fault=fault, status=422)
     try:
-        uploads.UPLOADS.take(user_of(request).pk, now_ms())
+        upload_service.UPLOADS.take(user_of(request).pk, now_ms())
     except TooMany as error:
         return page(request, scenario, fault=str(error), status=429)
-    kept = uploads.keep(user_of(request), known.name, sent.name or "", sent.read(), now_ms())
+    kept = upload_service.keep(user_of(request), known.name, sent.name or "", sent.read(), now_ms())
     at_once(kept)
     if kept.status in OPEN:
         wake(carry_on)
@@ -60,7 +60,7 @@ def upload(request: HttpRequest) -> HttpResponse:
 @role_required("command")
 def table(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
     """A table; to a script, the part of the page that renews itself."""
-    told = uploads.tell(_kept(request, number), now_ms())
+    told = upload_service.tell(_kept(request, number), now_ms())
     context: dict[str, Any] = {
         "told": told,
         "upload": told.upload,
@@ -81,12 +81,12 @@ def apply(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
     """Have the labels of a table given that was looked at, where it is small at once; or the rest
     of one that was stopped."""
     kept, actor, now = _kept(request, number), Actor.of(request), now_ms()
-    if uploads.take_over(kept, user_of(request), actor, now):
+    if upload_service.take_over(kept, user_of(request), actor, now):
         wake(carry_on)
-    elif uploads.start(kept, actor, now):
+    elif upload_service.start(kept, actor, now):
         at_once(kept)
         if kept.status == APPLYING:
-            uploads.audit(kept, "started", Found())
+            upload_service.audit(kept, "started", Found())
             wake(carry_on)
     return redirect("labels:table", kept.pk)
 
@@ -96,7 +96,7 @@ def apply(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
 def stop(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
     """Leave out what is not applied yet; throw away what was not begun."""
     kept = _kept(request, number)
-    if not uploads.end(kept, CANCELLED, now_ms(), Actor.of(request)):
+    if not upload_service.end(kept, CANCELLED, now_ms(), Actor.of(request)):
         LabelUpload.objects.filter(pk=kept.pk).exclude(status__in=BEGUN).delete()
     if LabelUpload.objects.filter(pk=kept.pk).exists():
         return redirect("labels:table", kept.pk)
@@ -104,4 +104,4 @@ def stop(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
 
 
 def _kept(request: HttpRequest, number: uuid.UUID) -> LabelUpload:
-    return get_object_or_404(uploads.within_reach(user_of(request)), pk=number)
+    return get_object_or_404(upload_service.within_reach(user_of(request)), pk=number)

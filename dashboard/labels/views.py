@@ -13,17 +13,17 @@ from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import form_of, is_fragment, role_required, user_of
-from dashboard.audit.trail import Actor
-from dashboard.clock import now_ms
-from dashboard.exporting import attachment
-from dashboard.filters.terms import quoted
-from dashboard.labels import store, tables, uploads, writing
+from dashboard.audit.log import Actor
+from dashboard.core.access import form_of, is_fragment, role_required, user_of
+from dashboard.core.clock import now_ms
+from dashboard.core.exports import attachment
+from dashboard.core.scenarios import scenarios
+from dashboard.filter_language.terms import quoted
+from dashboard.labels import csv_tables, queries, upload_service, writer
 from dashboard.labels.models import Label
-from dashboard.labels.rules import fault, key_fault
 from dashboard.labels.templatetags.labels import labels_context
-from dashboard.live.rows import asset_path
-from dashboard.scenarios import scenarios
+from dashboard.labels.validation import fault, key_fault
+from dashboard.states.board_rows import asset_path
 from domain.names import name_ok
 from domain.scenario import Scenario
 
@@ -46,20 +46,20 @@ def page(request: HttpRequest, name: str, *, fault: str = "", status: int = 200)
     shown = Label.objects.filter(scenario=scenario.name, shown=True)
     counted = shown.values("key").annotate(n=Count("pk")).order_by("key")
     key = request.GET.get("key", "")
-    state = store.state(scenario.name)
+    state = queries.state(scenario.name)
     context = {
         "scenario": scenario,
         "choices": [
             {"title": each.title, "query": f"?scenario={each.name}", "chosen": each is scenario}
             for each in known.values()
         ],
-        "keys": list(counted[: store.MOST_KEYS]),
+        "keys": list(counted[: queries.MOST_KEYS]),
         "key": key,
         "values": _values(scenario, key) if key else [],
         "chips": state.chips,
-        "places": range(store.MOST_CHIPS),
+        "places": range(queries.MOST_CHIPS),
         "fault": fault,
-        "most_lines": tables.MAX_LINES,
+        "most_lines": csv_tables.MAX_LINES,
         "uploads": _uploads(request),
         "now": now_ms(),
     }
@@ -75,10 +75,12 @@ def _values(scenario: Scenario, key: str) -> list[dict[str, Any]]:
     ]
 
 
-def _uploads(request: HttpRequest) -> list[uploads.Told]:
+def _uploads(request: HttpRequest) -> list[upload_service.Told]:
     """The tables that the user has sent or may take over, the newest first."""
-    found = uploads.within_reach(user_of(request)).select_related("user").order_by("-sent_at")
-    return [uploads.tell(each, now_ms()) for each in found]
+    found = (
+        upload_service.within_reach(user_of(request)).select_related("user").order_by("-sent_at")
+    )
+    return [upload_service.tell(each, now_ms()) for each in found]
 
 
 def _board(scenario: str, text: str) -> str:
@@ -91,7 +93,7 @@ def _board(scenario: str, text: str) -> str:
 def label_file(request: HttpRequest) -> HttpResponseBase:
     """All labels of a scenario, as a file that can be uploaded again."""
     scenario = known_or_404(request.GET.get("scenario", next(iter(scenarios()))))
-    return attachment(request, tables.lines(scenario.name), f"labels-{scenario.name}", "csv")
+    return attachment(request, csv_tables.lines(scenario.name), f"labels-{scenario.name}", "csv")
 
 
 @form_of("labels:labels")
@@ -99,9 +101,9 @@ def label_file(request: HttpRequest) -> HttpResponseBase:
 def choose_chips(request: HttpRequest) -> HttpResponse:
     """Which keys' labels the board's rows show."""
     scenario = known_or_404(request.POST.get("scenario", ""))
-    chosen = list(dict.fromkeys(filter(None, request.POST.getlist("key"))))[: store.MOST_CHIPS]
+    chosen = list(dict.fromkeys(filter(None, request.POST.getlist("key"))))[: queries.MOST_CHIPS]
     if all(not key_fault(key) for key in chosen):
-        writing.choose_chips(scenario.name, chosen)
+        writer.choose_chips(scenario.name, chosen)
         words = ", ".join(chosen) or "no labels"
         messages.success(request, f"The board's rows show {words}.")
     else:
@@ -124,10 +126,10 @@ def of_asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
     wrong = key_fault(key) if gone else fault(key, value)
     if not wrong:
         wanted = {asset: {key: None if gone else value}}
-        wrong = next((each.fault for each in writing.compare(scenario, wanted)), "")
+        wrong = next((each.fault for each in writer.compare(scenario, wanted)), "")
     if not wrong:
-        changes = writing.put(scenario, wanted, user_of(request).get_username(), now_ms())
-        writing.tell(Actor.of(request), scenario, wanted, writing.counted(changes))
+        changes = writer.put(scenario, wanted, user_of(request).get_username(), now_ms())
+        writer.tell(Actor.of(request), scenario, wanted, writer.counted(changes))
     if is_fragment(request):
         context = labels_context(request, known, asset)
         typed = {"key": key, "value": value} if wrong else {}

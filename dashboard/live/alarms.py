@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from dashboard.live.entries import Entry
-from dashboard.live.shown import Filter
+from dashboard.live.page_filter import Filter
 
 MOST = 50
 """Most assets that one message names; of others it tells the number."""

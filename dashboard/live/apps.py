@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from django.apps import AppConfig
 
 if TYPE_CHECKING:
-    from dashboard.annotations.marks import Mark
+    from dashboard.annotations.row_marks import Mark
 
 
 class LiveConfig(AppConfig):
@@ -20,10 +20,10 @@ class LiveConfig(AppConfig):
 
     def ready(self) -> None:
         """Offer what this process hears to the packages below, which know of no sockets."""
-        from dashboard.annotations.marks import marks_changed
-        from dashboard.board.newest import take_overlay_from
-        from dashboard.job.signs import take_signs_from
-        from dashboard.live.process import live_view
+        from dashboard.annotations.row_marks import marks_changed
+        from dashboard.job.liveness import take_signs_from
+        from dashboard.live.shared_view import live_view
+        from dashboard.states.newest import take_overlay_from
 
         take_overlay_from(lambda scenario, asset: live_view().entry(scenario, asset))
         take_signs_from(lambda: live_view().signs)
@@ -32,6 +32,6 @@ class LiveConfig(AppConfig):
 
 def _show_marks(scenario: str, marks: Collection[Mark], **_kwargs: object) -> None:
     """Show marks on this process's boards at once; other processes find them in the database."""
-    from dashboard.live.process import live_view
+    from dashboard.live.shared_view import live_view
 
     live_view().annotate(scenario, marks)

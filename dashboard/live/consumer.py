@@ -21,21 +21,21 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.db import DatabaseError
 
-from dashboard.clock import now_ms
-from dashboard.filters.asking import NO_PROBLEM, Told, readable, shown, told_error
-from dashboard.filters.language import FilterError
-from dashboard.live.admission import admissions
+from dashboard.core.clock import now_ms
+from dashboard.core.metrics import LIMITED
+from dashboard.core.scenarios import scenarios
+from dashboard.filter_language.parser import FilterError
 from dashboard.live.alarms import Alarm
-from dashboard.live.beats import beats
+from dashboard.live.connection_slots import NoRoom, Places
+from dashboard.live.database_threads import read_in_thread
+from dashboard.live.heartbeats import beats
 from dashboard.live.messages import numbered, plain_changes
-from dashboard.live.places import NoRoom, Places
-from dashboard.live.process import live_view
-from dashboard.live.readers import read_in_thread
-from dashboard.live.sharing import shared_reads
-from dashboard.live.shown import MAX_TOKEN, Filter, order_of_token
+from dashboard.live.page_filter import MAX_TOKEN, Filter, order_of_token
+from dashboard.live.session_checks import admissions
+from dashboard.live.shared_reads import shared_reads
+from dashboard.live.shared_view import live_view
 from dashboard.live.subscription import Subscription
-from dashboard.metrics import LIMITED
-from dashboard.scenarios import scenarios
+from dashboard.live.typed_filter import NO_PROBLEM, Told, readable, shown, told_error
 from domain.names import MAX_NAME, MAX_STATE
 from domain.scenario import Scenario
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from dashboard.filters.terms import Sight
-from dashboard.filters.votes import votes_of
-from dashboard.labels.store import chips_of
-from dashboard.live.rows import Row
+from dashboard.filter_language.live_votes import votes_of
+from dashboard.filter_language.terms import Sight
+from dashboard.labels.queries import chips_of
+from dashboard.states.board_rows import Row
 
 Place = tuple[str, int]
 """A sink topic and one of its partitions."""

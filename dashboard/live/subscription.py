@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dashboard.annotations.marks import Mark
+from dashboard.annotations.row_marks import Mark
 from dashboard.live.alarms import Alarm, Alerts, Raised
 from dashboard.live.entries import Entry, Offsets
-from dashboard.live.rows import Row, order_of
-from dashboard.live.shown import LIMIT, Filter, Order
+from dashboard.live.page_filter import LIMIT, Filter, Order
+from dashboard.states.board_rows import Row, order_of
 
 MOST_HELD = 2 * LIMIT
 """More rows than this in one browser, or waiting for it, and it gets a new snapshot instead."""

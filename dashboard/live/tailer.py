@@ -11,16 +11,16 @@ import structlog
 from django.db import DatabaseError, close_old_connections
 
 from bus.base import Bus, BusError, Message, Reader, TopicSpec
-from dashboard.annotations.marks import Changes
-from dashboard.board.newest import kept_of
-from dashboard.board.store import sink_offsets
-from dashboard.job.recall import recall
-from dashboard.live.beside import Beside
+from dashboard.annotations.row_marks import Changes
+from dashboard.core.metrics import UNREADABLE
+from dashboard.job.stored_status import recall
 from dashboard.live.entries import Entry, Offsets, Place
-from dashboard.live.reading import counted
-from dashboard.live.rows import row_of
+from dashboard.live.row_context import Beside
+from dashboard.live.snapshots import counted
 from dashboard.live.view import LiveView
-from dashboard.metrics import UNREADABLE
+from dashboard.states.board_rows import row_of
+from dashboard.states.newest import kept_of
+from dashboard.states.queries import sink_offsets
 from domain.records import Tombstone
 from domain.scenario import Scenario
 from wire.sink import UnreadableState, decode_state

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from threading import Lock
 
-from dashboard.annotations.marks import Mark
-from dashboard.job.signs import Signs
+from dashboard.annotations.row_marks import Mark
+from dashboard.job.liveness import Signs
 from dashboard.live.alarms import Alarm, Raised, note_coming, raised
 from dashboard.live.entries import Entry, Offsets
-from dashboard.live.rows import Row
-from dashboard.live.shown import Filter, Order, Page
+from dashboard.live.page_filter import Filter, Order, Page
 from dashboard.live.subscription import Changes, News, Subscription
+from dashboard.states.board_rows import Row
 
 
 class LiveView:

@@ -4,8 +4,7 @@ from django.apps import AppConfig
 
 
 class MaterialiserConfig(AppConfig):
-    """Sink topics into the database."""
+    """The process that writes the sink topics into the database."""
 
     name = "dashboard.materialiser"
-    label = "materialiser"
-    default_auto_field = "django.db.models.BigAutoField"
+    label = "materialiser_process"

@@ -10,9 +10,9 @@ import msgspec
 import structlog
 
 from bus.base import Message
-from dashboard.deadletters.intake import UnreadableLetter, read_letter
-from dashboard.deadletters.models import DeadLetter
-from dashboard.materialiser.rows import Seen, read
+from dashboard.dead_letters.ingestion import UnreadableLetter, read_letter
+from dashboard.dead_letters.models import DeadLetter
+from dashboard.states.record_rows import Seen, read
 from wire.errand import Result, decode_result
 from wire.job import (
     MAX_ERROR,

@@ -7,16 +7,16 @@ from typing import Any
 from celery import shared_task
 from django.db.models import QuerySet
 
-from dashboard.board.ages import HIDDEN_KEPT_MS, HISTORY_KEPT_MS
-from dashboard.board.models import Answer, AssetState, Transition
-from dashboard.clock import now_ms
-from dashboard.deadletters.retention import thin
+from dashboard.checkpoints.models import FoldSnapshot
+from dashboard.console import samples
+from dashboard.core.clock import now_ms
+from dashboard.core.scenarios import scenarios
+from dashboard.dead_letters.retention import thin
 from dashboard.job import retention as job_retention
-from dashboard.job import samples
-from dashboard.labels.writing import forget, labelled
-from dashboard.materialiser.models import FoldSnapshot
-from dashboard.materialiser.snapshots import snapshot_now
-from dashboard.scenarios import scenarios
+from dashboard.labels.writer import forget, labelled
+from dashboard.reconciliation.snapshots import snapshot_now
+from dashboard.states.models import Answer, AssetState, Transition
+from dashboard.states.retention import HIDDEN_KEPT_MS, HISTORY_KEPT_MS
 
 PORTION = 900
 """Rows deleted in one transaction."""

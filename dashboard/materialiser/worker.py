@@ -12,11 +12,11 @@ from django.db import DatabaseError, DataError, IntegrityError, close_old_connec
 from django.db.models import Case, QuerySet, When
 
 from bus.base import Bus, BusError, Message, Reader, TopicSpec
-from dashboard.board.doubts import ranks_of
-from dashboard.board.models import AssetState
-from dashboard.board.store import sink_offsets
 from dashboard.materialiser.batch import Batch, refuse, sort_out
 from dashboard.materialiser.writer import write
+from dashboard.states.caveats import ranks_of
+from dashboard.states.models import AssetState
+from dashboard.states.queries import sink_offsets
 from domain.scenario import Scenario
 from wire.topics import Topics
 

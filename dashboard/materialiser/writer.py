@@ -18,26 +18,26 @@ from django.db import connection, transaction
 from django.db.models import F
 from django.db.models.functions import Coalesce
 
-from dashboard.agentry import lateness
-from dashboard.agentry.counting import Counts
-from dashboard.agentry.mutes import dump
-from dashboard.annotations.ending import Move, end_by
-from dashboard.board import store
-from dashboard.board.doubts import Doubts
-from dashboard.board.models import CHANGE, Answer, AssetState
-from dashboard.chunks import STATEMENT, chunks
+from dashboard.agents import late_reports
+from dashboard.agents.mutes import dump
+from dashboard.agents.report_counts import Counts
+from dashboard.annotations.acknowledgement_ends import Move, end_by
+from dashboard.checkpoints.models import Divergence, SinkOffset
 from dashboard.commands.models import Command
-from dashboard.deadletters.intake import take_in
-from dashboard.errands import intake as results
-from dashboard.job import intake as progress
-from dashboard.job import samples
+from dashboard.console import samples
+from dashboard.core.chunks import STATEMENT, chunks
+from dashboard.dead_letters.ingestion import take_in
+from dashboard.job import ingestion as progress
 from dashboard.job.models import FIGURES
-from dashboard.labels import intake as labels
-from dashboard.materialiser import bounds
+from dashboard.labels import reported_labels as labels
+from dashboard.materialiser import batch_query_results as results
 from dashboard.materialiser.batch import Batch, Place
-from dashboard.materialiser.models import Divergence, SinkOffset
-from dashboard.materialiser.rows import COLUMNS, Seen, StateShape, row_of, same_content
-from dashboard.rulebook import intake as rulebook
+from dashboard.reconciliation import log_bounds
+from dashboard.rules import ingestion as rulebook
+from dashboard.states import queries
+from dashboard.states.caveats import Doubts
+from dashboard.states.models import CHANGE, Answer, AssetState
+from dashboard.states.record_rows import COLUMNS, Seen, StateShape, row_of, same_content
 from domain.scenario import Scenario
 from wire.job import Heartbeat
 
@@ -119,9 +119,9 @@ def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
         Divergence.objects.bulk_create(changes.divergences, ignore_conflicts=True)
         _answer(batch.answers, now)
         _beat(batch.beats.values(), now)
-        batch.counted.update(lateness.take_in(batch.late))
+        batch.counted.update(late_reports.take_in(batch.late))
         progress.take_in(batch.progress)
-        bounds.take_in(batch.progress)
+        log_bounds.take_in(batch.progress)
         rulebook.take_in(batch.progress)
         take_in(batch.letters)
         samples.take_in(changes.newest, batch.beats.values(), batch.letters, now)
@@ -154,7 +154,7 @@ def stored(places: Iterable[Place]) -> Known:
         by_scenario.setdefault(scenario, []).append(asset)
     known: Known = {}
     for scenario, assets in by_scenario.items():
-        for asset, kept in store.stored(scenario, assets).items():
+        for asset, kept in queries.stored(scenario, assets).items():
             known[scenario, asset] = Stored(*kept)
     return known
 

@@ -1,4 +1,4 @@
-// The marks of a row, as the server's templates make them (dashboard/board/templatetags/board.py).
+// The marks of a row, as the server's templates make them (dashboard/states/templatetags/board.py).
 import { both, ticking } from "./clock.js";
 import { number } from "./number.js";
 
@@ -21,7 +21,7 @@ const LEFTWARDS =
 const STEERS = new RegExp(`[${CONTROLS}]`, "gu");
 const TURNS = new RegExp(`[${CONTROLS}${LEFTWARDS}]`, "u");
 
-/** A name for a text without markup, whatever its direction; as dashboard/bidi.py has it. */
+/** A name for a text without markup, whatever its direction; as dashboard/core/bidi.py has it. */
 export const isolated = (name) =>
   TURNS.test(name) ? `\u2068${name.replace(STEERS, "\ufffd")}\u2069` : name;
 

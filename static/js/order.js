@@ -14,7 +14,7 @@ const SORTS = {
   pending: (a, b) => (due(a) === due(b) ? 0 : due(a) - due(b)),
 };
 
-/** How a page stands that is sorted so, as dashboard/board/sorts.py has it; equals by the board. */
+/** How a page stands that is sorted so, as dashboard/states/sort_orders.py has it; equals by the board. */
 export function comparator(sort) {
   const name = sort.replace(/^-/, "");
   const turn = sort.startsWith("-") ? -1 : 1;

@@ -1,6 +1,6 @@
 // The banner: what keeps the board from being fresh. The most important first, all in a list.
 //
-// The server tells of job, database and agents (dashboard/job/standing.py); that this browser is
+// The server tells of job, database and agents (dashboard/job/freshness.py); that this browser is
 // cut off only the browser knows.
 import { announce } from "./announce.js";
 import { freeze, now, timeAt } from "./clock.js";

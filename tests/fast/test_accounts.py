@@ -19,10 +19,10 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from config.settings import Settings
-from dashboard.accounts import demo, people, tokens
+from dashboard.accounts import demo, tokens, user_management
 from dashboard.accounts.models import ApiToken
-from dashboard.accounts.roles import Role, may, role_of, whom_to_ask
 from dashboard.audit.models import AuditEntry
+from dashboard.core.roles import Role, may, role_of, whom_to_ask
 
 pytestmark = pytest.mark.django_db
 
@@ -142,7 +142,7 @@ def test_other_passwords_will_do(password: str):
 
 def test_passwords_that_the_product_makes_will_do():
     for _ in range(100):
-        validate_password(people.one_time_password(), User(username="alice"))
+        validate_password(user_management.one_time_password(), User(username="alice"))
         validate_password(secrets.token_urlsafe(9), User(username="admin"))
 
 
@@ -291,7 +291,7 @@ def test_with_the_demo_again_they_are_back_with_new_passwords(tmp_path: Path):
 
 def test_a_lost_login_file_keeps_no_demo_user(tmp_path: Path):
     demo.ensure(tmp_path)
-    people.reset_password(User(pk=0), User.objects.get(username="operator"), NOW)
+    user_management.reset_password(User(pk=0), User.objects.get(username="operator"), NOW)
     (tmp_path / demo.FILE).unlink()
     assert demo.retire(tmp_path, NOW) == ["admin", "manager"]
     assert User.objects.get(username="operator").is_active

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from dashboard.live.admission import FRESH_S, Admissions, Standing
+from dashboard.live.session_checks import FRESH_S, Admissions, Standing
 
 
 class Looks:

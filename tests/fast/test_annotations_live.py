@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from dashboard.annotations.ending import Move, why_ended
-from dashboard.annotations.marks import Ack, Mark, in_force
+from dashboard.annotations.acknowledgement_ends import Move, why_ended
 from dashboard.annotations.models import Acknowledgement
+from dashboard.annotations.row_marks import Ack, Mark, in_force
 from dashboard.annotations.templatetags.annotations import linked
 from dashboard.live.alarms import MOST, Alarm, Alerts, Raised
 from dashboard.live.entries import Entry
 from dashboard.live.messages import plain_changes
-from dashboard.live.shown import Filter
+from dashboard.live.page_filter import Filter
 from dashboard.live.subscription import Subscription
 from dashboard.live.view import LiveView
 from domain.scenario import Scenario

@@ -14,12 +14,12 @@ import pytest
 from django.test import Client
 from webkit import answer, bearer, commands_sent, make_user, sent, show
 
-from dashboard import clock
 from dashboard.api import operations
-from dashboard.commands import gateway as gateway_module
-from dashboard.commands import limits, sending
+from dashboard.commands import submission
 from dashboard.commands.models import Command as Row
-from dashboard.scenarios import scenarios
+from dashboard.core import clock, rate_limits
+from dashboard.core import kafka as gateway_module
+from dashboard.core.scenarios import scenarios
 from domain.records import Report, Vote
 
 pytestmark = pytest.mark.django_db
@@ -162,7 +162,7 @@ def test_what_is_not_there_is_404(api, bus):
 
 def test_a_purged_asset_is_gone(api, bus):
     show("attack", "shop.example", "clear")
-    from dashboard.board.models import AssetState
+    from dashboard.states.models import AssetState
 
     AssetState.objects.update(purged=True)
     problem(api("get", SHOP), 404, "unknown-asset")
@@ -208,13 +208,13 @@ def test_the_other_commands(api, bus, method: str, path: str, body: Any, kind: s
 
 @pytest.mark.django_db(transaction=True)
 def test_waiting_gives_the_outcome(api, bus, monkeypatch: pytest.MonkeyPatch):
-    real = sending._produce
+    real = submission._produce
 
     def answered_later(row: Row, command: Any) -> None:
         real(row, command)
         answer(row.pk)
 
-    monkeypatch.setattr(sending, "_produce", answered_later)
+    monkeypatch.setattr(submission, "_produce", answered_later)
     response = api("put", f"{SHOP}?wait=5", set_body())
     assert response.status_code == 200
     assert response.json()["outcome"] == "applied"
@@ -321,7 +321,7 @@ def test_the_same_key_is_one_command(api, bus):
     key = {"Idempotency-Key": str(uuid.uuid4())}
     first = api("delete", SHOP, **key)
     Row.objects.update(status="answered", outcome="applied")
-    from dashboard.board.models import AssetState
+    from dashboard.states.models import AssetState
 
     AssetState.objects.all().delete()
     again = api("delete", SHOP, **key)
@@ -342,7 +342,7 @@ def test_a_key_of_another_command_is_409(api, bus):
 
 
 def test_without_a_broker_it_is_503(api, bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sending, "REACH_S", 0)
+    monkeypatch.setattr(submission, "REACH_S", 0)
     bus.bus.stop()
     body = problem(api("put", SHOP, set_body()), 503, "unsent")
     assert "Kafka does not answer" in body["detail"]
@@ -350,7 +350,7 @@ def test_without_a_broker_it_is_503(api, bus, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_too_many_commands_are_429(api, bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sending, "COMMANDS", limits.Limit("commands", 1, window=86_400))
+    monkeypatch.setattr(submission, "COMMANDS", rate_limits.Limit("commands", 1, window=86_400))
     assert api("put", SHOP, set_body()).status_code == 202
     response = api("put", SHOP, set_body())
     problem(response, 429, "too-many")
@@ -447,7 +447,7 @@ def test_reports_that_are_not_confirmed_say_so(api, bus, monkeypatch: pytest.Mon
 
 
 def test_too_many_reports_are_429(api, bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(operations, "REPORTS", limits.Limit("reports", 3, window=86_400))
+    monkeypatch.setattr(operations, "REPORTS", rate_limits.Limit("reports", 3, window=86_400))
     assert api("post", REPORTS, [report()] * 2).status_code == 202
     problem(api("post", REPORTS, [report()] * 2), 429, "too-many")
     assert api("post", REPORTS, report()).status_code == 202

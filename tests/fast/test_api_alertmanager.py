@@ -14,7 +14,7 @@ from webkit import bearer, make_user, sent
 
 from dashboard.api import alertmanager, operations
 from dashboard.api.alertmanager import EXAMPLE
-from dashboard.commands import limits
+from dashboard.core import rate_limits
 from domain.records import Report
 
 pytestmark = pytest.mark.django_db
@@ -218,7 +218,7 @@ def test_alerts_are_bounded(bus, headers, number: int):
 
 
 def test_a_limit_counts_alerts_as_reports(bus, headers, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(operations, "REPORTS", limits.Limit("reports", 2, window=86_400))
+    monkeypatch.setattr(operations, "REPORTS", rate_limits.Limit("reports", 2, window=86_400))
     assert post(headers, alert(), alert(), alert()).status_code == 429
     assert post(headers, alert(), alert()).status_code == 202
 

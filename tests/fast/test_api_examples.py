@@ -13,12 +13,12 @@ from django.core.cache import cache
 from django.test import Client
 from webkit import answer, bearer, make_user, memory_bus, show
 
-from dashboard import clock
 from dashboard.api.api import api
 from dashboard.api.examples import COMMAND, OF_OPERATION, PARAMETERS
-from dashboard.commands import sending
+from dashboard.commands import submission
 from dashboard.commands.models import Command as Row
-from dashboard.scenarios import scenarios
+from dashboard.core import clock
+from dashboard.core.scenarios import scenarios
 
 pytestmark = pytest.mark.django_db
 
@@ -55,13 +55,13 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         id=COMMAND, scenario="attack", asset="shop", kind="set", state="clear", username="x",
         source="form", created_at=clock.now_ms(), status="sent",
     )  # fmt: skip
-    real = sending._produce
+    real = submission._produce
 
     def answered(row: Row, command: Any) -> None:
         real(row, command)
         answer(row.pk)
 
-    monkeypatch.setattr(sending, "_produce", answered)
+    monkeypatch.setattr(submission, "_produce", answered)
     with memory_bus(scenarios()):
         yield
 

@@ -13,12 +13,12 @@ from prometheus_client import Counter
 from prometheus_client.parser import text_string_to_metric_families
 from webkit import bearer, make_user
 
-from dashboard import metrics as names
-from dashboard.clock import now_ms
+from dashboard.checkpoints.models import Divergence, FoldSnapshot, SinkOffset
+from dashboard.core import metrics as names
+from dashboard.core.clock import now_ms
+from dashboard.core.scenarios import scenarios, topics
 from dashboard.job.models import BucketStatus, JobProgress
-from dashboard.materialiser.models import Divergence, FoldSnapshot, SinkOffset
 from dashboard.materialiser.worker import Materialiser
-from dashboard.scenarios import scenarios, topics
 
 pytestmark = pytest.mark.django_db
 

@@ -11,8 +11,8 @@ from prometheus_client import REGISTRY
 from webkit import bearer, make_user, sent, show
 
 from dashboard.api import auth, operations, problems
-from dashboard.commands.gateway import Gateway
-from dashboard.commands.limits import Limit
+from dashboard.core.kafka import Gateway
+from dashboard.core.rate_limits import Limit
 
 pytestmark = pytest.mark.django_db
 

@@ -14,18 +14,18 @@ from webkit import make_user
 from world import World
 
 from bus.base import Message
-from dashboard.board import panel, record_views, records
-from dashboard.board.heard import log_time
-from dashboard.board.models import AssetState, Transition
-from dashboard.board.panel import unheard_agents
-from dashboard.board.records import NotShown, fetch, show
+from dashboard.board import asset_page, log_records, record_views
+from dashboard.board.asset_page import unheard_agents
+from dashboard.board.log_records import NotShown, fetch, show
 from dashboard.board.timeline import PAGE, timeline
-from dashboard.clock import now_ms
-from dashboard.commands.limits import Limit
 from dashboard.commands.models import Command as Row
-from dashboard.deadletters.models import DeadLetter
+from dashboard.core.clock import now_ms
+from dashboard.core.rate_limits import Limit
+from dashboard.dead_letters.models import DeadLetter
+from dashboard.job.job_clock import log_time
 from dashboard.job.models import BucketStatus
-from dashboard.live.process import live_view
+from dashboard.live.shared_view import live_view
+from dashboard.states.models import AssetState, Transition
 from domain.records import Record, Report
 from domain.version import Version
 from wire.partitioner import partition_of
@@ -228,7 +228,7 @@ def test_reminders_stand_between_changes_and_commands(client: Client, world: Wor
 
 
 def test_reminders_push_no_agent_out_of_the_history(world: World, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(panel, "NAMED_IN", 2)
+    monkeypatch.setattr(asset_page, "NAMED_IN", 2)
     world.report(ASSET, "under-attack", "waf-1", "waf-2")
     for _ in range(4):
         world.later(61_000)
@@ -385,14 +385,14 @@ def test_a_user_fetches_so_many_at_most(
 
 
 def test_a_process_fetches_so_many_at_once(world: World):
-    held = [records._room.acquire(blocking=False) for _ in range(records.AT_ONCE)]
+    held = [log_records._room.acquire(blocking=False) for _ in range(log_records.AT_ONCE)]
     try:
         with pytest.raises(NotShown) as refused:
             fetch(world.bus, "attack.reports", 0, 0)
         assert refused.value.reason == "busy"
     finally:
         for _ in held:
-            records._room.release()
+            log_records._room.release()
     assert fetch(world.bus, "attack.reports", 0, 0).offset == 0
 
 
@@ -411,9 +411,9 @@ def test_what_the_job_reads_in_a_record(world: World):
     assert binary.raw.startswith("ff ff")
     assert binary.headers == (("h", "ff 00"),)
     long = show(message(b"x" * 70_000), 4)
-    assert (len(long.raw), long.cut) == (records.MAX_SHOWN, True)
+    assert (len(long.raw), long.cut) == (log_records.MAX_SHOWN, True)
     assert show(message(None), 4).facts == (("reason", "not-json"),)
 
 
 def test_every_kind_of_record_has_words():
-    assert {kind.__name__ for kind in get_args(Record)} - {"Unsigned"} == records._KINDS.keys()
+    assert {kind.__name__ for kind in get_args(Record)} - {"Unsigned"} == log_records._KINDS.keys()

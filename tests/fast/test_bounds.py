@@ -21,13 +21,13 @@ from sinks import PlayedJob
 
 from bus.base import Message
 from bus.memory import MemoryBus
+from dashboard.checkpoints.models import FoldSnapshot, LogBound
 from dashboard.job.models import BucketStatus
-from dashboard.materialiser import bounds as kept
-from dashboard.materialiser.models import FoldSnapshot, LogBound
-from dashboard.materialiser.reconcile import Reconciler
-from dashboard.materialiser.replay import Replay
-from dashboard.materialiser.snapshots import Snapshots, take
 from dashboard.materialiser.worker import Materialiser
+from dashboard.reconciliation import log_bounds as kept
+from dashboard.reconciliation.comparison import Reconciler
+from dashboard.reconciliation.partition_replay import Replay
+from dashboard.reconciliation.snapshots import Snapshots, take
 from domain.bounds import Bound, applied_time
 from domain.fold import Bucket
 from domain.records import Report, StateRecord, Tick

@@ -11,7 +11,7 @@ from django.core.cache import cache
 from django.test import Client
 from webkit import bearer, make_user, memory_bus, show
 
-from dashboard.scenarios import scenarios
+from dashboard.core.scenarios import scenarios
 
 pytestmark = pytest.mark.django_db
 

@@ -11,9 +11,9 @@ from django.template import RequestContext, Template
 from django.test import RequestFactory
 from webkit import make_user
 
-from dashboard.clock import now_ms
 from dashboard.commands.models import Command as Row
-from dashboard.scenarios import scenarios
+from dashboard.core.clock import now_ms
+from dashboard.core.scenarios import scenarios
 
 pytestmark = pytest.mark.django_db
 

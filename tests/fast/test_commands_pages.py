@@ -13,9 +13,9 @@ from django.test import Client
 from webkit import answer, commands_sent, make_user, show
 
 from bus.base import Unavailable
-from dashboard import clock
-from dashboard.commands import limits, sending
+from dashboard.commands import submission
 from dashboard.commands.models import Command as Row
+from dashboard.core import clock, rate_limits
 
 pytestmark = pytest.mark.django_db
 
@@ -163,15 +163,15 @@ def test_the_same_form_twice_at_once_is_one_command(
     client: Client, bus, monkeypatch: pytest.MonkeyPatch
 ):
     """The other request writes the command down between our look and our own writing."""
-    real = sending._insert
+    real = submission._insert
     data = fields()
 
     def late(*args: Any) -> Row | None:
-        monkeypatch.setattr(sending, "_insert", real)
+        monkeypatch.setattr(submission, "_insert", real)
         client.post(url("set"), data)
         return real(*args)
 
-    monkeypatch.setattr(sending, "_insert", late)
+    monkeypatch.setattr(submission, "_insert", late)
     assert client.post(url("set"), data).status_code == 302
     assert len(commands_sent(bus, "attack")) == 1
     assert Row.objects.count() == 1
@@ -196,7 +196,7 @@ def test_somebody_elses_id_is_refused(client: Client, bus):
 def test_without_a_broker_it_says_so_and_sends_once_it_is_back(
     client: Client, bus, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(sending, "REACH_S", 0)
+    monkeypatch.setattr(submission, "REACH_S", 0)
     bus.bus.stop()
     data = fields(reason="typed with care")
     response = client.post(url("set"), data)
@@ -278,7 +278,7 @@ def test_a_command_that_never_left_is_not_sending_for_ever(client: Client, bus):
 
 
 def test_too_many_commands_are_held_back(client: Client, bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sending, "COMMANDS", limits.Limit("commands", 2, window=86_400))
+    monkeypatch.setattr(submission, "COMMANDS", rate_limits.Limit("commands", 2, window=86_400))
     assert [client.post(url("set"), fields()).status_code for _ in range(3)] == [302, 302, 429]
     assert len(commands_sent(bus, "attack")) == 2
 

@@ -14,7 +14,7 @@ import yaml
 from agents.checks import load_targets
 from agents.probe import variables
 from config.settings import PREFIX, Settings
-from dashboard.live.descriptors import SPARE
+from dashboard.server.file_descriptors import SPARE
 from ops.processes import processes
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dashboard.deadletters.faults import ADVICE, Sample, fault_of, fields_of
-from dashboard.deadletters.marking import MAX_RUNS, bad_bytes, hex_lines, point, runs
+from dashboard.dead_letters.byte_display import MAX_RUNS, bad_bytes, hex_lines, point, runs
+from dashboard.dead_letters.diagnosis import ADVICE, Sample, fault_of, fields_of
 from domain.records import DEAD_LETTER_REASONS, LETTER_REASONS, Report, Unreadable
 from domain.scenario import load_scenarios
 from wire.partitioner import partition_of

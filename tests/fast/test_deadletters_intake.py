@@ -12,12 +12,12 @@ from sinks import PlayedJob
 
 from bus.base import Message
 from bus.memory import MemoryBus
-from dashboard.deadletters import intake, retention
-from dashboard.deadletters.intake import UnreadableLetter, read_letter
-from dashboard.deadletters.models import OPEN, DeadLetter, LetterCount
-from dashboard.deadletters.stored import key_of, value_of
+from dashboard.checkpoints.models import SinkOffset
+from dashboard.dead_letters import ingestion, retention
+from dashboard.dead_letters.ingestion import UnreadableLetter, read_letter
+from dashboard.dead_letters.models import OPEN, DeadLetter, LetterCount
+from dashboard.dead_letters.stored_records import key_of, value_of
 from dashboard.materialiser import tasks
-from dashboard.materialiser.models import SinkOffset
 from dashboard.materialiser.worker import Materialiser
 from domain.records import DEAD_LETTER_REASONS, Report
 from domain.scenario import load_scenarios
@@ -165,11 +165,11 @@ def test_any_key_value_and_headers_can_be_kept(reason, key, value, headers):
         Message("dead-letters", 0, 7, NOW, key_, value_, tuple(headers_)), Topics()
     )
     DeadLetter.objects.all().delete()
-    intake.take_in([letter])
+    ingestion.take_in([letter])
     kept = DeadLetter.objects.get()
     assert "\0" not in kept.asset + kept.agent + kept.headers
     assert len(kept.asset) <= 255
-    assert kept.whole == (len(key or b"") <= intake.MAX_KEY)
+    assert kept.whole == (len(key or b"") <= ingestion.MAX_KEY)
 
 
 @pytest.mark.parametrize(

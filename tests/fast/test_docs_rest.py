@@ -17,14 +17,14 @@ from prometheus_client import REGISTRY
 from prometheus_client.metrics import MetricWrapperBase
 from webkit import bearer, make_user, memory_bus
 
-from dashboard import metrics
-from dashboard.accounts.roles import ALLOWED
 from dashboard.accounts.tokens import MAX_TOKENS, SCOPES
-from dashboard.annotations import acknowledging
+from dashboard.annotations import acknowledgements
 from dashboard.api import alertmanager, limits, operations, problems, reporting
 from dashboard.api.api import api
-from dashboard.commands.limits import COMMANDS, REPORTS
-from dashboard.scenarios import scenarios
+from dashboard.core import metrics
+from dashboard.core.rate_limits import COMMANDS, REPORTS
+from dashboard.core.roles import ALLOWED
+from dashboard.core.scenarios import scenarios
 
 ROOT = Path(__file__).parents[2]
 DOC = (ROOT / "docs" / "rest.md").read_text(encoding="utf-8")
@@ -94,7 +94,7 @@ def test_the_reasons_of_problems_are_listed():
 
 def test_the_limits_are_told():
     text = PLAIN.replace(",", "")
-    for limit in (limits.REQUESTS, COMMANDS, REPORTS, acknowledging.LIMIT):
+    for limit in (limits.REQUESTS, COMMANDS, REPORTS, acknowledgements.LIMIT):
         assert f"{limit.count} {limit.what}" in text
         assert limit.window == 60
     assert f"{reporting.MAX_REPORTS} reports" in text

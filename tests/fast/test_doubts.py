@@ -13,17 +13,17 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from bus.base import Message
-from dashboard.board import store
-from dashboard.board.doubts import DOUBTS, LEAST_RANK, NAMED, rank_of, ranks_of
-from dashboard.board.models import AssetState, DoubtCount
-from dashboard.filters import finding
-from dashboard.filters.language import parse
-from dashboard.live.rows import VOTES_SHOWN, cause_text, order_of, row_of
+from dashboard.core.scenarios import scenarios, topics
+from dashboard.filter_language.parser import parse
+from dashboard.filters import search
 from dashboard.materialiser.batch import sort_out
-from dashboard.materialiser.rows import COLUMNS, read
-from dashboard.materialiser.rows import row_of as columns_of
 from dashboard.materialiser.writer import write
-from dashboard.scenarios import scenarios, topics
+from dashboard.states import queries
+from dashboard.states.board_rows import VOTES_SHOWN, cause_text, order_of, row_of
+from dashboard.states.caveats import DOUBTS, LEAST_RANK, NAMED, rank_of, ranks_of
+from dashboard.states.models import AssetState, DoubtCount
+from dashboard.states.record_rows import COLUMNS, read
+from dashboard.states.record_rows import row_of as columns_of
 from domain.records import CAUSE_TYPES
 from wire.sink import UnreadableState
 
@@ -160,12 +160,12 @@ def test_a_disputed_row_stands_above_its_equals_and_an_unknown_state_above_all()
         record("calm too", since=9, offset=5),
     )
     expected = ["left behind", "attacked", "pinned", "calm", "calm too"]
-    found = store.find("attack", limit=10).records
+    found = queries.find("attack", limit=10).records
     assert [each["asset"] for each in found] == expected
     live = [row_of(scenarios()["attack"], each) for each in reversed(found)]
     assert [row["asset"] for row in sorted(live, key=order_of)] == expected
-    assert [r["asset"] for r in store.find("attack", ["no-more"]).records] == ["left behind"]
-    assert store.find("attack", q="e").total == 3
+    assert [r["asset"] for r in queries.find("attack", ["no-more"]).records] == ["left behind"]
+    assert queries.find("attack", q="e").total == 3
 
 
 # ---- kept counts --------------------------------------------------------------------------------
@@ -173,16 +173,16 @@ def test_a_disputed_row_stands_above_its_equals_and_an_unknown_state_above_all()
 
 @pytest.mark.django_db
 def test_counts_follow_each_record():
-    assert store.doubt_counts("attack") == {"disputed": 0, "unconfirmed": 0, "silent": 0}
+    assert queries.doubt_counts("attack") == {"disputed": 0, "unconfirmed": 0, "silent": 0}
     put(
         record("a", disputed="under-attack", unconfirmed=True, offset=1),
         record("b", votes=[vote(silent=7)], offset=2),
         record("a", unconfirmed=True, offset=3),
     )
-    assert store.doubt_counts("attack") == {"disputed": 0, "unconfirmed": 1, "silent": 1}
+    assert queries.doubt_counts("attack") == {"disputed": 0, "unconfirmed": 1, "silent": 1}
     put(record("a", unconfirmed=True, offset=3), record("a", unconfirmed=True, offset=2))
-    assert store.doubt_counts("attack") == {"disputed": 0, "unconfirmed": 1, "silent": 1}
-    assert store.doubt_counts("orders")["silent"] == 0
+    assert queries.doubt_counts("attack") == {"disputed": 0, "unconfirmed": 1, "silent": 1}
+    assert queries.doubt_counts("orders")["silent"] == 0
 
 
 @pytest.mark.django_db
@@ -193,16 +193,16 @@ def test_the_migration_ranks_and_counts_what_is_there():
     editor = SimpleNamespace(connection=connection)
     import_module("dashboard.board.migrations.0009_doubts").fill(apps, editor)
     assert set(AssetState.objects.values_list("asset", "rank")) == {("a", 5), ("b", 5)}
-    assert store.doubt_counts("attack") == {"disputed": 0, "unconfirmed": 1, "silent": 0}
+    assert queries.doubt_counts("attack") == {"disputed": 0, "unconfirmed": 1, "silent": 0}
 
 
 # ---- filters ------------------------------------------------------------------------------------
 
 
-def find(text: str) -> store.Found:
+def find(text: str) -> queries.Found:
     scenario = scenarios()["attack"]
     wanted = parse(text, scenario, NOW)
-    return finding.find(scenario, (), wanted, NOW, after=None, limit=10, skip=())
+    return search.find(scenario, (), wanted, NOW, after=None, limit=10, skip=())
 
 
 @pytest.mark.django_db
@@ -228,7 +228,7 @@ def test_a_doubt_is_asked_of_an_index_of_its_own(doubt):
 @pytest.mark.django_db
 def test_a_doubt_of_many_walks_the_board(monkeypatch: pytest.MonkeyPatch):
     """No index of doubts is taken to sort a million rows by: the board's order is walked."""
-    monkeypatch.setattr(finding, "COUNTED", 3)
+    monkeypatch.setattr(search, "COUNTED", 3)
     put(*(record(f"a{n}", unconfirmed=n % 5 != 0, offset=n + 1) for n in range(20)))
     with CaptureQueriesContext(connection) as captured:
         found = find("is:unconfirmed")

@@ -15,9 +15,9 @@ import pytest
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
 from config.settings import Settings
-from dashboard.materialiser.models import FoldSnapshot
-from dashboard.statestore.comparing import BEHIND, BOARD_BEHIND, DIFFERS, EQUAL, Board, judge
-from dashboard.whatif.beginning import newest_before
+from dashboard.checkpoints.models import FoldSnapshot
+from dashboard.state_store.comparison import BEHIND, BOARD_BEHIND, DIFFERS, EQUAL, Board, judge
+from dashboard.what_if.start_snapshots import newest_before
 from domain.fold import Bucket
 from domain.overlay import overlaid
 from domain.records import Report, Vote

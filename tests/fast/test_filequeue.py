@@ -14,7 +14,7 @@ from kombu import Connection, Exchange, Queue
 from kombu.exceptions import KombuError
 from kombu.transport import filesystem
 
-from dashboard import filequeue
+from dashboard.core import file_queue
 from stack import ROOT
 
 LARGE = "x" * 200_000
@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "celery"
 
 
-def connect(folder: Path, transport: type = filequeue.Transport) -> Connection:
+def connect(folder: Path, transport: type = file_queue.Transport) -> Connection:
     options = {
         "data_folder_in": str(folder / "queue"),
         "data_folder_out": str(folder / "queue"),
@@ -37,7 +37,7 @@ def connect(folder: Path, transport: type = filequeue.Transport) -> Connection:
 
 
 @pytest.fixture
-def channel(folder: Path) -> Iterator[filequeue.Channel]:
+def channel(folder: Path) -> Iterator[file_queue.Channel]:
     with connect(folder) as connection:
         yield connection.default_channel
 
@@ -54,7 +54,7 @@ def test_a_message_is_read_whole_or_not_at_all(folder: Path):
             while not sent.is_set() or reader._size("q"):
                 try:
                     got.append(reader._get("q")["n"])
-                except filequeue.Empty:
+                except file_queue.Empty:
                     continue
                 except Exception as error:  # noqa: BLE001 - told below
                     failed.append(error)
@@ -69,7 +69,7 @@ def test_a_message_is_read_whole_or_not_at_all(folder: Path):
     assert got == list(range(200))
 
 
-def test_a_file_that_is_no_message_is_set_aside(channel: filequeue.Channel):
+def test_a_file_that_is_no_message_is_set_aside(channel: file_queue.Channel):
     channel._put("q", {"n": 1})
     (channel.folder / "00_half.q.msg").write_text('{"n": ')
     (channel.folder / "00_none.q.msg").write_text("")
@@ -78,13 +78,13 @@ def test_a_file_that_is_no_message_is_set_aside(channel: filequeue.Channel):
     assert left == ["00_half.q.msg.unreadable", "00_none.q.msg.unreadable"]
 
 
-def test_queues_keep_apart_and_can_be_emptied(channel: filequeue.Channel):
+def test_queues_keep_apart_and_can_be_emptied(channel: file_queue.Channel):
     channel._put("q", {"n": 1})
     channel._put("q.other", {"n": 2})
     assert (channel._size("q"), channel._size("q.other")) == (1, 1)
     assert channel._purge("q") == 1
     assert channel._get("q.other") == {"n": 2}
-    with pytest.raises(filequeue.Empty):
+    with pytest.raises(file_queue.Empty):
         channel._get("q")
 
 
@@ -111,7 +111,7 @@ def test_all_that_bind_at_once_are_bound(folder: Path):
 
 
 def test_a_message_that_cannot_be_written_is_an_error_that_waking_survives(folder: Path):
-    """dashboard.waking expects these; its file would have a name of more than 255."""
+    """dashboard.core.task_wakeup expects these; its file would have a name of more than 255."""
     from dashboard.bulk.tasks import carry_on
 
     with connect(folder) as connection, pytest.raises((KombuError, OSError)):
@@ -120,7 +120,7 @@ def test_a_message_that_cannot_be_written_is_an_error_that_waking_survives(folde
 
 
 def test_the_product_uses_it():
-    assert settings.CELERY_BROKER_TRANSPORT == "dashboard.filequeue:Transport"
+    assert settings.CELERY_BROKER_TRANSPORT == "dashboard.core.file_queue:Transport"
     with current_app._get_current_object().connection() as connection:
         assert isinstance(connection.transport, filesystem.Transport)
 
@@ -137,8 +137,10 @@ def test_what_is_asked_for_out_of_turn_is_asked_for_within_ten_seconds_anyway():
         for call in ast.walk(ast.parse(path.read_text())):
             if isinstance(call, ast.Call):
                 name = getattr(call.func, "attr", getattr(call.func, "id", ""))
-                assert name not in ("delay", "send_task"), f"{path}: use dashboard.waking.wake"
-                assert name != "apply_async" or path.name == "waking.py", f"{path}: use wake"
+                assert name not in ("delay", "send_task"), (
+                    f"{path}: use dashboard.core.task_wakeup.wake"
+                )
+                assert name != "apply_async" or path.name == "task_wakeup.py", f"{path}: use wake"
                 if name == "wake" and call.args:
                     woken.add(f"dashboard.{path.parent.name}.tasks.{ast.unparse(call.args[0])}")
     assert woken

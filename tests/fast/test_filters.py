@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dashboard.annotations.marks import Ack, calm_of, in_force
 from dashboard.annotations.models import Mark
-from dashboard.board.doubts import doubts_of, rank_of
-from dashboard.board.models import AssetState
-from dashboard.filters import finding, query
-from dashboard.filters.asking import told
-from dashboard.filters.language import Filter, FilterError, parse
-from dashboard.filters.terms import Sight
+from dashboard.annotations.row_marks import Ack, calm_of, in_force
+from dashboard.core.scenarios import scenarios
+from dashboard.filter_language.parser import Filter, FilterError, parse
+from dashboard.filter_language.terms import Sight
+from dashboard.filters import query, search
 from dashboard.labels.models import Label
-from dashboard.live.rows import silent_votes
-from dashboard.scenarios import scenarios
+from dashboard.live.typed_filter import told
+from dashboard.states.board_rows import silent_votes
+from dashboard.states.caveats import doubts_of, rank_of
+from dashboard.states.models import AssetState
 from domain.scenario import Scenario
 
 NOW = 1_790_000_000_000
@@ -263,7 +263,7 @@ def test_the_database_finds_what_the_filter_matches(seed: int) -> None:
 def near(monkeypatch: pytest.MonkeyPatch) -> None:
     """A walk that ends soon, and few that are many."""
     for name, value in (("LOOKED", 6), ("TOLD", 4), ("PORTION", 2), ("COUNTED", 3)):
-        monkeypatch.setattr(finding, name, value)
+        monkeypatch.setattr(search, name, value)
 
 
 def in_order(sights: list[Sight]) -> list[Sight]:
@@ -279,7 +279,7 @@ def pages(wanted: Filter, limit: int, skip: set[str]) -> tuple[list[str], list[A
     shown: list[str] = []
     found, after = [], None
     for _ in range(30):
-        page = finding.find(attack(), (), wanted, NOW, after=after, limit=limit, skip=skip)
+        page = search.find(attack(), (), wanted, NOW, after=after, limit=limit, skip=skip)
         found.append(page)
         names = [ORDERS[json_of(record)] for record in page.records]
         shown += [name for *_, name in names]
@@ -324,7 +324,7 @@ def test_by_name_gives_all_that_match_once(near: None) -> None:
     for text in ("", *TERMS):
         wanted, after, names = read(text), "", []
         for _ in range(30):
-            page, more = finding.by_name(attack(), wanted, NOW, after=after, limit=2)
+            page, more = search.by_name(attack(), wanted, NOW, after=after, limit=2)
             names += [name for name, _ in page]
             if more is None:
                 break

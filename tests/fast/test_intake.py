@@ -13,9 +13,9 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransportWithDisconnection
 
 from config.settings import Settings
-from dashboard.live import intake
-from dashboard.live.bounds import Bounds, bounds_of
-from dashboard.live.intake import ANONYMOUS, FRAME, LINGER, Connection, Crowd
+from dashboard.server import request_limits
+from dashboard.server.limits import Bounds, bounds_of
+from dashboard.server.request_limits import ANONYMOUS, FRAME, LINGER, Connection, Crowd
 
 BOUNDS = Bounds(head_s=10, body_s=30, connections=4, at_once=2)
 LOGIN = b"POST /account/login/ HTTP/1.1\r\nHost: here\r\n"
@@ -123,7 +123,7 @@ def test_what_is_sent_after_a_refusal_is_dropped_and_then_cut_off(house: House):
     one.dataReceived(b"x")
     assert one.transport.aborted
     other = house.connect(LOGIN + length(300 << 20))
-    house.clock.advance(intake.LINGER_S)
+    house.clock.advance(request_limits.LINGER_S)
     assert other.transport.aborted
 
 
@@ -202,7 +202,7 @@ def test_the_next_request_has_its_time_from_its_first_byte_on(house: House):
 def test_whoever_rests_for_a_minute_is_closed(house: House):
     one = house.connect(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
     house.answer()
-    house.clock.advance(intake.IDLE_S)
+    house.clock.advance(request_limits.IDLE_S)
     assert one.transport.gone
 
 
@@ -258,7 +258,7 @@ def test_who_rests_longest_makes_room():
 
 
 def test_larger_bodies_share_their_room(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(intake, "BODIES", 20 << 20)
+    monkeypatch.setattr(request_limits, "BODIES", 20 << 20)
     house = House(BOUNDS._replace(at_once=0))
     first = house.connect(REPORTS + TOKEN + length(16 << 20))
     assert told(house.connect(REPORTS + TOKEN + length(16 << 20))).startswith(b"HTTP/1.1 503")
@@ -285,6 +285,6 @@ def test_nothing_is_left_of_who_has_gone():
     ]
     for how in leave:
         how(house.connect())
-        house.clock.advance(intake.LINGER_S)
+        house.clock.advance(request_limits.LINGER_S)
         assert (house.crowd._here, house.crowd._resting) == (set(), {})
         assert not house.crowd._at_once

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from dashboard.job import intake
+from dashboard.job import ingestion
 from dashboard.job.models import JobAsk, JobProgress
 from dashboard.job.retention import DAY_MS, HOUR_MS, KEPT_MS, surplus, thin
 from wire.job import Answer, Checkpoint, Progress, Stopped
@@ -40,7 +40,7 @@ def stands(ask: JobAsk) -> tuple[str, str, int | None]:
 
 @pytest.mark.django_db
 def test_all_that_is_told_is_kept():
-    intake.take_in(
+    ingestion.take_in(
         [
             Progress(
                 "kernel",
@@ -69,9 +69,9 @@ def test_all_that_is_told_is_kept():
 @pytest.mark.django_db
 def test_an_ask_is_accepted_then_done_and_stays_so():
     ask = asked()
-    intake.take_in([answer("accepted")])
+    ingestion.take_in([answer("accepted")])
     assert stands(ask) == ("accepted", "", None)
-    intake.take_in([answer("done", "so it is"), answer("refused", "late")])
+    ingestion.take_in([answer("done", "so it is"), answer("refused", "late")])
     assert stands(ask) == ("done", "so it is", NOW + 5)
     assert not JobProgress.objects.exists()
 
@@ -79,16 +79,16 @@ def test_an_ask_is_accepted_then_done_and_stays_so():
 @pytest.mark.django_db
 def test_answers_to_others_change_nothing():
     ask = asked()
-    intake.take_in([answer("done", id_="nobody"), answer("done", action="start")])
+    ingestion.take_in([answer("done", id_="nobody"), answer("done", action="start")])
     assert stands(ask) == ("sent", "", None)
 
 
 @pytest.mark.django_db
 def test_what_is_kept_of_a_query_is_bounded(monkeypatch):
-    monkeypatch.setattr(intake, "PROGRESS_KEPT", 5)
-    intake.take_in([Progress("python", NOW, "running", 1)])
+    monkeypatch.setattr(ingestion, "PROGRESS_KEPT", 5)
+    ingestion.take_in([Progress("python", NOW, "running", 1)])
     for at in range(8):
-        intake.take_in([Progress("kernel", NOW + at, "running", 1)])
+        ingestion.take_in([Progress("kernel", NOW + at, "running", 1)])
     kept = JobProgress.objects.filter(query="kernel").order_by("id").values_list("at", flat=True)
     assert list(kept) == [NOW + at for at in range(3, 8)]
     assert JobProgress.objects.filter(query="python").exists()
@@ -112,10 +112,10 @@ def test_of_older_batches_ever_fewer_are_kept():
 
 @pytest.mark.django_db
 def test_thinning_out_keeps_the_words():
-    intake.take_in([Progress("kernel", NOW - KEPT_MS - 1, "running", 1)])
+    ingestion.take_in([Progress("kernel", NOW - KEPT_MS - 1, "running", 1)])
     old = NOW - DAY_MS - HOUR_MS
     batches = [Progress("kernel", old + at, "running", 1, batch={"batchId": at}) for at in (1, 2)]
-    intake.take_in([Progress("kernel", old, "restarting", 1, "again"), *batches])
+    ingestion.take_in([Progress("kernel", old, "restarting", 1, "again"), *batches])
     gone = asked(asked_at=NOW - 91 * DAY_MS)
     assert thin(NOW) == 3
     assert not JobAsk.objects.filter(pk=gone.pk).exists()

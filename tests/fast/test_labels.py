@@ -11,17 +11,17 @@ from msgspec import structs
 from sinks import PlayedJob
 
 from bus.memory import MemoryBus
+from dashboard.audit.log import Actor
 from dashboard.audit.models import AuditEntry
-from dashboard.audit.trail import Actor
-from dashboard.board.models import AssetState
-from dashboard.labels import store, tables, writing
-from dashboard.labels.intake import labels_of_votes
+from dashboard.core.scenarios import scenarios
+from dashboard.labels import csv_tables, queries, writer
 from dashboard.labels.models import Label
-from dashboard.labels.rules import MOST, fault
+from dashboard.labels.reported_labels import labels_of_votes
+from dashboard.labels.validation import MOST, fault
 from dashboard.materialiser import tasks
-from dashboard.materialiser.rows import VoteShape
 from dashboard.materialiser.worker import Materialiser
-from dashboard.scenarios import scenarios
+from dashboard.states.models import AssetState
+from dashboard.states.record_rows import VoteShape
 from domain.records import Command, Report
 
 pytestmark = pytest.mark.django_db
@@ -30,11 +30,11 @@ NOW = 1_790_000_000_000
 
 
 def labels(asset: str = "shop") -> dict[str, str]:
-    return store.labels_of("attack", [asset]).get(asset, {})
+    return queries.labels_of("attack", [asset]).get(asset, {})
 
 
 def give(asset: str = "shop", **wanted: str | None) -> dict[str, int]:
-    return dict(writing.counted(writing.put("attack", {asset: wanted}, "ada", NOW)))
+    return dict(writer.counted(writer.put("attack", {asset: wanted}, "ada", NOW)))
 
 
 @pytest.mark.parametrize(
@@ -63,14 +63,14 @@ def test_people_give_change_and_take_away() -> None:
     assert give(tier="silver", owner="bob") == {"changed": 1, "same": 1}
     assert give(owner=None) == {"removed": 1}
     assert labels() == {"tier": "silver"}
-    assert store.state("attack").n == 3
+    assert queries.state("attack").n == 3
 
 
 def test_nothing_changed_is_no_change() -> None:
     give(tier="gold")
-    before = store.state("attack").n
+    before = queries.state("attack").n
     assert give(tier="gold", other=None) == {"same": 2}
-    assert store.state("attack").n == before
+    assert queries.state("attack").n == before
 
 
 def test_an_asset_has_at_most_so_many() -> None:
@@ -81,20 +81,20 @@ def test_an_asset_has_at_most_so_many() -> None:
 
 
 def test_people_stand_before_agents() -> None:
-    writing.take_in("attack", {"shop": {"tier": ("silver", "waf-1"), "zone": ("a", "waf-1")}}, NOW)
+    writer.take_in("attack", {"shop": {"tier": ("silver", "waf-1"), "zone": ("a", "waf-1")}}, NOW)
     assert labels() == {"tier": "silver", "zone": "a"}
     give(tier="gold")
     assert labels() == {"tier": "gold", "zone": "a"}
-    writing.take_in("attack", {"shop": {"tier": ("bronze", "waf-2")}}, NOW)
+    writer.take_in("attack", {"shop": {"tier": ("bronze", "waf-2")}}, NOW)
     assert labels() == {"tier": "gold"}
     give(tier=None)
     assert labels() == {"tier": "bronze"}
-    writing.take_in("attack", {"shop": {}}, NOW)
+    writer.take_in("attack", {"shop": {}}, NOW)
     assert labels() == {}
 
 
 def test_of_one_key_and_source_there_is_one_that_is_shown() -> None:
-    writing.take_in("attack", {"shop": {"tier": ("silver", "waf-1")}}, NOW)
+    writer.take_in("attack", {"shop": {"tier": ("silver", "waf-1")}}, NOW)
     give(tier="gold")
     shown = Label.objects.filter(asset="shop", shown=True)
     assert [(row.value, row.source) for row in shown] == [("gold", "person")]
@@ -102,7 +102,7 @@ def test_of_one_key_and_source_there_is_one_that_is_shown() -> None:
 
 def test_replacing_takes_away_what_is_not_named() -> None:
     give(tier="gold", owner="bob")
-    writing.put("attack", writing.replaced("attack", {"shop": {"tier": "gold"}}), "ada", NOW)
+    writer.put("attack", writer.replaced("attack", {"shop": {"tier": "gold"}}), "ada", NOW)
     assert labels() == {"tier": "gold"}
 
 
@@ -110,32 +110,32 @@ def test_keys_and_values_are_known() -> None:
     give("a", tier="gold", owner="bob")
     give("b", tier="gilt")
     give("c", tier="silver")
-    assert store.keys("attack") == ("owner", "tier")
-    assert store.values("attack", "tier", "g", 5) == ["gilt", "gold"]
-    assert store.values("attack", "tier", "", 2) == ["gilt", "gold"]
+    assert queries.keys("attack") == ("owner", "tier")
+    assert queries.values("attack", "tier", "g", 5) == ["gilt", "gold"]
+    assert queries.values("attack", "tier", "", 2) == ["gilt", "gold"]
 
 
 def test_the_audit_says_who_changed_what() -> None:
     wanted = {"shop": {"tier": "gold"}}
-    done = writing.counted(writing.put("attack", wanted, "ada", NOW))
-    writing.tell(Actor.system("test"), "attack", wanted, done)
+    done = writer.counted(writer.put("attack", wanted, "ada", NOW))
+    writer.tell(Actor.system("test"), "attack", wanted, done)
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.target) == ("labels.changed", "shop")
-    writing.tell(Actor.system("test"), "attack", wanted, {"same": 1})
+    writer.tell(Actor.system("test"), "attack", wanted, {"same": 1})
     assert AuditEntry.objects.count() == 1
 
 
 # ---- tables -------------------------------------------------------------------------------------
 
 
-def wanted(table: tables.Table) -> dict[str, dict[str, str | None]]:
+def wanted(table: csv_tables.Table) -> dict[str, dict[str, str | None]]:
     """By asset and key what a table gives."""
     said = table.wanted.items()
     return {asset: {key: each.value for key, each in labels.items()} for asset, labels in said}
 
 
 def test_a_line_for_each_label() -> None:
-    table = tables.read(b"asset,key,value\nshop,tier,gold\nshop,owner,\nmail,tier,a b\n")
+    table = csv_tables.read(b"asset,key,value\nshop,tier,gold\nshop,owner,\nmail,tier,a b\n")
     assert wanted(table) == {"shop": {"tier": "gold", "owner": None}, "mail": {"tier": "a b"}}
     assert (table.lines, table.labels, table.found.said) == (3, 3, 0)
     assert table.wanted["mail"]["tier"].line == 4
@@ -143,7 +143,7 @@ def test_a_line_for_each_label() -> None:
 
 def test_a_line_for_each_asset_as_a_spreadsheet_saves_it() -> None:
     data = "\ufeffasset;tier;owner\r\nshop;gold;\r\n\r\nZürich;;bob\r\n".encode()
-    table = tables.read(data)
+    table = csv_tables.read(data)
     assert wanted(table) == {
         "shop": {"tier": "gold", "owner": None},
         "Zürich": {"tier": None, "owner": "bob"},
@@ -162,7 +162,7 @@ def test_a_line_for_each_asset_as_a_spreadsheet_saves_it() -> None:
     ],
 )
 def test_a_line_that_is_none_is_refused_and_named(line: str, says: str) -> None:
-    table = tables.read(f"asset,key,value\nfirst,tier,gold\n{line}\n".encode())
+    table = csv_tables.read(f"asset,key,value\nfirst,tier,gold\n{line}\n".encode())
     assert wanted(table) == {"first": {"tier": "gold"}}
     ((number, why),) = table.found.refused
     assert number == 3
@@ -181,20 +181,20 @@ def test_a_line_that_is_none_is_refused_and_named(line: str, says: str) -> None:
     ],
 )
 def test_a_file_that_is_no_table_is_refused(data: bytes, says: str) -> None:
-    with pytest.raises(tables.Unreadable, match=says):
-        tables.read(data)
+    with pytest.raises(csv_tables.Unreadable, match=says):
+        csv_tables.read(data)
 
 
 def test_too_many_lines_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "MAX_LINES", 2)
-    with pytest.raises(tables.Unreadable, match="at most 2 lines"):
-        tables.read(b"asset,tier\na,b\nc,d\ne,f\n")
+    monkeypatch.setattr(csv_tables, "MAX_LINES", 2)
+    with pytest.raises(csv_tables.Unreadable, match="at most 2 lines"):
+        csv_tables.read(b"asset,tier\na,b\nc,d\ne,f\n")
 
 
 def test_too_many_labels_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "MAX_LABELS", 5)
-    with pytest.raises(tables.Unreadable, match="at most 5 labels"):
-        tables.read(b"asset,a,b,c\nx,1,2,3\ny,,,\n")
+    monkeypatch.setattr(csv_tables, "MAX_LABELS", 5)
+    with pytest.raises(csv_tables.Unreadable, match="at most 5 labels"):
+        csv_tables.read(b"asset,a,b,c\nx,1,2,3\ny,,,\n")
 
 
 def test_each_label_of_a_file_is_counted_once() -> None:
@@ -202,23 +202,23 @@ def test_each_label_of_a_file_is_counted_once() -> None:
         "asset,key,value,source", "a,tier,gold,person", "a,tier,gold,person", "a,tier,tin,person",
         "a,zone,x,agent waf-1", "b,Ti er,x,person", "b", "b,tier,,person",
     )  # fmt: skip
-    table = tables.read("\n".join(lines).encode())
+    table = csv_tables.read("\n".join(lines).encode())
     assert table.labels == 2
     assert table.found.counts == {"again": 1, "refused": 3, "agents": 1}
     assert [line for line, _ in table.found.refused] == [4, 6, 7]
 
 
 def test_what_is_written_can_be_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "PORTION", 17)
+    monkeypatch.setattr(csv_tables, "PORTION", 17)
     odd = ("=1+1", "'quoted", "'=x", "-", "a,b", 'say "x"', "@home", "東京")
     for number in range(12):
         give(f"asset-{number}", **{f"k{n}": value for n, value in enumerate(odd[:4])})
     for number, value in enumerate(odd):
         give(value, key=value, more=str(number))
-    writing.take_in("attack", {"asset-1": {"zone": ("a", "waf-1")}}, NOW)
+    writer.take_in("attack", {"asset-1": {"zone": ("a", "waf-1")}}, NOW)
     before = {row.asset: labels(row.asset) for row in Label.objects.filter(source="person")}
     before["asset-1"].pop("zone")
-    table = tables.read(b"".join(tables.lines("attack")))
+    table = csv_tables.read(b"".join(csv_tables.lines("attack")))
     assert wanted(table) == before
     assert table.found.counts == {"agents": 1}
 

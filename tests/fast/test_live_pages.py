@@ -15,9 +15,9 @@ from liveboard import LIMIT, PLACE, Board, small_board
 from liveclient import Client
 
 from dashboard.live.entries import Entry
-from dashboard.live.rows import Row
-from dashboard.live.shown import Filter, order_of_token
+from dashboard.live.page_filter import Filter, order_of_token
 from dashboard.live.subscription import Subscription
+from dashboard.states.board_rows import Row
 
 STATES = ("bad", "odd", "good")
 NAMES = [f"{prefix}{number}" for prefix in "aüz" for number in range(5)]

@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.live.entries import Entry
 from dashboard.live.messages import plain_changes
-from dashboard.live.shown import Filter
+from dashboard.live.page_filter import Filter
 from dashboard.live.subscription import MOST_HELD, Subscription
 from dashboard.live.view import LiveView
 

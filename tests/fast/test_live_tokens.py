@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.board.doubts import rank_of
-from dashboard.live.rows import order_of
-from dashboard.live.shown import order_of_token, token_of
+from dashboard.live.page_filter import order_of_token, token_of
+from dashboard.states.board_rows import order_of
+from dashboard.states.caveats import rank_of
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from liveboard import Board, log_of, small_board
 
-from dashboard.board.doubts import DOUBTS
-from dashboard.live.shown import Filter
+from dashboard.live.page_filter import Filter
+from dashboard.states.caveats import DOUBTS
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -13,13 +13,13 @@ import pytest
 from sinks import PlayedJob
 
 from bus.memory import MemoryBus
-from dashboard.board.doubts import rank_of
-from dashboard.board.models import Answer, AssetState, Transition
-from dashboard.board.store import counts, find, sink_offsets
+from dashboard.checkpoints.models import Divergence, SinkOffset
 from dashboard.commands.models import Command as Row
 from dashboard.job.models import BucketStatus
-from dashboard.materialiser.models import Divergence, SinkOffset
 from dashboard.materialiser.worker import Materialiser
+from dashboard.states.caveats import rank_of
+from dashboard.states.models import Answer, AssetState, Transition
+from dashboard.states.queries import counts, find, sink_offsets
 from domain.records import Command, Report
 from domain.scenario import load_scenarios
 

@@ -11,13 +11,13 @@ from django.db import DataError, OperationalError
 from sinks import PlayedJob
 
 from bus.memory import MemoryBus
-from dashboard.board.models import AssetState
-from dashboard.board.store import sink_offsets
+from dashboard.checkpoints.models import Counted, SinkOffset
 from dashboard.commands.models import Command as Row
 from dashboard.job.models import BucketStatus, JobProgress
 from dashboard.materialiser import worker as module
-from dashboard.materialiser.models import Counted, SinkOffset
 from dashboard.materialiser.worker import Materialiser
+from dashboard.states.models import AssetState
+from dashboard.states.queries import sink_offsets
 from domain.records import Command, Report
 from domain.scenario import load_scenarios
 from wire.job import Heartbeat, Progress, encode
@@ -253,7 +253,7 @@ def test_a_heartbeat_that_no_column_takes_is_refused(job, worker, changes):
 
 
 def test_of_the_jobs_progress_the_newest_is_kept(job, worker, monkeypatch):
-    monkeypatch.setattr("dashboard.job.intake.PROGRESS_KEPT", 5)
+    monkeypatch.setattr("dashboard.job.ingestion.PROGRESS_KEPT", 5)
     for n in range(20):
         progress = Progress("tally", n, "running", 1, f"batch {n}", 0, {"batchId": n})
         job.producer.send_and_wait(job.topics.progress, b"tally", encode(progress))

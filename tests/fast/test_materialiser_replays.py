@@ -15,14 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bus.base import Message
-from dashboard.board.doubts import DOUBTS
-from dashboard.board.models import Answer, AssetState, Transition
-from dashboard.board.store import counts, doubt_counts
+from dashboard.checkpoints.models import Divergence
 from dashboard.materialiser.batch import sort_out
-from dashboard.materialiser.beside import miscounted
-from dashboard.materialiser.models import Divergence
-from dashboard.materialiser.rows import COLUMNS
 from dashboard.materialiser.writer import TRANSITION, write
+from dashboard.states.aggregates import miscounted
+from dashboard.states.caveats import DOUBTS
+from dashboard.states.models import Answer, AssetState, Transition
+from dashboard.states.queries import counts, doubt_counts
+from dashboard.states.record_rows import COLUMNS
 from domain.fold import Bucket
 from domain.records import COMMAND_KINDS, Command, DeadLetter, Record, Report, StateRecord, Tick
 from domain.scenario import load_scenarios

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.job.pace import KEPT, Judged, Pace, Paces, Sign, Speed, signs, skews
+from dashboard.job.throughput import KEPT, Judged, Pace, Paces, Sign, Speed, signs, skews
 from wire.job import Heartbeat
 
 NOW = 1_790_000_000_000

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rules
-from dashboard.board.why import rest_text
+from dashboard.board.explanation import rest_text
 from domain import functions
 from domain.fold import Bucket
 from domain.records import Record, Report, ScenarioChange, StateRecord, Tick, Vote

@@ -11,10 +11,10 @@ from django.test import Client
 from webkit import memory_bus
 
 from dashboard.api import health
-from dashboard.clock import now_ms
+from dashboard.checkpoints.models import SinkOffset
+from dashboard.core.clock import now_ms
+from dashboard.core.scenarios import scenarios
 from dashboard.job.models import BucketStatus, JobProgress
-from dashboard.materialiser.models import SinkOffset
-from dashboard.scenarios import scenarios
 from wire.job import bucket_name
 
 pytestmark = pytest.mark.django_db

@@ -16,17 +16,17 @@ from sinks import PlayedJob
 
 from bus.base import BusError, TopicSpec, Unavailable
 from bus.memory import MemoryBus
-from dashboard.board.models import AssetState, DoubtCount, StateCount, Transition
-from dashboard.board.store import doubt_counts
+from dashboard.checkpoints.models import FoldSnapshot
 from dashboard.job.models import BucketStatus
-from dashboard.materialiser.beside import Miscounted, miscounted
-from dashboard.materialiser.management.commands import reconcile as command
-from dashboard.materialiser.models import FoldSnapshot
-from dashboard.materialiser.reading import read_on
-from dashboard.materialiser.reconcile import Behind, Reconciler, Result
-from dashboard.materialiser.replay import Replay
-from dashboard.materialiser.snapshots import Snapshots, take
 from dashboard.materialiser.worker import Materialiser
+from dashboard.reconciliation.comparison import Behind, Reconciler, Result
+from dashboard.reconciliation.log_reader import read_on
+from dashboard.reconciliation.management.commands import reconcile as command
+from dashboard.reconciliation.partition_replay import Replay
+from dashboard.reconciliation.snapshots import Snapshots, take
+from dashboard.states.aggregates import Miscounted, miscounted
+from dashboard.states.models import AssetState, DoubtCount, StateCount, Transition
+from dashboard.states.queries import doubt_counts
 from domain.records import Command, Kind, Mute, Report
 from domain.scenario import FOLD, load_scenarios
 from wire.sink import encode_state, state_of_json

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from dashboard.job.intake import take_in
-from dashboard.job.recall import recall
-from dashboard.job.signs import Signs
-from dashboard.job.standing import Beat, Facts, Loss, Pause, Talk, Trouble, standing
-from dashboard.scenarios import scenarios
+from dashboard.core.scenarios import scenarios
+from dashboard.job.freshness import Beat, Facts, Loss, Pause, Talk, Trouble, standing
+from dashboard.job.ingestion import take_in
+from dashboard.job.liveness import Signs
+from dashboard.job.stored_status import recall
 from domain.scenario import Scenario
 from wire.job import Heartbeat, Lateness, Progress, Stopped, bucket_name, encode
 
@@ -362,7 +362,7 @@ def test_what_is_read_again_is_of_its_own_time():
 
 
 def test_how_many_agents_lose_votes_is_remembered_up_to_a_bound(monkeypatch):
-    monkeypatch.setattr("dashboard.job.signs.MOST_LOSING", 3)
+    monkeypatch.setattr("dashboard.job.liveness.MOST_LOSING", 3)
     signs = Signs()
     for n in range(5):
         signs.heard(beat(agents=(Lateness(f"waf-{n}", stale=1, age=9),)), PLACE, n, NOW)

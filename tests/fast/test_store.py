@@ -14,12 +14,12 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dashboard.board import store
-from dashboard.board.doubts import rank_of
-from dashboard.board.models import AssetState
-from dashboard.board.parts import candidates
+from dashboard.core.scenarios import scenarios
 from dashboard.materialiser.writer import count
-from dashboard.scenarios import scenarios
+from dashboard.states import queries as store
+from dashboard.states.caveats import rank_of
+from dashboard.states.models import AssetState
+from dashboard.states.name_search import candidates
 
 pytestmark = pytest.mark.django_db
 
@@ -164,7 +164,7 @@ def test_of_many_matches_it_is_said_that_there_are_at_least_so_many(monkeypatch)
 
 def test_without_the_index_of_parts_the_board_is_walked(monkeypatch):
     board(["alpha", "beta", "alphabet"])
-    monkeypatch.setattr("dashboard.board.store.candidates", lambda _text, _most: None)
+    monkeypatch.setattr("dashboard.states.queries.candidates", lambda _text, _most: None)
     check(((), "alpha"), 5, None, ())
     assert len(store.find("attack", q="alpha").records) == 2
 

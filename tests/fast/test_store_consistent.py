@@ -11,8 +11,8 @@ from django.conf import settings
 from django.db import connection, connections
 from django.db.backends.sqlite3.base import DatabaseWrapper
 
-from dashboard.board.store import consistent, sink_offsets
-from dashboard.materialiser.models import SinkOffset
+from dashboard.checkpoints.models import SinkOffset
+from dashboard.states.queries import consistent, sink_offsets
 
 pytestmark = pytest.mark.django_db
 

@@ -13,9 +13,9 @@ from driven import SCENARIOS, TOPICS, Stage, values
 
 from bus.base import Message
 from bus.memory import MemoryBus
-from dashboard.materialiser import bounds as kept
-from dashboard.materialiser.models import FoldSnapshot
-from dashboard.materialiser.replay import Replay
+from dashboard.checkpoints.models import FoldSnapshot
+from dashboard.reconciliation import log_bounds as kept
+from dashboard.reconciliation.partition_replay import Replay
 from domain.asides import is_aside
 from domain.records import SET_ASIDE, Report
 from domain.scenario import load_scenarios

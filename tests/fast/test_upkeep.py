@@ -10,11 +10,11 @@ from django.conf import settings
 from sinks import PlayedJob
 
 from bus.memory import MemoryBus
-from dashboard.board.models import Answer, AssetState, Transition
 from dashboard.celery import app
+from dashboard.checkpoints.models import FoldSnapshot
 from dashboard.materialiser import tasks
-from dashboard.materialiser.models import FoldSnapshot
-from dashboard.materialiser.snapshots import KEPT, Snapshots, take
+from dashboard.reconciliation.snapshots import KEPT, Snapshots, take
+from dashboard.states.models import Answer, AssetState, Transition
 from domain.records import Report
 from domain.scenario import load_scenarios
 

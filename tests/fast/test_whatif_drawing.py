@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.scenarios import scenarios
-from dashboard.whatif.drawing import WIDTH, bars, told_span
+from dashboard.core.scenarios import scenarios
+from dashboard.what_if.timeline_bars import WIDTH, bars, told_span
 from domain.scenario import Scenario
 from wire.errand import Difference
 

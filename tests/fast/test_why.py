@@ -11,8 +11,7 @@ from histories import FOUND, History, every_history, play, restored_whole
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dashboard.board.trials import Flip, aim_of, current_of
-from dashboard.board.why import (
+from dashboard.board.explanation import (
     Dispute,
     Silence,
     dissenters,
@@ -21,7 +20,8 @@ from dashboard.board.why import (
     names,
     need,
 )
-from dashboard.spans import exact_span
+from dashboard.board.forecast import Flip, aim_of, current_of
+from dashboard.core.spans import exact_span
 from domain.asset import Asset
 from domain.fold import Bucket
 from domain.records import Cause, Command, Leave, Mute, Muted, Report, StateRecord, Tick

@@ -34,10 +34,10 @@ import uuid
 from django.contrib.auth.models import Group, User
 from django.http import QueryDict
 from dashboard.bulk.forms import BulkForm
-from dashboard.bulk.reviewing import keep
+from dashboard.bulk.review import keep
 from dashboard.bulk.senders import sent_as
-from dashboard.clock import now_ms
-from dashboard.scenarios import scenarios
+from dashboard.core.clock import now_ms
+from dashboard.core.scenarios import scenarios
 user, scenario = User.objects.create(username="olga"), scenarios()["attack"]
 data = QueryDict(mutable=True)
 data.update({"id": str(uuid.uuid4()), "by": "filter", "kind": "purge", "reason": "a drill",

@@ -14,10 +14,11 @@ from webkit import bearer, commands_sent, make_user, sent
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
-from dashboard.commands import gateway, sending
-from dashboard.commands.gateway import Gateway
+from dashboard.commands import submission
 from dashboard.commands.models import Command as Row
-from dashboard.scenarios import scenarios
+from dashboard.core import kafka
+from dashboard.core.kafka import Gateway
+from dashboard.core.scenarios import scenarios
 from domain.records import Report
 from wire.partitioner import partition_of
 from wire.topics import Topics
@@ -34,7 +35,7 @@ def to(broker) -> Iterator[Gateway]:
     bus = KafkaBus(broker.settings().kafka_options())
     topics = Topics(f"commands-{uuid.uuid4().hex[:8]}.")
     bus.ensure_topics(TopicSpec(*spec) for spec in topics.specs(scenarios().values()))
-    with gateway.use(bus, topics) as found:
+    with kafka.use(bus, topics) as found:
         yield found
 
 
@@ -81,9 +82,9 @@ def test_reports_land_where_their_assets_belong(to: Gateway):
 def test_a_broker_that_cannot_be_reached_leaves_the_command_unsent(
     to: Gateway, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(sending, "REACH_S", 0.5)
+    monkeypatch.setattr(submission, "REACH_S", 0.5)
     nowhere = KafkaBus({"bootstrap.servers": "127.0.0.1:1"})
-    with gateway.use(nowhere, to.topics):
+    with kafka.use(nowhere, to.topics):
         response = put("shop.example", bearer(make_user("operator")))
     assert response.status_code == 503
     assert response.json()["reason"] == "unsent"

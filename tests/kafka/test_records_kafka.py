@@ -14,10 +14,10 @@ from webkit import forget_limits, make_user
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
-from dashboard.board.records import NotShown, fetch
-from dashboard.commands import gateway
-from dashboard.commands.gateway import Gateway
-from dashboard.scenarios import scenarios
+from dashboard.board.log_records import NotShown, fetch
+from dashboard.core import kafka
+from dashboard.core.kafka import Gateway
+from dashboard.core.scenarios import scenarios
 from domain.records import Report
 from stack import wait_until
 from wire.source import encode_report
@@ -40,7 +40,7 @@ def to(broker) -> Iterator[Gateway]:
         value = encode_report(Report("d", f"waf-{number}", "clear"))
         producer.send_and_wait(topics.reports("attack"), b"d", value, partition=1)
     producer.close()
-    with gateway.use(bus, topics) as found:
+    with kafka.use(bus, topics) as found:
         yield found
 
 

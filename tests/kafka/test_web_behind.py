@@ -20,7 +20,7 @@ from websockets.sync.client import ClientConnection
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
-from dashboard.job.standing import WEB_LATE_MS
+from dashboard.job.freshness import WEB_LATE_MS
 from dashboard.live.tailer import BATCH, MOST_AHEAD
 from domain.records import Cause, StateRecord
 from domain.scenario import load_scenarios

@@ -27,17 +27,17 @@ from webkit import ROLES, bearer, commands_sent, make_user, memory_bus, sent, sh
 from dashboard.accounts import tokens
 from dashboard.accounts.drafts import KEPT
 from dashboard.accounts.models import Draft
-from dashboard.accounts.roles import ALLOWED
 from dashboard.api.api import api
 from dashboard.asgi import application
 from dashboard.bulk.models import Run
-from dashboard.clock import now_ms
 from dashboard.commands.models import Command as Row
-from dashboard.deadletters.models import DeadLetter
+from dashboard.core.clock import now_ms
+from dashboard.core.roles import ALLOWED
+from dashboard.core.scenarios import scenarios
+from dashboard.dead_letters.models import DeadLetter
 from dashboard.job.models import JobProgress
-from dashboard.live import consumer, readers
+from dashboard.live import consumer, database_threads
 from dashboard.live.routing import websocket_urlpatterns
-from dashboard.scenarios import scenarios
 
 pytestmark = pytest.mark.django_db
 
@@ -492,7 +492,9 @@ async def socket_of(role: str, path: str) -> Any:
         yield socket
     finally:
         await socket.disconnect()
-        await sync_to_async(readers.close)()  # nothing is read while the database is emptied
+        await sync_to_async(
+            database_threads.close
+        )()  # nothing is read while the database is emptied
 
 
 def session_of(role: str) -> str:

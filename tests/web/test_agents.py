@@ -17,16 +17,16 @@ from webkit import bearer, make_user
 from world import World
 
 from bus.base import Message, Unavailable
-from dashboard.agentry import views
-from dashboard.agentry.figures import is_silent
-from dashboard.agentry.models import Agent, AgentHour, Dissent, MuteAsk, Walk
-from dashboard.agentry.mutes import mutes
-from dashboard.agentry.paths import agent_path
-from dashboard.agentry.walking import walk
+from dashboard.agents import views
+from dashboard.agents.models import Agent, AgentHour, Dissent, MuteAsk, Walk
+from dashboard.agents.mutes import mutes
+from dashboard.agents.statistics import is_silent
+from dashboard.agents.vote_counts import walk
 from dashboard.audit.models import AuditEntry
-from dashboard.board.models import AssetState, Transition
-from dashboard.clock import now_ms
-from dashboard.scenarios import scenarios
+from dashboard.core.agent_urls import agent_path
+from dashboard.core.clock import now_ms
+from dashboard.core.scenarios import scenarios
+from dashboard.states.models import AssetState, Transition
 from domain.names import name_ok
 from domain.records import Mute
 from wire.source import encode_mute
@@ -87,7 +87,7 @@ def test_a_replayed_record_is_counted_once(world: World) -> None:
     world.report("shop", "clear", "waf-1")
     world.write()
     before = list(AgentHour.objects.values_list("agent", "records", "changes"))
-    from dashboard.materialiser.models import SinkOffset
+    from dashboard.checkpoints.models import SinkOffset
 
     SinkOffset.objects.update(next_offset=0)
     world.write()

@@ -12,9 +12,9 @@ from hostile import calm, text
 from webkit import make_user
 from world import World
 
-from dashboard.annotations import acknowledging, notes, retention
+from dashboard.annotations import acknowledgements, notes, retention
 from dashboard.annotations.models import Acknowledgement, Mark, Note
-from dashboard.clock import now_ms
+from dashboard.core.clock import now_ms
 
 pytestmark = pytest.mark.django_db
 
@@ -188,7 +188,7 @@ def test_a_revision_rises_with_each_change(attacked: World, client: Client):
 
 
 def test_too_many_are_refused(attacked: World, client: Client, monkeypatch: Any):
-    monkeypatch.setattr(acknowledging, "LIMIT", acknowledging.Limit("acknowledgements", 3))
+    monkeypatch.setattr(acknowledgements, "LIMIT", acknowledgements.Limit("acknowledgements", 3))
     assert acknowledge(client, "a", "b", "s").status_code == 200
     refused = acknowledge(client, "a")
     assert refused.status_code == 429

@@ -10,13 +10,13 @@ from django.core.cache import cache
 from django.test import Client
 from webkit import bearer, make_user, memory_bus, show
 
-from dashboard.agentry import mutes as muting
-from dashboard.annotations import acknowledging
+from dashboard.agents import mutes as muting
+from dashboard.annotations import acknowledgements
 from dashboard.annotations.models import Acknowledgement, Mark
 from dashboard.audit.models import AuditEntry
-from dashboard.clock import now_ms
-from dashboard.commands.limits import Limit
-from dashboard.scenarios import scenarios
+from dashboard.core.clock import now_ms
+from dashboard.core.rate_limits import Limit
+from dashboard.core.scenarios import scenarios
 
 pytestmark = pytest.mark.django_db
 
@@ -115,7 +115,7 @@ def test_an_unknown_scenario_is_named(call: Caller):
 
 
 def test_they_are_counted(call: Caller, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(acknowledging, "LIMIT", Limit("acknowledgements", 2))
+    monkeypatch.setattr(acknowledgements, "LIMIT", Limit("acknowledgements", 2))
     assert [call("POST", "shop", {}).status_code for _ in range(2)] == [200, 200]
     for method in ("POST", "DELETE"):
         response = call(method, "shop", {})

@@ -16,13 +16,13 @@ from schemathesis import Case
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from webkit import bearer, make_user, memory_bus, show
 
-from dashboard import clock
-from dashboard.agentry import mutes
+from dashboard.agents import mutes
 from dashboard.api import auth
-from dashboard.commands import limits, sending
+from dashboard.commands import submission
 from dashboard.commands.models import Command as Row
+from dashboard.core import clock, rate_limits
+from dashboard.core.scenarios import scenarios
 from dashboard.job.models import BucketStatus, JobProgress
-from dashboard.scenarios import scenarios
 
 pytestmark = pytest.mark.django_db
 
@@ -34,9 +34,9 @@ COMMAND = uuid.UUID("6f1d7a9e-0000-4000-8000-000000000001")
 def headers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     """An operator's token, with limits out of the way and something on the board."""
     cache.clear()
-    monkeypatch.setattr(sending, "COMMANDS", limits.Limit("commands", 1_000_000))
-    monkeypatch.setattr(mutes, "COMMANDS", limits.Limit("commands", 1_000_000))
-    monkeypatch.setattr(auth, "REQUESTS", limits.Limit("requests", 1_000_000))
+    monkeypatch.setattr(submission, "COMMANDS", rate_limits.Limit("commands", 1_000_000))
+    monkeypatch.setattr(mutes, "COMMANDS", rate_limits.Limit("commands", 1_000_000))
+    monkeypatch.setattr(auth, "REQUESTS", rate_limits.Limit("requests", 1_000_000))
     show("attack", "shop", "suspicious")
     Row.objects.create(
         id=COMMAND, scenario="attack", asset="shop", kind="set", state="clear", username="x",

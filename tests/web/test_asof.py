@@ -13,11 +13,12 @@ from django.test import Client
 from webkit import make_user
 from world import World
 
-from dashboard.board import asof, store
-from dashboard.board.asof import AsOf, Narrowed
-from dashboard.board.models import AssetState, Transition
-from dashboard.clock import now_ms
-from dashboard.scenarios import scenarios
+from dashboard.board import past_board
+from dashboard.board.past_board import AsOf, Narrowed
+from dashboard.core.clock import now_ms
+from dashboard.core.scenarios import scenarios
+from dashboard.states import queries
+from dashboard.states.models import AssetState, Transition
 
 pytestmark = pytest.mark.django_db
 
@@ -77,7 +78,7 @@ def a_day(world: World, seed: int) -> list[tuple[int, Board, dict[str, int], boo
         world.write()
         at = world.bus._clock()
         world.later(1)
-        seen.append((at, board_now(), store.counts("attack"), in_another_order()))
+        seen.append((at, board_now(), queries.counts("attack"), in_another_order()))
     return seen
 
 
@@ -92,7 +93,7 @@ def test_every_past_board_comes_back_as_it_was(world: World, seed: int):
 
 def test_pages_follow_one_another_without_a_gap(world: World, monkeypatch: pytest.MonkeyPatch):
     moments = a_day(world, 11)
-    monkeypatch.setattr(asof, "PAGE", 2)
+    monkeypatch.setattr(past_board, "PAGE", 2)
     at, board, *_ = max(moments, key=lambda moment: len(moment[1]))
     past, found, after = AsOf(scenarios()["attack"], at), [], None
     while page := past.page(Narrowed(), after)[:2]:
@@ -180,7 +181,7 @@ def test_a_bad_moment_is_named_and_kept(
 def test_too_much_since_then_is_said_and_not_worked_out(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(asof, "MOST_CHANGES", 2)
+    monkeypatch.setattr(past_board, "MOST_CHANGES", 2)
     before = now_ms() - HOUR_MS
     for n in range(3):
         world.report(f"shop-{n}", "under-attack")

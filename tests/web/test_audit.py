@@ -26,14 +26,14 @@ from hostile import calm, text
 from webkit import bearer, make_user, show
 
 from dashboard.accounts.models import ApiToken
-from dashboard.audit import chain, reading, trail, triggers
+from dashboard.audit import hash_chain, log, queries, triggers
 from dashboard.audit.actions import ACTIONS
+from dashboard.audit.log import Actor, note
 from dashboard.audit.models import AuditEntry
-from dashboard.audit.pruning import prune
-from dashboard.audit.trail import Actor, note
-from dashboard.clock import now_ms
+from dashboard.audit.retention import prune
+from dashboard.core.clock import now_ms
+from dashboard.core.metrics import AUDITED
 from dashboard.job.models import JobProgress
-from dashboard.metrics import AUDITED
 
 pytestmark = pytest.mark.django_db
 
@@ -71,12 +71,12 @@ def test_an_entry_says_who_did_what_when_from_where_and_how_it_ended():
 
 def test_an_address_that_a_proxy_tells_counts_only_where_proxies_are_trusted(settings):
     request = RequestFactory().get("/", REMOTE_ADDR="192.0.2.7", HTTP_X_FORWARDED_FOR="203.0.113.9")
-    assert trail.address_of(request) == "192.0.2.7"
+    assert log.address_of(request) == "192.0.2.7"
     settings.ALLAUTH_TRUSTED_PROXY_COUNT = 1
-    assert trail.address_of(request) == "203.0.113.9"
+    assert log.address_of(request) == "203.0.113.9"
     settings.ALLAUTH_TRUSTED_PROXY_COUNT = 2  # of which one says nothing
-    assert trail.address_of(request) == "192.0.2.7"
-    assert trail.address_of(RequestFactory().get("/", REMOTE_ADDR="")) == ""
+    assert log.address_of(request) == "192.0.2.7"
+    assert log.address_of(RequestFactory().get("/", REMOTE_ADDR="")) == ""
 
 
 def test_every_length_is_bounded_and_every_text_can_be_kept():
@@ -90,21 +90,21 @@ def test_every_length_is_bounded_and_every_text_can_be_kept():
         most = column.max_length
         assert len(getattr(entry, field)) == most, field
     facts = json.loads(entry.facts)
-    assert (len(facts["text"]), len(facts["many"])) == (trail.MAX_TEXT, trail.MAX_ITEMS)
+    assert (len(facts["text"]), len(facts["many"])) == (log.MAX_TEXT, log.MAX_ITEMS)
     assert (facts["odd"], facts["nan"]) == ("a\ufffdb?", "nan")
 
 
 def test_facts_that_are_too_many_leave_their_names():
-    facts = {f"fact{n}": "x" * trail.MAX_TEXT for n in range(100)}
-    told = json.loads(trail.bounded_facts(facts))
-    assert told == {"too_long": [f"fact{n}" for n in range(trail.MAX_ITEMS)]}
+    facts = {f"fact{n}": "x" * log.MAX_TEXT for n in range(100)}
+    told = json.loads(log.bounded_facts(facts))
+    assert told == {"too_long": [f"fact{n}" for n in range(log.MAX_ITEMS)]}
 
 
 def test_what_cannot_be_written_is_counted_and_hinders_nobody(monkeypatch):
     def fail(_fields):
         raise DatabaseError("the disk is full")
 
-    monkeypatch.setattr(trail, "append", fail)
+    monkeypatch.setattr(log, "append", fail)
     lost = AUDITED.labels("lost")._value.get()
     write("shop")
     assert AUDITED.labels("lost")._value.get() == lost + 1
@@ -134,13 +134,13 @@ def test_the_database_refuses_to_change_or_delete_an_entry(guarded, change):
     with pytest.raises(IntegrityError, match="append-only"), transaction.atomic():
         change(AuditEntry.objects.all())
     assert AuditEntry.objects.count() == 3
-    assert chain.verify().fault == ""
+    assert hash_chain.verify().fault == ""
 
 
 def test_entries_past_their_time_may_go(guarded):
     now = int(time.time() * 1000)
-    chain.append(fields(at=now - OLD_MS))
-    chain.append(fields(at=now))
+    hash_chain.append(fields(at=now - OLD_MS))
+    hash_chain.append(fields(at=now))
     AuditEntry.objects.filter(number=1).delete()
     assert AuditEntry.objects.get().number == 2
 
@@ -159,9 +159,9 @@ def fields(**given):
 def test_each_entry_follows_from_the_one_before():
     write("a", "b", "c")
     first, second, third = AuditEntry.objects.order_by("number")
-    assert (first.number, first.previous) == (1, chain.START)
+    assert (first.number, first.previous) == (1, hash_chain.START)
     assert (second.previous, third.previous) == (first.digest, second.digest)
-    assert chain.verify() == chain.Finding(3, 1, 3, third.digest)
+    assert hash_chain.verify() == hash_chain.Finding(3, 1, 3, third.digest)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_each_entry_follows_from_the_one_before():
 def test_a_change_shows(change, fault):
     write("a", "b", "c")
     change(AuditEntry.objects.all())
-    assert fault in chain.verify().fault
+    assert fault in hash_chain.verify().fault
     with pytest.raises(CommandError, match="not whole"):
         call_command("audit_verify")
 
@@ -187,9 +187,9 @@ def test_an_entry_that_was_rewritten_with_its_digest_shows_in_the_next():
     write("a", "b", "c")
     second = AuditEntry.objects.get(number=2)
     second.outcome = "x"
-    second.digest = chain.digest(getattr(second, name) for name in chain.FIELDS)
+    second.digest = hash_chain.digest(getattr(second, name) for name in hash_chain.FIELDS)
     second.save()
-    assert chain.verify().fault == "entry 3 does not follow from the one before"
+    assert hash_chain.verify().fault == "entry 3 does not follow from the one before"
 
 
 def test_the_command_says_how_far_the_chain_goes():
@@ -202,8 +202,8 @@ def test_the_command_says_how_far_the_chain_goes():
 def test_the_newest_entries_can_be_looked_at_alone():
     write("a", "b", "c")
     AuditEntry.objects.filter(number=1).update(outcome="x")
-    assert (chain.verify(2).fault, chain.verify(2).entries) == ("", 2)
-    assert chain.verify().fault
+    assert (hash_chain.verify(2).fault, hash_chain.verify(2).entries) == ("", 2)
+    assert hash_chain.verify().fault
 
 
 # ---- retention ----------------------------------------------------------------------------
@@ -212,10 +212,10 @@ def test_the_newest_entries_can_be_looked_at_alone():
 def test_entries_past_their_time_are_dropped_and_the_chain_stays_whole(guarded):
     now = int(time.time() * 1000)
     for age in (OLD_MS, OLD_MS, 0, 0):
-        chain.append(fields(at=now - age))
+        hash_chain.append(fields(at=now - age))
     assert prune() == 2
     assert prune() == 0
-    found = chain.verify()
+    found = hash_chain.verify()
     assert (found.fault, found.first, found.last, found.dropped) == ("", 3, 5, True)
     told = AuditEntry.objects.get(action="audit.pruned")
     assert json.loads(told.facts)["last"] == 2
@@ -469,11 +469,11 @@ def test_hostile_texts_in_the_filter_and_in_an_entry(admin, text: str):
     for name in ("user", "q", "outcome", "action", "start", "before"):
         calm(admin.get("/audit/", {name: told}), text)
     calm(admin.get("/audit/"), text)
-    assert chain.verify().fault == ""
+    assert hash_chain.verify().fault == ""
 
 
 def test_pages_meet_every_entry_once(admin, monkeypatch):
-    monkeypatch.setattr(reading, "PAGE", 2)
+    monkeypatch.setattr(queries, "PAGE", 2)
     write(*"abcde")
     met, query = [], ""
     while True:
@@ -489,7 +489,7 @@ def test_pages_meet_every_entry_once(admin, monkeypatch):
 
 def test_only_so_many_entries_are_looked_at_for_a_page(admin, monkeypatch):
     write("wanted", "x", "y", "z")
-    monkeypatch.setattr(reading, "LOOKED_AT", 2)
+    monkeypatch.setattr(queries, "LOOKED_AT", 2)
     assert shown(admin, "?q=wanted") == []
     older = re.search(r"before=(\d+)", admin.get("/audit/?q=wanted").content.decode())
     assert older
@@ -497,7 +497,7 @@ def test_only_so_many_entries_are_looked_at_for_a_page(admin, monkeypatch):
 
 
 def test_files_hold_what_the_filter_finds(admin, monkeypatch):
-    monkeypatch.setattr(reading, "PORTION", 1)
+    monkeypatch.setattr(queries, "PORTION", 1)
     write("=cmd()", "b")
     lines = file(admin, "csv").decode().splitlines()
     found = list(csv.DictReader(lines))

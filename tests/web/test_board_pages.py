@@ -15,12 +15,12 @@ from sinks import PlayedJob
 from webkit import make_user
 
 from bus.memory import MemoryBus
-from dashboard.board.templatetags.board import duration
-from dashboard.clock import now_ms
-from dashboard.live.process import live_view
+from dashboard.core.clock import now_ms
+from dashboard.core.scenarios import scenarios, topics
+from dashboard.live.shared_view import live_view
 from dashboard.live.tailer import Tailer
 from dashboard.materialiser.worker import Materialiser
-from dashboard.scenarios import scenarios, topics
+from dashboard.states.templatetags.board import duration
 from domain.records import Command, Report
 
 pytestmark = pytest.mark.django_db

@@ -14,10 +14,10 @@ from webkit import bearer, make_user
 from world import World
 
 from dashboard.audit.models import AuditEntry
-from dashboard.board.sorts import OFFERED
-from dashboard.clock import now_ms
-from dashboard.labels import writing
-from dashboard.scenarios import scenarios
+from dashboard.core.clock import now_ms
+from dashboard.core.scenarios import scenarios
+from dashboard.labels import writer
+from dashboard.states.sort_orders import OFFERED
 
 NAME_HEAD = r'class="col-asset"( aria-sort="(\w+)")?><a class="sort" href="([^"]*)"'
 LABELS = ["suspicious", "Suspicious", "SUSPICIOUS", "under-attack", "Under attack"]
@@ -142,7 +142,7 @@ def test_each_example_of_the_help_can_be_typed(client: Client, world: World, sce
             world.report("one", whole.states[0].name, 'odd "agent', scenario=scenario)
             world.write()
         if step == "labelled":
-            writing.put(scenario, {"one": {"tier": "pure gold"}}, "olga", now_ms())
+            writer.put(scenario, {"one": {"tier": "pure gold"}}, "olga", now_ms())
         page = client.get("/", {"scenario": scenario}).content.decode()
         shown = re.search(r'id="examples">(.*?)</span>', page)
         assert shown

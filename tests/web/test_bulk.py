@@ -16,11 +16,11 @@ from world import World
 from bus.base import TooLarge, Unavailable
 from bus.memory import MemoryProducer
 from dashboard.audit.models import AuditEntry
-from dashboard.bulk import carrying, choosing, retention, run_views
+from dashboard.bulk import execution, retention, run_views, targets
 from dashboard.bulk.models import READY, RETURNS, SKIPPED, STAYS, Item, Run
-from dashboard.bulk.reviewing import command_id
-from dashboard.bulk.telling import tell
-from dashboard.clock import now_ms
+from dashboard.bulk.review import command_id
+from dashboard.bulk.run_progress import tell
+from dashboard.core.clock import now_ms
 from domain.records import MAX_VOTERS
 
 pytestmark = pytest.mark.django_db
@@ -36,8 +36,8 @@ def client() -> Client:
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """No turn waits for answers that the test has not let come, and nobody wakes a worker."""
-    monkeypatch.setattr(carrying, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(carrying, "QUIET_S", 0.0)
+    monkeypatch.setattr(execution, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(execution, "QUIET_S", 0.0)
     monkeypatch.setattr(run_views, "wake", lambda task: None)
 
 
@@ -86,7 +86,7 @@ def test_a_purge_from_its_review_to_its_answers(world: World, client: Client) ->
     assert "2 will be back" in body
     assert commands_sent(world.gateway, "attack") == []
     client.post(f"/bulk/{run.pk}/start/")
-    carrying.work()
+    execution.work()
     sent = commands_sent(world.gateway, "attack")
     assert {(c.kind, c.asset, c.user, c.reason) for c in sent} == {
         ("purge", "one", "operator", "a drill"), ("purge", "two", "operator", "a drill"),
@@ -94,7 +94,7 @@ def test_a_purge_from_its_review_to_its_answers(world: World, client: Client) ->
     assert {c.id for c in sent} == {command_id(run.pk, name) for name in ("one", "two")}
     assert fates(run) == {"one": "sent", "two": "sent", "nobody": "skipped"}
     world.write()
-    carrying.work()
+    execution.work()
     run.refresh_from_db()
     assert run.status == "done"
     assert fates(run) == {"one": "applied", "two": "applied", "nobody": "skipped"}
@@ -143,17 +143,17 @@ def test_a_list_as_a_file(world: World, client: Client) -> None:
 def test_set_and_release_say_what_is_so_already(world: World, client: Client) -> None:
     board(world, "a", "b")
     run = started(client, by="names", names="a", kind="set", to="clear")
-    carrying.work()
+    execution.work()
     world.write()
-    carrying.work()
+    execution.work()
     assert fates(run) == {"a": "applied"}
     again = reviewed(client, kind="set", to="clear")
     assert dict(again.items.values_list("asset", "text")) == {"a": "already pinned so", "b": ""}
     release = started(client, kind="release")
     assert fates(release) == {"a": "ready", "b": "skipped"}
-    carrying.work()
+    execution.work()
     world.write()
-    carrying.work()
+    execution.work()
     assert fates(release) == {"a": "applied", "b": "skipped"}
 
 
@@ -164,9 +164,9 @@ def test_the_job_refuses_what_has_changed_since(world: World, client: Client) ->
     world.write()
     assert "1 has changed since this review" in page(client, run)
     client.post(f"/bulk/{run.pk}/start/")
-    carrying.work()
+    execution.work()
     world.write()
-    carrying.work()
+    execution.work()
     assert fates(run) == {"a": "refused", "b": "applied"}
     assert "Refused: 1 as the state has moved on." in page(client, run)
 
@@ -188,19 +188,19 @@ def test_above_a_thousand_the_number_must_be_typed(
 def test_paused_resumed_cancelled(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(carrying, "PORTION", 1)
-    monkeypatch.setattr(carrying, "TURN_S", 0.0)
+    monkeypatch.setattr(execution, "PORTION", 1)
+    monkeypatch.setattr(execution, "TURN_S", 0.0)
     board(world, "a", "b", "c")
     run = started(client)
-    turn = carrying.Turn(Run.objects.get(), "", now_ms)
+    turn = execution.Turn(Run.objects.get(), "", now_ms)
     assert turn._send() == 1
     for do, status in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelled")):
         client.post(f"/bulk/{run.pk}/ask/", {"do": do})
         run.refresh_from_db()
         assert run.status == status
-    monkeypatch.setattr(carrying, "TURN_S", 10.0)
+    monkeypatch.setattr(execution, "TURN_S", 10.0)
     world.write()
-    carrying.work()
+    execution.work()
     run.refresh_from_db()
     assert run.ended_at
     assert run.tallies == {"applied": 1, "left": 2}
@@ -214,7 +214,7 @@ def test_a_paused_run_sends_nothing(world: World, client: Client) -> None:
     board(world, "a")
     run = started(client)
     client.post(f"/bulk/{run.pk}/ask/", {"do": "pause"})
-    assert not carrying.work()
+    assert not execution.work()
     assert fates(run) == {"a": "ready"}
 
 
@@ -228,16 +228,16 @@ def test_a_worker_killed_after_sending_sends_under_the_same_id(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(carrying, "note", killed)
+        patch.setattr(execution, "note", killed)
         with pytest.raises(KeyboardInterrupt):
-            carrying.work()
+            execution.work()
     assert set(fates(run).values()) == {"sending"}
-    carrying.work()
+    execution.work()
     sent = commands_sent(world.gateway, "attack")
     assert len(sent) == 4
     assert len({command.id for command in sent}) == 2
     world.write()
-    carrying.work()
+    execution.work()
     run.refresh_from_db()
     assert run.tallies == {"applied": 2}
 
@@ -245,25 +245,25 @@ def test_a_worker_killed_after_sending_sends_under_the_same_id(
 def test_one_worker_has_a_run_until_its_lease_ends(world: World, client: Client) -> None:
     board(world, "a")
     run = started(client)
-    assert carrying._take(run, "other", now_ms())
-    assert not carrying.work()
+    assert execution._take(run, "other", now_ms())
+    assert not execution.work()
     assert fates(run) == {"a": "ready"}
-    later = now_ms() + carrying.LEASE_MS + 1
-    carrying.work(lambda: later)
+    later = now_ms() + execution.LEASE_MS + 1
+    execution.work(lambda: later)
     assert fates(run) == {"a": "sent"}
 
 
 def test_where_kafka_does_not_answer_it_waits_and_says_so(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(carrying, "REACH_S", 0.0)
+    monkeypatch.setattr(execution, "REACH_S", 0.0)
     board(world, "a")
     run = started(client)
     world.bus.stop()
-    carrying.work()
+    execution.work()
     assert "Kafka does not answer" in page(client, run)
     world.bus.start()
-    carrying.work()
+    execution.work()
     assert fates(run) == {"a": "sent"}
     assert "Kafka does not answer" not in page(client, run)
 
@@ -293,8 +293,8 @@ def test_a_manager_looks_on(world: World, client: Client) -> None:
 def test_more_than_the_bound_are_counted_and_left(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choosing, "MOST", 2)
-    monkeypatch.setattr("dashboard.bulk.reviewing.MOST", 2)
+    monkeypatch.setattr(targets, "MOST", 2)
+    monkeypatch.setattr("dashboard.bulk.review.MOST", 2)
     board(world, "a", "b", "c")
     run = reviewed(client)
     assert (run.matched, run.beyond) == (2, 1)
@@ -304,9 +304,9 @@ def test_more_than_the_bound_are_counted_and_left(
 def test_outcomes_as_a_file(world: World, client: Client) -> None:
     board(world, "=a")
     run = started(client)
-    carrying.work()
+    execution.work()
     world.write()
-    carrying.work()
+    execution.work()
     response: Any = client.get(f"/bulk/{run.pk}/outcomes.csv")
     (line,) = csv.DictReader(b"".join(response.streaming_content).decode().splitlines())
     assert (line["asset"], line["fate"], line["was"]) == ("'=a", "Applied", "under-attack")
@@ -350,7 +350,7 @@ def test_what_kafka_refuses_for_good_is_not_tried_again(
     board(world, "a")
     run = started(client)
     monkeypatch.setattr(MemoryProducer, "send", send)
-    carrying.work()
+    execution.work()
     run.refresh_from_db()
     assert run.tallies == {"unsent": 1}
 
@@ -364,7 +364,7 @@ def test_what_kafka_does_not_confirm_stays_claimed(
     board(world, "a")
     run = started(client)
     monkeypatch.setattr(MemoryProducer, "send", send)
-    carrying.work()
+    execution.work()
     assert fates(run) == {"a": "sending"}
     assert "Kafka does not confirm" in page(client, run)
 
@@ -375,11 +375,11 @@ def test_the_history_of_an_asset_says_who_why_and_in_which_run(
     board(world, "a")
     run = started(client, reason="customer left")
     with monkeypatch.context() as patch:
-        patch.setattr(carrying, "note", lambda _results: 0)  # the worker dies before it has noted
-        carrying.work()
-    carrying.work()
+        patch.setattr(execution, "note", lambda _results: 0)  # the worker dies before it has noted
+        execution.work()
+    execution.work()
     world.write()
-    carrying.work()
+    execution.work()
     assert len(commands_sent(world.gateway, "attack")) == 2
     body = client.get("/s/attack/a/a/").content.decode()
     assert body.count("Applied, in bulk") == 1
@@ -394,7 +394,7 @@ def test_a_run_that_fails_holds_up_no_other(
     board(world, "a", "b")
     bad = started(client, by="names", names="a")
     good = started(client, by="names", names="b")
-    sending = carrying.produce
+    sending = execution.produce
 
     def produce(to: Any, run: Run, rows: Any) -> Any:
         if run.pk == bad.pk:
@@ -402,11 +402,11 @@ def test_a_run_that_fails_holds_up_no_other(
         return sending(to, run, rows)
 
     with monkeypatch.context() as patch:
-        patch.setattr(carrying, "produce", produce)
-        carrying.work()
+        patch.setattr(execution, "produce", produce)
+        execution.work()
     assert fates(good) == {"b": "sent"}
     assert "The worker failed: odd" in page(client, bad)
-    carrying.work()
+    execution.work()
     assert fates(bad) == {"a": "sent"}
     assert "The worker failed" not in page(client, bad)
 
@@ -415,7 +415,7 @@ def test_a_run_of_a_scenario_that_is_gone_stays_as_it_is(world: World, client: C
     board(world, "a")
     run = started(client)
     Run.objects.update(scenario="gone")
-    assert not carrying.work()
+    assert not execution.work()
     assert "The scenario gone is not configured here any more" in page(client, run)
     assert client.get("/bulk/").status_code == 200
 

@@ -14,7 +14,7 @@ from webkit import make_user, show
 
 from dashboard.bulk import run_views, views
 from dashboard.bulk.models import Item, Run
-from dashboard.commands.limits import Limit
+from dashboard.core.rate_limits import Limit
 
 pytestmark = pytest.mark.django_db
 

@@ -14,7 +14,7 @@ from webkit import commands_sent, make_user
 from world import World
 
 from dashboard.audit.models import AuditEntry
-from dashboard.bulk import carrying, pins, run_views
+from dashboard.bulk import execution, pins, run_views
 from dashboard.bulk.models import Run
 
 pytestmark = pytest.mark.django_db
@@ -25,8 +25,8 @@ REASON = "all at once"
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """No turn waits for answers that the test has not let come, and nobody wakes a worker."""
-    monkeypatch.setattr(carrying, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(carrying, "QUIET_S", 0.0)
+    monkeypatch.setattr(execution, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(execution, "QUIET_S", 0.0)
     monkeypatch.setattr(run_views, "wake", lambda task: None)
 
 
@@ -91,7 +91,7 @@ def facts(action: str) -> list[dict[str, Any]]:
 
 
 def one_portion(run: Run) -> int:
-    return carrying.Turn(Run.objects.get(pk=run.pk), run.lease, carrying.now_ms)._send()
+    return execution.Turn(Run.objects.get(pk=run.pk), run.lease, execution.now_ms)._send()
 
 
 # ---- whose name -------------------------------------------------------------------------------
@@ -104,10 +104,10 @@ def test_commands_carry_the_name_of_who_started_the_run(
     run = reviewed(ada)
     assert "Prepared by ada" in page(grace, run)
     assert start(grace, run) == 302
-    carrying.work()
+    execution.work()
     assert names(world) == {"a": "grace"}
     world.write()
-    carrying.work()
+    execution.work()
     told = page(ada, run)
     assert "Prepared by ada; started by grace" in told
     assert "Commands carry the name of grace." in told
@@ -126,7 +126,7 @@ def page_of_runs(client: Client) -> str:
 def test_who_goes_on_with_a_paused_run_has_the_rest_sent_in_the_own_name(
     world: World, ada: Client, grace: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(carrying, "PORTION", 1)
+    monkeypatch.setattr(execution, "PORTION", 1)
     board(world, "a", "b", "c")
     run = reviewed(ada)
     start(ada, run)
@@ -135,7 +135,7 @@ def test_who_goes_on_with_a_paused_run_has_the_rest_sent_in_the_own_name(
     assert "Go on" in page(ada, run)
     assert "Take over and go on as grace" in page(grace, run)
     asked(grace, run, "resume")
-    carrying.work()
+    execution.work()
     assert names(world) == {"a": "ada", "b": "grace", "c": "grace"}
     assert [run.sender_of(number) for number in range(3)] == ["ada", "grace", "grace"]
     taken = facts("bulk.started")[-1]
@@ -164,14 +164,14 @@ def deactivate(user: User) -> None:
 def test_a_run_stops_when_its_sender_may_not_command_any_more(
     world: World, ada: Client, grace: Client, monkeypatch: pytest.MonkeyPatch, lose: Any, why: str
 ) -> None:
-    monkeypatch.setattr(carrying, "PORTION", 1)
+    monkeypatch.setattr(execution, "PORTION", 1)
     board(world, "a", "b", "c")
     run = reviewed(ada)
     start(ada, run)
     assert one_portion(run) == 1
     lose(User.objects.get(username="ada"))
-    carrying.work()
-    carrying.work()
+    execution.work()
+    execution.work()
     run.refresh_from_db()
     assert (run.status, run.trouble) == ("stopped", why)
     assert names(world) == {"a": "ada"}
@@ -182,10 +182,10 @@ def test_a_run_stops_when_its_sender_may_not_command_any_more(
     assert f"Stopped: {why}." in told
     assert "Take over and go on as grace" in told
     asked(grace, run, "resume")
-    carrying.work()
+    execution.work()
     assert names(world) == {"a": "ada", "b": "grace", "c": "grace"}
     world.write()
-    carrying.work()
+    execution.work()
     run.refresh_from_db()
     assert (run.status, run.trouble, run.tallies) == ("done", "", {"applied": 3})
 
@@ -193,18 +193,18 @@ def test_a_run_stops_when_its_sender_may_not_command_any_more(
 def test_a_stopped_run_can_be_cancelled_and_hears_its_answers(
     world: World, ada: Client, grace: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(carrying, "PORTION", 1)
+    monkeypatch.setattr(execution, "PORTION", 1)
     board(world, "a", "b")
     run = reviewed(ada)
     start(ada, run)
     one_portion(run)
     User.objects.filter(username="ada").update(is_active=False)
-    carrying.work()
+    execution.work()
     world.write()
-    carrying.work()
+    execution.work()
     assert set(run.items.values_list("fate", flat=True)) == {"applied", "ready"}
     asked(grace, run, "cancel")
-    carrying.work()
+    execution.work()
     run.refresh_from_db()
     assert (run.status, run.tallies) == ("cancelled", {"applied": 1, "left": 1})
 
@@ -213,10 +213,10 @@ def test_a_run_of_which_all_is_sent_ends_whoever_started_it(world: World, ada: C
     board(world, "a")
     run = reviewed(ada)
     start(ada, run)
-    carrying.work()
+    execution.work()
     User.objects.filter(username="ada").update(is_active=False)
     world.write()
-    carrying.work()
+    execution.work()
     run.refresh_from_db()
     assert (run.status, run.tallies) == ("done", {"applied": 1})
 
@@ -244,7 +244,7 @@ def test_a_review_names_the_pins_of_colleagues_and_leaves_them(pinned: World, ad
     listed = page(ada, run, "?show=pinned")
     assert "pinned Clear by grace, no end" in listed.split("What would become")[1]
     assert start(ada, run) == 302
-    carrying.work()
+    execution.work()
     assert set(names(pinned)) == {"a", "c"}
     assert dict(run.items.values_list("asset", "text"))["b"] == "pinned by grace"
     assert facts("bulk.started")[0]["pins_left"] == 1
@@ -253,7 +253,7 @@ def test_a_review_names_the_pins_of_colleagues_and_leaves_them(pinned: World, ad
 def test_pins_are_replaced_where_that_is_asked_for(pinned: World, ada: Client) -> None:
     run = reviewed(ada)
     assert start(ada, run, replace="on") == 302
-    carrying.work()
+    execution.work()
     assert set(names(pinned)) == {"a", "b", "c"}
     assert facts("bulk.started")[0]["pins_ended"] == {"grace": 1}
 
@@ -265,7 +265,7 @@ def test_a_release_and_a_purge_leave_them_too(pinned: World, ada: Client, kind: 
     assert start(ada, run) == 422
     assert "expected the tick" in ada.post(f"/bulk/{run.pk}/start/").content.decode()
     assert start(ada, run, replace="on") == 302
-    carrying.work()
+    execution.work()
     assert names(pinned) == {"b": "ada"}
 
 
@@ -279,7 +279,7 @@ def test_whose_pin_it_is_goes_by_who_starts_the_run(
     run = reviewed(ada)
     assert "c: Clear by ada" in page(grace, run)
     start(grace, run)
-    carrying.work()
+    execution.work()
     assert names(pinned) == {"a": "grace", "b": "grace"}
 
 
@@ -289,7 +289,7 @@ def test_what_is_pinned_between_review_and_start_is_left(pinned: World, ada: Cli
     pinned.command("set", "a", state="clear", user="grace", reason="just now")
     pinned.write()
     start(ada, run, replace="on")
-    carrying.work()
+    execution.work()
     assert set(names(pinned)) == {"b", "c"}
     assert dict(run.items.values_list("asset", "text"))["a"] == pins.SINCE
 

@@ -12,13 +12,13 @@ from django.test import Client
 from webkit import commands_sent, make_user
 from world import World
 
-from dashboard.board.models import AssetState
-from dashboard.clock import now_ms
 from dashboard.commands.models import Command as Row
-from dashboard.commands.stale import Sight, changes, moved_on, read_sight
+from dashboard.commands.stale_forms import Sight, changes, moved_on, read_sight
+from dashboard.core.clock import now_ms
+from dashboard.core.scenarios import scenarios
 from dashboard.job.models import BucketStatus
-from dashboard.live.process import live_view
-from dashboard.scenarios import scenarios
+from dashboard.live.shared_view import live_view
+from dashboard.states.models import AssetState
 from domain.version import Version
 
 pytestmark = pytest.mark.django_db
@@ -291,7 +291,7 @@ def seen_of(world: World, client: Client) -> tuple[Version, Sight | None]:
 
 
 def record() -> dict[str, Any]:
-    from dashboard.board.newest import record_of
+    from dashboard.states.newest import record_of
 
     found = record_of("attack", ASSET)
     assert found is not None

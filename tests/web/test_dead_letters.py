@@ -16,14 +16,14 @@ from webkit import make_user
 from world import World, made_world
 
 from bus.base import Message, Unavailable
-from dashboard.clock import now_ms
-from dashboard.commands import gateway as gateways
-from dashboard.deadletters import fates, reading
-from dashboard.deadletters.intake import take_in
-from dashboard.deadletters.judging import judge
-from dashboard.deadletters.models import DISCARDED, OPEN, REDRIVEN, SENDING, DeadLetter
-from dashboard.deadletters.stored import value_of
-from dashboard.exporting import safe_cell
+from dashboard.core import kafka as gateways
+from dashboard.core.clock import now_ms
+from dashboard.core.exports import safe_cell
+from dashboard.dead_letters import queries, redrive
+from dashboard.dead_letters.ingestion import take_in
+from dashboard.dead_letters.models import DISCARDED, OPEN, REDRIVEN, SENDING, DeadLetter
+from dashboard.dead_letters.stored_records import value_of
+from dashboard.dead_letters.validation import judge
 from domain.records import MAX_VOTERS
 from wire.partitioner import partition_of
 
@@ -135,18 +135,18 @@ def test_an_end_before_its_beginning_is_an_error(world, admin):
     assert "end: Expected a time after From." in response.content.decode()
 
 
-@pytest.mark.parametrize("sort", [way + name for name in reading.ORDERS for way in ("", "-")])
+@pytest.mark.parametrize("sort", [way + name for name in queries.ORDERS for way in ("", "-")])
 def test_pages_follow_each_other_whatever_they_are_sorted_by(world, sort):
     for n in range(7):
         put(world, f"asset-{n % 3}".encode(), UNKNOWN if n % 2 else b"{" * (n + 1))
     world.write()
-    wanted, seen = reading.Wanted(sort=sort), []
+    wanted, seen = queries.Wanted(sort=sort), []
     while True:
-        page = reading.page(wanted, 3)
-        seen += [(getattr(one, reading.ORDERS[sort.lstrip("-")]), one.pk) for one in page.letters]
+        page = queries.page(wanted, 3)
+        seen += [(getattr(one, queries.ORDERS[sort.lstrip("-")]), one.pk) for one in page.letters]
         if page.more_after is None:
             break
-        wanted = reading.Wanted(sort=sort, after=page.more_after)
+        wanted = queries.Wanted(sort=sort, after=page.more_after)
     assert len(seen) == 7
     assert seen == sorted(seen, reverse=sort.startswith("-"))
 
@@ -155,7 +155,7 @@ def test_hours_are_counted(world, admin):
     letter(world)
     old = letter(world, value=b"{")
     DeadLetter.objects.filter(pk=old.pk).update(appended_at=now_ms() - 3 * 86_400_000)
-    told = reading.figures(reading.Wanted(), now_ms())
+    told = queries.figures(queries.Wanted(), now_ms())
     assert [bar.n for bar in told.bars if bar.n] == [1]
     assert (told.bars[-1].n or told.bars[-2].n, told.before, told.open) == (1, 1, 2)
     assert told.reasons == [("not-json", 1), ("unknown-state", 1)]
@@ -226,7 +226,7 @@ def test_an_edited_record_is_sent_once_and_reaches_the_board(world, admin):
     (sent,) = log_of(world)
     assert (sent.key, sent.value) == (b"shop", GOOD)
     assert sent.headers == (
-        (fates.REDRIVE_OF, f"{one.topic}/{one.partition}/{one.offset}".encode()),
+        (redrive.REDRIVE_OF, f"{one.topic}/{one.partition}/{one.offset}".encode()),
     )
     assert (one.fate, one.edited, one.fate_by) == (REDRIVEN, True, "admin")
     assert (one.new_partition, one.new_offset) == (sent.partition, sent.offset)
@@ -298,8 +298,8 @@ def test_a_command_is_not_sent_again_in_the_name_of_who_may_not_command(world, a
 
 def test_a_redrive_that_is_refused_again_is_linked_both_ways(world, admin):
     first = letter(world, value=UNKNOWN)
-    sending = fates.Sending(first, b"shop", b"{", partition_of(b"shop", 4))
-    fates.redrive([sending], "admin", now_ms)
+    sending = redrive.Sending(first, b"shop", b"{", partition_of(b"shop", 4))
+    redrive.redrive([sending], "admin", now_ms)
     world.write()
     second = DeadLetter.objects.latest("id")
     assert (second.pk != first.pk, second.reason) == (True, "not-json")
@@ -308,7 +308,7 @@ def test_a_redrive_that_is_refused_again_is_linked_both_ways(world, admin):
 
 
 def test_without_kafka_nothing_is_claimed(world, admin, monkeypatch):
-    monkeypatch.setattr(fates, "REACH_S", 0.01)
+    monkeypatch.setattr(redrive, "REACH_S", 0.01)
     one = letter(world)
     world.bus.stop()
     response = admin.post(url(one, "redrive/"), {"key": "shop", "value": GOOD.decode()})
@@ -338,7 +338,7 @@ def unconfirmed(world, admin, monkeypatch) -> DeadLetter:
 
 def test_an_unconfirmed_record_is_found_in_the_log(world, admin, unconfirmed):
     assert "Kafka has not confirmed" in admin.get(url(unconfirmed)).content.decode()
-    put(world, b"shop", GOOD, fates.redrive_headers(unconfirmed))
+    put(world, b"shop", GOOD, redrive.redrive_headers(unconfirmed))
     admin.post(url(unconfirmed, "find-out/"))
     unconfirmed.refresh_from_db()
     assert unconfirmed.fate == REDRIVEN
@@ -352,7 +352,7 @@ def test_an_unconfirmed_record_that_never_came_is_open_again_after_a_while(
     admin.post(url(unconfirmed, "find-out/"))
     unconfirmed.refresh_from_db()
     assert unconfirmed.fate == SENDING
-    DeadLetter.objects.update(fate_at=now_ms() - fates.SETTLED_MS - 1)
+    DeadLetter.objects.update(fate_at=now_ms() - redrive.SETTLED_MS - 1)
     admin.post(url(unconfirmed, "find-out/"))
     unconfirmed.refresh_from_db()
     assert unconfirmed.fate == OPEN
@@ -405,8 +405,8 @@ def test_a_state_that_the_scenario_has_got_meanwhile_lets_letters_pass(
 
 def test_two_who_claim_at_once_send_once(world):
     one = letter(world, value=b"{")
-    sending = fates.Sending(one, b"shop", GOOD, partition_of(b"shop", 4))
-    outcomes = fates.redrive([sending, sending], "admin", now_ms)
+    sending = redrive.Sending(one, b"shop", GOOD, partition_of(b"shop", 4))
+    outcomes = redrive.redrive([sending, sending], "admin", now_ms)
     assert sorted(outcome.became for outcome in outcomes) == ["redriven", "taken"]
     assert len(log_of(world)) == 1
 
@@ -416,8 +416,8 @@ def test_many_keep_the_order_of_their_log(world):
         put(world, b"shop", f'{{"n":{n}'.encode())
     world.write()
     found = list(DeadLetter.objects.order_by("-id"))
-    sendings = [fates.Sending(one, b"shop", value_of(one), 0) for one in found]
-    fates.redrive(sendings, "admin", now_ms)
+    sendings = [redrive.Sending(one, b"shop", value_of(one), 0) for one in found]
+    redrive.redrive(sendings, "admin", now_ms)
     assert [message.value for message in log_of(world)] == [f'{{"n":{n}'.encode() for n in range(5)]
 
 
@@ -473,7 +473,7 @@ def body(response: Any) -> bytes:
 
 
 def test_every_letter_is_exported(world, admin, monkeypatch):
-    monkeypatch.setattr("dashboard.deadletters.exporting.PORTION", 2)
+    monkeypatch.setattr("dashboard.dead_letters.exports.PORTION", 2)
     for n in range(5):
         put(world, f"asset-{n}".encode(), b"\xff" if n else b"{")
     world.write()
@@ -488,7 +488,7 @@ def test_every_letter_is_exported(world, admin, monkeypatch):
 
 @pytest.mark.django_db(transaction=True)
 async def test_a_server_sends_a_file_in_portions(monkeypatch):
-    monkeypatch.setattr("dashboard.deadletters.exporting.PORTION", 2)
+    monkeypatch.setattr("dashboard.dead_letters.exports.PORTION", 2)
     client = AsyncClient()
     await client.aforce_login(await sync_to_async(make_user)("admin"))
     await sync_to_async(take_in)(

@@ -12,9 +12,9 @@ from hostile import TEXTS, calm
 from webkit import make_user
 from world import World, made_world
 
-from dashboard.clock import now_ms
-from dashboard.deadletters.intake import take_in
-from dashboard.deadletters.models import OPEN, DeadLetter
+from dashboard.core.clock import now_ms
+from dashboard.dead_letters.ingestion import take_in
+from dashboard.dead_letters.models import OPEN, DeadLetter
 
 pytestmark = pytest.mark.django_db
 MAX_LINE = 16_000

@@ -13,15 +13,15 @@ from webkit import make_user
 from world import World
 
 from bus.memory import MemoryBus
-from dashboard.clock import now_ms
-from dashboard.commands.gateway import Gateway
+from dashboard.checkpoints.models import FoldSnapshot
+from dashboard.core.clock import now_ms
+from dashboard.core.kafka import Gateway
+from dashboard.core.scenarios import scenarios
 from dashboard.job.models import JobAsk
-from dashboard.materialiser.models import FoldSnapshot
-from dashboard.scenarios import scenarios
-from dashboard.statestore import reading as store
-from dashboard.statestore.models import Reading, StoredRow
-from dashboard.whatif import reading as tried
-from dashboard.whatif.models import Fared, Trial
+from dashboard.state_store import queries as store
+from dashboard.state_store.models import Reading, StoredRow
+from dashboard.what_if import queries as tried
+from dashboard.what_if.models import Fared, Trial
 from domain.asset import all_dues
 from domain.overlay import overlaid
 from streaming.errands.comparing import History, Tally, compare
@@ -420,10 +420,10 @@ def test_results_are_bounded_and_old_trials_go(world: World, client: Client) -> 
 def test_more_asks_than_the_limit_leave_no_row(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dashboard.job import asks
+    from dashboard.job import requests
 
     heard_of(world)
-    monkeypatch.setattr(asks, "ASKS", asks.Limit("asks-test", 1))
+    monkeypatch.setattr(requests, "ASKS", requests.Limit("asks-test", 1))
     assert read(client).status_code == 302
     assert read(client).status_code == 429
     assert client.post("/what-if/run/", {**TRY, "min_voters": "1"}).status_code == 429

@@ -12,9 +12,9 @@ from hostile import calm, text
 from webkit import make_user
 from world import World
 
-from dashboard.clock import now_ms
-from dashboard.statestore.models import Reading, StoredRow
-from dashboard.whatif.models import Trial
+from dashboard.core.clock import now_ms
+from dashboard.state_store.models import Reading, StoredRow
+from dashboard.what_if.models import Trial
 
 pytestmark = pytest.mark.django_db
 

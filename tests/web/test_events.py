@@ -15,8 +15,8 @@ from webkit import make_user
 from world import World, made_world
 
 from dashboard.board import events
-from dashboard.board.models import Transition
 from dashboard.labels.models import Label
+from dashboard.states.models import Transition
 
 pytestmark = pytest.mark.django_db
 

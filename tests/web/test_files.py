@@ -11,15 +11,15 @@ import pytest
 from django.test import Client
 from webkit import make_user, show
 
-from dashboard import exporting
 from dashboard.audit.models import AuditEntry
-from dashboard.board.models import Transition
-from dashboard.board.moments import iso
 from dashboard.bulk.models import Item, Run
-from dashboard.clock import now_ms
-from dashboard.deadletters.models import DeadLetter
-from dashboard.labels import writing
-from dashboard.statestore.models import Reading, StoredRow
+from dashboard.core import exports
+from dashboard.core.clock import now_ms
+from dashboard.core.moments import iso
+from dashboard.dead_letters.models import DeadLetter
+from dashboard.labels import writer
+from dashboard.state_store.models import Reading, StoredRow
+from dashboard.states.models import Transition
 from domain.version import Version
 
 pytestmark = pytest.mark.django_db
@@ -158,8 +158,8 @@ def test_outcomes_of_a_run(admin: Client) -> None:
 
 
 def test_labels(admin: Client) -> None:
-    writing.put("attack", {"=b": {"tier": "'x"}, "a": {"tier": "x,y"}}, "ada", 1)
-    writing.take_in("attack", {"a": {"zone": ("-", "waf-1")}}, 1)
+    writer.put("attack", {"=b": {"tier": "'x"}, "a": {"tier": "x,y"}}, "ada", 1)
+    writer.take_in("attack", {"a": {"zone": ("-", "waf-1")}}, 1)
     assert file(admin, "/labels/labels.csv", scenario="attack") == csv(
         "asset,key,value,source",
         "'=b,tier,''x,person",
@@ -189,4 +189,4 @@ def test_nothing_found_is_a_head_alone(admin: Client) -> None:
 
 def test_a_portion_without_rows_does_not_end_a_file() -> None:
     portions: list[list[dict[str, str]]] = [[], [{"a": "1"}], [], [{"a": "2"}]]
-    assert list(exporting.written("ndjson", ("a",), portions)) == [b'{"a":"1"}\n', b'{"a":"2"}\n']
+    assert list(exports.written("ndjson", ("a",), portions)) == [b'{"a":"1"}\n', b'{"a":"2"}\n']

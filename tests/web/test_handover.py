@@ -13,18 +13,19 @@ from django.test import Client
 from webkit import make_user
 from world import World
 
-from dashboard.agentry.models import MuteAsk
-from dashboard.annotations import handover_views, moves, shifts
+from dashboard.agents.models import MuteAsk
+from dashboard.annotations import shifts
 from dashboard.annotations.models import Handover, Presence, Shift
-from dashboard.board.models import Transition
 from dashboard.bulk.models import Run
-from dashboard.clock import now_ms
+from dashboard.core.clock import now_ms
+from dashboard.core.scenarios import scenarios
+from dashboard.handover import state_changes, views
+from dashboard.job.freshness import Trouble
 from dashboard.job.models import JobAsk
-from dashboard.job.standing import Trouble
-from dashboard.replay.models import Replay
-from dashboard.rulebook.intake import text_of
-from dashboard.rulebook.models import RuleChange
-from dashboard.scenarios import scenarios
+from dashboard.replays.models import Replay
+from dashboard.rules.ingestion import text_of
+from dashboard.rules.models import RuleChange
+from dashboard.states.models import Transition
 
 pytestmark = pytest.mark.django_db
 
@@ -92,7 +93,7 @@ def test_open_incidents_are_listed_the_most_severe_first(night: World, client: C
 
 
 def test_changes_say_from_where_to_where_and_the_worst_between(night: World):
-    found = {each.asset: each for each in moves.moves(scenarios()["attack"], 0).listed}
+    found = {each.asset: each for each in state_changes.moves(scenarios()["attack"], 0).listed}
     flapping = found["flapping"]
     assert (flapping.before, flapping.after, flapping.worst) == ("", "suspicious", "under-attack")
     assert flapping.n == 3
@@ -105,13 +106,13 @@ def test_changes_are_those_since_the_time_and_the_newest_are_looked_at(
     night: World, monkeypatch: pytest.MonkeyPatch
 ):
     scenario = scenarios()["attack"]
-    assert moves.moves(scenario, now_ms() + HOUR_MS).listed == []
-    monkeypatch.setattr(moves, "LOOKED_AT", 1)
-    found = moves.moves(scenario, 0)
+    assert state_changes.moves(scenario, now_ms() + HOUR_MS).listed == []
+    monkeypatch.setattr(state_changes, "LOOKED_AT", 1)
+    found = state_changes.moves(scenario, 0)
     assert (len(found.listed), found.cut) == (1, True)
-    monkeypatch.setattr(moves, "LOOKED_AT", 1_000)
-    monkeypatch.setattr(moves, "MOST", 2)
-    found = moves.moves(scenario, 0)
+    monkeypatch.setattr(state_changes, "LOOKED_AT", 1_000)
+    monkeypatch.setattr(state_changes, "MOST", 2)
+    found = state_changes.moves(scenario, 0)
     assert (len(found.listed), found.total, found.cut) == (2, 3, False)
 
 
@@ -157,7 +158,7 @@ def test_of_a_life_cycle_what_has_an_alarming_colour_is_open(
     orders = scenarios()["orders"]
     lost = replace(orders.states[2], colour="red")
     coloured = replace(orders, states=(*orders.states[:2], lost, *orders.states[3:]))
-    monkeypatch.setattr(handover_views, "scenarios", lambda: {"orders": coloured})
+    monkeypatch.setattr(views, "scenarios", lambda: {"orders": coloured})
     world.report("order-1", "received", scenario="orders")
     world.report("order-2", lost.name, scenario="orders")
     world.write()
@@ -174,7 +175,7 @@ def test_a_green_state_above_the_least_severe_is_good(
     attack = scenarios()["attack"]
     states = (attack.states[0], replace(attack.states[1], colour="green"), attack.states[2])
     green = {"attack": replace(attack, states=states)}
-    monkeypatch.setattr(handover_views, "scenarios", lambda: green)
+    monkeypatch.setattr(views, "scenarios", lambda: green)
     world.report("watched", "suspicious")
     world.report("bad", "under-attack")
     world.report("pinned", "under-attack")
@@ -281,13 +282,13 @@ def test_a_state_that_nobody_knows_any_more_is_the_worst_there_was(world: World)
     change.state = "mitigated"
     change.save()
     attack = scenarios()["attack"]
-    (moved,) = moves.moves(attack, 0).listed
+    (moved,) = state_changes.moves(attack, 0).listed
     assert (moved.before, moved.after, moved.worst) == ("", "mitigated", "mitigated")
     for n, state in enumerate(("under-attack", "clear")):
         change.pk, change.place, change.previous = None, f"{change.place}{n}", change.state
         change.state = state
         change.save()
-    (moved,) = moves.moves(attack, 0).listed
+    (moved,) = state_changes.moves(attack, 0).listed
     assert (moved.before, moved.after, moved.worst) == ("", "clear", "unknown")
 
 
@@ -304,7 +305,7 @@ def test_where_nothing_is_open_it_says_so(
         "kind": "job", "what": "The job is silent", "since": None, "todo": "See that it runs.",
         "link": None, "stale": True,
     }  # fmt: skip
-    monkeypatch.setattr(handover_views, "troubles", lambda _now: [silent])
+    monkeypatch.setattr(views, "troubles", lambda _now: [silent])
     page = page_of(client)  # nor is one that nobody tallies
     assert "As far as is known nothing is open" in page
     assert "The job is silent" in page

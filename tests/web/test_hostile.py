@@ -15,7 +15,7 @@ from webkit import bearer, commands_sent, make_user, memory_bus, sent, show
 
 from dashboard.accounts.models import ApiToken
 from dashboard.commands.models import Command as Row
-from dashboard.scenarios import scenarios
+from dashboard.core.scenarios import scenarios
 from domain.records import Report
 
 pytestmark = pytest.mark.django_db

@@ -19,7 +19,7 @@ from django.test import Client
 from hostile import TEXTS, calm, text
 from webkit import make_user
 
-from dashboard.metrics import LIMITED
+from dashboard.core.metrics import LIMITED
 
 pytestmark = pytest.mark.django_db
 

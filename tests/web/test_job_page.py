@@ -16,16 +16,16 @@ from webkit import make_user, memory_bus
 from world import World
 
 from bus.memory import MemoryBus
-from dashboard.clock import now_ms
-from dashboard.commands.gateway import Gateway
-from dashboard.deadletters.models import DeadLetter
-from dashboard.job import samples
-from dashboard.job.asks import ASKS
-from dashboard.job.intake import take_in
+from dashboard.console import samples
+from dashboard.core.clock import now_ms
+from dashboard.core.kafka import Gateway
+from dashboard.core.scenarios import scenarios
+from dashboard.dead_letters.models import DeadLetter
+from dashboard.job.ingestion import take_in
 from dashboard.job.models import FIGURES, BucketStatus, JobAsk, JobProgress, JobSample
-from dashboard.live.process import live_view
-from dashboard.materialiser.rows import seen_of
-from dashboard.scenarios import scenarios
+from dashboard.job.requests import ASKS
+from dashboard.live.shared_view import live_view
+from dashboard.states.record_rows import seen_of
 from domain.records import Cause, StateRecord
 from domain.version import Version
 from wire.job import (
@@ -222,7 +222,7 @@ def test_what_is_not_there_cannot_be_asked(gateway: Gateway, path: str, action: 
 
 
 def test_a_kafka_that_does_not_answer_is_told(gateway: Gateway, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("dashboard.job.asks.REACH_S", 0.1)
+    monkeypatch.setattr("dashboard.job.requests.REACH_S", 0.1)
     assert isinstance(gateway.bus, MemoryBus)
     tell()
     gateway.bus.stop()

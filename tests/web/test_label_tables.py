@@ -15,8 +15,16 @@ from webkit import bearer, make_user
 from world import World
 
 from dashboard.audit.models import AuditEntry
-from dashboard.labels import carrying, figures, store, tasks, upload_views, uploads, writing
-from dashboard.labels.figures import Found
+from dashboard.labels import (
+    import_counts,
+    imports,
+    queries,
+    tasks,
+    upload_service,
+    upload_views,
+    writer,
+)
+from dashboard.labels.import_counts import Found
 from dashboard.labels.models import Label, LabelPortion, LabelUpload
 
 pytestmark = pytest.mark.django_db
@@ -30,7 +38,7 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     told: list[Any] = []
     monkeypatch.setattr(upload_views, "wake", told.append)
     monkeypatch.setattr(tasks, "wake", told.append)
-    monkeypatch.setattr(carrying, "REST_S", 0.0)
+    monkeypatch.setattr(imports, "REST_S", 0.0)
     cache.clear()
     return told
 
@@ -38,9 +46,9 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every table is one for the worker, in portions of four labels."""
-    monkeypatch.setattr(carrying, "AT_ONCE", -1)
-    monkeypatch.setattr(carrying, "AT_ONCE_BYTES", -1)
-    monkeypatch.setattr(carrying, "PORTION", 4)
+    monkeypatch.setattr(imports, "AT_ONCE", -1)
+    monkeypatch.setattr(imports, "AT_ONCE_BYTES", -1)
+    monkeypatch.setattr(imports, "PORTION", 4)
 
 
 @pytest.fixture
@@ -53,7 +61,7 @@ def client() -> Client:
 @pytest.fixture
 def shops() -> None:
     """Two shops have labels."""
-    writing.put("attack", {"shop-1": {"tier": "gold"}, "shop-2": {"tier": "silver"}}, "ada", 1)
+    writer.put("attack", {"shop-1": {"tier": "gold"}, "shop-2": {"tier": "silver"}}, "ada", 1)
 
 
 def upload(client: Client, data: str, name: str = "labels.csv") -> Any:
@@ -76,7 +84,7 @@ def text(client: Client, path: str) -> str:
 
 def given() -> dict[str, str]:
     """What the ten sites have."""
-    found = store.labels_of("attack", [f"site-{n}" for n in range(10)])
+    found = queries.labels_of("attack", [f"site-{n}" for n in range(10)])
     return {asset: labels["tier"] for asset, labels in found.items() if "tier" in labels}
 
 
@@ -101,12 +109,12 @@ def test_a_small_table_is_looked_at_and_applied_at_once(
     assert "state is a word of the filter" in page
     assert "&lt;b&gt;bob" in page
     assert "&lt;i&gt;mine.csv" in page
-    assert store.labels_of("attack", ["shop-1"]) == {"shop-1": {"tier": "gold"}}
+    assert queries.labels_of("attack", ["shop-1"]) == {"shop-1": {"tier": "gold"}}
     done = client.post(f"{answer.url}apply/", follow=True).content.decode()
     assert counts(done) == one_each
     assert ">Done</h2>" in done
     assert '<td class="num">5</td>' in done
-    found = store.labels_of("attack", ["shop-1", "shop-2", "mail"])
+    found = queries.labels_of("attack", ["shop-1", "shop-2", "mail"])
     assert found == {"shop-1": {"tier": "gilt"}, "mail": {"owner": "<b>bob"}}
     assert woken == []
     assert audited() == [("done", 1)]
@@ -118,7 +126,7 @@ def test_a_table_is_applied_once(client: Client) -> None:
     answer = upload(client, ten())
     for _ in range(2):
         assert client.post(f"{answer.url}apply/")["Location"] == answer.url
-    assert store.state("attack").n == 1
+    assert queries.state("attack").n == 1
     assert audited() == [("done", 10)]
 
 
@@ -142,7 +150,7 @@ def test_a_file_that_is_no_table_says_why(client: Client) -> None:
 def test_a_file_that_is_too_large_is_not_kept(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dashboard.labels.tables.MAX_BYTES", 10)
+    monkeypatch.setattr("dashboard.labels.csv_tables.MAX_BYTES", 10)
     assert upload(client, ten()).status_code == 422
     assert not LabelUpload.objects.exists()
 
@@ -158,8 +166,8 @@ def test_what_a_table_would_do_is_bounded(
 ) -> None:
     world.report("site-1", "clear")
     world.write()
-    monkeypatch.setattr(figures, "LISTED", 3)
-    monkeypatch.setattr(figures, "MOST_REFUSED", 2)
+    monkeypatch.setattr(import_counts, "LISTED", 3)
+    monkeypatch.setattr(import_counts, "MOST_REFUSED", 2)
     page = text(client, upload(client, ten() + "a\nb\nc\n").url)
     assert counts(page) == {"New": 10, "Refused": 3, "In the file": 13}
     assert "9 are not on the board" in page
@@ -195,11 +203,11 @@ def test_the_page_tells_how_far_it_is(large: None, client: Client) -> None:
     answer = upload(client, ten())
     kept = LabelUpload.objects.get()
     for done, status in ((0, "comparing"), (4, "comparing"), (8, "comparing"), (10, "comparing")):
-        carrying.step(kept)
+        imports.step(kept)
         assert (kept.done, kept.status) == (done, status)
-    carrying.step(kept)
+    imports.step(kept)
     client.post(f"{answer.url}apply/")
-    carrying.step(kept)
+    imports.step(kept)
     page = client.get(answer.url, headers={"HX-Request": "true"}).content.decode()
     assert page.startswith('<div id="table"')
     assert 'data-every="1"' in page
@@ -214,12 +222,12 @@ def test_the_page_tells_how_far_it_is(large: None, client: Client) -> None:
 def test_a_worker_that_is_killed_loses_and_doubles_nothing(
     large: None, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writing.put("attack", {"site-5": {"tier": "tin"}}, "ada", 1)
+    writer.put("attack", {"site-5": {"tier": "tin"}}, "ada", 1)
     answer = upload(client, ten())
     tasks.carry_on()
     client.post(f"{answer.url}apply/")
     kept, stale = LabelUpload.objects.get(), LabelUpload.objects.get()
-    carrying.step(kept)
+    imports.step(kept)
 
     class Killed(BaseException):
         pass
@@ -230,10 +238,10 @@ def test_a_worker_that_is_killed_loses_and_doubles_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(Found, "take", die)  # its labels are written, and not yet counted
         with pytest.raises(Killed):
-            carrying.step(kept)
+            imports.step(kept)
     assert sum(value == "gold" for value in given().values()) == 4
     portion = stale.portions.get(number=0)
-    carrying._pass(stale, portion)  # by another worker, which has not seen that it is done
+    imports._pass(stale, portion)  # by another worker, which has not seen that it is done
     tasks.carry_on()
     assert counts(text(client, answer.url)) == {"New": 9, "Changed": 1, "In the file": 10}
     assert set(given().values()) == {"gold"}
@@ -244,7 +252,7 @@ def test_the_rest_is_cancelled(large: None, client: Client) -> None:
     answer = upload(client, ten())
     tasks.carry_on()
     client.post(f"{answer.url}apply/")
-    carrying.step(LabelUpload.objects.get())
+    imports.step(LabelUpload.objects.get())
     for _ in range(2):
         assert client.post(f"{answer.url}stop/")["Location"] == answer.url
     tasks.carry_on()
@@ -260,11 +268,11 @@ def test_what_was_not_begun_is_thrown_away(large: None, client: Client) -> None:
     held = LabelUpload.objects.get()
     assert client.post(f"{answer.url}stop/")["Location"] == "/labels/"
     assert client.get(answer.url).status_code == 404
-    assert carrying.turn(held) is False
+    assert imports.turn(held) is False
 
 
 def test_a_label_too_many_is_refused_with_its_line(large: None, client: Client) -> None:
-    writing.put("attack", {"site-3": {f"k{n}": "v" for n in range(16)}}, "ada", 1)
+    writer.put("attack", {"site-3": {f"k{n}": "v" for n in range(16)}}, "ada", 1)
     answer = upload(client, ten())
     tasks.carry_on()
     client.post(f"{answer.url}apply/")
@@ -294,18 +302,18 @@ def test_a_fault_holds_up_one_table_alone(
     tasks.carry_on()
     for each, answer in ((client, broken), (other, well)):
         each.post(f"{answer.url}apply/")
-    put = writing.put
+    put = writer.put
 
-    def fail(scenario: str, wanted: writing.Wanted, by: str, now: int) -> Any:
+    def fail(scenario: str, wanted: writer.Wanted, by: str, now: int) -> Any:
         if by == "operator":
             raise OSError("no room")
         return put(scenario, wanted, by, now)
 
-    monkeypatch.setattr(writing, "put", fail)
+    monkeypatch.setattr(writer, "put", fail)
     tasks.carry_on()
     assert "The worker failed: no room" in text(client, broken.url)
     assert ">Done</h2>" in text(other, well.url)
-    monkeypatch.setattr(writing, "put", put)
+    monkeypatch.setattr(writer, "put", put)
     tasks.carry_on()
     assert "no room" not in text(client, broken.url)
     assert len(given()) == 10
@@ -314,7 +322,7 @@ def test_a_fault_holds_up_one_table_alone(
 def test_turns_end_and_go_on(
     large: None, client: Client, woken: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(carrying, "TURN_S", 0.0)
+    monkeypatch.setattr(imports, "TURN_S", 0.0)
     upload(client, ten())
     assert tasks.carry_on()
     assert woken == [tasks.carry_on] * 2
@@ -326,7 +334,7 @@ def test_turns_end_and_go_on(
 def test_of_what_was_not_applied_the_newest_is_kept(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(uploads, "KEPT", 2)
+    monkeypatch.setattr(upload_service, "KEPT", 2)
     for n in range(3):
         answer = upload(client, ten(f"gold-{n}"), f"{n}.csv")
         client.post(f"{answer.url}apply/")
@@ -340,14 +348,14 @@ def test_tables_go_after_their_time(client: Client) -> None:
     client.post(f"{applied.url}apply/")
     upload(client, ten(), "never.csv")
     now = LabelUpload.objects.latest("sent_at").sent_at
-    assert uploads.thin(now + DAY_MS - 10_000) == 0
-    assert uploads.thin(now + DAY_MS + 1) == 1
+    assert upload_service.thin(now + DAY_MS - 10_000) == 0
+    assert upload_service.thin(now + DAY_MS + 1) == 1
     assert LabelUpload.objects.get().name == "applied.csv"
-    assert uploads.thin(now + 91 * DAY_MS) == 1
+    assert upload_service.thin(now + 91 * DAY_MS) == 1
 
 
 def test_so_many_a_minute(client: Client) -> None:
-    for _ in range(uploads.UPLOADS.count):
+    for _ in range(upload_service.UPLOADS.count):
         assert upload(client, ten()).status_code == 302
     assert upload(client, ten()).status_code == 429
 
@@ -366,7 +374,7 @@ def test_rest_takes_so_many_and_writes_all_or_none() -> None:
     many = [{"asset": f"site-{n}", "labels": {"tier": "gold"}} for n in range(1_001)]
     assert put(many).status_code == 422
     assert given() == {}
-    writing.take_in("attack", {"site-9": {f"k{n}": ("v", "waf-1") for n in range(16)}}, 1)
+    writer.take_in("attack", {"site-9": {f"k{n}": ("v", "waf-1") for n in range(16)}}, 1)
     refused = put(many[:10])
     assert (refused.status_code, "site-9" in refused.content.decode()) == (422, True)
     assert given() == {}
@@ -380,13 +388,13 @@ def test_a_table_stops_when_who_had_it_applied_may_not_any_more(
     large: None, client: Client, woken: list[Any]
 ) -> None:
     upload(client, ten())
-    carrying.work()
+    imports.work()
     kept = LabelUpload.objects.get()
     client.post(f"/labels/upload/{kept.pk}/apply/")
     kept.refresh_from_db()
-    carrying.step(kept)
+    imports.step(kept)
     User.objects.filter(username="operator").update(is_active=False)
-    carrying.work()
+    imports.work()
     kept.refresh_from_db()
     assert (kept.status, kept.trouble, kept.done) == ("stopped", "operator is deactivated", 4)
     taker = Client()
@@ -394,7 +402,7 @@ def test_a_table_stops_when_who_had_it_applied_may_not_any_more(
     assert "operator is deactivated" in text(taker, "/labels/")
     assert "Take over and go on as admin" in text(taker, f"/labels/upload/{kept.pk}/")
     taker.post(f"/labels/upload/{kept.pk}/apply/")
-    carrying.work()
+    imports.work()
     kept.refresh_from_db()
     assert (kept.status, kept.done, kept.user.username) == ("done", 10, "admin")
     names = Label.objects.order_by("pk").values_list("name", flat=True)
@@ -408,13 +416,13 @@ def test_a_table_stops_when_who_had_it_applied_may_not_any_more(
 
 def test_a_stopped_table_is_cancelled_by_anybody_who_may(large: None, client: Client) -> None:
     upload(client, ten())
-    carrying.work()
+    imports.work()
     kept = LabelUpload.objects.get()
     client.post(f"/labels/upload/{kept.pk}/apply/")
     kept.refresh_from_db()
-    carrying.step(kept)
+    imports.step(kept)
     User.objects.get(username="operator").groups.clear()
-    carrying.work()
+    imports.work()
     other = Client()
     other.force_login(make_user("admin"))
     other.post(f"/labels/upload/{kept.pk}/stop/")

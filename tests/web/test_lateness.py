@@ -12,18 +12,18 @@ from django.test import Client
 from webkit import make_user
 from world import World
 
-from dashboard.agentry.figures import listed, one
-from dashboard.agentry.lateness import NONE, Late, clock_now, of_the_day, reason
-from dashboard.agentry.models import Agent, AgentHour, LateHour, LateMark
-from dashboard.agentry.tasks import HOURS_KEPT, forget_agents
-from dashboard.agentry.walking import walk
-from dashboard.clock import now_ms
+from dashboard.agents.late_reports import NONE, Late, clock_now, of_the_day, reason
+from dashboard.agents.models import Agent, AgentHour, LateHour, LateMark
+from dashboard.agents.statistics import listed, one
+from dashboard.agents.tasks import HOURS_KEPT, forget_agents
+from dashboard.agents.vote_counts import walk
+from dashboard.checkpoints.models import Counted, SinkOffset
+from dashboard.core.clock import now_ms
+from dashboard.core.scenarios import scenarios, topics
+from dashboard.core.spans import HOUR_MS, span
 from dashboard.job.models import BucketStatus
-from dashboard.live.process import live_view
-from dashboard.materialiser.models import Counted, SinkOffset
+from dashboard.live.shared_view import live_view
 from dashboard.materialiser.worker import Materialiser
-from dashboard.scenarios import scenarios, topics
-from dashboard.spans import HOUR_MS, span
 from domain.records import Leave, Report
 from wire.job import Heartbeat, Lateness, encode
 

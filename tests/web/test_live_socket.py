@@ -24,18 +24,25 @@ from sinks import PlayedJob
 from webkit import make_user
 
 from bus.memory import MemoryBus
-from dashboard.accounts.roles import Role
 from dashboard.asgi import application
-from dashboard.clock import now_ms
-from dashboard.labels import writing
-from dashboard.live import beside, consumer, merging, readers, sharing, subscription
-from dashboard.live.process import live_view
-from dashboard.live.reading import read
-from dashboard.live.shown import LIMIT, Filter, token_of
+from dashboard.core.clock import now_ms
+from dashboard.core.roles import Role
+from dashboard.core.scenarios import scenarios, topics
+from dashboard.labels import writer
+from dashboard.live import (
+    consumer,
+    database_threads,
+    merge,
+    row_context,
+    shared_reads,
+    subscription,
+)
+from dashboard.live.page_filter import LIMIT, Filter, token_of
+from dashboard.live.shared_view import live_view
+from dashboard.live.snapshots import read
 from dashboard.live.tailer import Tailer
 from dashboard.live.view import LiveView
 from dashboard.materialiser.worker import Materialiser
-from dashboard.scenarios import scenarios, topics
 from domain.records import Command, Report
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -153,7 +160,9 @@ async def talk(session: str = "", scenario: str = "attack", origin: bytes = b"ht
         yield Talk(socket) if connected else None
     finally:
         await socket.disconnect()
-        await sync_to_async(readers.close)()  # nothing is read while the database is emptied
+        await sync_to_async(
+            database_threads.close
+        )()  # nothing is read while the database is emptied
 
 
 # ---- what it is told ------------------------------------------------------------------------
@@ -293,7 +302,7 @@ async def test_what_a_socket_is_told_of_in_part_is_counted_anew(
     world: World, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(consumer, "RECOUNT_S", 0.05)
-    monkeypatch.setattr(merging, "LIMIT", 1)
+    monkeypatch.setattr(merge, "LIMIT", 1)
     monkeypatch.setattr(subscription, "FEW_HELD", 1)
     session = await sync_to_async(cookie)("operator")
     await sync_to_async(told)(world, ("shop-1", "clear"), ("shop-2", "suspicious"))
@@ -388,8 +397,8 @@ async def test_sockets_that_show_the_same_are_told_of_one_reading(
         held.wait(10)
         return read(scenario, wanted, overlay)
 
-    monkeypatch.setattr("dashboard.live.sharing.read", slow)
-    monkeypatch.setattr(readers, "READERS", 8)  # filters are read while boards are held up
+    monkeypatch.setattr("dashboard.live.shared_reads.read", slow)
+    monkeypatch.setattr(database_threads, "READERS", 8)  # filters are read while boards are held up
     async with AsyncExitStack() as stack:
         browsers = [await stack.enter_async_context(talk(session)) for _ in range(6)]
         for browser in browsers:
@@ -398,7 +407,7 @@ async def test_sockets_that_show_the_same_are_told_of_one_reading(
         held.set()
         for browser in browsers:
             assert len((await browser.next("snapshot"))["rows"]) == 1
-    assert len(readings) <= sharing.READERS + 1
+    assert len(readings) <= shared_reads.READERS + 1
 
 
 @pytest.mark.parametrize(("sockets", "seconds"), [(1, 0.125), (100, 0.125), (600, 0.3)])
@@ -570,7 +579,7 @@ async def test_a_database_that_does_not_answer_is_waited_for(
             raise fault
         return read(*arguments)
 
-    monkeypatch.setattr("dashboard.live.sharing.read", locked)
+    monkeypatch.setattr("dashboard.live.shared_reads.read", locked)
     async with talk(session) as browser:
         await browser.say(type="filter", states=[], q="")
         first = await browser.next("snapshot")
@@ -582,13 +591,13 @@ async def test_a_database_that_does_not_answer_is_waited_for(
 
 def acknowledge(user: str, *assets: str) -> None:
     """As a form of another process does: this one finds it in the database."""
-    from dashboard.annotations import acknowledging
+    from dashboard.annotations import acknowledgements
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(acknowledging, "tell", lambda *_: None)
+        patch.setattr(acknowledgements, "tell", lambda *_: None)
         known, now = scenarios()["attack"], now_ms()
         who = User.objects.get(username=user)
-        acknowledging.acknowledge(known, list(assets), who, "on it", now + 60_000, now)
+        acknowledgements.acknowledge(known, list(assets), who, "on it", now + 60_000, now)
 
 
 async def held_until(browser: Talk, who: dict[str, str | None], counted: dict[str, int]) -> None:
@@ -700,24 +709,24 @@ async def test_a_text_that_is_no_filter_leaves_the_rows(world: World):
 async def test_labels_that_change_are_shown_without_a_record(
     world: World, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(beside, "LOOK_S", 0.0)
+    monkeypatch.setattr(row_context, "LOOK_S", 0.0)
     session = await sync_to_async(cookie)("operator")
-    await sync_to_async(writing.choose_chips)("attack", ["tier"])
-    await sync_to_async(writing.put)("attack", {"other": {"tier": "silver"}}, "ada", 1)
+    await sync_to_async(writer.choose_chips)("attack", ["tier"])
+    await sync_to_async(writer.put)("attack", {"other": {"tier": "silver"}}, "ada", 1)
     await sync_to_async(told)(world, ("written", "clear"))
     await sync_to_async(told)(world, ("ahead", "clear"), written=False)
     async with talk(session) as browser:
         await browser.say(type="filter", q="tier:gold")
         assert (await browser.next("snapshot"))["rows"] == []
         for asset in ("written", "ahead"):
-            await sync_to_async(writing.put)("attack", {asset: {"tier": "gold"}}, "ada", 1)
+            await sync_to_async(writer.put)("attack", {asset: {"tier": "gold"}}, "ada", 1)
         await sync_to_async(world.tail)()
         await browser.until(lambda: len(browser.client.rows) == 2)
         assert {str(row["labels"]) for row in browser.client.rows.values()} == {
             "[['tier', 'gold']]"
         }
         await sync_to_async(told)(world, ("new", "clear"), written=False)
-        await sync_to_async(writing.put)("attack", {"ahead": {"tier": None}}, "ada", 1)
+        await sync_to_async(writer.put)("attack", {"ahead": {"tier": None}}, "ada", 1)
         await sync_to_async(world.tail)()
         await browser.until(lambda: set(browser.client.rows) == {"written"})
 

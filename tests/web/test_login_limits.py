@@ -13,11 +13,11 @@ from django.core.cache import cache, caches
 from django.test import Client, RequestFactory
 from webkit import bearer, make_user
 
-from dashboard.accounts import addresses
+from dashboard.accounts import known_addresses
 from dashboard.accounts.models import FirstPassword, KnownAddress
-from dashboard.clock import now_ms
-from dashboard.commands.limits import Limit, TooMany
-from dashboard.deadletters.reading import count_open
+from dashboard.core.clock import now_ms
+from dashboard.core.rate_limits import Limit, TooMany
+from dashboard.dead_letters.queries import count_open
 
 pytestmark = pytest.mark.django_db
 
@@ -136,18 +136,20 @@ def test_an_address_is_known_for_its_own_user_and_for_a_while(
 ):
     log_in(PASSWORD, HOME)
     asks = RequestFactory().post("/", REMOTE_ADDR=HOME)
-    assert addresses.is_known(asks, "ADMIN")
-    assert not addresses.is_known(asks, "operator")
-    monkeypatch.setattr(addresses, "MOST", 3)
+    assert known_addresses.is_known(asks, "ADMIN")
+    assert not known_addresses.is_known(asks, "operator")
+    monkeypatch.setattr(known_addresses, "MOST", 3)
     for n in range(5):
         cache.clear()
         log_in(PASSWORD, somewhere(n))
     assert KnownAddress.objects.filter(user=admin).count() == 3
-    assert not addresses.is_known(asks, "admin")
+    assert not known_addresses.is_known(asks, "admin")
     row = KnownAddress.objects.get(address=somewhere(4))
-    row.seen_at -= addresses.KNOWN_FOR
+    row.seen_at -= known_addresses.KNOWN_FOR
     row.save()
-    assert not addresses.is_known(RequestFactory().post("/", REMOTE_ADDR=somewhere(4)), "admin")
+    assert not known_addresses.is_known(
+        RequestFactory().post("/", REMOTE_ADDR=somewhere(4)), "admin"
+    )
 
 
 def test_empty_forms_are_bounded():
@@ -204,7 +206,7 @@ def first_login(users: type[User]) -> Client:
     """The browser of somebody who is in with a password for one login."""
     from django.utils import timezone
 
-    from dashboard.accounts.people import GOOD_FOR
+    from dashboard.accounts.user_management import GOOD_FOR
 
     user = users.objects.create_user("first", password=PASSWORD)
     user.groups.set(User.objects.get(username="admin").groups.all())

@@ -12,8 +12,8 @@ from webkit import make_user
 from world import World
 
 from dashboard.board import overrides as listing
-from dashboard.board.models import AssetState
-from dashboard.clock import now_ms
+from dashboard.core.clock import now_ms
+from dashboard.states.models import AssetState
 
 pytestmark = pytest.mark.django_db
 

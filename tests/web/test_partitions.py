@@ -13,10 +13,10 @@ from webkit import bearer, make_user
 from world import World
 
 from bus.base import Message
-from dashboard.clock import now_ms
+from dashboard.core.clock import now_ms
+from dashboard.core.scenarios import scenarios
 from dashboard.job.models import FIGURES, BucketStatus
-from dashboard.live.process import live_view
-from dashboard.scenarios import scenarios
+from dashboard.live.shared_view import live_view
 from wire.job import Heartbeat, bucket_name, encode
 from wire.partitioner import murmur2, partition_of
 
@@ -176,7 +176,7 @@ def test_figures_of_a_database_when_this_process_has_heard_nothing(client: Clien
 def test_kafka_away_keeps_the_last_ends_and_says_since_when(
     client: Client, world: World, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("dashboard.job.partition_views.SHARED_MS", 0)
+    monkeypatch.setattr("dashboard.console.partition_views.SHARED_MS", 0)
     fill(world, "attack.reports", 20)
     hear(every(), now_ms())
     before = line(page(client), "attack.reports/0")

@@ -11,8 +11,8 @@ from django.test import Client
 from webkit import make_user
 from world import World
 
-from dashboard.board import records
-from dashboard.board.records import NotShown, seek
+from dashboard.board import log_records
+from dashboard.board.log_records import NotShown, seek
 from wire.partitioner import partition_of
 
 pytestmark = pytest.mark.django_db
@@ -54,7 +54,7 @@ def places(log: list[str], name: str) -> list[int]:
 def test_each_record_of_a_key_leads_to_the_next_and_back(
     world: World, log: list[str], monkeypatch, stretch: int
 ):
-    monkeypatch.setattr(records, "STRETCH", stretch)
+    monkeypatch.setattr(log_records, "STRETCH", stretch)
     for name in same_partition(2):
         at = places(log, name)
         for before, after in itertools.pairwise(at):
@@ -67,7 +67,7 @@ def test_each_record_of_a_key_leads_to_the_next_and_back(
 
 
 def test_no_more_is_looked_at_than_is_said(world: World, log: list[str], monkeypatch):
-    monkeypatch.setattr(records, "LOOKED_AT", 1)
+    monkeypatch.setattr(log_records, "LOOKED_AT", 1)
     name = same_partition(1)[0]
     first, second = places(log, name)
     with pytest.raises(NotShown, match=f"None of the 1 records after offset {first}"):

@@ -15,14 +15,14 @@ from webkit import make_user, show
 from world import World
 
 from dashboard.audit.models import AuditEntry
-from dashboard.clock import now_ms
-from dashboard.job.intake import take_in
+from dashboard.checkpoints.models import FoldSnapshot, LogBound
+from dashboard.core.clock import now_ms
+from dashboard.core.scenarios import scenarios
+from dashboard.job.ingestion import take_in
 from dashboard.job.models import BucketStatus, JobAsk
-from dashboard.materialiser.bounds import dump
-from dashboard.materialiser.models import FoldSnapshot, LogBound
-from dashboard.replay import judging, tasks
-from dashboard.replay.models import Replay
-from dashboard.scenarios import scenarios
+from dashboard.reconciliation.log_bounds import dump
+from dashboard.replays import tasks, verification
+from dashboard.replays.models import Replay
 from wire.job import Answer, Control, Heartbeat, Progress, decode_control
 
 pytestmark = pytest.mark.django_db
@@ -263,7 +263,7 @@ def test_it_is_followed_to_its_end(client: Client, world: World) -> None:
     left = scenarios()["attack"].partitions * (ends(world, "attack") - 10)
     assert f"{left} of {total} records left" in body
     assert "orders/0 100 %, 0 left" in body
-    assert judging.due(now_ms()) == []
+    assert verification.due(now_ms()) == []
     answer(sent.id, "done", "epoch 4: 30 records in 2 s")
     assert "epoch 4: 30 records in 2 s" in followed(client)
     assert "The worker compares it" in followed(client)
@@ -301,25 +301,25 @@ def test_one_that_the_job_does_not_answer_is_over(client: Client) -> None:
     said = followed(client)
     assert "unanswered" in said
     assert "records left" not in said
-    assert judging.due(now_ms()) == []
+    assert verification.due(now_ms()) == []
 
 
 def test_it_is_compared_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     row = ended()
-    assert judging.due(now_ms()) == [row]
-    assert judging.claim(row, now_ms())
-    assert not judging.claim(row, now_ms())
-    assert judging.due(now_ms()) == []
-    assert judging.due(now_ms() + judging.GIVEN_UP_MS + 1000) == [row]
+    assert verification.due(now_ms()) == [row]
+    assert verification.claim(row, now_ms())
+    assert not verification.claim(row, now_ms())
+    assert verification.due(now_ms()) == []
+    assert verification.due(now_ms() + verification.GIVEN_UP_MS + 1000) == [row]
     found = {"reconcile": "done", "records": 1234, "compared": 56, "unjudged": 0}
-    monkeypatch.setattr(judging, "_compare", lambda _row: {**found, "differences": 0})
-    judging.compare(row.pk)
+    monkeypatch.setattr(verification, "_compare", lambda _row: {**found, "differences": 0})
+    verification.compare(row.pk)
     assert "agrees Compared with the log: 1,234 records, 56 assets, 0 differences" in followed(
         client
     )
     judged = {**found, "differences": 2, "trouble": "attack/<b>: differs"}
-    monkeypatch.setattr(judging, "_compare", lambda _row: judged)
-    judging.compare(row.pk)
+    monkeypatch.setattr(verification, "_compare", lambda _row: judged)
+    verification.compare(row.pk)
     assert "2 differences" in followed(client)
     assert "attack/<b>: differs" in followed(client)
 
@@ -329,8 +329,8 @@ def test_a_comparison_that_fails_says_why(client: Client, monkeypatch: pytest.Mo
         raise OSError("no snapshots")
 
     row = ended()
-    monkeypatch.setattr(judging, "_compare", fail)
-    assert judging.compare(row.pk).reconcile == "failed"
+    monkeypatch.setattr(verification, "_compare", fail)
+    assert verification.compare(row.pk).reconcile == "failed"
     assert "It could not be compared: OSError: no snapshots" in followed(client)
 
 

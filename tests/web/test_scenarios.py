@@ -17,16 +17,16 @@ from webkit import make_user, memory_bus, show
 
 from bus.memory import MemoryBus
 from dashboard.audit.models import AuditEntry as Entry
-from dashboard.clock import now_ms
-from dashboard.commands.gateway import Gateway
-from dashboard.job.asks import ASKS
-from dashboard.job.intake import take_in as take_in_asks
+from dashboard.core.clock import now_ms
+from dashboard.core.kafka import Gateway
+from dashboard.core.scenarios import scenarios
+from dashboard.job.ingestion import take_in as take_in_asks
 from dashboard.job.models import BucketStatus, JobAsk, JobProgress
-from dashboard.live.process import live_view
-from dashboard.rulebook.in_force import as_carried, in_force
-from dashboard.rulebook.intake import RECORDS_KEPT, take_in
-from dashboard.rulebook.models import CarriedScenario, RuleChange, RuleRecord
-from dashboard.scenarios import scenarios
+from dashboard.job.requests import ASKS
+from dashboard.live.shared_view import live_view
+from dashboard.rules.active_rule import as_carried, in_force
+from dashboard.rules.ingestion import RECORDS_KEPT, take_in
+from dashboard.rules.models import CarriedScenario, RuleChange, RuleRecord
 from domain.overlay import canonical, digest, overlaid, overlay_text
 from domain.scenario import Scenario
 from wire.job import Answer, Carried, Control, Heartbeat, Overlay, Progress, decode_control
@@ -440,7 +440,7 @@ def test_changes_are_limited(admin: Client, gateway: Gateway):
 def test_a_kafka_that_does_not_answer_is_told(
     admin: Client, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("dashboard.job.asks.REACH_S", 0.1)
+    monkeypatch.setattr("dashboard.job.requests.REACH_S", 0.1)
     tell()
     reviewed = review(admin, min_voters="3")
     assert isinstance(gateway.bus, MemoryBus)

@@ -29,11 +29,11 @@ from pydantic import SecretStr
 from webkit import make_user
 
 from dashboard.accounts import sessions
-from dashboard.accounts.sealing import NoKey, seal, unseal
+from dashboard.accounts.encryption import NoKey, seal, unseal
 from dashboard.accounts.session_store import BEGUN, SessionStore, filed_under
 from dashboard.accounts.sessions import forget_ended, places
 from dashboard.audit.models import AuditEntry
-from dashboard.live.admission import standing_of
+from dashboard.live.session_checks import standing_of
 
 pytestmark = pytest.mark.django_db
 

@@ -14,15 +14,15 @@ from webkit import make_user
 from world import World
 
 from bus.base import Message
-from dashboard.agentry import mutes
+from dashboard.agents import mutes
 from dashboard.audit.models import AuditEntry
-from dashboard.board.records import show
-from dashboard.commands import gateway as gateways
-from dashboard.commands import sending
-from dashboard.deadletters.intake import take_in
-from dashboard.deadletters.models import REDRIVEN, DeadLetter
-from dashboard.job import asks
-from dashboard.materialiser.replay import Replay
+from dashboard.board.log_records import show
+from dashboard.commands import submission
+from dashboard.core import kafka as gateways
+from dashboard.dead_letters.ingestion import take_in
+from dashboard.dead_letters.models import REDRIVEN, DeadLetter
+from dashboard.job import requests
+from dashboard.reconciliation.partition_replay import Replay
 from domain.records import Command, Mute
 from domain.scenario import Scenario
 from wire.keys import KeyFile, Ring
@@ -62,10 +62,10 @@ def pin(asset: str = "shop") -> Command:
 
 def test_commands_mutes_and_asks_are_signed(world: World) -> None:
     user, rule, now = make_user("admin"), world.job.scenarios["attack"], gateways.now_ms()
-    sending.send(rule, replace(pin(), user="admin"), user, "form")
+    submission.send(rule, replace(pin(), user="admin"), user, "form")
     mute = Mute("waf-7", None, "admin", "wild", str(uuid.uuid4()))
     mutes.send(rule, mutes.write_down(rule, mute, user, now))
-    asks.send("kernel", "stop", "a drill", uuid.uuid4(), user, now)
+    requests.send("kernel", "stop", "a drill", uuid.uuid4(), user, now)
     found = log_of(world, TOPIC, (b"set", b"mute"))
     found += log_of(world, world.gateway.topics.control, (b"ask",))
     assert len(found) == 1 + rule.partitions + 1

@@ -11,12 +11,12 @@ from django.test import Client
 from webkit import make_user
 from world import World
 
-from dashboard.board.models import AssetState
-from dashboard.bulk import stale
+from dashboard.bulk import stale_assets
 from dashboard.bulk.models import Run
-from dashboard.bulk.stale import Reason
-from dashboard.clock import now_ms
-from dashboard.scenarios import scenarios
+from dashboard.bulk.stale_assets import Reason
+from dashboard.core.clock import now_ms
+from dashboard.core.scenarios import scenarios
+from dashboard.states.models import AssetState
 from domain.records import Report
 
 pytestmark = pytest.mark.django_db
@@ -33,8 +33,8 @@ def client() -> Client:
 
 
 def found(reason: Reason, age: int, now: int, scenario: str = "attack") -> list[str]:
-    page = stale.page(scenarios()[scenario], reason, age, now)
-    total = stale.count(scenarios()[scenario], reason, age, now)
+    page = stale_assets.page(scenarios()[scenario], reason, age, now)
+    total = stale_assets.count(scenarios()[scenario], reason, age, now)
     assert total.n == len(page.lines)
     return [line.asset for line in page.lines]
 
@@ -63,11 +63,11 @@ def test_a_silent_agent_tells_when_it_last_reported(world: World) -> None:
     world.report("a", "clear", "waf-2")
     world.later(70_000)  # the first has fallen silent
     world.write()
-    line = stale.page(scenarios()["attack"], "silent", 0, world.bus._clock()).lines[0]
+    line = stale_assets.page(scenarios()["attack"], "silent", 0, world.bus._clock()).lines[0]
     assert (line.agents, line.reported_at) == (1, line.record["votes"][1]["time"])
     world.later(60_000)
     world.write()
-    line = stale.page(scenarios()["attack"], "voteless", HOUR, world.bus._clock()).lines[0]
+    line = stale_assets.page(scenarios()["attack"], "voteless", HOUR, world.bus._clock()).lines[0]
     first, second = line.record["votes"]
     assert {"silent"} <= first.keys() & second.keys()
     assert (line.agents, line.reported_at, line.last_known) == (0, None, second["time"])
@@ -100,7 +100,7 @@ def test_the_migration_fills_the_column_as_the_materialiser_does(world: World) -
 def test_page_after_page_until_there_is_none(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stale, "PAGE", 2)
+    monkeypatch.setattr(stale_assets, "PAGE", 2)
     for n in range(3):
         world.report(f"expired-{n}", "clear")
     world.later(20 * MINUTE)
@@ -154,9 +154,9 @@ def test_it_is_read_by_an_index(world: World) -> None:
     if connection.vendor != "sqlite":
         pytest.skip("SQLite's plan")
     for reason in ("silent", "voteless"):
-        for each in stale.ranges(scenarios()["attack"], reason, HOUR, now_ms()):
+        for each in stale_assets.ranges(scenarios()["attack"], reason, HOUR, now_ms()):
             index = "voteless" if each.column == "changed_at" else "last_reports"
             assert index in each.rows.order_by(each.column, "pk")[:100].explain()
             assert index in each.rows.order_by().values("pk")[:9].explain()
-    (pinned,) = stale.ranges(scenarios()["attack"], "pinned", HOUR, now_ms())
+    (pinned,) = stale_assets.ranges(scenarios()["attack"], "pinned", HOUR, now_ms())
     assert "overrides" in pinned.rows.explain()

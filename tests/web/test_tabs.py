@@ -9,12 +9,12 @@ from django.test import Client
 from webkit import make_user, show
 from world import World
 
-from dashboard.board import tabs
-from dashboard.live import beats
+from dashboard.board import scenario_tabs
+from dashboard.core.scenarios import scenarios, topics
+from dashboard.live import heartbeats
 from dashboard.live.entries import Entry
-from dashboard.live.process import live_view
+from dashboard.live.shared_view import live_view
 from dashboard.live.tailer import Tailer
-from dashboard.scenarios import scenarios, topics
 
 pytestmark = pytest.mark.django_db
 
@@ -27,7 +27,7 @@ PAGES = (
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
-    monkeypatch.setattr(tabs, "_shared", (0.0, {}))
+    monkeypatch.setattr(scenario_tabs, "_shared", (0.0, {}))
     live_view.cache_clear()
     yield
     live_view.cache_clear()
@@ -93,5 +93,5 @@ def test_counts_of_a_time_when_nobody_looked_are_shown_to_nobody(admin: Client, 
     tailer._uncounted.add("attack")
     tailer.care()
     assert counts(admin.get("/job/").content.decode())["attack"] == 2
-    told = beats.Beats().message("attack", 10_000)
+    told = heartbeats.Beats().message("attack", 10_000)
     assert b'"worst":{}' in told.replace(b" ", b"")

@@ -18,15 +18,15 @@ from django.utils import timezone
 from hostile import TEXTS, calm, text
 from webkit import bearer, make_user
 
-from dashboard.accounts import people, sessions
+from dashboard.accounts import sessions, user_management
 from dashboard.accounts.models import ApiToken, FirstPassword
-from dashboard.accounts.people import Refused
-from dashboard.accounts.roles import ALLOWED, Role, role_of
 from dashboard.accounts.session_store import SessionStore
 from dashboard.accounts.user_list import holders, rights
+from dashboard.accounts.user_management import Refused
 from dashboard.audit.models import AuditEntry
-from dashboard.live.admission import standing_of
-from dashboard.metrics import LIMITED
+from dashboard.core.metrics import LIMITED
+from dashboard.core.roles import ALLOWED, Role, role_of
+from dashboard.live.session_checks import standing_of
 
 pytestmark = pytest.mark.django_db
 
@@ -229,20 +229,20 @@ def test_nobody_does_it_to_themselves(admin, path, form, told):
 def test_the_last_active_admin_stays():
     """Also where the one who asks is no admin any more by then."""
     first, other = make_user("admin"), User.objects.create(username="second")
-    people.set_role(first, other, Role.ADMIN)
-    people.set_role(first, other, None)
+    user_management.set_role(first, other, Role.ADMIN)
+    user_management.set_role(first, other, None)
     for act in (
-        lambda: people.deactivate(other, first, timezone.now()),
-        lambda: people.set_role(other, first, Role.MANAGER),
+        lambda: user_management.deactivate(other, first, timezone.now()),
+        lambda: user_management.set_role(other, first, Role.MANAGER),
     ):
         with pytest.raises(Refused, match="admin is the last active admin"):
             act()
-    people.set_role(first, other, Role.ADMIN)
-    people.deactivate(first, other, timezone.now())
+    user_management.set_role(first, other, Role.ADMIN)
+    user_management.deactivate(first, other, timezone.now())
     with pytest.raises(Refused, match="last active admin"):
-        people.set_role(other, first, None)
-    people.reactivate(other)
-    people.set_role(other, first, None)
+        user_management.set_role(other, first, None)
+    user_management.reactivate(other)
+    user_management.set_role(other, first, None)
     assert role_of(User.objects.get(pk=first.pk)) is None
 
 
@@ -488,8 +488,8 @@ def test_a_name_is_text_wherever_it_is_shown(admin):
 
 
 def test_a_first_password_can_be_read_to_somebody():
-    password = people.one_time_password()
+    password = user_management.one_time_password()
     assert re.fullmatch("([a-z2-9]{4}-){3}[a-z2-9]{4}", password)
     assert not set("l1o0i") & set(password)
-    assert people.one_time_password() != password
-    assert timedelta(days=1) < people.GOOD_FOR < timedelta(days=31)
+    assert user_management.one_time_password() != password
+    assert timedelta(days=1) < user_management.GOOD_FOR < timedelta(days=31)

@@ -14,11 +14,11 @@ from webkit import make_user, show
 from world import World
 
 from dashboard.audit.actions import ACTIONS
-from dashboard.audit.trail import Actor, note
+from dashboard.audit.log import Actor, note
 from dashboard.commands.forms import FORMS, SUGGESTED, expected_state
-from dashboard.glossary import TERMS
+from dashboard.core.glossary import TERMS
+from dashboard.core.scenarios import scenarios
 from dashboard.job.models import JobProgress
-from dashboard.scenarios import scenarios
 
 pytestmark = pytest.mark.django_db
 ROOT = Path(__file__).parents[2]

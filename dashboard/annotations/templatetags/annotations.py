@@ -11,16 +11,16 @@ from django.contrib.auth.models import User
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from dashboard.accounts.roles import may
-from dashboard.agentry.paths import agent_path
 from dashboard.annotations import notes
 from dashboard.annotations.forms import AckForm
-from dashboard.annotations.marks import Mark, calm_of, in_force
 from dashboard.annotations.models import Acknowledgement
+from dashboard.annotations.row_marks import Mark, calm_of, in_force
 from dashboard.annotations.shifts import shift_ends
 from dashboard.annotations.views import forms_of
-from dashboard.bidi import isolated
-from dashboard.board.templatetags.board import icon
+from dashboard.core.agent_urls import agent_path
+from dashboard.core.bidi import isolated
+from dashboard.core.roles import may
+from dashboard.states.templatetags.board import icon
 from domain.scenario import Scenario
 
 register = template.Library()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from django import template
 
-from dashboard.board.moments import moment
-from dashboard.board.templatetags.board import duration
-from dashboard.board.why import names
-from dashboard.spans import exact_span
+from dashboard.board.explanation import names
+from dashboard.core.moments import moment
+from dashboard.core.spans import exact_span
+from dashboard.states.templatetags.board import duration
 from domain.scenario import Scenario
 
 register = template.Library()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from django import template
 from django.template.context import Context
 
-from dashboard.accounts.roles import ALLOWED, Role
-from dashboard.board.acts import VERBS, Verb
-from dashboard.board.tabs import Tab, alarms, tabs
+from dashboard.board.palette_actions import VERBS, Verb
+from dashboard.board.scenario_tabs import Tab, alarms, tabs
+from dashboard.core.roles import ALLOWED, Role
 
 register = template.Library()
 

@@ -6,9 +6,6 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from dashboard.bidi import isolated
-from dashboard.board.moments import moment
-from dashboard.board.templatetags.board import duration, icon
 from dashboard.bulk.models import (
     APPLIED,
     LEFT,
@@ -23,9 +20,12 @@ from dashboard.bulk.models import (
     Run,
 )
 from dashboard.bulk.pins import pin_of
-from dashboard.bulk.telling import Told
-from dashboard.live.rows import asset_path
-from dashboard.scenarios import scenarios
+from dashboard.bulk.run_progress import Told
+from dashboard.core.bidi import isolated
+from dashboard.core.moments import moment
+from dashboard.core.scenarios import scenarios
+from dashboard.states.board_rows import asset_path
+from dashboard.states.templatetags.board import duration, icon
 
 register = template.Library()
 

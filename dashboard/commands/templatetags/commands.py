@@ -7,10 +7,10 @@ from typing import Any
 
 from django import template
 
-from dashboard.accounts.roles import may
+from dashboard.commands.asset_forms import Begun, Panel
 from dashboard.commands.models import Command as Row
-from dashboard.commands.panel import Begun, Panel
-from dashboard.scenarios import scenarios
+from dashboard.core.roles import may
+from dashboard.core.scenarios import scenarios
 from domain.scenario import Scenario
 
 register = template.Library()

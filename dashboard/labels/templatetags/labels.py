@@ -9,12 +9,12 @@ from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from dashboard.accounts.roles import may
-from dashboard.bidi import isolated
-from dashboard.filters.addresses import board_url
-from dashboard.filters.terms import quoted
+from dashboard.core.bidi import isolated
+from dashboard.core.roles import may
+from dashboard.filter_language.addresses import board_url
+from dashboard.filter_language.terms import quoted
 from dashboard.labels.models import Label
-from dashboard.labels.store import keys
+from dashboard.labels.queries import keys
 from domain.scenario import Scenario
 
 register = template.Library()

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from dashboard.accounts import demo
-from dashboard.accounts.roles import whom_to_ask
+from dashboard.core.roles import whom_to_ask
 
 
 class Command(BaseCommand):

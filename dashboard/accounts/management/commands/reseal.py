@@ -8,9 +8,9 @@ from typing import Any
 from allauth.mfa.models import Authenticator
 from django.core.management.base import BaseCommand, CommandError
 
+from dashboard.accounts.encryption import NoKey
 from dashboard.accounts.factors import resealed
-from dashboard.accounts.sealing import NoKey
-from dashboard.audit.trail import Actor, note
+from dashboard.audit.log import Actor, note
 
 
 class Command(BaseCommand):

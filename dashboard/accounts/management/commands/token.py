@@ -11,9 +11,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from dashboard.accounts import tokens
+from dashboard.accounts.audit_entries import note_issued
 from dashboard.accounts.models import ApiToken
-from dashboard.accounts.noting import note_issued
-from dashboard.audit.trail import Actor, note
+from dashboard.audit.log import Actor, note
 
 MAX_DAYS = 3650
 MAX_LABEL = 100

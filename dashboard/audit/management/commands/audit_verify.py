@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from dashboard.audit.chain import verify
+from dashboard.audit.hash_chain import verify
 
 
 class Command(BaseCommand):

@@ -8,8 +8,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from dashboard.audit.trail import Actor, note
-from dashboard.commands.gateway import key_file, now_ms
+from dashboard.audit.log import Actor, note
+from dashboard.core.kafka import key_file, now_ms
 from wire.keys import Key, KeyFile, KeysProblem, Ring
 
 

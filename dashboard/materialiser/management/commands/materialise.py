@@ -12,9 +12,9 @@ from django.core.management.base import BaseCommand
 from bus.kafka import KafkaBus
 from config.logs import configure_logs
 from config.pulse import Pulse
-from dashboard.clock import now_ms
+from dashboard.core.clock import now_ms
+from dashboard.core.scenarios import scenarios, topics
 from dashboard.materialiser.worker import Materialiser
-from dashboard.scenarios import scenarios, topics
 
 
 class Command(BaseCommand):

@@ -1,0 +1,96 @@
+"""How allauth behaves here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core import context
+from allauth.core.internal.ratelimit import get_ip
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured, ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import resolve_url
+
+from dashboard.accounts import confirmation, first_password, known_addresses
+from dashboard.audit.login_signals import login_failed, login_limited, login_ok
+from dashboard.core.metrics import LIMITED, LOGINS
+
+
+class ClosedAdapter(DefaultAccountAdapter):
+    """Nobody signs up: users are made by an admin. Logins are counted."""
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:  # noqa: ARG002 - allauth's form
+        """Never."""
+        return False
+
+    def get_client_ip(self, request: HttpRequest) -> str:
+        """The client's address, from what trusted proxies say; the proxy's where they say nothing.
+
+        Raises PermissionDenied where there is none.
+        """
+        try:
+            return str(super().get_client_ip(request))
+        except ImproperlyConfigured:  # fewer addresses than there are proxies
+            return str(request.META.get("REMOTE_ADDR", ""))
+
+    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
+        """Let a password be tried. Raises ValidationError after too many wrong ones."""
+        try:
+            super().pre_authenticate(request, **credentials)
+        except ValidationError:
+            LIMITED.labels("logins").inc()
+            LOGINS.labels("limited").inc()
+            login_limited(request, credentials.get("username", ""))
+            raise
+
+    def authenticate(self, request: HttpRequest, **credentials: Any) -> Any:
+        """The user whose name and password these are. A password for one login may have ended."""
+        user = super().authenticate(request, **credentials)
+        if user is not None and first_password.ended(user):
+            self.authentication_failed(request, **credentials)
+            return None
+        return user
+
+    def reauthenticate(self, user: Any, password: str) -> bool:
+        """Whether a logged-in user has given the own password once more."""
+        return confirmation.is_password(context.request, user, password)
+
+    def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
+        """What wrong passwords are counted under: the name; at an address that its user has logged
+        in from, name and address, so that guesses from elsewhere do not keep the user out there."""
+        key: str = super()._get_login_attempts_cache_key(request, **credentials)
+        known = known_addresses.is_known(request, credentials.get("username", ""))
+        return f"{key}@{get_ip(request)}" if known else key
+
+    def clean_password(self, password: str, user: Any = None) -> str:
+        """A new password. Raises ValidationError also for the one that must be changed."""
+        if user is not None and user.check_password(password) and first_password.is_first(user):
+            raise ValidationError("Expected another password than the one you were given.")
+        cleaned: str = super().clean_password(password, user)
+        return cleaned
+
+    def get_password_change_redirect_url(self, request: HttpRequest) -> str:  # noqa: ARG002
+        """Where one goes after changing it."""
+        return resolve_url(settings.LOGIN_REDIRECT_URL)
+
+    def authentication_failed(self, request: HttpRequest, **credentials: Any) -> None:
+        """Count a wrong name or password."""
+        LOGINS.labels("failed").inc()
+        login_failed(request, credentials.get("username", ""))
+        super().authentication_failed(request, **credentials)
+
+    def respond_user_inactive(self, request: HttpRequest, user: Any) -> HttpResponse:
+        """Count a login with the right password of somebody who was deactivated."""
+        LOGINS.labels("failed").inc()
+        login_failed(request, user.get_username(), "deactivated")
+        response: HttpResponse = super().respond_user_inactive(request, user)
+        return response
+
+    def login(self, request: HttpRequest, user: Any) -> None:
+        """Count a login that has passed every step."""
+        super().login(request, user)
+        first_password.begin(request, user)
+        known_addresses.note_login(request, user)
+        LOGINS.labels("ok").inc()
+        login_ok(request, user)

@@ -1,0 +1,11 @@
+"""The app of the agents."""
+
+from django.apps import AppConfig
+
+
+class AgentryConfig(AppConfig):
+    """Agents: their figures, their page, muting them."""
+
+    name = "dashboard.agents"
+    label = "agentry"
+    default_auto_field = "django.db.models.BigAutoField"

@@ -1,0 +1,90 @@
+"""What the materialiser counts of agents, in its own transaction: added up in memory per batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from django.db import connection
+
+from domain.names import USER_PREFIX, name_ok
+from wire.job import AHEAD_MS
+
+if TYPE_CHECKING:
+    from dashboard.states.record_rows import CauseShape, VoteShape
+
+HOUR_MS = 3_600_000
+
+SEEN = """\
+INSERT INTO agentry_agent (scenario, agent, first_seen, last_seen, clock)
+VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT (scenario, agent) DO UPDATE SET
+gap = CASE WHEN excluded.last_seen <= agentry_agent.last_seen THEN agentry_agent.gap
+WHEN agentry_agent.gap = 0 THEN excluded.last_seen - agentry_agent.last_seen
+ELSE (4 * agentry_agent.gap + excluded.last_seen - agentry_agent.last_seen) / 5 END,
+last_seen = excluded.last_seen, clock = excluded.clock
+WHERE excluded.last_seen - agentry_agent.last_seen >= 1000 OR agentry_agent.last_seen > %s"""
+"""A time from a bucket's clock that was ahead does not keep later ones from being taken."""
+
+HOURS = """\
+INSERT INTO agentry_agenthour (scenario, agent, hour, records, changes) VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT (scenario, hour, agent) DO UPDATE SET
+records = agentry_agenthour.records + excluded.records,
+changes = agentry_agenthour.changes + excluded.changes"""
+
+NEVER = (-1, 0)
+
+
+class Counts:
+    """What a batch's new records say of agents. Times in ms of the broker's clock."""
+
+    def __init__(self) -> None:
+        self._hours: dict[tuple[str, str, int], list[int]] = {}
+        self._seen: dict[tuple[str, str], tuple[int, int]] = {}
+
+    def record(self, scenario: str, cause: CauseShape, changed: bool) -> None:
+        """A record that was new; changed: whether the state is another one now."""
+        hour = cause.time // HOUR_MS
+        self._add((scenario, "", hour), changed)
+        if cause.agent and cause.type == "report":
+            self._add((scenario, cause.agent, hour), changed)
+
+    def votes(self, scenario: str, votes: Iterable[VoteShape]) -> None:
+        """The votes of an asset's newest record: each agent was seen, with its clock as it was."""
+        seen = self._seen
+        for vote in votes:
+            key = (scenario, vote.agent)
+            if vote.time > seen.get(key, NEVER)[0]:
+                seen[key] = (vote.time, vote.reported_at - vote.time)
+
+    def _add(self, key: tuple[str, str, int], changed: bool) -> None:
+        found = self._hours.get(key)
+        if found is None:
+            self._hours[key] = [1, int(changed)]
+        else:
+            found[0] += 1
+            found[1] += changed
+
+    def write(self, now: int) -> None:
+        """Add all of it to the tables. In order, so that there is no deadlock."""
+        limit, seen = now + AHEAD_MS, sorted(self._seen.items())
+        _write(
+            SEEN,
+            [
+                (*key, at, at, off if at <= limit else None, limit)
+                for key, (at, off) in seen
+                if _named(key[1])
+            ],
+        )
+        hours = sorted(self._hours.items())
+        _write(HOURS, [(*key, *n) for key, n in hours if not key[1] or _named(key[1])])
+
+
+def _named(agent: str) -> bool:
+    return name_ok(agent) and not agent.startswith(USER_PREFIX)
+
+
+def _write(sql: str, rows: list[tuple[str | int | None, ...]]) -> None:
+    if rows:
+        with connection.cursor() as cursor:
+            cursor.executemany(sql, rows)

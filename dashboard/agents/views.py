@@ -1,0 +1,165 @@
+"""The page of all agents, and that of one: how it fares, muting it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from dashboard.agents import mutes as muting
+from dashboard.agents.audit_entries import note_ask
+from dashboard.agents.forms import FORMS, MuteForm, UnmuteForm
+from dashboard.agents.statistics import MOST, caused, differing, listed, one
+from dashboard.core.access import form_of, is_fragment, role_required, user_of
+from dashboard.core.agent_urls import agent_path
+from dashboard.core.clock import now_ms
+from dashboard.core.rate_limits import TooMany
+from dashboard.core.roles import may
+from dashboard.core.scenarios import scenarios
+from domain.names import USER_PREFIX, name_ok
+from domain.records import MAX_MUTED
+from domain.scenario import Scenario
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def agents(request: HttpRequest) -> HttpResponse:
+    """Every agent of a scenario; to a script, the part of the page that renews itself."""
+    known, now = scenarios(), now_ms()
+    wanted = request.GET.get("scenario", "")
+    scenario = known.get(wanted) or next(iter(known.values()))
+    held = muting.mutes(scenario, now)
+    rows, total = listed(scenario, held, now)
+    context = {
+        "now": now,
+        "scenario": scenario,
+        "choices": known.values(),
+        "rows": rows,
+        "more": total - len(rows),
+        "most": MOST,
+        "muted": len(held),
+        "silent": sum(row.silent for row in rows),
+        "address": request.get_full_path(),
+    }
+    name = "_agents" if is_fragment(request) else "agents"
+    return render(request, f"agentry/{name}.html", context)
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def agent(request: HttpRequest, scenario: str, agent: str) -> HttpResponse:
+    """One agent; to a script, the part of the page that renews itself."""
+    return _page(request, _known(scenario), agent)
+
+
+@form_of("agentry:agent", "scenario", "agent")
+@role_required("command")
+def mute(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
+    """Mute an agent: to every partition of the scenario."""
+    return _ask(request, _known(scenario), agent, MuteForm(request.POST))
+
+
+@form_of("agentry:agent", "scenario", "agent")
+@role_required("command")
+def unmute(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
+    """Let an agent be heard again."""
+    return _ask(request, _known(scenario), agent, UnmuteForm(request.POST))
+
+
+@form_of("agentry:agent", "scenario", "agent")
+@role_required("command")
+def again(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
+    """Send the newest ask to the partitions that have not confirmed it; where it is a colleague's,
+    to all of them, as an own one."""
+    known = _known(scenario)
+    newest = muting.standing(known, agent)
+    if newest is None:
+        raise Http404
+    if not newest.all_sent:
+        try:
+            ask = muting.own(known, newest.ask, user_of(request), now_ms())
+        except TooMany as error:
+            messages.error(request, str(error))
+            return redirect(agent_path(known.name, agent))
+        note_ask(request, known, muting.send(known, ask))
+    return redirect(f"{agent_path(known.name, agent)}#told")
+
+
+def _known(name: str) -> Scenario:
+    scenario = scenarios().get(name)
+    if scenario is None:
+        raise Http404
+    return scenario
+
+
+def _ask(
+    request: HttpRequest, scenario: Scenario, agent: str, form: UnmuteForm
+) -> HttpResponseBase:
+    now, user = now_ms(), request.user
+    if not form.is_valid():
+        return _page(request, scenario, agent, form, 422)
+    _check_muteable(scenario, agent, now)
+    if form.do == "mute" and _full(scenario, agent, now):
+        form.add_error(None, f"{MAX_MUTED} agents of {scenario.title} are muted already.")
+        return _page(request, scenario, agent, form, 422)
+    try:
+        record = form.record(agent, user.get_username(), now)
+        ask = muting.write_down(scenario, record, user, now)  # type: ignore[arg-type]
+    except (TooMany, muting.IdTaken) as error:
+        form.add_error(None, str(error))
+        return _page(request, scenario, agent, form, 422)
+    note_ask(request, scenario, muting.send(scenario, ask))
+    return redirect(f"{agent_path(scenario.name, agent)}#told")
+
+
+def _full(scenario: Scenario, agent: str, now: int) -> bool:
+    held = muting.mutes(scenario, now)
+    return agent not in held and len(held) >= MAX_MUTED
+
+
+def _check_muteable(scenario: Scenario, agent: str, now: int) -> None:
+    """Raise Http404 unless the agent is known, so that its name is one that can be muted."""
+    if not name_ok(agent) or agent.startswith(USER_PREFIX):
+        raise Http404
+    if one(scenario, agent, muting.mutes(scenario, now), now) is None:
+        raise Http404
+
+
+def _page(
+    request: HttpRequest,
+    scenario: Scenario,
+    agent: str,
+    form: UnmuteForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    now = now_ms()
+    held = muting.mutes(scenario, now) if name_ok(agent) else {}
+    row = one(scenario, agent, held, now) if name_ok(agent) else None
+    if row is None:
+        raise Http404
+    standing = muting.standing(scenario, agent)
+    context: dict[str, Any] = {
+        "now": now,
+        "scenario": scenario,
+        "row": row,
+        "differing": differing(scenario, agent),
+        "caused": caused(scenario, agent),
+        "standing": standing,
+        "muted": row.held or (standing and standing.mutes(now)),
+        "partitions": scenario.partitions,
+        "address": row.url,
+    }
+    if is_fragment(request):
+        return render(request, "agentry/_agent.html", context)
+    if may(request.user, "command"):
+        context["forms"] = [
+            form if form is not None and form.do == do else made() for do, made in FORMS.items()
+        ]
+        context["open"] = form.do if form is not None else request.GET.get("do", "")
+    return render(request, "agentry/agent.html", context, status=status)

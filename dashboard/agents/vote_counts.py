@@ -1,0 +1,169 @@
+"""Counting every agent's votes, live and silent, and those that differ: a portion of the board at
+a time.
+
+A state record holds its votes as JSON alone, so the rows are walked by their key, so many in a run;
+the figures are those of the last walk that came to the end.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+import structlog
+from django.db import transaction
+
+from dashboard.agents.models import Agent, Dissent, Walk
+from dashboard.states.models import AssetState
+from domain.names import USER_PREFIX, name_ok
+
+log = structlog.get_logger(__name__)
+
+PORTION = 200_000
+"""Rows of one run: with more on the board, the figures are of so many minutes the more."""
+MAX_AGENTS = 10_000
+"""Most agents whose votes are counted; further ones are left out, and logged."""
+MAX_DISSENTS = 20
+"""Most differing votes that are kept of an agent, the newest."""
+CHUNK = 500
+
+
+class _Vote(msgspec.Struct, gc=False):
+    agent: str
+    state: str
+    time: int
+    silent: int | None = None
+
+
+class _Override(msgspec.Struct, gc=False):
+    underlying: str | None
+
+
+class _Record(msgspec.Struct, gc=False):
+    state: str
+    votes: list[_Vote]
+    override: _Override | None
+
+
+_RECORD = msgspec.json.Decoder(_Record)
+
+Differing = tuple[int, str, str, str]
+"""A vote that differs: when it was reported (ms), the asset, what it says, what all votes make."""
+
+
+@dataclass
+class Counted:
+    """Of one agent: its live votes, and those that differ from what all votes make.
+
+    silent: how many of its votes are silent; silent_since: the longest of them, ms.
+    """
+
+    scenario: str
+    agent: str
+    votes: int = 0
+    against: int = 0
+    last: int = 0
+    dissents: list[Differing] = field(default_factory=list)
+    silent: int = 0
+    silent_since: int | None = None
+
+    def add(self, vote: _Vote, asset: str, made: str | None) -> None:
+        """One more vote, on an asset of which all votes make `made`."""
+        self.last = max(self.last, vote.time)
+        if vote.silent is not None:
+            self.silent += 1
+            self.silent_since = min(vote.silent, self.silent_since or vote.silent)
+            return
+        self.votes += 1
+        if made is None or vote.state == made:
+            return
+        self.against += 1
+        heapq.heappush(self.dissents, (vote.time, asset, vote.state, made))
+        if len(self.dissents) > MAX_DISSENTS:
+            heapq.heappop(self.dissents)
+
+
+Tally = dict[tuple[str, str], Counted]
+
+
+def walk(now: int, portion: int = PORTION) -> bool:
+    """Count a portion of the rows. True where that was the last one, and the figures are new."""
+    at, _ = Walk.objects.get_or_create(pk=1)
+    tally = {(each.scenario, each.agent): each for each in _load(at.tally)}
+    rows = AssetState.objects.filter(pk__gt=at.after, purged=False).order_by("pk")
+    walked, after = 0, at.after
+    for key, scenario, asset, record in rows.values_list("pk", "scenario", "asset", "record")[
+        :portion
+    ].iterator(2_000):
+        _count(tally, scenario, asset, record)
+        walked, after = walked + 1, key
+    done = walked < portion
+    if done:
+        _publish(tally.values(), now)
+    text = "[]" if done else msgspec.json.encode(list(tally.values())).decode()
+    Walk.objects.filter(pk=at.pk).update(after=0 if done else after, tally=text)
+    return done
+
+
+def _load(text: str) -> list[Counted]:
+    try:
+        return msgspec.json.decode(text, type=list[Counted])
+    except msgspec.MsgspecError:  # of another release: it is counted anew
+        return []
+
+
+def _count(tally: Tally, scenario: str, asset: str, text: str) -> None:
+    record = _RECORD.decode(text)
+    made = record.override.underlying if record.override else record.state
+    for vote in record.votes:
+        counted = tally.get((scenario, vote.agent))
+        if counted is None:
+            if vote.agent.startswith(USER_PREFIX) or not name_ok(vote.agent):
+                continue
+            if len(tally) >= MAX_AGENTS:
+                log.warning("more agents than are counted", most=MAX_AGENTS, agent=vote.agent)
+                continue
+            counted = tally[scenario, vote.agent] = Counted(scenario, vote.agent)
+        counted.add(vote, asset, made)
+
+
+def _publish(found: Iterable[Counted], now: int) -> None:
+    """The figures of a whole walk take the place of those before."""
+    counted = list(found)
+    with transaction.atomic():
+        Dissent.objects.all().delete()
+        Dissent.objects.bulk_create(_dissents(counted), batch_size=CHUNK)
+        Agent.objects.bulk_create(
+            [_row(each, now) for each in counted],
+            update_conflicts=True,
+            unique_fields=["scenario", "agent"],
+            update_fields=["votes", "against", "silent", "silent_since", "counted_at"],
+            batch_size=CHUNK,
+        )
+        Agent.objects.filter(counted_at__lt=now).update(
+            votes=0, against=0, silent=0, silent_since=None, counted_at=now
+        )
+
+
+def _dissents(counted: Iterable[Counted]) -> list[Dissent]:
+    return [
+        Dissent(scenario=each.scenario, agent=each.agent, asset=asset, said=said, made=made, at=at)
+        for each in counted
+        for at, asset, said, made in each.dissents
+    ]
+
+
+def _row(each: Counted, now: int) -> Agent:
+    return Agent(
+        scenario=each.scenario,
+        agent=each.agent,
+        first_seen=each.last,
+        last_seen=each.last,
+        votes=each.votes,
+        against=each.against,
+        silent=each.silent,
+        silent_since=each.silent_since,
+        counted_at=now,
+    )

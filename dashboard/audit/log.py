@@ -1,0 +1,158 @@
+"""Noting who did what. Call `note` once the work is done, outside of its transaction."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Literal
+
+import structlog
+from allauth.account.adapter import get_adapter
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+from django.core.exceptions import PermissionDenied
+from django.db import DatabaseError
+from django.http import HttpRequest
+from django.utils import timezone
+
+from dashboard.audit.actions import ACTIONS
+from dashboard.audit.hash_chain import append
+from dashboard.core.metrics import AUDITED
+from dashboard.core.roles import role_of
+
+log = structlog.get_logger(__name__)
+
+Source = Literal["page", "token", "system", "command line"]
+
+MAX_TEXT = 500
+"""Longest text among the facts, characters."""
+MAX_ITEMS = 50
+"""Most items of a list or an object among the facts."""
+MAX_FACTS = 4_000
+"""Longest facts, as JSON; more are cut to the names of what there was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who does something: a user through a page or a token, or the product itself."""
+
+    user_id: int | None
+    name: str
+    role: str
+    source: Source
+    address: str = ""
+    token: str = ""
+
+    @classmethod
+    def of(cls, request: HttpRequest, user: User | None = None) -> Actor:
+        """Who sent the request; the name is empty where nobody is logged in. `user`: who it is
+        where the request does not say so yet, or any more."""
+        known = user or getattr(request, "auth", None)
+        who = known if isinstance(known, User) else request.user
+        prefix: str = getattr(request, "token_prefix", "")
+        return cls(
+            who.pk,
+            who.get_username(),
+            _role_of(who),
+            "token" if prefix else "page",
+            address_of(request),
+            prefix,
+        )
+
+    @classmethod
+    def system(cls, name: str) -> Actor:
+        """A part of the product, such as `worker`."""
+        return cls(None, name, "", "system")
+
+    @classmethod
+    def shell(cls) -> Actor:
+        """Who runs a management command: the machine's user."""
+        try:
+            name = getpass.getuser()
+        except (OSError, KeyError):
+            name = "?"
+        return cls(None, name, "", "command line")
+
+
+def _role_of(user: AbstractBaseUser | AnonymousUser) -> str:
+    try:
+        return role_of(user) or ""
+    except DatabaseError:  # of an entry that must not undo what has been done
+        return "?"
+
+
+def address_of(request: HttpRequest) -> str:
+    """The client's address as the login's limits see it; empty where it has none."""
+    try:
+        return str(get_adapter().get_client_ip(request))
+    except PermissionDenied:
+        return ""
+
+
+def note(
+    actor: Actor,
+    action: str,
+    *,
+    scenario: str = "",
+    target: str = "",
+    outcome: str = "done",
+    **facts: Any,
+) -> None:
+    """Write an entry: `actor` did `action` (of ACTIONS) to `target`, with this outcome.
+
+    Never raises: what cannot be written is counted, and logged whole.
+    """
+    told = {
+        "user_id": actor.user_id,
+        "name": _text(actor.name, 150),
+        "role": _text(actor.role, 20),
+        "source": actor.source,
+        "token": _text(actor.token, 8),
+        "address": _text(actor.address, 45),
+        "action": _text(action, 40),
+        "scenario": _text(scenario, 40),
+        "target": _text(target, 255),
+        "outcome": _text(outcome, 100),
+    }
+    try:
+        if action not in ACTIONS:
+            log.error("an action that the audit does not list", action=told["action"])
+        at = int(timezone.now().timestamp() * 1000)
+        entry = append({**told, "at": at, "facts": bounded_facts(facts)})
+    except Exception:  # the caller's work is done, whatever becomes of its entry
+        AUDITED.labels("lost").inc()
+        log.exception("an audit entry could not be written", **told, facts=repr(facts)[:MAX_FACTS])
+    else:
+        AUDITED.labels("written").inc()
+        log.info("audit", number=entry.number, digest=entry.digest, **told)
+
+
+def bounded_facts(facts: dict[str, Any]) -> str:
+    """The facts as a JSON object of bounded length; what is None is left out."""
+    kept = {name: _bounded(value) for name, value in facts.items() if value is not None}
+    text = json.dumps(kept, separators=(",", ":"))
+    if len(text) > MAX_FACTS:
+        names = [_text(name, 40) for name in list(kept)[:MAX_ITEMS]]
+        return json.dumps({"too_long": names}, separators=(",", ":"))
+    return text
+
+
+def _bounded(value: Any, depth: int = 3) -> Any:
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float) and isfinite(value):
+        return value
+    if isinstance(value, dict) and depth:
+        items = list(value.items())[:MAX_ITEMS]
+        return {_text(name, 100): _bounded(each, depth - 1) for name, each in items}
+    if isinstance(value, list | tuple | set | frozenset) and depth:
+        return [_bounded(each, depth - 1) for each in list(value)[:MAX_ITEMS]]
+    return _text(value, MAX_TEXT)
+
+
+def _text(value: Any, most: int) -> str:
+    """What a database keeps as text, no longer than `most`."""
+    text = str(value).replace("\0", "\ufffd")
+    text = text.encode(errors="replace").decode()
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -1,0 +1,85 @@
+"""What the login library tells of: logins, logouts, passwords, second factors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allauth.account.signals import password_changed
+from allauth.mfa.models import Authenticator
+from allauth.mfa.signals import (
+    authentication_failed,
+    authenticator_added,
+    authenticator_removed,
+    authenticator_reset,
+)
+from django.contrib.auth.models import User
+from django.contrib.auth.signals import user_logged_out
+from django.core.cache import cache
+from django.http import HttpRequest
+
+from dashboard.audit.log import Actor, address_of, note
+
+LIMITED_EVERY_S = 60
+"""Refusals of one name from one address are noted once in this time, however many they are."""
+
+
+def connect() -> None:
+    """Listen from now on."""
+    user_logged_out.connect(_logged_out, dispatch_uid="audit")
+    password_changed.connect(_password_changed, dispatch_uid="audit")
+    authenticator_added.connect(_factor_added, dispatch_uid="audit")
+    authenticator_removed.connect(_factor_removed, dispatch_uid="audit")
+    authenticator_reset.connect(_factor_renewed, dispatch_uid="audit")
+    authentication_failed.connect(_code_failed, dispatch_uid="audit")
+
+
+def login_ok(request: HttpRequest, user: User) -> None:
+    """Somebody has passed every step of a login."""
+    note(Actor.of(request, user), "login.ok", target=user.get_username())
+
+
+def login_failed(request: HttpRequest, name: str, what: str = "password") -> None:
+    """A wrong name or password was given, at a login or when it was asked for once more."""
+    note(Actor.of(request), "login.failed", target=name, outcome="refused", what=what)
+
+
+def login_limited(request: HttpRequest, name: str) -> None:
+    """A login was refused after too many wrong ones."""
+    key = f"audit-limited:{address_of(request)}:{hash(name)}"
+    if cache.add(key, True, LIMITED_EVERY_S):
+        note(Actor.of(request), "login.limited", target=name, outcome="refused")
+
+
+def _logged_out(request: HttpRequest, user: User | None, **_: Any) -> None:
+    if user is not None:
+        note(Actor.of(request, user), "logout", target=user.get_username())
+
+
+def _password_changed(request: HttpRequest, user: User, **_: Any) -> None:
+    note(Actor.of(request, user), "password.changed", target=user.get_username())
+
+
+def _factor_added(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
+    _factor(request, user, "factor.added", authenticator)
+
+
+def _factor_removed(
+    request: HttpRequest, user: User, authenticator: Authenticator, **_: Any
+) -> None:
+    _factor(request, user, "factor.removed", authenticator)
+
+
+def _factor_renewed(
+    request: HttpRequest, user: User, authenticator: Authenticator, **_: Any
+) -> None:
+    _factor(request, user, "factor.renewed", authenticator)
+
+
+def _factor(request: HttpRequest, user: User, action: str, authenticator: Authenticator) -> None:
+    target, factor = user.get_username(), str(authenticator.type)
+    note(Actor.of(request, user), action, target=target, factor=factor)
+
+
+def _code_failed(request: HttpRequest, user: User, **_: Any) -> None:
+    actor, name = Actor.of(request), user.get_username()
+    note(actor, "login.failed", target=name, outcome="refused", what="code")

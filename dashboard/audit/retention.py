@@ -1,0 +1,37 @@
+"""Dropping entries past their time: the oldest ones, never one from between."""
+
+from __future__ import annotations
+
+from dashboard.audit.log import Actor, note
+from dashboard.audit.models import AuditEntry
+from dashboard.audit.triggers import KEPT_DAYS
+from dashboard.core.clock import now_ms
+
+MARGIN_MS = 3_600_000
+"""The database's clock, which decides, may be behind ours."""
+
+
+def prune() -> int:
+    """Drop the entries that are older than KEPT_DAYS. Returns how many.
+
+    What is about to go is noted first, with the digest that the first entry left follows from: so
+    the chain can be looked along from there.
+    """
+    before = now_ms() - KEPT_DAYS * 86_400_000 - MARGIN_MS
+    kept = AuditEntry.objects.filter(at__gte=before).order_by("number").first()
+    if kept is None:
+        return 0
+    old = AuditEntry.objects.filter(number__lt=kept.number)
+    number = old.count()
+    if not number:
+        return 0
+    note(
+        Actor.system("worker"),
+        "audit.pruned",
+        target=f"{number} entries",
+        last=kept.number - 1,
+        digest=kept.previous,
+        days=KEPT_DAYS,
+    )
+    old.delete()  # in one statement: the chain never begins in between
+    return number

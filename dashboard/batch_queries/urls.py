@@ -1,0 +1,9 @@
+"""What can be done to an errand."""
+
+from django.urls import path
+
+from dashboard.batch_queries import views
+
+app_name = "errands"
+
+urlpatterns = [path("errands/<uuid:ask>/cancel/", views.cancel, name="cancel")]

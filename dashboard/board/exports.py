@@ -1,0 +1,112 @@
+"""What a board's filter finds, whole, as a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from dashboard.audit.log import Actor, note
+from dashboard.core.access import role_required
+from dashboard.core.clock import now_ms
+from dashboard.core.exports import CONTENT_TYPES, attachment, written
+from dashboard.core.moments import iso
+from dashboard.core.scenarios import scenarios
+from dashboard.filter_language.parser import MAX_TEXT, FilterError
+from dashboard.filter_language.terms import Filter
+from dashboard.filters.search import by_name
+from dashboard.labels.queries import labels_of
+from dashboard.live.typed_filter import asked
+from dashboard.states.board_rows import cause_text
+from domain.scenario import Scenario
+
+FIELDS = (
+    "asset",
+    "state",
+    "label",
+    "since",
+    "disputed",
+    "unconfirmed",
+    "votes",
+    "pending",
+    "pending_at",
+    "pinned_by",
+    "pinned_until",
+    "underlying",
+    "labels",
+    "cause",
+    "version",
+)
+PORTION = 500
+"""Rows that are sent at a time."""
+
+Plain = dict[str, Any]
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def board_file(request: HttpRequest, form: str) -> HttpResponseBase:
+    """All that the board's filter finds, on every page of it, as CSV or NDJSON, by name."""
+    name = request.GET.get("scenario", "")
+    known = scenarios().get(name) if name else next(iter(scenarios().values()))
+    if form not in CONTENT_TYPES or known is None:
+        raise Http404
+    text, states = request.GET.get("q", ""), request.GET.getlist("state")[:50]
+    try:
+        wanted = asked(known, states, text[: MAX_TEXT + 1], now_ms())
+    except FilterError as error:
+        return HttpResponse(f"q: {error}", status=422, content_type="text/plain; charset=utf-8")
+    note(Actor.of(request), "export.board", scenario=known.name, form=form, filter=str(wanted))
+    return attachment(request, written(form, FIELDS, _portions(known, wanted)), known.name, form)
+
+
+def _portions(scenario: Scenario, wanted: Filter) -> Iterator[list[Plain]]:
+    now, after = now_ms(), ""
+    while True:
+        found, more = by_name(scenario, wanted, now, after=after, limit=PORTION)
+        labels = labels_of(scenario.name, [asset for asset, _ in found])
+        yield [_plain(scenario, json.loads(text), labels.get(name, {})) for name, text in found]
+        if more is None:
+            return
+        after = more
+
+
+def _plain(scenario: Scenario, record: Plain, labels: dict[str, str]) -> Plain:
+    """A record as a line of the file. Times in ISO 8601, UTC."""
+    pending, override = record["pending"] or {}, record["override"] or {}
+    return {
+        "asset": record["asset"],
+        "state": record["state"],
+        "label": scenario.spec(record["state"]).label,
+        "since": iso(record["since"]),
+        "disputed": record.get("disputed"),
+        "unconfirmed": _unconfirmed(record),
+        "votes": " ".join(map(_vote, record["votes"])),
+        "pending": pending.get("state"),
+        "pending_at": _iso(pending.get("due")),
+        "pinned_by": override.get("user"),
+        "pinned_until": _iso(override.get("until")),
+        "underlying": override.get("underlying"),
+        "labels": " ".join(f"{key}:{value}" for key, value in labels.items()),
+        "cause": cause_text(record["cause"]),
+        "version": record["version"],
+    }
+
+
+def _unconfirmed(record: Plain) -> str:
+    return (record.get("unconfirmed_reason") or "yes") if record["unconfirmed"] else ""
+
+
+def _vote(vote: Plain) -> str:
+    said = f"{vote['agent']}={vote['state']}"
+    marks = [mark for mark in ("silent", "muted") if vote.get(mark) is not None]
+    return f"{said} ({', '.join(marks)})" if marks else said
+
+
+def _iso(at: int | None) -> str | None:
+    return None if at is None else iso(at)

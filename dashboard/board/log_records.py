@@ -1,0 +1,274 @@
+"""One record of a source topic, fetched from Kafka for somebody to look at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from threading import BoundedSemaphore
+from typing import Any, Literal
+
+from bus.base import Bus, BusError, Message, Reader, TopicPartition
+from dashboard.core import kafka
+from dashboard.core.exports import TIMES
+from dashboard.core.moments import iso
+from dashboard.dead_letters.models import DeadLetter
+from domain.records import Record, Refusal, ScenarioChange, Unreadable, Unsigned
+from wire.keys import KeysProblem
+from wire.source import decode_placed
+
+TIMEOUT_S = 5.0
+"""How long a page waits for Kafka."""
+AT_ONCE = 4
+"""Most records that one process fetches at the same time: each takes a connection."""
+MAX_SHOWN = 65_536
+"""How much of a value is shown, characters: all of a record that the job would read."""
+MAX_HEX = 4_096
+"""How much of a value that is no text is shown, bytes."""
+
+LOOKED_AT = 20_000
+"""Most records that are looked at for one with a key."""
+STRETCH = 2_000
+"""So many of them are read at a time."""
+
+Reason = Literal[
+    "no-partition", "not-yet", "gone", "no-record", "no-answer", "busy", "too-many", "refused"
+]
+
+STATUSES: dict[Reason, int] = {
+    "no-partition": 404,
+    "not-yet": 404,
+    "gone": 410,
+    "no-record": 404,
+    "no-answer": 503,
+    "busy": 503,
+    "too-many": 429,
+    "refused": 403,
+}
+"""Every reason for which no record is shown, and the page's status."""
+
+_room = BoundedSemaphore(AT_ONCE)
+
+
+class NotShown(Exception):
+    """There is no record to show; `reason` is one of STATUSES, the message says what that means."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def fetch(
+    bus: Bus, topic: str, partition: int, offset: int, timeout_s: float = TIMEOUT_S
+) -> Message:
+    """The record at this place, within about `timeout_s`. Raises NotShown."""
+    end = time.monotonic() + timeout_s
+    with _one_of_few():
+        try:
+            _check_held(bus, topic, partition, offset, timeout_s)
+            return _read(bus, topic, partition, offset, end)
+        except BusError as error:
+            raise NotShown("no-answer", f"Kafka does not answer: {error}. Try again.") from error
+
+
+@contextmanager
+def _one_of_few() -> Iterator[None]:
+    if not _room.acquire(blocking=False):
+        raise NotShown("busy", f"{AT_ONCE} records are being fetched already. Try again.")
+    try:
+        yield
+    finally:
+        _room.release()
+
+
+def _check_held(bus: Bus, topic: str, partition: int, offset: int, timeout_s: float) -> None:
+    """Raise NotShown unless the log reaches over this offset."""
+    edges = bus.offsets([topic], timeout_s).get((topic, partition))
+    if edges is None:
+        raise NotShown("no-partition", f"The topic {topic} has no partition {partition}.")
+    begin, end = edges
+    if offset < begin:
+        message = f"The log no longer holds offset {offset}: it begins at {begin} by now."
+        raise NotShown("gone", f"{message} Kafka deletes it by age.")
+    if offset >= end:
+        raise NotShown("not-yet", f"The log has not come to offset {offset} yet: {end} is next.")
+
+
+def _read(bus: Bus, topic: str, partition: int, offset: int, end: float) -> Message:
+    reader = bus.reader({(topic, partition): offset})
+    try:
+        while not (found := reader.poll(max(0.0, min(0.5, end - time.monotonic())), 1)):
+            if reader.gaps or reader.positions()[topic, partition] > offset:
+                break
+            if time.monotonic() >= end:
+                raise NotShown("no-answer", "Kafka did not send the record in time. Try again.")
+    finally:
+        reader.close()
+    if not found or found[0].offset != offset:
+        raise NotShown("no-record", f"There is no record at offset {offset} of the log.")
+    return found[0]
+
+
+Way = Literal["next", "previous"]
+
+
+def seek(
+    bus: Bus,
+    topic: str,
+    partition: int,
+    offset: int,
+    key: bytes,
+    way: Way,
+    timeout_s: float = TIMEOUT_S,
+) -> int:
+    """The offset of the next or the previous record with this key, from this place on, without the
+    record there. At most LOOKED_AT records are looked at. Raises NotShown."""
+    end = time.monotonic() + timeout_s
+    with _one_of_few():
+        try:
+            edges = bus.offsets([topic], timeout_s).get((topic, partition))
+            if edges is None:
+                raise NotShown("no-partition", f"The topic {topic} has no partition {partition}.")
+            reader = bus.reader({(topic, partition): edges[0]})
+            try:
+                found = _seek(reader, (topic, partition), _stretches(edges, offset, way), key, end)
+            finally:
+                reader.close()
+        except BusError as error:
+            raise NotShown("no-answer", f"Kafka does not answer: {error}. Try again.") from error
+    if found is None:
+        where = "after" if way == "next" else "before"
+        raise NotShown(
+            "no-record",
+            f"None of the {LOOKED_AT:,} records {where} offset {offset} has this key, as far as "
+            "the log reaches.",
+        )
+    return found
+
+
+def _stretches(edges: tuple[int, int], offset: int, way: Way) -> Iterator[tuple[int, int, bool]]:
+    """From where to where to look, the nearest first; and whether the last one found is meant."""
+    begin, end = edges
+    if way == "next":
+        first = max(begin, offset + 1)
+        for at in range(first, min(end, first + LOOKED_AT), STRETCH):
+            yield at, min(at + STRETCH, end, first + LOOKED_AT), False
+        return
+    last = min(end, offset)
+    for at in range(last, max(begin, last - LOOKED_AT), -STRETCH):
+        yield max(begin, at - STRETCH, last - LOOKED_AT), at, True
+
+
+def _seek(
+    reader: Reader,
+    place: TopicPartition,
+    stretches: Iterator[tuple[int, int, bool]],
+    key: bytes,
+    end: float,
+) -> int | None:
+    for first, until, last_one in stretches:
+        reader.assign({place: first})
+        found = [each for each in _between(reader, place, until, end) if each.key == key]
+        if found:
+            return found[-1 if last_one else 0].offset
+    return None
+
+
+def _between(reader: Reader, place: TopicPartition, until: int, end: float) -> Iterator[Message]:
+    """The records from where the reader stands up to this offset. Raises NotShown."""
+    while reader.positions()[place] < until:
+        if time.monotonic() >= end:
+            raise NotShown("no-answer", "Kafka did not send the records in time. Try again.")
+        for message in reader.poll(max(0.0, min(0.5, end - time.monotonic())), STRETCH):
+            if message.offset < until:
+                yield message
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A record for a page. kind: of record, in words; facts: what the job reads in it.
+
+    raw: the value as it came, as text or as hexadecimal digits; size: of the value, bytes;
+    refused: nothing of it can be applied, whatever came before.
+    """
+
+    message: Message
+    kind: str
+    asset: str
+    facts: tuple[tuple[str, Any], ...]
+    headers: tuple[tuple[str, str], ...]
+    raw: str
+    text: bool
+    size: int
+    cut: bool
+    refused: bool
+
+
+def _decoded(message: Message, partitions: int) -> Record:
+    trust = kafka.trust(message.topic)
+    try:
+        return decode_placed(
+            message.key, message.value, message.timestamp, message.partition, partitions, trust
+        )
+    except KeysProblem as problem:
+        raise NotShown("no-answer", f"Nobody can tell who signed it: {problem}") from None
+
+
+def show(message: Message, partitions: int) -> Shown:
+    """The record decoded and raw. `partitions`: of its topic. Raises NotShown."""
+    record = _decoded(message, partitions)
+    unsigned = isinstance(record, Unsigned)
+    record = record.record if isinstance(record, Unsigned) else record
+    value = message.value or b""
+    raw, is_text = _raw(value)
+    return Shown(
+        message=message,
+        kind=_KINDS[type(record).__name__],
+        asset=getattr(record, "asset", ""),
+        facts=(*_facts(record), *((("signature", "none"),) if unsigned else ())),
+        headers=tuple((name, _raw(data)[0][:MAX_HEX]) for name, data in message.headers),
+        raw=raw[:MAX_SHOWN],
+        text=is_text,
+        size=len(value),
+        cut=len(raw) > MAX_SHOWN or (not is_text and len(value) > MAX_HEX),
+        refused=isinstance(record, Refusal | Unreadable) or (unsigned and _is_dead(message)),
+    )
+
+
+def _is_dead(message: Message) -> bool:
+    """Whether the job has refused a record that other rules take."""
+    place = {"partition": message.partition, "offset": message.offset}
+    return DeadLetter.objects.filter(topic=message.topic, **place).exists()
+
+
+_KINDS = {
+    "Report": "Report",
+    "Leave": "Leave: the agent withdraws its vote",
+    "Command": "Command",
+    "Tick": "Tick: time passes",
+    "ScenarioChange": "Rule: from here on it holds in this partition",
+    "UnknownFold": "Rule that a later release wrote: this one cannot go on from here",
+    "Mute": "Mute: from here on the agent's votes count nothing",
+    "Unmute": "The agent's votes count again from here on",
+    "Refusal": "Command that cannot be read",
+    "Unreadable": "Unreadable: it went to the dead letters",
+}
+
+
+def _facts(record: Record) -> Iterator[tuple[str, Any]]:
+    """Name and value of each field that is there."""
+    if isinstance(record, ScenarioChange):
+        yield "scenario", record.scenario.name
+        return
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if value is not None and value != "":
+            yield field.name, iso(value) if field.name in TIMES else value
+
+
+def _raw(value: bytes) -> tuple[str, bool]:
+    try:
+        return value.decode(), True
+    except UnicodeDecodeError:
+        return value[:MAX_HEX].hex(" "), False

@@ -1,0 +1,240 @@
+"""The page of a board's past: how it stood at a moment, and what differs from now."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from django import forms
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, QueryDict
+from django.shortcuts import render
+from django.utils.http import urlencode
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from dashboard.board.past_board import PAGE, Asked, AsOf, Difference, Narrowed, Then, TooManyChanges
+from dashboard.core.access import role_required
+from dashboard.core.chunks import chunks
+from dashboard.core.clock import now_ms
+from dashboard.core.exports import CONTENT_TYPES, attachment, written
+from dashboard.core.scenarios import scenarios
+from dashboard.filter_language.parser import state_of
+from dashboard.live.page_filter import order_of_token, token_of_order
+from dashboard.states import queries
+from dashboard.states.retention import HISTORY_KEPT_MS
+from domain.names import CONTROL, MAX_NAME, MAX_STATE
+
+MINUTE_MS = 60_000
+USUAL_MS = 60 * MINUTE_MS
+"""How far back the page looks unless it is told a moment."""
+AGO = {
+    "15 min": 15 * MINUTE_MS,
+    "1 h": 60 * MINUTE_MS,
+    "8 h": 480 * MINUTE_MS,
+    "1 day": 1_440 * MINUTE_MS,
+    "7 days": 7 * 1_440 * MINUTE_MS,
+}
+VIEWS = {"differences": "What differs from now", "board": "The board then"}
+
+
+class AsOfForm(forms.Form):
+    """What the address asks for. Times in UTC."""
+
+    scenario = forms.ChoiceField(required=False)
+    at = forms.DateTimeField(required=False, label="At (UTC)")
+    view = forms.ChoiceField(required=False, choices=list(VIEWS.items()), widget=forms.HiddenInput)
+    state = forms.CharField(required=False, max_length=MAX_STATE, widget=forms.HiddenInput)
+    now = forms.CharField(required=False, max_length=MAX_STATE, widget=forms.HiddenInput)
+    q = forms.CharField(required=False, max_length=MAX_NAME, label="Part of a name")
+    back = forms.BooleanField(required=False, label="Also what is again as it was")
+    after = forms.CharField(required=False, max_length=400, widget=forms.HiddenInput)
+
+    def __init__(self, data: QueryDict, now: int) -> None:
+        """now: Unix ms."""
+        super().__init__(data if data.get("at") else _with_moment(data, now - USUAL_MS))
+        self._now = now
+        choice = self.fields["scenario"]
+        assert isinstance(choice, forms.ChoiceField)
+        choice.choices = [(each.name, each.title) for each in scenarios().values()]
+        self.fields["at"].widget = forms.DateTimeInput(
+            attrs={"type": "datetime-local", "step": 1}, format="%Y-%m-%dT%H:%M:%S"
+        )
+        self.fields["q"].widget.attrs["type"] = "search"
+
+    def clean_at(self) -> int:
+        """The moment in Unix ms. Raises ValidationError where there is no history of it."""
+        given: datetime | None = self.cleaned_data["at"]
+        if given is None:  # asked for as spaces
+            return self._now - USUAL_MS
+        at = int(given.replace(tzinfo=UTC).timestamp() * 1000)
+        if at > self._now:
+            raise forms.ValidationError("expected a moment that has passed")
+        if at < self._now - HISTORY_KEPT_MS:
+            raise forms.ValidationError("expected a moment of the last 90 days: history ends there")
+        return at
+
+    def clean_q(self) -> str:
+        """A text that a name may hold."""
+        text: str = self.cleaned_data["q"]
+        if CONTROL.search(text):
+            raise forms.ValidationError("no name contains such a character")
+        return text
+
+    def asked(self) -> Asked:
+        """Of a form that is valid."""
+        given = self.cleaned_data
+        known = scenarios()[given["scenario"] or next(iter(scenarios()))]
+        return Asked(
+            known.name,
+            given["at"],
+            given["view"] or "differences",
+            state_of(given["state"], known) or given["state"],
+            state_of(given["now"], known) or given["now"],
+            given["q"],
+            given["back"],
+        )
+
+
+def _with_moment(data: QueryDict, at: int) -> QueryDict:
+    """What was asked for, of this moment, so that the form shows it."""
+    data = data.copy()
+    data["at"] = datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return data
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def as_of(request: HttpRequest) -> HttpResponse:
+    """The board at a moment, or its differences from now."""
+    now = now_ms()
+    form = AsOfForm(request.GET, now)
+    context: dict[str, Any] = {"now": now, "form": form, "views": VIEWS}
+    status = 422
+    if form.is_valid():
+        asked = form.asked()
+        context |= {"asked": asked, "agos": _agos(asked, now)}
+        try:
+            with queries.consistent():
+                context |= _found(asked, form.cleaned_data["after"])
+            status = 200
+        except TooManyChanges as error:
+            form.add_error("at", str(error))
+    return render(request, "board/asof.html", context, status=status)
+
+
+def _agos(asked: Asked, now: int) -> list[tuple[str, str, bool]]:
+    """Links to moments so long ago, each with whether it is the one shown."""
+    return [
+        (title, asked.address(at=now - ms), abs(now - ms - asked.at) < MINUTE_MS)
+        for title, ms in AGO.items()
+    ]
+
+
+def _found(asked: Asked, after: str) -> dict[str, Any]:
+    scenario = scenarios()[asked.scenario]
+    past = AsOf(scenario, asked.at)
+    shown = (
+        _board(past, asked, after) if asked.view == "board" else _differences(past, asked, after)
+    )
+    links = {view: asked.address(view=view, state="", now="") for view in VIEWS}
+    return {"scenario": scenario, "counts": _counts(past, asked), "links": links, **shown}
+
+
+def _counts(past: AsOf, asked: Asked) -> list[dict[str, Any]]:
+    """How many there were in each state, and are."""
+    then, now = past.counts(), queries.counts(asked.scenario)
+    names = sorted({*then, *now}, key=past.scenario.severity)
+    return [
+        {
+            "state": name,
+            "then": then.get(name, 0),
+            "now": now.get(name, 0),
+            "more": now.get(name, 0) - then.get(name, 0),
+            "address": asked.address(view="board", state=name, now=""),
+        }
+        for name in names
+    ]
+
+
+def _board(past: AsOf, asked: Asked, after: str) -> dict[str, Any]:
+    found = past.page(Narrowed(asked.state, asked.q), order_of_token(after))
+    rows, token = found[:PAGE], ""
+    if len(found) > PAGE:
+        token = token_of_order(rows[-1].order)
+    return {"rows": rows, "next": _further(asked, token), "first": not after}
+
+
+def _differences(past: AsOf, asked: Asked, after: str) -> dict[str, Any]:
+    every = past.differences()
+    found = [one for one in every if asked.wants(one)]
+    begin = int(after) if after.isascii() and after.isdecimal() else 0
+    further = str(begin + PAGE) if len(found) > begin + PAGE else ""
+    moves = Counter((one.state, one.now) for one in every if asked.back or not one.stayed)
+    return {
+        "rows": found[begin : begin + PAGE],
+        "total": len(found),
+        "back": sum(one.stayed for one in every),
+        "moves": [_move(asked, move, n) for move, n in moves.most_common(12)],
+        "next": _further(asked, further),
+        "first": not begin,
+    }
+
+
+def _move(asked: Asked, move: tuple[str, str], n: int) -> dict[str, Any]:
+    state, now = move
+    chosen = (asked.state, asked.now) == (state or "-", now or "-")
+    address = asked.address(state="" if chosen else state or "-", now="" if chosen else now or "-")
+    return {"state": state, "now": now, "n": n, "chosen": chosen, "address": address}
+
+
+def _further(asked: Asked, token: str) -> str:
+    return f"{asked.address()}&{urlencode({'after': token})}" if token else ""
+
+
+# ---- as a file ----------------------------------------------------------------------------
+
+FIELDS = {
+    "board": ("asset", "state", "since"),
+    "differences": ("asset", "state", "now", "worst", "changes", "at"),
+}
+PORTION = 1_000
+"""Rows that are sent at a time."""
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def as_of_file(request: HttpRequest, form: str) -> HttpResponseBase:
+    """What the page shows, whole, as CSV or NDJSON."""
+    typed = AsOfForm(request.GET, now_ms())
+    if form not in CONTENT_TYPES:
+        raise Http404
+    if not typed.is_valid():
+        return _refused("; ".join(f"{name}: {told[0]}" for name, told in typed.errors.items()))
+    asked = typed.asked()
+    try:
+        past = AsOf(scenarios()[asked.scenario], asked.at)
+    except TooManyChanges as error:
+        return _refused(f"at: {error}")
+    fields = ("scenario", *FIELDS[asked.view])
+    whole = chunks(_whole(past, asked), PORTION)
+    rows = ([_plain(each, asked) for each in portion] for portion in whole)
+    return attachment(request, written(form, fields, rows), f"as-of-{asked.view}", form)
+
+
+def _refused(why: str) -> HttpResponse:
+    return HttpResponse(why, status=422, content_type="text/plain; charset=utf-8")
+
+
+def _whole(past: AsOf, asked: Asked) -> Iterator[Then | Difference]:
+    if asked.view == "board":
+        return past.rows(Narrowed(asked.state, asked.q))
+    return (one for one in past.differences() if asked.wants(one))
+
+
+def _plain(each: Then | Difference, asked: Asked) -> dict[str, Any]:
+    told = {name: getattr(each, name) for name in FIELDS[asked.view]}
+    return {"scenario": asked.scenario} | told

@@ -1,0 +1,130 @@
+"""How far a run has come, in figures that add up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.db.models import Count
+
+from dashboard.bulk.models import (
+    APPLIED,
+    FATES,
+    LEFT,
+    NO_CHANGE,
+    READY,
+    REFUSED,
+    RUNNING,
+    SENT,
+    SKIPPED,
+    STATUSES,
+    UNSENT,
+    WAITING,
+    Item,
+    Run,
+)
+from dashboard.core.scenarios import scenarios
+from domain.scenario import Scenario
+
+ENDS = (APPLIED, NO_CHANGE, REFUSED, UNSENT, LEFT)
+"""The fates that nothing comes after, of what was to be sent."""
+UNANSWERED = "Unanswered"
+"""What a command is called whose answer is not waited for any more."""
+MOST_REASONS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A run, and how many of its assets have each fate."""
+
+    run: Run
+    counts: Mapping[str, int]
+
+    @property
+    def scenario(self) -> Scenario | None:
+        """Its scenario, where that is still configured."""
+        return scenarios().get(self.run.scenario)
+
+    @property
+    def will(self) -> int:
+        """How many are to be sent, or were."""
+        return self.run.matched - self.skipped
+
+    @property
+    def skipped(self) -> int:
+        """How many the review left out."""
+        return self.counts.get(SKIPPED, 0)
+
+    @property
+    def ready(self) -> int:
+        """How many are still to be sent."""
+        return self.counts.get(READY, 0)
+
+    @property
+    def waiting(self) -> int:
+        """How many have no answer yet."""
+        return sum(self.counts.get(fate, 0) for fate in WAITING)
+
+    @property
+    def applied(self) -> int:
+        """How many were applied."""
+        return self.counts.get(APPLIED, 0)
+
+    @property
+    def refused(self) -> int:
+        """How many the job refused."""
+        return self.counts.get(REFUSED, 0)
+
+    @property
+    def ended(self) -> int:
+        """Of how many it is known what became of them."""
+        return sum(self.counts.get(fate, 0) for fate in ENDS)
+
+    @property
+    def percent(self) -> float:
+        """How many of those to be sent have ended, of a hundred."""
+        return round(100 * self.ended / self.will, 1) if self.will else 100.0
+
+    @property
+    def percent_sent(self) -> float:
+        """How many of those to be sent are on their way or have ended, of a hundred."""
+        return round(100 * (self.will - self.ready) / self.will, 1) if self.will else 100.0
+
+    @property
+    def to_go_ms(self) -> int | None:
+        """How long until all is sent, ms; None where that is not known."""
+        running = self.run.status == RUNNING and self.ready and self.run.rate
+        return int(1000 * self.ready / self.run.rate) + 1000 if running else None
+
+    @property
+    def status(self) -> str:
+        """Its status in words."""
+        if self.run.status == RUNNING and not self.ready:
+            return "Waiting for answers"
+        return STATUSES[self.run.status]
+
+    @property
+    def lines(self) -> list[tuple[str, str, int]]:
+        """Each fate that there is, in words, with how many have it; they add up to `matched`."""
+        return [(f, self.word(f), self.counts[f]) for f in FATES if self.counts.get(f)]
+
+    def word(self, fate: str) -> str:
+        """A fate in words."""
+        return UNANSWERED if fate == SENT and self.run.ended_at else FATES[fate]
+
+
+def tell(run: Run) -> Told:
+    """How far a run has come."""
+    return Told(run, run.tallies if run.ended_at else counts(run))
+
+
+def counts(run: Run) -> dict[str, int]:
+    """How many of a run's assets have each fate, read from the index alone."""
+    groups = Item.objects.filter(run=run).values_list("fate").annotate(n=Count("pk"))
+    return dict(groups.order_by())
+
+
+def reasons(run: Run, fate: str) -> list[tuple[str, int]]:
+    """Why assets were left out or refused, the commonest first."""
+    groups = Item.objects.filter(run=run, fate=fate).values_list("text").annotate(n=Count("pk"))
+    return list(groups.order_by("-n", "text")[:MOST_REASONS])

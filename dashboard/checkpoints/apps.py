@@ -1,0 +1,11 @@
+"""The checkpoints app."""
+
+from django.apps import AppConfig
+
+
+class CheckpointsConfig(AppConfig):
+    """How far the database has come in the logs; `materialiser` names its tables."""
+
+    name = "dashboard.checkpoints"
+    label = "materialiser"
+    default_auto_field = "django.db.models.BigAutoField"

@@ -1,0 +1,221 @@
+"""Actions on what is no longer so: what a form's page showed, and what has changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Self
+
+import msgspec
+from django.db.models import QuerySet
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from dashboard.core.bidi import isolated
+from dashboard.core.moments import moment
+from dashboard.states.board_rows import cause_text
+from dashboard.states.models import CHANGE, Transition
+from dashboard.states.record_rows import place_of
+from domain.records import REFUSED, Override, Pending
+from domain.scenario import Scenario
+from domain.version import Version
+
+MAX_SIGHT = 8_000
+"""Longest sight that a form carries, characters: a reason of 500 with every one escaped fits."""
+
+MOVED_ON = (REFUSED + "the state has moved on", REFUSED + "no such asset any more")
+"""How the job refuses a command whose `if_version` is older than the last change."""
+
+
+class Sight(msgspec.Struct, frozen=True):
+    """What a page showed of an asset at `at` (Unix ms); state: None where it was not there."""
+
+    at: int
+    state: str | None = None
+    pending: Pending | None = None
+    override: Override | None = None
+
+    @classmethod
+    def of(cls, record: dict[str, Any] | None, at: int) -> Self:
+        """What is to be seen in a state record as it stands in the topic."""
+        if record is None:
+            return cls(at)
+        return cls(at, record["state"], *_marks(record))
+
+    def text(self) -> str:
+        """As it goes with a form."""
+        return msgspec.json.encode(self).decode()
+
+    def shows(self, record: dict[str, Any]) -> bool:
+        """Whether the record looks the same: its state, its pin, and without one what waits.
+
+        When a wait ends, and what the votes make beneath a pin, is not looked at: the job compares
+        no more either.
+        """
+        pending, override = _marks(record)
+        if self.state != record["state"] or _pin(self.override) != _pin(override):
+            return False
+        return override is not None or _waits(self.pending) == _waits(pending)
+
+
+def read_sight(text: str) -> Sight | None:
+    """Read what `Sight.text` wrote; None for anything else, as nothing rests on it alone."""
+    try:
+        return msgspec.json.decode(text, type=Sight) if text else None
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
+
+
+def _marks(record: dict[str, Any]) -> tuple[Pending | None, Override | None]:
+    return (
+        msgspec.convert(record.get("pending"), type=Pending | None),
+        msgspec.convert(record.get("override"), type=Override | None),
+    )
+
+
+def _pin(override: Override | None) -> Override | None:
+    """The override without what the votes make beneath it."""
+    return override and replace(override, underlying=None)
+
+
+def _waits(pending: Pending | None) -> str | None:
+    return pending.state if pending else None
+
+
+def moved_on(
+    scenario: str,
+    asset: str,
+    seen: Version | None,
+    sight: Sight | None,
+    record: dict[str, Any] | None,
+) -> bool:
+    """Whether state, pin or what waits are known to have changed since the version seen.
+
+    record: the newest known. The job knows for certain, and is asked next; so a change that was
+    undone again, and of which no transition tells, is no reason to refuse here.
+    """
+    if seen is None:
+        return sight is not None and sight.state is None and record is not None
+    if record is None:
+        return True
+    if Version.parse(record["version"]).in_log() <= seen.in_log():
+        return False
+    if sight is not None and not sight.shows(record):
+        return True
+    return _transitions(scenario, asset).filter(place__gt=place_of(seen.sortable())).exists()
+
+
+def changes(
+    scenario: Scenario,
+    asset: str,
+    seen: Version | None,
+    sight: Sight | None,
+    record: dict[str, Any] | None,
+    now: int,
+) -> list[SafeString]:
+    """What has changed since, a sentence each."""
+    sight = sight or _reconstructed(scenario.name, asset, seen, record)
+    found = list(_state(scenario, asset, seen, sight, record, now))
+    if record is not None and sight.at:
+        pending, override = _marks(record)
+        found += _pending(scenario, sight.pending, pending, record["state"], now)
+        found += _override(scenario, sight.override, override, now)
+    if not found:
+        found.append(SafeString("It changed in between, and is again as it was."))
+    return found
+
+
+def _reconstructed(
+    scenario: str, asset: str, seen: Version | None, record: dict[str, Any] | None
+) -> Sight:
+    """What the history has of the version seen, for a command that came without a sight.
+
+    Where it has nothing, the state was the one of now, as far as anybody can tell.
+    """
+    same = record["state"] if record else None
+    if seen is None:
+        return Sight(0, same)
+    earlier = _transitions(scenario, asset).filter(place__lte=place_of(seen.sortable()))
+    last = earlier.order_by("-place").first()
+    return Sight(0, (last.state or None) if last else same)
+
+
+def _state(
+    scenario: Scenario,
+    asset: str,
+    seen: Version | None,
+    sight: Sight,
+    record: dict[str, Any] | None,
+    now: int,
+) -> Iterator[SafeString]:
+    state = record["state"] if record else None
+    last = _transitions(scenario.name, asset).order_by("-place").first()
+    is_now = _is_now(scenario, record, last, now)
+    if state != sight.state:
+        at = format_html(" at {}", moment(sight.at, now)) if sight.at else ""
+        was = f"was {_label(scenario, sight.state)}" if sight.state else "was not on the board"
+        yield format_html("It {}{}, {}.", was, at, is_now)
+    elif state is None:
+        yield format_html("It {}.", is_now)
+    elif last and seen and last.place > place_of(seen.sortable()):
+        between = _label(scenario, last.previous) if last.previous else "off the board"
+        yield format_html("It was {} in between, {}.", between, is_now)
+
+
+def _is_now(
+    scenario: Scenario, record: dict[str, Any] | None, last: Transition | None, now: int
+) -> SafeString:
+    """`is Under attack since 14:05:12 UTC, reported by waf-7`."""
+    if record is None:
+        gone = last is not None and not last.state
+        since = format_html(" since {}{}", moment(last.at, now), _by(last)) if gone and last else ""
+        return format_html("is not on the board any more{}", since)
+    cause = record["cause"]
+    by = f", {cause_text(cause)}" if cause["time"] == record["since"] else ""
+    if last is not None and last.state == record["state"] and last.at == record["since"]:
+        by = _by(last)
+    label = scenario.spec(record["state"]).label
+    return format_html("is {} since {}{}", label, moment(record["since"], now), by)
+
+
+def _by(transition: Transition) -> str:
+    return f", {cause_text(msgspec.json.decode(transition.cause))}"
+
+
+def _pending(
+    scenario: Scenario, was: Pending | None, is_now: Pending | None, state: str, now: int
+) -> Iterator[SafeString]:
+    if is_now is not None and is_now != was:
+        label = _label(scenario, is_now.state)
+        at = moment(is_now.due, now)
+        yield format_html("{} waits now: it becomes that at {} if the votes stay.", label, at)
+    elif was is not None and is_now is None and was.state != state:
+        yield format_html("{} no longer waits.", _label(scenario, was.state))
+
+
+def _override(
+    scenario: Scenario, was: Override | None, is_now: Override | None, now: int
+) -> Iterator[SafeString]:
+    if is_now is None:
+        if was is not None:
+            yield format_html("It is no longer pinned by {}.", isolated(was.user))
+    elif was is None or was.command != is_now.command:
+        yield _pinned(scenario, is_now, now)
+    elif was.underlying != is_now.underlying:
+        label = _label(scenario, is_now.underlying) if is_now.underlying else "nothing"
+        yield format_html("Beneath the pin the votes now make {}.", label)
+
+
+def _pinned(scenario: Scenario, pin: Override, now: int) -> SafeString:
+    end = format_html("until {}", moment(pin.until, now)) if pin.until else "without end"
+    why = f": “{isolated(pin.reason)}”" if pin.reason else ""
+    label = _label(scenario, pin.state)
+    return format_html("{} pinned it to {} {}{}.", isolated(pin.user), label, end, why)
+
+
+def _label(scenario: Scenario, state: str) -> str:
+    return isolated(scenario.spec(state).label)
+
+
+def _transitions(scenario: str, asset: str) -> QuerySet[Transition]:
+    return Transition.objects.filter(scenario=scenario, asset=asset, kind=CHANGE)

@@ -1,0 +1,10 @@
+"""The console app."""
+
+from django.apps import AppConfig
+
+
+class ConsoleConfig(AppConfig):
+    """Pages of the job: its queries, its partitions."""
+
+    name = "dashboard.console"
+    label = "console"

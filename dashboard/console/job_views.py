@@ -1,0 +1,113 @@
+"""The console's page of the job: how its queries fare, and what is asked of them."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from dashboard.console import query_status, samples
+from dashboard.core.access import form_of, is_fragment, role_required
+from dashboard.core.clock import now_ms
+from dashboard.core.rate_limits import TooMany
+from dashboard.core.roles import Role, role_of
+from dashboard.dead_letters.forgeries import refused
+from dashboard.job.audit_entries import note_ask
+from dashboard.job.requests import OFFERS, AskForm, asked, last_of, send
+from wire.job import Action
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def job(request: HttpRequest) -> HttpResponse:
+    """Every query, and what was asked of it; to a script, the part that renews itself."""
+    return _page(request)
+
+
+@form_of("job:job")
+@role_required("read", among=(Role.ADMIN,))
+def ask(request: HttpRequest, query: str) -> HttpResponse:
+    """Ask something of a query; what becomes of it is told in the page's list."""
+    action = request.POST.get("action")
+    if action not in OFFERS or query not in query_status.names():
+        raise Http404
+    form = AskForm(query, action, request.POST)
+    if not form.is_valid():
+        return _page(request, (query, form), 422)
+    assert isinstance(request.user, User)
+    data = form.cleaned_data
+    try:
+        row = send(query, form.offer.action, data["reason"], data["id"], request.user, now_ms())
+    except TooMany as error:
+        note_ask(request, query, action, data["reason"], "refused: too many")
+        form.add_error(None, str(error))
+        return _page(request, (query, form), 429)
+    note_ask(request, query, action, data["reason"], row.status)
+    return redirect(f"{reverse('job:job')}#query-{query}")
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def figures(request: HttpRequest, query: str) -> HttpResponse:
+    """A query's figures over time as JSON, for the charts."""
+    span = request.GET.get("span", "hour")
+    if span not in query_status.SPANS:
+        raise Http404
+    return JsonResponse(query_status.history(query, span, now_ms()))
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def samples_of(request: HttpRequest, query: str) -> HttpResponse:
+    """How long reports took to the board, and what else was measured, as JSON, for the charts."""
+    span = request.GET.get("span", "hour")
+    if span not in query_status.SPANS:
+        raise Http404
+    back, width = query_status.SPANS[span]
+    return JsonResponse(samples.history(query, back, max(width, samples.SLOT_MS), now_ms()))
+
+
+def _page(
+    request: HttpRequest, bound: tuple[str, AskForm] | None = None, status: int = 200
+) -> HttpResponse:
+    now, admin = now_ms(), role_of(request.user) is Role.ADMIN
+    found, listed = query_status.queries(now), asked(now)
+    context = {
+        "now": now,
+        "address": "/job/",
+        "queries": [
+            (
+                query,
+                _forms(query, bound) if admin else [],
+                last_of(query.name, listed, now),
+                samples.lines(query.name, now),
+            )
+            for query in found
+        ],
+        "asked": listed,
+        "refused": refused(),
+        "admin": admin,
+        "spans": query_status.SPANS,
+        "spark": query_status.spark_page(request.get_host().rsplit(":", 1)[0]),
+    }
+    name = "_job" if is_fragment(request) else "job"
+    return render(request, f"job/{name}.html", context, status=status)
+
+
+def _forms(query: query_status.Query, bound: tuple[str, AskForm] | None) -> list[Any]:
+    """What may be asked of a query as it is, and whether its form is open."""
+    offered: list[Action] = ["start" if query.state == "stopped" else "stop", "reload"]
+    if query.state in ("waiting", "restarting"):
+        offered.insert(0, "start")
+    forms = {action: AskForm(query.name, action) for action in offered}
+    if bound is not None and bound[0] == query.name:
+        forms[bound[1].offer.action] = bound[1]
+    return [(forms[name], forms[name].is_bound) for name in get_args(Action) if name in forms]

@@ -1,0 +1,67 @@
+"""The console's page of partitions, with the look-up of an asset's name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from dashboard.console.asset_lookup import KeyForm, look_up
+from dashboard.console.partitions import SHARED_MS, Edges, Partition, logs, rows, sinks
+from dashboard.console.totals import counted, totals
+from dashboard.core.access import is_fragment, role_required
+from dashboard.core.clock import now_ms
+from dashboard.core.kafka import gateway
+from dashboard.core.scenarios import scenarios
+from dashboard.job.freshness import Trouble
+from dashboard.job.freshness_problems import troubles
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def partitions(request: HttpRequest) -> HttpResponse:
+    """Every partition; to a script, the part of the page that renews itself."""
+    told = logs(gateway()).edges(SHARED_MS)
+    now = now_ms()
+    found = rows(told, now)
+    key = _key(request, found)
+    context = key | {
+        "now": now,
+        "troubles": _troubles(told, now),
+        "rows": found,
+        "sinks": sinks(told),
+        "totals": totals(scenarios().values(), found),
+        "signs": counted(found),
+    }
+    name = "_partitions" if is_fragment(request) else "partitions"
+    status = 422 if key["form"].errors else 200
+    return render(request, f"job/{name}.html", context, status=status)
+
+
+def _key(request: HttpRequest, among: list[Partition]) -> dict[str, Any]:
+    """What the address asks for, and where it is; what is no name is not asked for again."""
+    form = KeyForm(request.GET if "asset" in request.GET else None)
+    told = {"form": form, "chosen": request.GET.get("scenario", "")}
+    if not form.is_valid():
+        return told | {"way": None, "address": request.path}
+    wanted = form.cleaned_data
+    way = look_up(scenarios()[wanted["scenario"]], wanted["asset"], among)
+    return told | {"way": way, "address": request.get_full_path()}
+
+
+def _troubles(told: Edges, now: int) -> list[Trouble]:
+    """What keeps these figures from being those of now, Kafka first."""
+    found = troubles(now)
+    return [_away(told), *found] if told.fault else found
+
+
+def _away(told: Edges) -> Trouble:
+    todo = "Ends of logs and lags in records are as they were then: see that the broker runs."
+    if told.at is None:
+        todo = "What the logs hold is not known until it does: see that the broker runs."
+    what = "Kafka does not answer"
+    return Trouble(kind="kafka", what=what, since=told.at, todo=todo, link=None, stale=True)

@@ -1,0 +1,267 @@
+"""How each of the job's queries fares: what it told last, held against its heartbeats.
+
+Times in Unix ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal
+
+import msgspec
+from django.conf import settings
+from django.db.models import F, Max
+
+from dashboard.core.scenarios import scenarios, topics
+from dashboard.job.freshness import SILENT_MS
+from dashboard.job.liveness import process_signs
+from dashboard.job.models import BucketStatus, JobProgress
+from dashboard.job.retention import DAY_MS, HOUR_MS, KEPT_MS
+
+State = Literal["running", "restarting", "catching-up", "stalled", "stopped", "waiting"]
+
+GRACE_MS = 20_000
+"""So long a query that was just started may be silent: it reads its state first."""
+BATCHES, TROUBLES = 10, 20
+"""How many batches, and how many restarts, the page lists."""
+PHASES = {
+    "addBatch": "Processing",
+    "walCommit": "Write-ahead log",
+    "commitOffsets": "Commit",
+    "commitBatch": "Commit of the batch",
+    "latestOffset": "Asking Kafka",
+    "getBatch": "Planning of the source",
+    "queryPlanning": "Planning",
+}
+"""Spark's names for what a batch goes through, and ours, the longest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Spark's figures of one batch; ms, rows, rows a second, bytes."""
+
+    at: int
+    number: int
+    duration: int
+    rows: int
+    came: float
+    done: float
+    phases: Mapping[str, int]
+    state: Mapping[str, int]
+    rocksdb: Mapping[str, int]
+
+    @property
+    def shown_phases(self) -> list[tuple[str, int]]:
+        """Each phase's name and how long it took; those that took no time are left out."""
+        return [(title, took) for name, title in PHASES.items() if (took := self.phases.get(name))]
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What a query's heartbeats say now, all buckets together; behind: its slowest clock, ms."""
+
+    heard: int
+    buckets: int
+    assets: int
+    dues: int
+    rate: float
+    behind: int
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic in the picture, and its partitions, each with whether it is heard of."""
+
+    name: str
+    partitions: list[tuple[int, bool]]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One query; `last`: what it told last; why: its state in words."""
+
+    name: str
+    state: State
+    since: int
+    why: str
+    last: JobProgress
+    live: Live | None
+    batches: list[Batch]
+    troubles: list[JobProgress]
+    reads: list[Topic]
+    writes: list[Topic]
+
+    @property
+    def batch(self) -> Batch | None:
+        """The last batch."""
+        return self.batches[0] if self.batches else None
+
+    @property
+    def state_partitions(self) -> range:
+        """The partitions of its state."""
+        return range(self.batch.state.get("numShufflePartitions", 0) if self.batch else 0)
+
+
+def queries(now: int) -> list[Query]:
+    """Every query that has told anything, by name."""
+    newest = JobProgress.objects.values("query").annotate(last=Max("id"))
+    ids = newest.values_list("last", flat=True)
+    beats = _beats()
+    return [
+        _query(last, [beat for beat in beats if beat[1].engine == last.query], now)
+        for last in JobProgress.objects.filter(pk__in=list(ids)).order_by("query")
+    ]
+
+
+def names() -> set[str]:
+    """The queries that have told anything."""
+    return set(JobProgress.objects.values_list("query", flat=True).distinct())
+
+
+Beats = list[tuple[int, BucketStatus]]
+"""Of each bucket when it was heard last, and what the database has of it."""
+
+
+def _beats() -> Beats:
+    """What the database has, and when this process heard of the bucket, which may be later."""
+    heard = process_signs().facts().beats
+    found = []
+    for row in BucketStatus.objects.all():
+        here = heard.get(row.bucket)
+        found.append((max(row.received_at, here.heard if here else 0), row))
+    return found
+
+
+def _query(last: JobProgress, beats: Beats, now: int) -> Query:
+    live = _live(beats, now)
+    told = JobProgress.objects.filter(query=last.query).order_by("-id")
+    state, since, why = judge(last, live.heard if live else None, now)
+    if not why and (words := told.filter(batch="", status=last.status).first()) is not None:
+        why = words.message
+    batches = (batch for row in told.exclude(batch="")[:BATCHES] if (batch := read(row)))
+    troubles = told.filter(batch="", status__in=("restarting", "waiting", "failed"))
+    reads, writes = _topics(last.query, beats, now)
+    return Query(
+        last.query, state, since, why, last, live, list(batches), list(troubles[:TROUBLES]),
+        reads, writes,
+    )  # fmt: skip
+
+
+def judge(last: JobProgress, heard: int | None, now: int) -> tuple[State, int, str]:
+    """A query's state, since when, and why where that is not what it told itself.
+
+    heard: its newest heartbeat, or None.
+    """
+    since = last.since or last.at
+    match last.status:
+        case "running" | "catching-up":
+            silent = now - max(heard or 0, since + GRACE_MS - SILENT_MS)
+            if silent > SILENT_MS:
+                why = "no heartbeat since then, though it told of no trouble"
+                return "stalled", heard or since, why
+            return ("running" if last.status == "running" else "catching-up"), since, ""
+        case "stopped":
+            if last.stopped_by:
+                return "stopped", since, f"by {last.stopped_by}: {last.stopped_reason}"
+            return "stopped", since, "the job's process was ended"
+        case "waiting":
+            return "waiting", since, ""
+        case "starting":
+            return "restarting", since, "the job's process has started"
+        case _:
+            return "restarting", since, ""
+
+
+def _live(found: Beats, now: int) -> Live | None:
+    if not found:
+        return None
+    fresh = [(heard, beat) for heard, beat in found if now - heard <= SILENT_MS]
+    return Live(
+        heard=max(heard for heard, _ in found),
+        buckets=len(found),
+        assets=sum(beat.assets for _, beat in found),
+        dues=sum(beat.dues for _, beat in found),
+        rate=float(sum(beat.records for _, beat in fresh)),
+        behind=max(max(0, now - beat.log_time) for _, beat in found),
+    )
+
+
+def _topics(query: str, beats: Beats, now: int) -> tuple[list[Topic], list[Topic]]:
+    """What the query reads and writes, by the buckets that are heard of."""
+    known, of = topics(), scenarios()
+    heard: dict[str, dict[int, bool]] = {}
+    for at, beat in beats:
+        heard.setdefault(beat.scenario, {})[beat.partition] = now - at <= SILENT_MS
+    carried = {name: parts for name, parts in sorted(heard.items()) if name in of}
+    shown = {name: sorted(parts.items()) for name, parts in carried.items()}
+    reads = [Topic(known.reports(name), parts) for name, parts in shown.items()]
+    writes = [
+        Topic(known.states(name), [(at, True) for at, _ in parts]) for name, parts in shown.items()
+    ]
+    others = {
+        known.dead_letters: "what was refused",
+        known.buckets: "heartbeats",
+        known.progress: f"how {query} fares",
+    }
+    return reads, writes + [Topic(name, [(0, True)], note) for name, note in others.items()]
+
+
+def read(row: JobProgress) -> Batch | None:
+    """Spark's figures, as far as they are there."""
+    try:
+        told = msgspec.json.decode(row.batch)
+        return Batch(
+            at=row.at,
+            number=int(told.get("batchId", 0)),
+            duration=int(told.get("batchDuration", 0)),
+            rows=int(told.get("numInputRows", 0)),
+            came=float(told.get("inputRowsPerSecond") or 0),
+            done=float(told.get("processedRowsPerSecond") or 0),
+            phases=_numbers(told.get("durationMs")),
+            state=_numbers(told.get("state")),
+            rocksdb=_numbers(told.get("rocksdb")),
+        )
+    except (msgspec.DecodeError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _numbers(told: Any) -> dict[str, int]:
+    return {name: int(n) for name, n in (told or {}).items() if isinstance(n, int | float)}
+
+
+# ---- over time ------------------------------------------------------------------------------
+
+Span = Literal["hour", "day", "month"]
+SPANS: Mapping[str, tuple[int, int]] = {
+    "hour": (HOUR_MS, 5_000),
+    "day": (DAY_MS, 60_000),
+    "month": (KEPT_MS, HOUR_MS),
+}
+"""By name: how far back, and of how long one batch is taken, ms."""
+
+
+def history(query: str, span: str, now: int) -> dict[str, list[Any]]:
+    """Figures of the query's batches over time, oldest first: a list for each, and `at` in s."""
+    back, width = SPANS[span]
+    told = JobProgress.objects.filter(query=query, at__gte=now - back).exclude(batch="")
+    slots = told.annotate(slot=F("at") / width).values("slot").annotate(keep=Max("id"))
+    rows = JobProgress.objects.filter(pk__in=slots.values("keep")).order_by("id")
+    found = [batch for row in islice(rows.iterator(), 5_000) if (batch := read(row))]
+    series: dict[str, list[Any]] = {"at": [batch.at / 1000 for batch in found]}
+    for name in PHASES:
+        series[name] = [batch.phases.get(name) for batch in found]
+    series["duration"] = [batch.duration for batch in found]
+    series["came"] = [round(batch.came, 1) for batch in found]
+    series["done"] = [round(batch.done, 1) for batch in found]
+    series["rows"] = [batch.state.get("numRowsTotal") for batch in found]
+    series["memory"] = [batch.state.get("memoryUsedBytes") for batch in found]
+    return series
+
+
+def spark_page(host: str) -> str:
+    """Where Spark's own page is, as seen from the machine it runs on; empty where it is off."""
+    port = settings.TALLYBOARD.spark_ui_port
+    return f"http://{host}:{port}/StreamingQuery/" if port else ""

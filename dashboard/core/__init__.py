@@ -1,0 +1,1 @@
+"""What every package of the web side uses: time, Kafka, files, roles, rate limits."""

@@ -1,0 +1,30 @@
+"""The dead letters' app."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.apps import AppConfig
+
+if TYPE_CHECKING:
+    from dashboard.commands.models import Command
+
+
+class DeadLettersConfig(AppConfig):
+    """What the job refused, and what became of it."""
+
+    name = "dashboard.dead_letters"
+    label = "deadletters"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Answer commands whose dead letter came before their place in the log was known."""
+        from dashboard.commands.submission import command_placed
+
+        command_placed.connect(_settle)
+
+
+def _settle(row: Command, **_kwargs: object) -> None:
+    from dashboard.dead_letters.command_rejections import settle_sent
+
+    settle_sent(row)

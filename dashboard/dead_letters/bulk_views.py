@@ -1,0 +1,211 @@
+"""Many letters at once: reviewed first, then sent again as they are, or discarded."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any, NamedTuple
+
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_safe
+
+from dashboard.accounts import drafts
+from dashboard.core.access import form_of, role_required
+from dashboard.core.clock import now_ms
+from dashboard.core.rate_limits import REPORTS, TooMany
+from dashboard.dead_letters.audit_entries import note_discarded, note_redriven
+from dashboard.dead_letters.diagnosis import Fault
+from dashboard.dead_letters.forms import MAX_MANY, FilterForm, ManyForm, WhyForm
+from dashboard.dead_letters.models import OPEN, DeadLetter
+from dashboard.dead_letters.redrive import Outcome, Sending, discard, redrive
+from dashboard.dead_letters.stored_records import key_of, value_of
+from dashboard.dead_letters.validation import Verdict, judge
+from dashboard.dead_letters.views import ADMINS
+
+MAX_LISTED = 200
+"""Most letters that a review lists; the others are counted."""
+NOTHING = "Nothing is chosen: choose letters in the list."
+
+
+class Chosen(NamedTuple):
+    """Letters that are open, how many others were named, and how many more a filter finds."""
+
+    letters: list[DeadLetter]
+    not_open: int = 0
+    beyond: int = 0
+
+
+class Reviewed(NamedTuple):
+    """A letter, and what would become of it as it is."""
+
+    letter: DeadLetter
+    verdict: Verdict
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@role_required("report", ADMINS)
+def review(request: HttpRequest) -> HttpResponse:
+    """Keep what is chosen, and show what would become of it, before anything does."""
+    if request.method == "POST":
+        return _chosen_for_review(request)
+    data = drafts.found(request, "dead-letters")
+    if data is None:
+        return redirect("deadletters:letters")
+    do = data.get("do", "")
+    chosen, _ = _chosen(data, every=do.endswith("-all"))
+    if do.startswith("discard"):
+        return _review_discard(request, chosen, WhyForm())
+    return _review_redrive(request, chosen)
+
+
+def _chosen_for_review(request: HttpRequest) -> HttpResponse:
+    do = request.POST.get("do", "")
+    chosen, fault = _chosen(request.POST, every=do.endswith("-all"))
+    if fault or do.removesuffix("-all") not in ("redrive", "discard"):
+        return _refused(request, fault or "do: expected redrive or discard")
+    if not chosen.letters:
+        return _refused(request, NOTHING)
+    named = {key: request.POST.getlist(key) for key in ("do", "id", "ids", "filter")}
+    draft = drafts.keep(request, "dead-letters", named)
+    return redirect(reverse("deadletters:review") + draft)
+
+
+def _review_redrive(request: HttpRequest, chosen: Chosen) -> HttpResponse:
+    now = now_ms()
+    reviewed = [Reviewed(letter, verdict_of(letter, now)) for letter in chosen.letters]
+    good = [each.letter.pk for each in reviewed if each.verdict.taken]
+    bad = [each for each in reviewed if not each.verdict.taken]
+    context = {
+        "chosen": chosen,
+        "good": good,
+        "ids": ",".join(map(str, good)),
+        "bad": bad[:MAX_LISTED],
+        "bad_count": len(bad),
+        "bad_reasons": Counter(each.verdict.reason for each in bad).most_common(),
+        "most": MAX_MANY,
+    }
+    return render(request, "deadletters/review.html", context)
+
+
+@form_of("deadletters:letters")
+@role_required("report", ADMINS)
+def redrive_many(request: HttpRequest) -> HttpResponse:
+    """Redrive the letters as they are; each is looked at once more, and told of by itself."""
+    chosen, fault = _chosen(request.POST)
+    if fault or not (chosen.letters or chosen.not_open):
+        return _refused(request, fault or NOTHING)
+    user, now = request.user, now_ms()
+    assert isinstance(user, User)
+    try:
+        REPORTS.take(user.pk, now, max(1, len(chosen.letters)))
+    except TooMany as error:
+        return _refused(request, str(error), 429)
+    sendings, outcomes = [], []
+    for letter in chosen.letters:
+        verdict = verdict_of(letter, now)
+        sending = Sending(letter, key_of(letter), value_of(letter), verdict.partition)
+        if verdict.taken:
+            sendings.append(sending)
+        else:
+            text = f"still refused: {verdict.reason}"
+            outcomes.append(Outcome(sending, "unsent", text))
+    outcomes = redrive(sendings, user.username, now_ms) + outcomes
+    note_redriven(request, outcomes)
+    return _told(request, _redriven(outcomes, chosen))
+
+
+@form_of("deadletters:letters")
+@role_required("report", ADMINS)
+def discard_many(request: HttpRequest) -> HttpResponse:
+    """Discard the letters, for one reason."""
+    chosen, fault = _chosen(request.POST)
+    if fault or not (chosen.letters or chosen.not_open):
+        return _refused(request, fault or NOTHING)
+    form = WhyForm(request.POST)
+    if not form.is_valid():
+        return _review_discard(request, chosen, form, 422)
+    ids = [letter.pk for letter in chosen.letters]
+    done = discard(ids, request.user.get_username(), form.cleaned_data["why"], now_ms())
+    note_discarded(request, ids, done, form.cleaned_data["why"])
+    return _told(request, {"discarded": done, "not_open": chosen.not_open + len(ids) - done})
+
+
+@require_safe
+@role_required("report", ADMINS)
+def outcomes(request: HttpRequest) -> HttpResponse:
+    """What became of letters that were redriven or discarded."""
+    data = drafts.found(request, "outcomes")
+    if data is None:
+        return redirect("deadletters:letters")
+    return render(request, "deadletters/outcomes.html", json.loads(data.get("told", "{}")))
+
+
+def verdict_of(letter: DeadLetter, now: int) -> Verdict:
+    """What the job would make of the letter as it is."""
+    if not letter.whole:
+        fault = Fault("only its beginning was kept: its producer must send it again")
+        return Verdict(None, reason="cut off", fault=fault)
+    return judge(letter.topic, key_of(letter), value_of(letter), now)
+
+
+def _chosen(data: QueryDict, *, every: bool = False) -> tuple[Chosen, str]:
+    """The letters that a form names, or what is wrong with it."""
+    if every:
+        return _all_found(data)
+    named = ",".join(data.getlist("id")) or data.get("ids", "")
+    form = ManyForm({"ids": named})
+    if not form.is_valid():
+        return Chosen([]), f"ids: expected at most {MAX_MANY:,} numbers"
+    ids = form.cleaned_data["ids"]
+    found = list(DeadLetter.objects.filter(pk__in=ids, fate=OPEN).order_by("id"))
+    return Chosen(found, len(ids) - len(found)), ""
+
+
+def _all_found(data: QueryDict) -> tuple[Chosen, str]:
+    """The oldest letters among those that are open and pass the filter."""
+    form = FilterForm(QueryDict(data.get("filter", "")[:4_000]))
+    if not form.is_valid():
+        return Chosen([]), "filter: expected the list's own"
+    rows = form.wanted().rows().filter(fate=OPEN)
+    found = list(rows.order_by("appended_at", "id")[:MAX_MANY])
+    beyond = rows.count() - len(found) if len(found) == MAX_MANY else 0
+    return Chosen(found, beyond=beyond), ""
+
+
+def _review_discard(
+    request: HttpRequest, chosen: Chosen, form: WhyForm, status: int = 200
+) -> HttpResponse:
+    context = {
+        "chosen": chosen,
+        "ids": ",".join(str(letter.pk) for letter in chosen.letters),
+        "reasons": Counter(letter.reason for letter in chosen.letters).most_common(),
+        "why_form": form,
+        "most": MAX_MANY,
+    }
+    return render(request, "deadletters/discard.html", context, status=status)
+
+
+def _redriven(outcomes: list[Outcome], chosen: Chosen) -> dict[str, Any]:
+    """What became of each letter, as it is kept for the page that tells it."""
+    counts = Counter(outcome.became for outcome in outcomes)
+    counts["taken"] += chosen.not_open
+    return {"outcomes": [_plain(each) for each in outcomes], "counts": counts}
+
+
+def _plain(outcome: Outcome) -> dict[str, Any]:
+    letter, place = outcome.sending.letter, outcome.place
+    where = f"{place.topic} {place.partition}/{place.offset}" if place else ""
+    told = {"letter": letter.pk, "asset": letter.asset, "place": where}
+    return told | {"became": outcome.became, "text": outcome.text}
+
+
+def _told(request: HttpRequest, told: dict[str, Any]) -> HttpResponse:
+    draft = drafts.keep(request, "outcomes", {"told": json.dumps(told)})
+    return redirect(reverse("deadletters:outcomes") + draft)
+
+
+def _refused(request: HttpRequest, fault: str, status: int = 422) -> HttpResponse:
+    return render(request, "deadletters/refused.html", {"fault": fault}, status=status)

@@ -1,0 +1,252 @@
+"""What becomes of letters: sent again as new records, or discarded. Never twice.
+
+A letter is claimed by an update whose row count tells whether it was still open, and only who
+claimed it sends. What Kafka has not confirmed stays `sending`: it is looked for in the log before
+anybody may send it again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import structlog
+from django.db import transaction
+
+from bus.base import Bus, BusError, Delivered, Headers, Producer, QueueFull, Unavailable
+from dashboard.core.kafka import REACH_S, SEND_TIMEOUT_S, gateway
+from dashboard.dead_letters.models import DISCARDED, OPEN, REDRIVEN, SENDING, DeadLetter
+from dashboard.dead_letters.queries import forget_count
+from dashboard.dead_letters.stored_records import headers_of, place_of
+
+log = structlog.get_logger(__name__)
+
+REDRIVE_OF = "redrive-of"
+"""The header of a redriven record: topic/partition/offset of the one that was refused."""
+BATCH = 100
+"""Letters that are claimed and sent together."""
+SETTLED_MS = 30_000
+"""After this long a producer has sent a record or given it up, whatever became of its process."""
+LOOK_S = 8.0
+LOOK_RECORDS = 500_000
+"""How long, and in how many records, one looks for a record in the log."""
+
+Became = Literal["redriven", "taken", "unsent", "unknown"]
+
+
+class Sending(NamedTuple):
+    """A letter to be redriven: with which key and value, onto which partition."""
+
+    letter: DeadLetter
+    key: bytes | None
+    value: bytes | None
+    partition: int
+    edited: bool = False
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one letter. became: redriven; taken: somebody dealt with it before; unsent:
+    it is open as before; unknown: Kafka has not confirmed it. place: of the new record."""
+
+    sending: Sending
+    became: Became
+    text: str = ""
+    place: Delivered | None = None
+
+
+def redrive(records: Sequence[Sending], user: str, clock: Callable[[], int]) -> list[Outcome]:
+    """Send each letter once, in the order of its log; what became of each."""
+    ordered = sorted(records, key=lambda each: _order(each.letter))
+    try:
+        ends = _ends(ordered)
+    except BusError as error:  # nothing has been claimed, so nothing is to be undone
+        text = f"Kafka does not answer: {error}"
+        return [Outcome(each, "unsent", text) for each in ordered]
+    outcomes = []
+    for at in range(0, len(ordered), BATCH):
+        outcomes += _redrive_batch(ordered[at : at + BATCH], ends, user, clock)
+    forget_count()
+    sent = sum(outcome.became == "redriven" for outcome in outcomes)
+    log.info("dead letters redriven", user=user, asked=len(outcomes), redriven=sent)
+    return outcomes
+
+
+def discard(ids: Iterable[int], user: str, why: str, now: int) -> int:
+    """Discard the letters among these that are open. Returns how many."""
+    done = DeadLetter.objects.filter(pk__in=list(ids), fate=OPEN).update(
+        fate=DISCARDED, fate_at=now, fate_by=user, why=why
+    )
+    forget_count()
+    log.info("dead letters discarded", user=user, discarded=done)
+    return done
+
+
+def find_out(letter: DeadLetter, now: int) -> str:
+    """Whether a letter that is being sent has arrived; it is redriven or open then. In words."""
+    if letter.fate != SENDING or letter.fate_at is None or letter.sent_from is None:
+        return "Nothing is to be found out: it is not being sent."
+    try:
+        found, whole = _look(gateway().bus, letter)
+    except BusError as error:
+        return f"Kafka does not answer: {error}. Try again."
+    if found is not None:
+        _settle(letter, fate=REDRIVEN, new_offset=found)
+        return f"It has arrived, at offset {found}."
+    if not whole:
+        return "It has not been found as far as the log could be read. Try again."
+    if now - letter.fate_at < SETTLED_MS:
+        return "It is not in the log yet, but may still be on its way. Try again in half a minute."
+    _settle(letter, **_OPEN_AGAIN)
+    return "It has not arrived: the letter is open again."
+
+
+# ---- sending ------------------------------------------------------------------------------------
+
+
+def _order(letter: DeadLetter) -> tuple[str, int, int]:
+    return letter.topic, letter.partition, letter.offset
+
+
+def _ends(records: Iterable[Sending]) -> dict[tuple[str, int], int]:
+    """Where each partition ends now: what is sent lies behind. Raises BusError."""
+    bus = gateway().bus
+    bus.wait(REACH_S)
+    edges = bus.offsets({each.letter.topic for each in records})
+    return {place: end for place, (_, end) in edges.items()}
+
+
+def _redrive_batch(
+    records: Sequence[Sending],
+    ends: dict[tuple[str, int], int],
+    user: str,
+    clock: Callable[[], int],
+) -> list[Outcome]:
+    with transaction.atomic():
+        claimed = [_claim(each, ends, user, clock()) for each in records]
+    outcomes = [
+        Outcome(each, "unknown" if ours else "taken", "" if ours else TAKEN)
+        for each, ours in zip(records, claimed, strict=True)
+    ]
+    _send([outcome for outcome in outcomes if outcome.became != "taken"])
+    with transaction.atomic():
+        for outcome in outcomes:
+            _note(outcome)
+    return outcomes
+
+
+TAKEN = "Somebody has dealt with it already."
+UNKNOWN = "No confirmation came in time: it may have arrived. Open it to find out."
+
+
+def _claim(each: Sending, ends: dict[tuple[str, int], int], user: str, now: int) -> bool:
+    letter = each.letter
+    claimed = DeadLetter.objects.filter(pk=letter.pk, fate=OPEN).update(
+        fate=SENDING,
+        fate_at=now,
+        fate_by=user,
+        edited=each.edited,
+        new_topic=letter.topic,
+        new_partition=each.partition,
+        new_offset=None,
+        sent_from=ends.get((letter.topic, each.partition), 0),
+    )
+    return claimed == 1
+
+
+def _send(outcomes: Sequence[Outcome]) -> None:
+    """Send what was claimed, and wait for each record's place or refusal."""
+    producer, end = gateway().producer(), time.monotonic() + SEND_TIMEOUT_S + 1
+    waiting = set(map(id, outcomes))
+    for outcome in outcomes:
+        _enqueue(producer, outcome, waiting, end)
+    while waiting and time.monotonic() < end:
+        producer.poll(0.02)
+
+
+def _enqueue(producer: Producer, outcome: Outcome, waiting: set[int], end: float) -> None:
+    def note(result: Delivered | BusError) -> None:
+        waiting.discard(id(outcome))
+        if isinstance(result, Delivered):
+            outcome.became, outcome.place = "redriven", result
+        elif not isinstance(result, Unavailable):
+            outcome.became, outcome.text = "unsent", str(result)
+
+    each = outcome.sending
+    while True:
+        try:
+            producer.send(
+                each.letter.topic,
+                each.key,
+                each.value,
+                headers=redrive_headers(each.letter),
+                partition=each.partition,
+                on_delivery=note,
+            )
+            return
+        except QueueFull as full:
+            if time.monotonic() > end:
+                note(full)
+                return
+            producer.poll(0.02)
+        except BusError as error:
+            note(error)
+            return
+
+
+def redrive_headers(letter: DeadLetter) -> Headers:
+    """A redriven record's headers: those that it had, and what it is the redrive of."""
+    kept = [(name, value) for name, value in headers_of(letter) if name != REDRIVE_OF]
+    return (*kept, (REDRIVE_OF, place_of(letter).encode()))
+
+
+_OPEN_AGAIN = {
+    "fate": OPEN,
+    "fate_at": None,
+    "fate_by": "",
+    "edited": False,
+    "new_topic": "",
+    "new_partition": None,
+    "sent_from": None,
+}
+
+
+def _note(outcome: Outcome) -> None:
+    """Note what became of a letter that was claimed."""
+    letter = outcome.sending.letter
+    if outcome.place is not None:
+        where = {"new_partition": outcome.place.partition, "new_offset": outcome.place.offset}
+        _settle(letter, fate=REDRIVEN, **where)
+    elif outcome.became == "unsent":
+        _settle(letter, **_OPEN_AGAIN)
+    elif outcome.became == "unknown":
+        outcome.text = UNKNOWN
+
+
+def _settle(letter: DeadLetter, **fields: object) -> None:
+    DeadLetter.objects.filter(pk=letter.pk, fate=SENDING).update(**fields)
+    forget_count()
+
+
+def _look(bus: Bus, letter: DeadLetter) -> tuple[int | None, bool]:
+    """The offset of the letter's new record, or None; and whether all of the log was read.
+
+    Raises BusError.
+    """
+    place = (letter.new_topic, letter.new_partition or 0)
+    end = bus.offsets([place[0]], REACH_S)[place][1]
+    at = letter.sent_from or 0
+    wanted, deadline = place_of(letter).encode(), time.monotonic() + LOOK_S
+    reader = bus.reader({place: at})
+    try:
+        while reader.positions()[place] < end and time.monotonic() < deadline:
+            for message in reader.poll(0.5, 10_000):
+                if dict(message.headers).get(REDRIVE_OF) == wanted and message.offset >= at:
+                    return message.offset, True
+            if reader.gaps or reader.positions()[place] - at > LOOK_RECORDS:
+                return None, False
+        return None, reader.positions()[place] >= end
+    finally:
+        reader.close()

@@ -1,0 +1,36 @@
+"""A stored letter's parts, as the bytes that they were."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dashboard.dead_letters.diagnosis import Sample
+from dashboard.dead_letters.models import DeadLetter
+
+_HEADERS = msgspec.json.Decoder(list[tuple[str, bytes]])
+
+
+def place_of(letter: DeadLetter) -> str:
+    """Where the refused record lay: topic/partition/offset."""
+    return f"{letter.topic}/{letter.partition}/{letter.offset}"
+
+
+def headers_of(letter: DeadLetter) -> list[tuple[str, bytes]]:
+    """The refused record's headers."""
+    return _HEADERS.decode(letter.headers)
+
+
+def sample_of(letter: DeadLetter) -> Sample:
+    """The refused record."""
+    key, value = key_of(letter), value_of(letter)
+    return Sample(key, value, letter.partition, letter.appended_at)
+
+
+def key_of(letter: DeadLetter) -> bytes | None:
+    """The key, as far as it was kept."""
+    return None if letter.key is None else bytes(letter.key)
+
+
+def value_of(letter: DeadLetter) -> bytes | None:
+    """The value, as far as it was kept."""
+    return None if letter.value is None else bytes(letter.value)

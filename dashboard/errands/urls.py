@@ -1,9 +1,0 @@
-"""What can be done to an errand."""
-
-from django.urls import path
-
-from dashboard.errands import views
-
-app_name = "errands"
-
-urlpatterns = [path("errands/<uuid:ask>/cancel/", views.cancel, name="cancel")]

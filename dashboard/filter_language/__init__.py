@@ -1,0 +1,1 @@
+"""The filter language: its terms, its parser, the addresses of filtered boards."""

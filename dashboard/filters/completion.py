@@ -1,0 +1,174 @@
+"""What may stand at a place in a filter: keys, states, agents, users, labels and their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from dashboard.agents.models import Agent
+from dashboard.annotations.models import Mark
+from dashboard.filter_language.terms import FLAGS, KEYS, WORDS, quoted
+from dashboard.labels.queries import keys, values
+from dashboard.states.models import AssetState
+from domain.scenario import Scenario
+
+MOST = 12
+"""Most that is offered."""
+LOOKED = 300
+"""So many agents, overrides and acknowledgements are looked at."""
+
+_HINTS = {
+    "state": "the state that it shows",
+    "since": "how long it has been in its state: >1h, <10m",
+    "agent": "an agent whose vote is live; NAME* for many, NAME=STATE for what it says",
+    "override": "pinned: yes, no, or by whom",
+    "until": "when its override ends: <15m, none",
+    "pending": "a state waits out its hold: yes, no, or which",
+    "is": "disputed: a vote says worse; unconfirmed: too few votes bear it out",
+    "has": "silent: votes of agents that no longer report",
+    "unconfirmed": "too few votes bear it out: yes, no",
+    "ack": "acknowledged: yes, no, or by whom",
+    "muted": "a live vote of it is muted: yes, no",
+    "name": "the whole name, or its beginning and *",
+}
+_WORDS = {
+    "disputed": "a vote, live or silent, says worse than what is shown",
+    "unconfirmed": "too few live votes bear it out",
+    "silent": "an agent that voted on it no longer reports",
+}
+_SPANS = {
+    "since": ("<10m", "<1h", "<1d", ">10m", ">1h", ">1d", ">1w"),
+    "until": ("<15m", "<1h", ">1h", ">1d"),
+}
+_TERM = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*(?:"|\Z))+\Z')
+_KEY = re.compile(r"-?([A-Za-z][A-Za-z0-9_-]{0,31}):")
+
+
+class Offer(NamedTuple):
+    """What may be taken. text: what then stands there; label: what is shown; note: of it."""
+
+    text: str
+    label: str
+    note: str = ""
+
+
+class Offers(NamedTuple):
+    """What may take the place of the characters from `start` to `end`."""
+
+    start: int
+    end: int
+    items: list[Offer]
+
+
+def offers(scenario: Scenario, text: str, at: int, viewer: str) -> Offers:
+    """What may stand where `at` is in the text. viewer: the name of who types."""
+    before = text[:at]
+    found = _TERM.search(before)
+    term = found[0] if found else ""
+    start = at - len(term)
+    key = _KEY.match(term)
+    if key is None:
+        negated = term.startswith("-")
+        return Offers(start + negated, at, _keys(scenario, term[negated:]))
+    part = term[key.end() :]
+    part = part[_after_comma(part) :]
+    typed = part.removeprefix('"')
+    every = _values(scenario, key[1].lower(), typed, viewer)
+    return Offers(at - len(part), at, _first(every, typed))
+
+
+def _after_comma(part: str) -> int:
+    """Where the value after the last comma outside quotes begins."""
+    at, inside = 0, False
+    for place, letter in enumerate(part):
+        inside ^= letter == '"'
+        if letter == "," and not inside:
+            at = place + 1
+    return at
+
+
+def _keys(scenario: Scenario, typed: str) -> list[Offer]:
+    own = [Offer(f"{key}:", key, _HINTS[key]) for key in KEYS]
+    labels = [Offer(f"{key}:", key, "label") for key in keys(scenario.name) if key not in KEYS]
+    begun = [each for each in (*own, *labels) if each.label.startswith(typed.lower())]
+    return begun[: MOST + len(KEYS)]
+
+
+def _values(scenario: Scenario, key: str, typed: str, viewer: str) -> Iterable[Offer]:
+    """All that the key may be, without looking far; the likeliest first."""
+    if key in _SPANS:
+        none = [Offer("none", "none", "without an end")] if key == "until" else []
+        return [*(Offer(span, span, _in_words(key, span)) for span in _SPANS[key]), *none]
+    if key == "state":
+        return _states(scenario)
+    if key == "agent":
+        return _agents(scenario, typed)
+    if key in WORDS:
+        return [Offer(word, word, _WORDS[word]) for word in WORDS[key]]
+    if key in FLAGS:
+        return _flags()
+    if key == "pending":
+        return [*_flags(), *_states(scenario)]
+    if key == "override":
+        return [*_flags(), *_users(viewer, _pinned_by(scenario))]
+    if key == "ack":
+        return [*_flags(), *_users(viewer, _acknowledged_by(scenario))]
+    if key == "name":
+        return []
+    named = (Offer(quoted(value), value) for value in values(scenario.name, key, typed, MOST))
+    return [*named, *([] if typed else [Offer("*", "*", "any value")])]
+
+
+def _in_words(key: str, span: str) -> str:
+    if key == "since":
+        return "for longer" if span[0] == ">" else "for less"
+    return "ends later" if span[0] == ">" else "ends sooner"
+
+
+def _flags() -> list[Offer]:
+    return [Offer("yes", "yes"), Offer("no", "no")]
+
+
+def _states(scenario: Scenario) -> list[Offer]:
+    return [Offer(quoted(spec.name), spec.name, spec.label) for spec in scenario.states]
+
+
+def _agents(scenario: Scenario, typed: str) -> list[Offer]:
+    """Those that have reported, the ones with most live votes first."""
+    rows = Agent.objects.filter(scenario=scenario.name, agent__icontains=typed)
+    rows = rows.order_by("-votes", "agent")[:LOOKED]
+    return [Offer(quoted(row.agent), row.agent, _votes(row.votes)) for row in rows]
+
+
+def _votes(n: int) -> str:
+    return f"{n:,} vote{'' if n == 1 else 's'}" if n else ""
+
+
+def _users(viewer: str, others: Iterable[str]) -> Iterator[Offer]:
+    yield Offer(quoted(viewer), viewer, "you")
+    for user in sorted(set(others) - {viewer}):
+        yield Offer(quoted(user), user)
+
+
+def _pinned_by(scenario: Scenario) -> list[str]:
+    rows = AssetState.objects.filter(scenario=scenario.name, overridden=True).order_by()
+    return [user for user in rows.values_list("override_user", flat=True)[:LOOKED] if user]
+
+
+def _acknowledged_by(scenario: Scenario) -> list[str]:
+    rows = Mark.objects.filter(scenario=scenario.name, ack_until__isnull=False)
+    return list(rows.values_list("ack_by", flat=True)[:LOOKED])
+
+
+def _first(every: Iterable[Offer], typed: str) -> list[Offer]:
+    """Those that begin with what is typed, then those that contain it."""
+    part, all_of_them = typed.casefold(), list(every)
+    begun = [each for each in all_of_them if each.label.casefold().startswith(part)]
+    inside = [
+        each
+        for each in all_of_them
+        if each not in begun and part in f"{each.label} {each.note}".casefold()
+    ]
+    return list(islice((*begun, *inside), MOST))

@@ -1,0 +1,1 @@
+"""The handover between shifts."""

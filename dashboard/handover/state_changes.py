@@ -1,0 +1,122 @@
+"""What has changed since a time, by asset: from which state to which, and the worst between."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from django.db.models import Case, Count, IntegerField, Max, Min, Q, QuerySet, Value, When
+
+from dashboard.handover.calm_states import good, is_good
+from dashboard.states.board_rows import asset_path
+from dashboard.states.models import CHANGE, Transition
+from dashboard.states.queries import listed
+from domain.scenario import UNKNOWN, Scenario
+
+LOOKED_AT = 200_000
+"""So many changes are looked at, the newest of all scenarios."""
+MOST = 50
+"""Most assets of one scenario that are listed, those that came to the worst first."""
+
+
+class Moved(NamedTuple):
+    """What an asset went through. before, after: "" where it was not on the board; n: changes."""
+
+    scenario: Scenario
+    asset: str
+    before: str
+    after: str
+    worst: str
+    n: int
+
+    @property
+    def url(self) -> str:
+        """Where the asset's page is."""
+        return asset_path(self.scenario.name, self.asset)
+
+    @property
+    def worse_between(self) -> bool:
+        """Whether it was worse in between than before and after."""
+        return self.worst not in (self.before, self.after)
+
+
+class Moves(NamedTuple):
+    """Those listed of a scenario, how many assets changed, and whether older ones were left out."""
+
+    listed: list[Moved]
+    total: int
+    cut: bool
+
+
+def moves(scenario: Scenario, since: int) -> Moves:
+    """The assets that came to a state that is not good since then (Unix ms), or left one, those
+    that came to the worst on top."""
+    newest = Transition.objects.aggregate(newest=Max("pk"))["newest"] or 0
+    every = _telling(scenario).filter(kind=CHANGE, at__gte=since)
+    rows = every.filter(pk__gt=newest - LOOKED_AT)
+    cut = newest > LOOKED_AT and every.filter(pk__lte=newest - LOOKED_AT).exists()
+    found = list(_grouped(scenario, rows)[:MOST])
+    total = rows.values("asset").distinct().count() if len(found) == MOST else len(found)
+    ends = _ends(scenario.name, found)
+    return Moves([_moved(scenario, group, ends) for group in found], total, cut)
+
+
+def _telling(scenario: Scenario) -> QuerySet[Transition]:
+    """The changes of a scenario but those among good states, the board's edge included."""
+    rows = Transition.objects.filter(scenario=scenario.name)
+    if scenario.life_cycle:
+        alarming = [spec.name for spec in scenario.states if not is_good(scenario, spec.name)]
+        return rows.filter(Q(state__in=alarming) | Q(previous__in=alarming))
+    fine = ["", *good(scenario)]
+    return rows.exclude(state__in=fine, previous__in=fine)
+
+
+Group = tuple[str, int, int, str, str]
+
+
+def _grouped(scenario: Scenario, rows: QuerySet[Transition]) -> QuerySet[Transition, Group]:
+    """Asset, severity of its worst state, number of changes, place of the first and the last."""
+    gone = len(scenario.states) + 1
+    ranks = [When(state=spec.name, then=rank) for rank, spec in enumerate(scenario.states)]
+    severity = Case(
+        When(state="", then=gone),
+        *ranks,
+        default=Value(scenario.severity("")),
+        output_field=IntegerField(),
+    )
+    groups = rows.values("asset").annotate(
+        worst=Min(severity), n=Count("pk"), first=Min("place"), last=Max("place")
+    )
+    ordered = groups.order_by("worst", "-n", "asset")
+    return ordered.values_list("asset", "worst", "n", "first", "last")
+
+
+def _ends(scenario: str, groups: list[Group]) -> dict[tuple[str, str], tuple[str, str]]:
+    """The state before and after the first and the last change of each, by asset and place."""
+    places = {place for _, _, _, first, last in groups for place in (first, last)}
+    rows = Transition.objects.filter(
+        scenario=scenario,
+        asset__in=listed([asset for asset, *_ in groups]),
+        place__in=listed(sorted(places)),
+    )
+    columns = ("asset", "place", "previous", "state")
+    return {(asset, place): (was, now) for asset, place, was, now in rows.values_list(*columns)}
+
+
+def _moved(scenario: Scenario, group: Group, ends: dict[tuple[str, str], tuple[str, str]]) -> Moved:
+    asset, severity, n, first, last = group
+    before = ends.get((asset, first), ("", ""))[0]
+    after = ends.get((asset, last), ("", ""))[1]
+    worst = _worst(scenario, severity, before, after)
+    if before and scenario.severity(before) < scenario.severity(worst):
+        worst = before
+    return Moved(scenario, asset, before, after, worst, n)
+
+
+def _worst(scenario: Scenario, severity: int, before: str, after: str) -> str:
+    """The worst state of an asset's changes, by its severity."""
+    if 0 <= severity < len(scenario.states):
+        return scenario.states[severity].name
+    if severity > 0:
+        return after
+    ends = (state for state in (after, before) if state and scenario.severity(state) < 0)
+    return next(ends, UNKNOWN)

@@ -1,0 +1,167 @@
+"""The handover as Markdown, which is read as plain text too. Times are in UTC."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from dashboard.agents.models import MuteAsk
+from dashboard.annotations.models import Acknowledgement, Note
+from dashboard.board.overrides import Override
+from dashboard.bulk.run_progress import Told
+from dashboard.commands.models import Command
+from dashboard.core.bidi import isolated
+from dashboard.handover.state_changes import Moved
+from dashboard.handover.summary import About, Incident, Situation
+from dashboard.replays.status import Followed
+from dashboard.rules.changes import Change
+from dashboard.states.templatetags.board import duration
+from domain.records import Mute
+from domain.scenario import Scenario
+
+_MARKS = re.compile(r"([\\`*_\[\]<>#|~])")
+_BREAKS = re.compile(r"\s*[\r\n\u2028\u2029]+\s*")
+
+
+def as_markdown(found: Situation) -> str:
+    """The whole page; what people wrote is quoted so that none of it is markup."""
+    return "\n".join(_lines(found)) + "\n"
+
+
+def _lines(found: Situation) -> Iterator[str]:
+    yield f"# Handover, {_at(found.now)}"
+    yield from ("", f"Changes are told since {_at(found.since)}.")
+    yield from _section("Open incidents", [
+        _incident(line, found.now) for each in found.incidents for line in each.listed
+    ])  # fmt: skip
+    more = found.open - sum(len(each.listed) for each in found.incidents)
+    if more > 0:
+        yield f"- and {more} more"
+    yield from _section("Overrides that end within an hour", [_pin(o) for o in found.ending])
+    yield from _section("Overrides without an end", [_pin(o) for o in found.endless])
+    yield from _section("Acknowledgements that end within an hour", _each(found.acks))
+    yield from _section("Muted agents", [_mute(mute) for _, mute in found.mutes])
+    yield from _section("Bulk runs", [_run(*each) for each in found.deeds.runs])
+    yield from _section("Mutes given and taken back", [_ask(*each) for each in found.deeds.mutes])
+    yield from _section("Rule changes", [_rule(*each) for each in found.deeds.rules])
+    yield from _section("Replays", [_replay(each) for each in found.deeds.replays])
+    yield from _section("Changes", [
+        _moved(line) for _, each in found.moves for line in each.listed
+    ])  # fmt: skip
+    yield from _section("Commands given", _each(found.commands))
+    yield from _section("Notes", _each(found.notes))
+    if found.texts:
+        text = found.texts[0]
+        yield from (
+            "",
+            "## From the last shift",
+            "",
+            f"{_text(text.username)}, {_at(text.at)}:",
+            "",
+        )
+        yield from (f"> {_text(line)}" for line in text.text.splitlines())
+
+
+def _section(title: str, lines: list[str]) -> Iterator[str]:
+    yield from ("", f"## {title}", "")
+    yield from (f"- {line}" for line in lines or ["none"])
+
+
+def _each(found: list[About]) -> list[str]:
+    """A line of each."""
+    return [_said(each) for each in found]
+
+
+def _incident(line: Incident, now: int) -> str:
+    label = line.scenario.spec(line.state).label
+    text = f"**{_text(line.asset)}**: {_text(label)} for {duration(now - line.since)}"
+    if line.disputed is not None:
+        text += f", disputed: somebody says {_text(line.scenario.spec(line.disputed).label)}"
+    if line.held and line.mark is not None and line.mark.ack is not None:
+        ack = line.mark.ack
+        why = f" ({_text(ack.reason)})" if ack.reason else ""
+        text += f"; acknowledged by {_text(ack.by)} until {_at(ack.until)}{why}"
+    if line.note is not None:
+        text += f"; note of {_text(line.note.username)}: {_text(line.note.text)}"
+    return text
+
+
+def _pin(pin: Override) -> str:
+    end = f"until {_at(pin.until)}" if pin.until else "without end"
+    label = _text(pin.scenario.spec(pin.state).label)
+    return f"**{_text(pin.asset)}**: {label} {end}, by {_text(pin.user)} ({_text(pin.reason)})"
+
+
+def _mute(mute: Mute) -> str:
+    end = f"until {_at(mute.until)}" if mute.until else "without end"
+    why = f" ({_text(mute.reason)})" if mute.reason else ""
+    return f"**{_text(mute.agent)}** {end}, by {_text(mute.user)}{why}"
+
+
+def _run(scenario: Scenario, told: Told) -> str:
+    run = told.run
+    to = f" to {_text(scenario.spec(run.state).label)}" if run.state else ""
+    by = _text(run.sender_name)
+    by += f" (prepared by {_text(run.username)})" if run.sender_name != run.username else ""
+    trouble = f" ({_text(run.trouble)})" if run.trouble else ""
+    return (
+        f"**{run.kind}{to}** of {run.matched} in {_text(scenario.title)}, {_text(run.chosen)}, by "
+        f"{by}, {_at(run.started_at or 0)} ({_text(run.reason)}): {told.status}{trouble}, "
+        f"{told.applied} applied, {told.refused} refused"
+    )
+
+
+def _ask(scenario: Scenario, ask: MuteAsk) -> str:
+    end = ""
+    if ask.kind == "mute":
+        end = f" until {_at(ask.until)}" if ask.until else " without end"
+    why = f" ({_text(ask.reason)})" if ask.reason else ""
+    what = "muted" if ask.kind == "mute" else "heard again"
+    who = f"by {_text(ask.username)}, {_at(ask.created_at)}{why}"
+    return f"**{_text(ask.agent)}** ({_text(scenario.title)}): {what}{end}, {who}"
+
+
+def _rule(scenario: Scenario, change: Change) -> str:
+    keys = ", ".join(each.title for each in change.moves) or "nothing"
+    row = change.row
+    who = f"by {_text(row.username)}, {_at(row.asked_at)} ({_text(row.reason)})"
+    return f"**{_text(scenario.title)}**: {keys}, {who}: {change.word}"
+
+
+def _replay(replay: Followed) -> str:
+    row = replay.row
+    of = f"{_text(row.query)}{', ' + _text(row.scenario) if row.scenario else ''}"
+    who = f"by {_text(row.username)}, {_at(row.asked_at)} ({_text(row.reason)})"
+    return f"**{of}** from {_text(row.start)}, {who}: {replay.word}"
+
+
+def _moved(line: Moved) -> str:
+    def label(state: str) -> str:
+        return _text(line.scenario.spec(state).label) if state else "not on the board"
+
+    worst = f", {label(line.worst)} in between" if line.worse_between else ""
+    times = "once" if line.n == 1 else f"{line.n} times"
+    return f"**{_text(line.asset)}**: {label(line.before)} → {label(line.after)}, {times}{worst}"
+
+
+def _said(about: About) -> str:
+    said = about.said
+    who = f"**{_text(said.asset)}**: "
+    if isinstance(said, Note):
+        return f"{who}{_text(said.username)}, {_at(said.at)}: {_text(said.text)}"
+    if isinstance(said, Acknowledgement):
+        return f"{who}{_text(said.username)} until {_at(said.until)} ({_text(said.reason)})"
+    assert isinstance(said, Command)
+    state = f" to {_text(said.state)}" if said.state else ""
+    why = f" ({_text(said.reason)})" if said.reason else ""
+    return f"{who}{said.kind}{state} by {_text(said.username)}, {_at(said.created_at)}{why}"
+
+
+def _text(text: str) -> str:
+    """A text of somebody's on one line, in which nothing is markup."""
+    return _MARKS.sub(r"\\\1", isolated(_BREAKS.sub(" / ", text.strip())))
+
+
+def _at(at: int) -> str:
+    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")

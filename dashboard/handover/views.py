@@ -1,0 +1,194 @@
+"""The handover: its page, the same as text, and the marks of a shift's begin and end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from dashboard.annotations import shifts
+from dashboard.annotations.forms import HandoverForm
+from dashboard.annotations.shifts import Since
+from dashboard.audit.log import Actor
+from dashboard.audit.log import note as audit
+from dashboard.commands.forms import typed_end
+from dashboard.core.access import form_of, is_fragment, role_required
+from dashboard.core.clock import now_ms
+from dashboard.core.rate_limits import Limit, TooMany
+from dashboard.core.roles import may
+from dashboard.core.scenarios import scenarios
+from dashboard.handover.summary import Situation, situation
+from dashboard.handover.text import as_markdown
+from dashboard.job.freshness_problems import troubles
+from domain.scenario import Scenario
+
+OLDEST_MS = 30 * 86_400_000
+"""Furthest back that changes are told."""
+HOURS = (1, 4, 8, 12, 24, 72)
+FEW = 10
+"""Of more assets that changed the list is folded, so that what follows is not far."""
+LIMIT = Limit("handovers", 30)
+
+
+class SinceForm(forms.Form):
+    """Since when, and of which scenario."""
+
+    scenario = forms.ChoiceField(required=False)
+    hours = forms.ChoiceField(required=False, label="Changes of")
+    at = forms.IntegerField(required=False, min_value=0, widget=forms.HiddenInput)
+    since = forms.CharField(
+        required=False,
+        max_length=40,
+        label="or since",
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
+    )
+    zone = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
+
+    def __init__(self, given: Any, now: int) -> None:
+        super().__init__(given, auto_id="since_%s", label_suffix="")
+        self.now = now
+        known = [(each.name, each.title) for each in scenarios().values()]
+        hours = [(str(n), f"the last {n} hours" if n > 1 else "the last hour") for n in HOURS]
+        self._offer("scenario", [("", "All scenarios"), *known])
+        self._offer("hours", [("", "my last shift"), *hours])
+
+    def _offer(self, name: str, choices: list[tuple[str, str]]) -> None:
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = choices
+
+    def clean_since(self) -> int | None:
+        """The typed time, Unix ms."""
+        typed = self.cleaned_data["since"]
+        if not typed:
+            return None
+        at = typed_end(typed, str(self.data.get("zone", ""))[:64], 0)
+        if at > self.now:
+            raise forms.ValidationError("This time is still to come; expected one that has been.")
+        if at < self.now - OLDEST_MS:
+            raise forms.ValidationError("Expected a time of the last 30 days.")
+        return at
+
+    def chosen(self, user: User) -> Since:
+        """Since when, of a valid form: as typed, as chosen, else since the user's last shift."""
+        data, oldest = self.cleaned_data, self.now - OLDEST_MS
+        at = data["since"] or data["at"]
+        if at is not None:
+            return Since(min(max(at, oldest), self.now), "as chosen")
+        if data["hours"]:
+            return Since(self.now - int(data["hours"]) * 3_600_000, "as chosen")
+        found = shifts.last_shift(user, self.now)
+        return Since(max(found.at, oldest), found.why)
+
+
+def _known(form: SinceForm) -> dict[str, Scenario]:
+    name = form.cleaned_data["scenario"]
+    return {name: scenarios()[name]} if name else dict(scenarios())
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def handover(request: HttpRequest) -> HttpResponse:
+    """The page; to a script, the part of it that renews itself."""
+    assert isinstance(request.user, User)
+    if not is_fragment(request):
+        shifts.here(request.user, now_ms())
+    form = SinceForm(request.GET, now_ms())
+    return _page(request, form, HandoverForm(), 200 if form.is_valid() else 422)
+
+
+def _page(request: HttpRequest, form: SinceForm, text: HandoverForm, status: int) -> HttpResponse:
+    user, now = request.user, form.now
+    assert isinstance(user, User)
+    context: dict[str, Any] = {"now": now, "form": form, "text": text}
+    if form.is_valid():
+        since = form.chosen(user)
+        known = _known(form)
+        query = urlencode({"scenario": form.cleaned_data["scenario"], "at": since.at})
+        context |= {
+            "found": situation(known, user.get_username(), since.at, now),
+            "troubles": troubles(now),
+            "since": since,
+            "query": query,
+            "address": f"{reverse('handover:handover')}?{query}",
+        }
+    context |= {
+        "may_hand_over": may(user, "command"),
+        "shift": shifts.current(user, now),
+        "shift_ms": shifts.SHIFT_MS,
+        "few": FEW,
+    }
+    name = "_handover" if is_fragment(request) else "handover"
+    return render(request, f"annotations/{name}.html", context, status=status)
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def as_text(request: HttpRequest) -> HttpResponse:
+    """The page as Markdown."""
+    assert isinstance(request.user, User)
+    form = SinceForm(request.GET, now_ms())
+    if not form.is_valid():
+        faults = "; ".join(f"{name}: {told[0]}" for name, told in form.errors.items())
+        return HttpResponse(faults, status=422, content_type="text/plain; charset=utf-8")
+    found = _found(form, request.user)
+    return HttpResponse(as_markdown(found), content_type="text/markdown; charset=utf-8")
+
+
+def _found(form: SinceForm, user: User) -> Situation:
+    return situation(_known(form), user.get_username(), form.chosen(user).at, form.now)
+
+
+# ---- the marks of a shift -------------------------------------------------------------------
+
+
+@form_of("handover:handover")
+@role_required("command")
+def shift(request: HttpRequest, step: str) -> HttpResponseBase:
+    """`begin`, `end`, or `text`: what was written for the next shift, which `end` keeps too."""
+    user, now = request.user, now_ms()
+    assert isinstance(user, User)
+    if step not in ("begin", "end", "text"):
+        raise Http404
+    form = HandoverForm(request.POST)
+    try:
+        LIMIT.take(user.pk, now)
+    except TooMany as error:
+        form.is_valid()
+        form.add_error(None, str(error))
+        return _again(request, form, 429)
+    if step == "begin":
+        return _begin(request, user, now)
+    written = bool(request.POST.get("text", "").strip())
+    if (written or step == "text") and not form.is_valid():
+        return _again(request, form, 422)
+    if written:
+        if shifts.leave(user, form.cleaned_data["text"], now):
+            audit(Actor.of(request), "handover.written", text=form.cleaned_data["text"])
+        messages.success(request, "The text is kept for the next shift.")
+    if step == "end":
+        shifts.end(user, now)
+        audit(Actor.of(request), "shift.ended")
+        messages.success(request, "Your shift has ended. The next handover tells what came after.")
+    return redirect("handover:handover")
+
+
+def _begin(request: HttpRequest, user: User, now: int) -> HttpResponseBase:
+    shifts.take_over(user, now)
+    audit(Actor.of(request), "shift.began")
+    messages.success(request, "You have taken over.")
+    return redirect("handover:handover")
+
+
+def _again(request: HttpRequest, form: HandoverForm, status: int) -> HttpResponseBase:
+    return _page(request, SinceForm({}, now_ms()), form, status)

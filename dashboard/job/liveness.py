@@ -1,0 +1,228 @@
+"""What a web process hears of the job and of itself, kept for `standing`. Times in Unix ms."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import Lock
+
+from dashboard.core.spans import MINUTE_MS
+from dashboard.job.freshness import LOOKED_AT_MS, LOSING_MS, Beat, Facts, Loss, Pause, Talk
+from dashboard.job.throughput import Paces
+from wire.job import (
+    AHEAD_MS,
+    Heartbeat,
+    Stopped,
+    UnreadableJobRecord,
+    decode_heartbeat,
+    decode_progress,
+)
+
+Place = tuple[str, int]
+"""A topic and one of its partitions."""
+
+PAUSES_KEPT = 60
+"""So many pauses between reports are remembered of a scenario."""
+PAUSE_MS = 1_000
+"""A shorter one is none: heartbeats come each second."""
+USUAL = 0.9
+"""The usual pause: so large a part of those remembered are not longer."""
+MARK_MS = 1_000
+"""One heartbeat in this time is watched for until the database holds it."""
+MARKS = 3_600
+"""At most so many are watched for."""
+MOST_LOSING = 1_000
+"""Of so many agents it is remembered that their reports came too old."""
+
+
+class Losses:
+    """An agent's reports that came too old to count, over the last minutes."""
+
+    def __init__(self, at: int) -> None:
+        self._since = self.last = at
+        self._ages: dict[int, tuple[int, int]] = {}
+
+    def lost(self, at: int, age: int) -> None:
+        """Some came, the newest of them `age` ms old, by a heartbeat of `at`."""
+        if at - self.last > LOSING_MS:
+            self._since = at
+        self.last = max(at, self.last)
+        least, greatest = self._ages.get(at // MINUTE_MS, (age, age))
+        self._ages[at // MINUTE_MS] = (min(least, age), max(greatest, age))
+        while len(self._ages) > LOOKED_AT_MS // MINUTE_MS + 1:
+            del self._ages[min(self._ages)]
+
+    def told(self, scenario: str, agent: str) -> Loss:
+        """As it is now."""
+        return Loss(scenario, agent, self._since, self.last, dict(self._ages))
+
+
+class Reports:
+    """When a scenario's agents reported, as heartbeats tell it."""
+
+    def __init__(self) -> None:
+        self.last = 0
+        self.pauses: deque[int] = deque(maxlen=PAUSES_KEPT)
+
+    def heard(self, at: int) -> None:
+        """Reports had come when a heartbeat was appended at `at`."""
+        if self.last and at - self.last >= PAUSE_MS:
+            self.pauses.append(at - self.last)
+        self.last = max(at, self.last)
+
+    def talk(self) -> Talk:
+        """Last and usual, as they are now."""
+        pauses = sorted(self.pauses)
+        return Talk(self.last, pauses[int(USUAL * (len(pauses) - 1))] if pauses else 0)
+
+
+class Signs:
+    """Heartbeats, and how far this process and the database have come.
+
+    One thread tells, others ask.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._beats: dict[str, Beat] = {}
+        self._reports: dict[str, Reports] = {}
+        self._marks: deque[tuple[Place, int, int]] = deque()
+        self._stored: Mapping[Place, int] = {}
+        self._reached: int | None = None
+        self._pauses: dict[str, Pause] = {}
+        self._rebuilds: dict[str, Pause] = {}
+        self._paces = Paces()
+        self._losses: OrderedDict[tuple[str, str], Losses] = OrderedDict()
+
+    @contextmanager
+    def paces(self) -> Iterator[Paces]:
+        """How fast the buckets go, while nobody else may look or tell."""
+        with self._lock:
+            yield self._paces
+
+    def heard(self, value: bytes | None, place: Place, offset: int, at: int) -> None:
+        """A record of `job.buckets` was appended at `at`.
+
+        What cannot be read is passed over: the materialiser counts it.
+        """
+        try:
+            beat = decode_heartbeat(value)
+        except UnreadableJobRecord:
+            return
+        with self._lock:
+            self._mark(place, offset, at)
+            self._keep(beat.bucket, Beat(at, beat.log_time, beat.engine, *self._ahead(beat)))
+            self._paces.heard(beat, at)
+            self._lose(beat)
+            if beat.records > beat.dead_letters:
+                self._reports.setdefault(beat.scenario, Reports()).heard(at)
+
+    def _ahead(self, beat: Heartbeat) -> tuple[int, int | None]:
+        """How far the bucket's clock is ahead, and since when by too much."""
+        if beat.ahead <= AHEAD_MS:
+            return beat.ahead, None
+        known = self._beats.get(beat.bucket)
+        return beat.ahead, (known and known.ahead_since) or beat.at
+
+    def _lose(self, beat: Heartbeat) -> None:
+        """Note whose reports came too old. What is read again is of its own time."""
+        at = min(beat.log_time, beat.at)
+        for each in beat.agents:
+            if each.agent and each.age:
+                known = self._losses.pop((beat.scenario, each.agent), None) or Losses(at)
+                known.lost(at, each.age)
+                self._losses[beat.scenario, each.agent] = known
+                if len(self._losses) > MOST_LOSING:
+                    self._losses.popitem(last=False)
+
+    def remember(
+        self, bucket: str, at: int, log_time: int, engine: str = "", ahead_since: int | None = None
+    ) -> None:
+        """The database has a heartbeat of a bucket, sent at `at`."""
+        ahead = max(0, log_time - at)
+        with self._lock:
+            self._keep(bucket, Beat(at, log_time, engine, ahead, ahead_since))
+
+    def _keep(self, bucket: str, beat: Beat) -> None:
+        known = self._beats.get(bucket)
+        if known is None or beat.heard >= known.heard:
+            self._beats[bucket] = beat
+
+    def told(self, value: bytes | None) -> None:
+        """A record of `job.progress`: whether its query was stopped, or begun again, on purpose."""
+        try:
+            record = decode_progress(value)
+        except UnreadableJobRecord:
+            return
+        self.pause(record.query, _pause(record.stopped))
+        with self._lock:
+            _keep(self._rebuilds, record.query, _pause(record.rebuild))
+
+    def pause(self, query: str, pause: Pause | None) -> None:
+        """A query was stopped on purpose, or (None) was not."""
+        with self._lock:
+            _keep(self._pauses, query, pause)
+
+    def _mark(self, place: Place, offset: int, at: int) -> None:
+        """Watch for this heartbeat in the database, unless it is there or enough are watched."""
+        if offset < self._stored.get(place, 0) or len(self._marks) >= MARKS:
+            return
+        if not self._marks or at - self._marks[-1][2] >= MARK_MS:
+            self._marks.append((place, offset, at))
+
+    def reached(self, now: int) -> None:
+        """This process has read all that the log had."""
+        self._reached = now
+
+    def stored(self, offsets: Mapping[Place, int]) -> None:
+        """The database has come to these next offsets."""
+        with self._lock:
+            self._stored = offsets
+            while self._marks and self._marks[0][1] < offsets.get(self._marks[0][0], 0):
+                self._marks.popleft()
+
+    def facts(self) -> Facts:
+        """All of it, as of now."""
+        with self._lock:
+            return Facts(
+                self._reached,
+                self._marks[0][2] if self._marks else None,
+                dict(self._beats),
+                {name: reports.talk() for name, reports in self._reports.items()},
+                dict(self._pauses),
+                dict(self._rebuilds),
+                tuple(known.told(*pair) for pair, known in self._losses.items()),
+            )
+
+
+def _pause(told: Stopped | None) -> Pause | None:
+    return None if told is None else Pause(told.user, told.since, told.reason)
+
+
+def _keep(known: dict[str, Pause], query: str, told: Pause | None) -> None:
+    """Note what a query told last."""
+    if told is None:
+        known.pop(query, None)
+    else:
+        known[query] = told
+
+
+class _Holder:
+    """Keeps from where the process takes what it has heard of the job."""
+
+    def __init__(self) -> None:
+        self.source: Callable[[], Signs] = Signs
+
+
+_HOLDER = _Holder()
+
+
+def take_signs_from(source: Callable[[], Signs]) -> None:
+    """Have `source` return what this process has heard: registered where a process listens."""
+    _HOLDER.source = source
+
+
+def process_signs() -> Signs:
+    """Return what this process has heard of the job; nothing where nobody listens."""
+    return _HOLDER.source()

@@ -1,0 +1,76 @@
+"""What a table of labels comes to, counted: each label that the file says is of one kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from dashboard.labels.writer import Change
+
+MOST_REFUSED = 1_000
+"""Most refusals of which line and reason are kept."""
+LISTED = 200
+"""Most changes that are kept to be listed."""
+
+KINDS = {
+    "new": "New",
+    "changed": "Changed",
+    "removed": "Removed",
+    "same": "As they are",
+    "refused": "Refused",
+    "again": "Said again",
+    "agents": "Said by agents",
+    "left": "Left out by cancelling",
+}
+"""What may become of a label of a file. Their counts add up to what the file says."""
+
+
+class Found(msgspec.Struct):
+    """counts: by kind; refused: the numbers of lines, and why not, the first MOST_REFUSED; changes:
+    the first LISTED that are any; unknown: assets that are on no board."""
+
+    counts: dict[str, int] = {}
+    refused: list[tuple[int, str]] = []
+    changes: list[Change] = []
+    unknown: int = 0
+
+    @classmethod
+    def of(cls, text: str) -> Found:
+        """Out of the database."""
+        return msgspec.json.decode(text, type=cls)
+
+    def text(self) -> str:
+        """For the database."""
+        return msgspec.json.encode(self).decode()
+
+    def count(self, kind: str, n: int = 1) -> None:
+        """Count what is of this kind."""
+        self.counts[kind] = self.counts.get(kind, 0) + n
+
+    def refuse(self, line: int, why: str) -> None:
+        """Count what is refused, and keep why."""
+        self.count("refused")
+        if len(self.refused) < MOST_REFUSED:
+            self.refused.append((line, why))
+
+    def take(self, changes: Iterable[Change], lines: Mapping[tuple[str, str], int]) -> None:
+        """Count changes. lines: by asset and key where in the file each stands."""
+        for change in changes:
+            if change.fault:
+                why = f"{change.asset}, {change.key}: {change.fault}"
+                self.refuse(lines[change.asset, change.key], why)
+                continue
+            self.count(change.kind)
+            if change.kind != "same" and len(self.changes) < LISTED:
+                self.changes.append(change)
+
+    @property
+    def said(self) -> int:
+        """All that has been counted."""
+        return sum(self.counts.values())
+
+    @property
+    def worth_it(self) -> bool:
+        """Whether anything would be another than it is."""
+        return any(self.counts.get(kind) for kind in ("new", "changed", "removed"))

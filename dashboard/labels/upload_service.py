@@ -1,0 +1,200 @@
+"""Tables of labels as people deal with them: sent, looked at, applied, stopped; and how long they
+are kept."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Q, QuerySet
+
+from dashboard.audit.log import Actor, note
+from dashboard.core.rate_limits import Limit
+from dashboard.core.scenarios import scenarios
+from dashboard.labels.import_counts import KINDS, Found
+from dashboard.labels.models import (
+    APPLYING,
+    BEGUN,
+    CANCELLED,
+    DONE,
+    OPEN,
+    READING,
+    REVIEW,
+    STATUSES,
+    STOPPED,
+    LabelUpload,
+)
+from domain.scenario import Scenario
+
+UPLOADS = Limit("tables", 20)
+KEPT = 10
+"""Most tables of one user that are kept: the newest."""
+KEPT_MS = 90 * 86_400_000
+"""How long a table that was applied is kept."""
+REVIEW_KEPT_MS = 86_400_000
+"""How long a table is kept that nobody applies."""
+QUIET_MS = 15_000
+"""A table on which nothing has been done for this long waits for the worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A table, and what it has come to so far, at `now` (ms)."""
+
+    upload: LabelUpload
+    found: Found
+    now: int
+
+    @property
+    def scenario(self) -> Scenario | None:
+        """Its scenario, where that is still configured."""
+        return scenarios().get(self.upload.scenario)
+
+    @property
+    def open(self) -> bool:
+        """Whether there is something to do."""
+        return self.upload.status in OPEN
+
+    @property
+    def status(self) -> str:
+        """Its status in words."""
+        return STATUSES[self.upload.status]
+
+    @property
+    def percent(self) -> float:
+        """How many of its labels have been compared or applied, of a hundred."""
+        one = self.upload
+        return round(100 * one.done / one.labels, 1) if one.labels else 0.0
+
+    @property
+    def to_go_ms(self) -> int | None:
+        """How long it takes from here, if it goes on as it did; None where that is not known."""
+        one = self.upload
+        if not self.open or not one.done:
+            return None
+        took = one.moved_at - one.started_at
+        return took * (one.labels - one.done) // one.done + 1_000
+
+    @property
+    def took_ms(self) -> int:
+        """How long it took to be applied, ms."""
+        return (self.upload.ended_at or self.now) - self.upload.started_at
+
+    @property
+    def waits(self) -> bool:
+        """Whether nothing has been done for a while of what there is to do."""
+        return self.open and self.now - self.upload.moved_at > QUIET_MS
+
+    @property
+    def lines(self) -> list[tuple[str, str, int]]:
+        """Each kind that there is, in words, with how many; they add up to `found.said`."""
+        counts = self.found.counts
+        return [(kind, word, counts[kind]) for kind, word in KINDS.items() if counts.get(kind)]
+
+    @property
+    def refused(self) -> list[tuple[int, str]]:
+        """The lines that were refused, and why not, as far as that is kept."""
+        return sorted(self.found.refused)
+
+
+def tell(upload: LabelUpload, now: int) -> Told:
+    """How far a table has come at `now` (ms)."""
+    return Told(upload, Found.of(upload.found), now)
+
+
+def keep(user: User, scenario: str, name: str, data: bytes, now: int) -> LabelUpload:
+    """Keep a file that a user has sent at `now` (ms), to be read. Of those that the user has not
+    had applied it is the only one."""
+    mine = LabelUpload.objects.filter(user=user)
+    mine.exclude(status__in=BEGUN).delete()
+    newest = list(mine.order_by("-sent_at").values_list("pk", flat=True)[: KEPT - 1])
+    mine.exclude(pk__in=newest).exclude(status__in=OPEN).delete()
+    return LabelUpload.objects.create(
+        id=uuid.uuid4(),
+        user=user,
+        scenario=scenario,
+        name=name[-255:].encode(errors="replace").decode(),
+        status=READING,
+        data=data,
+        sent_at=now,
+        started_at=now,
+        moved_at=now,
+    )
+
+
+def start(upload: LabelUpload, actor: Actor, now: int) -> bool:
+    """Have a table applied that was looked at. Returns whether it is now: that is done once."""
+    reviewed = LabelUpload.objects.filter(pk=upload.pk, status=REVIEW)
+    began = reviewed.update(
+        status=APPLYING, portion=0, done=0, found=upload.read, actor=asdict(actor),
+        started_at=now, moved_at=now, trouble="",
+    )  # fmt: skip
+    upload.refresh_from_db()
+    return began == 1
+
+
+def take_over(upload: LabelUpload, user: User, actor: Actor, now: int) -> bool:
+    """Have the rest of a stopped table applied in this user's name. Returns whether it is now."""
+    before = upload.actor.get("name")
+    stopped = LabelUpload.objects.filter(pk=upload.pk, status=STOPPED)
+    fields = {"user": user, "actor": asdict(actor), "moved_at": now, "trouble": ""}
+    if not stopped.update(status=APPLYING, **fields):
+        return False
+    upload.refresh_from_db()
+    audit(upload, "taken over", Found.of(upload.found), taken_over_from=before)
+    return True
+
+
+def within_reach(user: User) -> QuerySet[LabelUpload]:
+    """The tables of a user, and those that were stopped, which anybody may take over."""
+    return LabelUpload.objects.filter(Q(user=user) | Q(status=STOPPED)).defer("data")
+
+
+def end(upload: LabelUpload, status: str, now: int, actor: Actor | None = None) -> bool:
+    """Have a table that is being applied, or stopped, be done or cancelled at `now` (ms), and the
+    audit say what came of it, by `actor`, if another than had it applied. Returns whether it was
+    such a table."""
+    with transaction.atomic():
+        applying = LabelUpload.objects.filter(pk=upload.pk, status__in=(APPLYING, STOPPED))
+        if not applying.update(status=status, ended_at=now, trouble=""):
+            return False
+        upload.refresh_from_db()
+        found = Found.of(upload.found)
+        if upload.done < upload.labels:
+            found.count("left", upload.labels - upload.done)
+            LabelUpload.objects.filter(pk=upload.pk).update(found=found.text())
+        upload.portions.all().delete()
+    if found.worth_it or status == CANCELLED:
+        audit(upload, status, found, actor)
+    upload.refresh_from_db()
+    return True
+
+
+def audit(
+    upload: LabelUpload, outcome: str, found: Found, actor: Actor | None = None, **facts: Any
+) -> None:
+    """Have the audit say what becomes of a table, or has; by who had it applied, or `actor`."""
+    note(
+        actor or Actor(**upload.actor),
+        "labels.changed",
+        scenario=upload.scenario,
+        target=str(upload.pk),
+        outcome=outcome,
+        file=upload.name,
+        assets=upload.assets,
+        **{kind: found.counts.get(kind) for kind in ("new", "changed", "removed")},
+        **facts,
+    )
+
+
+def thin(now: int) -> int:
+    """Delete tables that are past their time at `now` (ms). Returns how many."""
+    ended = LabelUpload.objects.filter(
+        status__in=(STOPPED, DONE, CANCELLED), sent_at__lt=now - KEPT_MS
+    )
+    others = LabelUpload.objects.exclude(status__in=BEGUN).filter(sent_at__lt=now - REVIEW_KEPT_MS)
+    gone = ended.delete()[1], others.delete()[1]
+    return sum(each.get("labels.LabelUpload", 0) for each in gone)

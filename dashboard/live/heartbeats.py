@@ -1,0 +1,46 @@
+"""What every open board is told each two seconds: worked out once for all that show a scenario."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dashboard.core.scenarios import scenarios
+from dashboard.job.freshness import standing
+from dashboard.live.database_threads import per_loop
+from dashboard.live.shared_view import live_view
+from dashboard.live.view import LiveView
+from domain.scenario import Scenario
+
+SHARED_MS = 250
+"""What was worked out so long ago at the most is told to another socket."""
+
+
+class Beats:
+    """For the sockets of one event loop."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, bytes]] = {}
+
+    def message(self, scenario: str, now: int) -> bytes:
+        """The message at `now` (Unix ms) for a socket that shows this scenario."""
+        made, body = self._known.get(scenario, (0, b""))
+        if now - made > SHARED_MS:
+            body = _body(live_view(), scenarios(), scenario, now)
+            self._known[scenario] = (now, body)
+        return body[:-1] + b',"now":%d}' % now
+
+
+def _body(view: LiveView, known: dict[str, Scenario], current: str, now: int) -> bytes:
+    counts = view.counts()
+    worst = {  # of others the tab keeps what it shows
+        name: counts[name].get(scenario.states[0].name, 0)
+        for name, scenario in known.items()
+        if name in counts and scenario.states
+    }
+    told = standing(view.signs.facts(), list(known.values()), current, now)
+    return msgspec.json.encode(
+        {"type": "beat", "heard": view.heard, "worst": worst, "standing": told}
+    )
+
+
+beats = per_loop(Beats)

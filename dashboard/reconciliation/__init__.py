@@ -1,0 +1,1 @@
+"""The topics replayed through the fold, held against the database."""

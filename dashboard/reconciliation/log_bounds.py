@@ -1,0 +1,79 @@
+"""How the job folds its logs, as it has told: the bounds on append times, and what was set aside.
+
+Whoever folds a log here does it the same way: else its states would not be those of the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from dashboard.checkpoints.models import FoldSnapshot, LogBound
+from domain.asides import Aside
+from domain.bounds import Bound
+from wire.job import Progress, bucket_name
+
+Bounds = tuple[Bound, ...]
+Asides = tuple[Aside, ...]
+
+
+class Terms(NamedTuple):
+    """On what terms a bucket's log is folded."""
+
+    bounds: Bounds = ()
+    asides: Asides = ()
+
+
+NONE = Terms()
+
+
+def take_in(records: Sequence[Progress]) -> None:
+    """Keep what was told last of each bucket."""
+    told: dict[str, LogBound] = {}
+    for record in records:
+        for bucket in sorted({*record.bounds, *record.asides}):
+            known = told.get(bucket)
+            if known is None or record.epoch >= known.epoch:
+                pairs, asides = record.bounds.get(bucket, ()), record.asides.get(bucket, ())
+                told[bucket] = LogBound(
+                    bucket=bucket, epoch=record.epoch, pairs=dump(pairs), asides=dump(asides)
+                )
+    kept = {row.bucket: row for row in LogBound.objects.filter(bucket__in=told)}
+    for bucket, row in sorted(told.items()):
+        before = kept.get(bucket)
+        if before is None or (row.epoch >= before.epoch and _terms(row) != _terms(before)):
+            row.save()
+
+
+def _terms(row: LogBound) -> Terms:
+    return Terms(load(row.pairs), load(row.asides))
+
+
+def terms_of(scenario: str, partition: int) -> Terms:
+    """Those of a bucket, none where the job has told of none."""
+    row = LogBound.objects.filter(pk=bucket_name(scenario, partition)).first()
+    return _terms(row) if row is not None else Terms()
+
+
+def fits(row: FoldSnapshot, terms: Terms) -> bool:
+    """Whether a fold on these terms comes to the state that a snapshot has.
+
+    It does with a bound that it was folded with, and with one that no record before it is beyond;
+    likewise with what it left out, and with what lies behind it.
+    """
+    had, left_out = load(row.bounds), load(row.asides)
+    return all(bound in had or row.clock <= bound[0] for bound in terms.bounds) and all(
+        aside in left_out or row.next_offset <= aside[0] for aside in terms.asides
+    )
+
+
+def dump(pairs: Iterable[tuple[int, int]]) -> str:
+    """Pairs of numbers as they are kept."""
+    return msgspec.json.encode(list(pairs)).decode()
+
+
+def load(text: str) -> tuple[tuple[int, int], ...]:
+    """Read what `dump` wrote."""
+    return msgspec.json.decode(text, type=tuple[tuple[int, int], ...])

@@ -1,0 +1,94 @@
+"""`manage.py reconcile`: the topics replayed through the fold, held against the database."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from bus.base import BusError
+from bus.kafka import KafkaBus
+from dashboard.core.clock import now_ms
+from dashboard.core.progress_bar import Bar
+from dashboard.core.scenarios import scenarios, topics
+from dashboard.reconciliation.comparison import Behind, Difference, Reconciler, Result
+from dashboard.reconciliation.snapshots import Snapshots
+from dashboard.states.aggregates import Miscounted
+
+
+class Command(BaseCommand):
+    """Lists every difference between the topics and the database; exit code 1 if there is one."""
+
+    help = "Replays the topics through the fold and lists every difference with the database."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take --json, --patience and --from-snapshot."""
+        parser.add_argument("--json", action="store_true", help="print the result as JSON")
+        parser.add_argument(
+            "--patience",
+            type=float,
+            default=60,
+            help="seconds that job and materialiser may take to reach the log's end (60)",
+        )
+        parser.add_argument(
+            "--from-snapshot",
+            action="store_true",
+            help="begin at each bucket's newest snapshot, trusting it, though the log is whole",
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Run once. Exit code 0: no difference, 1: differences, 2: it could not be judged."""
+        tallyboard = settings.TALLYBOARD
+        with Bar("Replaying") as bar:
+            reconciler = Reconciler(
+                KafkaBus(tallyboard.kafka_options()),
+                topics(),
+                scenarios(),
+                Snapshots(tallyboard.data_dir / "snapshots", now_ms),
+                now_ms,
+                progress=bar,
+                patience_s=options["patience"],
+                from_snapshot=options["from_snapshot"],
+            )
+            try:
+                result = reconciler.run()
+            except (Behind, BusError) as error:
+                raise CommandError(str(error), returncode=2) from None
+        self._print(result, as_json=options["json"])
+        sys.exit(0 if result.agrees else 1)
+
+    def _print(self, result: Result, *, as_json: bool) -> None:
+        if as_json:
+            self.stdout.write(msgspec.json.encode(asdict(result)).decode())
+            return
+        for difference in result.differences:
+            self._describe(difference)
+        for number in result.miscounted:
+            self.stdout.write(f"{_named(number)}: expected {number.expected}, found {number.found}")
+        self.stdout.write(
+            f"{result.records:,} records replayed, {result.compared:,} assets compared, "
+            f"{len(result.differences):,} differences, "
+            f"{len(result.miscounted):,} kept numbers wrong"
+        )
+        if result.unjudged:
+            self.stdout.write(
+                f"{result.unjudged:,} assets could not be judged: the beginning of their log has "
+                "been deleted, and no snapshot meets what is left"
+            )
+
+    def _describe(self, difference: Difference) -> None:
+        self.stdout.write(f"{difference.scenario}/{difference.asset}: {difference.kind}")
+        for name, (expected, found) in difference.fields.items():
+            self.stdout.write(f"    {name}: expected {expected!r}, found {found!r}")
+
+
+def _named(number: Miscounted) -> str:
+    if number.kind == "names":
+        return "names in the index of their parts"
+    if number.kind == "doubt":
+        return f"kept count of assets of {number.scenario} with the doubt {number.state}"
+    return f"kept count of {number.scenario}/{number.state}"

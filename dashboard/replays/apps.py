@@ -1,0 +1,11 @@
+"""The replay app."""
+
+from django.apps import AppConfig
+
+
+class ReplayConfig(AppConfig):
+    """Replay: chosen, reviewed, asked for, followed, reconciled."""
+
+    name = "dashboard.replays"
+    label = "replay"
+    default_auto_field = "django.db.models.BigAutoField"

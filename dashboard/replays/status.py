@@ -1,0 +1,123 @@
+"""How far replays have come: by the job's answers, and bucket by bucket by its heartbeats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from dashboard.job.heartbeats import newest_beats
+from dashboard.job.ingestion import SETTLED
+from dashboard.job.models import JobAsk
+from dashboard.job.requests import Tone, fate
+from dashboard.replays.models import Replay
+from dashboard.replays.plan import Plan
+
+LISTED = 10
+"""How many replays the page lists."""
+
+
+class Part(NamedTuple):
+    """A bucket as it was asked for: from which offset to which, and what it began with."""
+
+    name: str
+    first: int
+    end: int
+    means: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A bucket now: the records that are left to it; None before it has begun."""
+
+    part: Part
+    left: int | None
+
+    @property
+    def total(self) -> int:
+        """How many it has to read."""
+        return max(0, self.part.end - self.part.first)
+
+    @property
+    def done(self) -> int:
+        """How many it has read."""
+        return 0 if self.left is None else self.total - self.left
+
+    @property
+    def percent(self) -> int:
+        """How far it has come."""
+        return 100 * self.done // self.total if self.total else 100 * (self.left is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A replay, and what has become of it."""
+
+    row: Replay
+    word: str
+    tone: Tone
+    text: str
+    open: bool
+    answered_at: int | None
+    parts: Sequence[Progress]
+
+    @property
+    def total(self) -> int:
+        """Records that are read again."""
+        return sum(part.total for part in self.parts)
+
+    @property
+    def done(self) -> int:
+        """Records that have been read."""
+        return sum(part.done for part in self.parts)
+
+    @property
+    def left(self) -> int:
+        """Records that are still to be read."""
+        return self.total - self.done
+
+    @property
+    def percent(self) -> int:
+        """How far it has come."""
+        return 100 * self.done // self.total if self.total else 100
+
+
+def dump_parts(plan: Plan) -> str:
+    """A plan's buckets as they are kept with the replay."""
+    parts = [Part(each.name, each.first, each.end, each.means) for each in plan.buckets]
+    return msgspec.json.encode(parts).decode()
+
+
+def followed(now: int) -> list[Followed]:
+    """The newest replays."""
+    rows = list(Replay.objects.order_by("-asked_at")[:LISTED])
+    asks = JobAsk.objects.in_bulk([row.pk for row in rows])
+    reached = {name: (beat.epoch, beat.offset) for name, (_, beat) in newest_beats(now).items()}
+    return [_followed(row, asks.get(row.pk), reached, now) for row in rows]
+
+
+def _followed(
+    row: Replay, ask: JobAsk | None, reached: Mapping[str, tuple[int, int]], now: int
+) -> Followed:
+    status, outcome = (ask.status, ask.outcome) if ask else ("", "")
+    word, tone, text = fate(status, outcome, row.asked_at, now)
+    over = status in (*SETTLED, "unsent", "") or word == "unanswered"
+    parts = msgspec.json.decode(row.plan, type=list[Part])
+    told = [_progress(part, row.epoch, reached, done=status == "done") for part in parts]
+    at = ask.answered_at if ask else None
+    return Followed(row, word or "forgotten", tone, text, not over, at, told)
+
+
+def _progress(
+    part: Part, epoch: int, reached: Mapping[str, tuple[int, int]], *, done: bool
+) -> Progress:
+    """epoch: the query's before; done: the job has told that it has caught up."""
+    if done:
+        return Progress(part, 0)
+    at_epoch, offset = reached.get(part.name, (0, -1))
+    if at_epoch <= epoch:
+        return Progress(part, None)
+    reached_to = min(max(offset + 1, part.first), part.end)
+    return Progress(part, max(0, part.end - reached_to))

@@ -1,0 +1,36 @@
+"""What the worker does of replays. May be run twice, or be cut short and run again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from celery import shared_task
+from django.conf import settings
+
+from dashboard.core.clock import now_ms
+from dashboard.replays.models import Replay
+from dashboard.replays.verification import claim, due
+
+KEPT_MS = 90 * 86_400_000
+"""How long replays are kept: as long as what was asked of the job."""
+
+
+@shared_task(ignore_result=True)
+def judge_ended() -> int:
+    """Have each replay that has ended compared, in a process of its own. Returns how many.
+
+    A long log takes minutes, and the worker has one task at a time.
+    """
+    now = now_ms()
+    taken = [row for row in due(now) if claim(row, now)]
+    for row in taken:
+        manage = str(settings.BASE_DIR / "manage.py")
+        subprocess.Popen([sys.executable, manage, "judge_replay", str(row.pk)])
+    return len(taken)
+
+
+@shared_task
+def thin_replays() -> int:
+    """Delete replays that are older than 90 days. Returns how many."""
+    return Replay.objects.filter(asked_at__lt=now_ms() - KEPT_MS).delete()[0]

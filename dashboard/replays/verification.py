@@ -1,0 +1,89 @@
+"""The comparison at a replay's end: reconcile, its outcome kept with the replay."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+from django.db.models import Q
+
+from bus.base import BusError
+from dashboard.core.clock import now_ms
+from dashboard.job.models import JobAsk
+from dashboard.replays.models import DONE, FAILED, RUNNING, WAITING, Replay
+
+log = structlog.get_logger(__name__)
+
+GIVEN_UP_MS = 3_600_000
+"""A comparison that has not ended after so long was cut short: it is done again."""
+NAMED = 20
+"""Most differences that are kept in words."""
+NEWEST = 3
+"""Of so many replays it is looked whether one has ended: an older one is not judged any more."""
+MAX_TROUBLE = 4_000
+
+
+def due(now: int) -> list[Replay]:
+    """The newest replays whose end the job has told, and that are still to be compared."""
+    rows = list(Replay.objects.order_by("-asked_at")[:NEWEST])
+    ended = JobAsk.objects.filter(pk__in=[row.pk for row in rows], status="done")
+    done = set(ended.values_list("pk", flat=True))
+    return [row for row in rows if row.pk in done and _open(row, now)]
+
+
+def _open(row: Replay, now: int) -> bool:
+    cut_short = row.reconcile == RUNNING and now - (row.started_at or 0) > GIVEN_UP_MS
+    return row.reconcile == WAITING or cut_short
+
+
+def claim(row: Replay, now: int) -> bool:
+    """Whether nobody else compares it; then nobody else will."""
+    free = Q(reconcile=WAITING) | Q(reconcile=RUNNING, started_at__lt=now - GIVEN_UP_MS)
+    taken = Replay.objects.filter(free, pk=row.pk)
+    return bool(taken.update(reconcile=RUNNING, started_at=now, ended_at=None))
+
+
+def compare(id_: UUID) -> Replay:
+    """Compare, and keep what was found. Raises Replay.DoesNotExist."""
+    from dashboard.reconciliation.comparison import Behind  # loads what only a reader needs
+
+    row = Replay.objects.get(pk=id_)
+    try:
+        told = _compare(row)
+    except (Behind, BusError) as error:
+        told = {"reconcile": FAILED, "trouble": str(error)[:MAX_TROUBLE]}
+    except Exception as error:
+        log.exception("a replay could not be compared", replay=str(row.pk))
+        told = {"reconcile": FAILED, "trouble": f"{type(error).__name__}: {error}"[:MAX_TROUBLE]}
+    Replay.objects.filter(pk=row.pk).update(**told, ended_at=now_ms())
+    row.refresh_from_db()
+    return row
+
+
+def _compare(row: Replay) -> dict[str, Any]:
+    """What reconcile finds in the scenarios of the query. Raises Behind and BusError."""
+    from bus.kafka import KafkaBus  # only a process that reads loads Kafka's library
+    from dashboard.core.scenarios import scenarios, topics
+    from dashboard.reconciliation.comparison import Reconciler
+    from dashboard.reconciliation.snapshots import Snapshots
+    from dashboard.replays.plan import carried
+
+    tallyboard = settings.TALLYBOARD
+    mine = {name: scenarios()[name] for name in carried(row.query)}
+    kept = Snapshots(tallyboard.data_dir / "snapshots", now_ms)
+    result = Reconciler(KafkaBus(tallyboard.kafka_options()), topics(), mine, kept, now_ms).run()
+    lines = [f"{each.scenario}/{each.asset}: {each.kind}" for each in result.differences[:NAMED]]
+    lines += [
+        f"{each.scenario} {each.state} {each.kind}: expected {each.expected}, found {each.found}"
+        for each in result.miscounted[:NAMED]
+    ]
+    return {
+        "reconcile": DONE,
+        "records": result.records,
+        "compared": result.compared,
+        "unjudged": result.unjudged,
+        "differences": len(result.differences) + len(result.miscounted),
+        "trouble": "\n".join(lines)[:MAX_TROUBLE],
+    }

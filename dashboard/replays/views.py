@@ -1,0 +1,126 @@
+"""The console's page of replays: chosen, reviewed, asked for, followed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from dashboard.console import query_status
+from dashboard.console.partitions import edges
+from dashboard.core.access import form_of, is_fragment, role_required
+from dashboard.core.clock import now_ms
+from dashboard.core.kafka import gateway
+from dashboard.core.navigation import ADMINS
+from dashboard.core.rate_limits import TooMany
+from dashboard.job.models import JobProgress
+from dashboard.replays.forms import ChoiceForm, ConfirmForm
+from dashboard.replays.plan import Bucket, Edges, Plan, carried, plan
+from dashboard.replays.start_times import with_moments
+from dashboard.replays.status import followed
+from dashboard.replays.submission import ask
+
+MEANS = {
+    "log": "its whole log, from an empty state",
+    "snapshot": "the snapshot's state, then what came since",
+    "forgets": "no state: what came before is forgotten",
+    "nothing": "nothing: its log is empty",
+}
+
+
+@require_safe
+@never_cache
+@role_required("read", ADMINS)
+def replay(request: HttpRequest) -> HttpResponse:
+    """The form, the plan that it leads to, and the newest replays; to a script, these alone."""
+    if is_fragment(request):
+        return render(request, "replay/_replays.html", _list())
+    carry, found, fault = _logs()
+    data = request.GET if "query" in request.GET else None
+    form = ChoiceForm(carry, found, data)
+    reviewed = _reviewed(form, found) if data is not None and found is not None else None
+    confirm = ConfirmForm(reviewed.word, reviewed.digest()) if reviewed else None
+    status = 422 if form.errors else 503 if data is not None and fault else 200
+    return _page(request, form, reviewed, confirm, fault, status)
+
+
+@form_of("replay:replay")
+@role_required("read", ADMINS)
+def start(request: HttpRequest) -> HttpResponse:
+    """Ask the job for what was reviewed, if that is still what would be done."""
+    carry, found, fault = _logs()
+    form = ChoiceForm(carry, found, request.POST)
+    reviewed = None if found is None else _reviewed(form, found)
+    if reviewed is None:
+        return _page(request, form, None, None, fault, 503 if fault else 422)
+    confirm = ConfirmForm(reviewed.word, reviewed.digest(), request.POST)
+    if not confirm.is_valid():
+        return _page(request, form, reviewed, confirm, "", 422)
+    if confirm.cleaned_data["seen"] != reviewed.digest():
+        fresh = ConfirmForm(reviewed.word, reviewed.digest())
+        moved = "What would be read has changed meanwhile: look at it once more."
+        return _page(request, form, reviewed, fresh, moved, 409)
+    assert isinstance(request.user, User)
+    try:
+        sent = ask(request, reviewed, confirm.cleaned_data)
+    except TooMany as error:
+        confirm.add_error(None, str(error))
+        return _page(request, form, reviewed, confirm, "", 429)
+    if sent.status == "unsent":
+        messages.error(request, f"Not sent: {sent.outcome}")
+    return redirect(reverse("replay:replay") + "#replays-title")
+
+
+def _logs() -> tuple[dict[str, list[str]], Edges | None, str]:
+    """What each query carries, the edges of its logs, and why these are not known."""
+    carry = {name: found for name in sorted(query_status.names()) if (found := carried(name))}
+    names = [name for found in carry.values() for name in found]
+    told = edges([gateway().topics.reports(name) for name in names])
+    if told.fault:
+        return carry, None, told.fault
+    scenario_of = gateway().topics.scenario_of
+    by_place = {(scenario_of(topic) or "", at): edge for (topic, at), edge in told.found.items()}
+    return carry, by_place, ""
+
+
+def _reviewed(form: ChoiceForm, found: Edges) -> Plan | None:
+    """The plan of a form that is valid."""
+    if not form.is_valid():
+        return None
+    return with_moments(plan(form.choice(), found), gateway().bus, gateway().topics)
+
+
+def _page(
+    request: HttpRequest,
+    form: ChoiceForm,
+    reviewed: Plan | None,
+    confirm: ConfirmForm | None,
+    trouble: str,
+    status: int,
+) -> HttpResponse:
+    last = JobProgress.objects.order_by("-id").first()
+    context = _list() | {
+        "form": form,
+        "plan": reviewed,
+        "rows": _rows(reviewed) if reviewed else [],
+        "confirm": confirm,
+        "trouble": trouble,
+        "heard": last is not None and bool(form.buckets),
+    }
+    return render(request, "replay/replay.html", context, status=status)
+
+
+def _rows(plan: Plan) -> list[tuple[Bucket, str, float]]:
+    """Each bucket, what it begins with in words, and how long its records take, s."""
+    return [(each, MEANS[each.means], plan.seconds_of(each)) for each in plan.buckets]
+
+
+def _list() -> dict[str, Any]:
+    now = now_ms()
+    return {"now": now, "address": "/replay/", "replays": followed(now)}

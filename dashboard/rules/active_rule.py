@@ -1,0 +1,51 @@
+"""The rule that the job used: the web process's own file may say another one.
+
+Labels and colours stay as they are configured here; an overlay does not change them.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+
+from dashboard.rules.models import CarriedScenario, RuleRecord
+from domain.overlay import LIVE_KEYS, overlaid
+from domain.scenario import Scenario, ScenarioError
+
+
+def in_force(scenario: Scenario, partition: int, reached: int) -> Scenario:
+    """A scenario with the rule in force where a bucket has reached an offset.
+
+    As configured here, where the job has told of none.
+    """
+    told = RuleRecord.objects.filter(scenario=scenario.name, partition=partition)
+    newest = told.filter(offset__lte=reached).order_by("-offset").first()
+    record = newest or told.order_by("offset").first()  # the first also covers what came before
+    return scenario if record is None else _laid(scenario, record.rule)
+
+
+def as_carried(scenario: Scenario) -> Scenario:
+    """A scenario with the rule that the job has now, wherever its buckets are."""
+    told = CarriedScenario.objects.filter(pk=scenario.name).values_list("keys", flat=True).first()
+    if told is None:
+        return scenario
+    try:
+        return overlaid(scenario, json.loads(told))
+    except ScenarioError:
+        return scenario  # as the job does
+
+
+def _laid(scenario: Scenario, text: str) -> Scenario:
+    """The scenario with the rule of another one; that one itself, where its states differ."""
+    other = parsed(text)
+    plain = other.to_plain()
+    try:
+        return overlaid(scenario, {key: plain[key] for key in LIVE_KEYS})
+    except ScenarioError:
+        return other
+
+
+@lru_cache(maxsize=64)
+def parsed(text: str) -> Scenario:
+    """A scenario from its text; see models.py."""
+    return Scenario.from_plain(json.loads(text))

@@ -1,0 +1,101 @@
+"""What the job tells of its scenarios, into the database; in the materialiser's transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+import structlog
+
+from dashboard.job.ingestion import SETTLED
+from dashboard.rules.models import CarriedScenario, RuleChange, RuleRecord
+from domain.scenario import Scenario, ScenarioError
+from wire.job import Answer, Carried, Progress
+
+log = structlog.get_logger(__name__)
+
+RECORDS_KEPT = 200
+"""Most scenario records of a partition that are kept, the newest."""
+MAX_OFFSET = 2**63 - 1
+MAX_PARTITION = 2**31 - 1
+
+
+def take_in(records: Iterable[Progress]) -> None:
+    """Keep scenarios as they are told, and what became of changed rules."""
+    for record in records:
+        if record.carried is not None:
+            _take(record.carried, record)
+        elif record.answer is not None and record.answer.action == "rule":
+            _note(record.answer, record.at)
+
+
+def text_of(scenario: Scenario) -> str:
+    """A scenario as text; see models.py."""
+    return dump(scenario.to_plain())
+
+
+def dump(plain: Any) -> str:
+    """Plain data as JSON, equal for equal data."""
+    return json.dumps(plain, sort_keys=True)
+
+
+def _take(told: Carried, record: Progress) -> None:
+    try:
+        configured, rule = Scenario.from_plain(told.configured), Scenario.from_plain(told.rule)
+    except ScenarioError as error:
+        log.warning(
+            "a scenario of the job cannot be read", scenario=told.scenario, error=str(error)
+        )
+        return
+    if not told.scenario == configured.name == rule.name:
+        log.warning("a scenario of the job has two names", scenario=told.scenario[:40])
+        return
+    overlay, text = told.overlay, text_of(rule)
+    CarriedScenario.objects.update_or_create(
+        scenario=rule.name,
+        defaults={
+            "query": record.query,
+            "at": record.at,
+            "version": told.version[:64],
+            "configured": text_of(configured),
+            "rule": text,
+            "keys": dump(overlay.keys),
+            "user": overlay.user,
+            "reason": overlay.reason,
+            "since": overlay.since,
+            "problem": told.problem.replace("\0", "")[:2_000],
+        },
+    )
+    for at, offset in told.offsets.items():
+        if 0 <= at <= MAX_PARTITION and 0 <= offset <= MAX_OFFSET:
+            _keep(rule.name, at, offset, text, record.at)
+
+
+def _keep(scenario: str, partition: int, offset: int, text: str, at: int) -> None:
+    """Keep a partition's newest rule. What is kept above it is of a log that is no more."""
+    kept = RuleRecord.objects.filter(scenario=scenario, partition=partition)
+    kept.filter(offset__gt=offset).delete()
+    found = kept.filter(offset=offset)
+    if not found.exists():
+        RuleRecord.objects.create(
+            scenario=scenario, partition=partition, offset=offset, at=at, rule=text
+        )
+    found.exclude(rule=text).update(rule=text, at=at)
+    kept = kept.order_by("-offset")
+    for first in kept.values_list("offset", flat=True)[RECORDS_KEPT : RECORDS_KEPT + 1]:
+        kept.filter(offset__lte=first).delete()
+
+
+def _note(answer: Answer, at: int) -> None:
+    """Note an answer to a change that was asked for here; the first one that settles it stands."""
+    try:
+        asked = RuleChange.objects.filter(pk=UUID(answer.id))
+    except ValueError:
+        return  # another program's
+    asked.exclude(status__in=SETTLED).update(
+        status=answer.outcome,
+        outcome=answer.why,
+        answered_at=None if answer.outcome == "accepted" else at,
+    )

@@ -1,0 +1,184 @@
+"""What is known of a scenario: by its file, by its overlay, in the log, in each bucket."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any, Literal
+
+from django.db.models import Max, Q, Sum
+
+from dashboard.core.scenarios import FileNow, file_now, scenarios
+from dashboard.job.heartbeats import Beats, newest_beats
+from dashboard.rules.active_rule import parsed
+from dashboard.rules.models import CarriedScenario, RuleRecord
+from dashboard.states.models import StateCount
+from domain.overlay import LIVE_KEYS
+from domain.scenario import Scenario
+from wire.job import bucket_name
+
+Standing = Literal["in force", "not taken up yet", "another rule", "not in the log", "unknown"]
+NAMED = 8
+"""Most partitions that a sentence names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A partition of a scenario's log: its newest rule, and how far its bucket has come.
+
+    record: where that rule stands, None where it is not known; reached: the last offset applied.
+    """
+
+    partition: int
+    record: RuleRecord | None
+    reached: int | None
+    engine: str
+    epoch: int | None
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A scenario. scenario: as this process has it; file: as its file has it now, None where that
+    lacks it; told: by the job, None before it did; configured, present: as the job has it, by the
+    file alone and with the overlay `keys`."""
+
+    scenario: Scenario
+    file: Scenario | None
+    told: CarriedScenario | None
+    configured: Scenario
+    present: Scenario
+    keys: Mapping[str, Any]
+    places: tuple[Place, ...]
+    assets: int
+
+    @property
+    def engines(self) -> list[str]:
+        """The engines that carry it."""
+        return sorted({place.engine for place in self.places if place.engine})
+
+    @property
+    def taken_up(self) -> int:
+        """In how many partitions the rule is in force."""
+        return sum(place.standing == "in force" for place in self.places)
+
+    @property
+    def in_the_log(self) -> int:
+        """In how many partitions the log has the rule."""
+        return sum(place.standing in ("in force", "not taken up yet") for place in self.places)
+
+    @property
+    def file_waits(self) -> bool:
+        """Whether the file has changed since the job read it."""
+        if self.told is None or self.file is None:
+            return False
+        return _live(self.file) != _live(self.configured)
+
+
+def _live(scenario: Scenario) -> dict[str, Any]:
+    plain = scenario.to_plain()
+    return {key: plain[key] for key in (*LIVE_KEYS, "states", "vocabulary", "partitions")}
+
+
+def known(name: str, now: int) -> Known:
+    """What is known of the scenario of this name, which this process has."""
+    told = CarriedScenario.objects.filter(pk=name).first()
+    return _known(scenarios()[name], told, file_now(), newest_beats(now))
+
+
+def all_known(now: int) -> list[Known]:
+    """What is known of every scenario, in the file's order."""
+    told = {row.scenario: row for row in CarriedScenario.objects.all()}
+    file, beats = file_now(), newest_beats(now)
+    return [_known(each, told.get(name), file, beats) for name, each in scenarios().items()]
+
+
+def _known(scenario: Scenario, told: CarriedScenario | None, file: FileNow, beats: Beats) -> Known:
+    counted = StateCount.objects.filter(scenario=scenario.name).aggregate(n=Sum("n"))["n"]
+    here = file.scenarios.get(scenario.name)
+    return Known(
+        scenario=scenario,
+        file=here,
+        told=told,
+        configured=parsed(told.configured) if told else here or scenario,
+        present=parsed(told.rule) if told else here or scenario,
+        keys=json.loads(told.keys) if told else {},
+        places=tuple(_places(scenario, told, beats)),
+        assets=counted or 0,
+    )
+
+
+def _places(scenario: Scenario, told: CarriedScenario | None, beats: Beats) -> list[Place]:
+    newest = _newest(scenario.name)
+    found = []
+    for at in range(scenario.partitions):
+        heard = beats.get(bucket_name(scenario.name, at))
+        beat = heard[1] if heard else None
+        reached = beat.offset if beat else None
+        found.append(
+            Place(
+                partition=at,
+                record=newest.get(at),
+                reached=reached,
+                engine=beat.engine if beat else "",
+                epoch=beat.epoch if beat else None,
+                standing=_standing(told, newest.get(at), reached),
+            )
+        )
+    return found
+
+
+def _newest(scenario: str) -> dict[int, RuleRecord]:
+    """The newest rule of each partition, by partition."""
+    told = RuleRecord.objects.filter(scenario=scenario)
+    lasts = list(told.values_list("partition").annotate(last=Max("offset")))
+    wanted = [Q(partition=at, offset=last) for at, last in lasts]
+    found = told.filter(reduce(or_, wanted)) if wanted else ()
+    return {record.partition: record for record in found}
+
+
+def _standing(
+    told: CarriedScenario | None, record: RuleRecord | None, reached: int | None
+) -> Standing:
+    if told is None:
+        return "unknown"
+    if record is None:
+        return "not in the log"
+    if record.rule != told.rule:
+        return "another rule"
+    return "in force" if reached is not None and reached >= record.offset else "not taken up yet"
+
+
+def troubles(one: Known, file_error: str) -> list[str]:
+    """What is to be known before the figures are believed, in words."""
+    found = [f"{file_error}. What the job has taken up before goes on."] if file_error else []
+    if one.told is None:
+        return [*found, "The job has not told which rule it uses: see that it runs."]
+    if one.file is None and not file_error:
+        found.append("The file lacks this scenario now.")
+    if one.told.problem:
+        found.append(f"What was changed from here does not count: {one.told.problem}")
+    if one.file_waits:
+        found.append("The file has changed since the job read it: reload the job to take it over.")
+    for standing, words in _WAITING.items():
+        if waits := [place.partition for place in one.places if place.standing == standing]:
+            found.append(f"{words}{_partitions(waits, len(one.places))}.")
+    return found
+
+
+_WAITING: dict[Standing, str] = {
+    "another rule": "The log still has another rule",
+    "not in the log": "The rule is not in the log yet",
+    "not taken up yet": "The job has not taken the rule up yet",
+}
+
+
+def _partitions(numbers: list[int], of: int) -> str:
+    if len(numbers) == of:
+        return ""
+    named = ", ".join(map(str, numbers[:NAMED]))
+    more = f" and {len(numbers) - NAMED} more" if len(numbers) > NAMED else ""
+    return f" in partition{'s' if len(numbers) > 1 else ''} {named}{more}"

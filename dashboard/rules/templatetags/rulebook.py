@@ -1,0 +1,39 @@
+"""Marks of the scenarios' pages."""
+
+from __future__ import annotations
+
+from django import template
+from django.forms.boundfield import BoundField
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from dashboard.states.templatetags.board import icon
+
+register = template.Library()
+
+MARKS = {
+    "in force": ("check", "green"),
+    "not taken up yet": ("clock", "amber"),
+    "another rule": ("triangle", "amber"),
+    "not in the log": ("clock", "amber"),
+    "unknown": ("ring", "grey"),
+    "look": ("triangle", "amber"),
+    "changed": ("diamond", "violet"),
+    "changes": ("diamond", "violet"),
+}
+"""By word: its icon and its colour."""
+
+
+@register.simple_tag
+def rule_mark(word: str) -> SafeString:
+    """How a rule stands, as icon, colour and word."""
+    shape, colour = MARKS[word]
+    return format_html(
+        '<span class="state c-{}">{}<span class="word">{}</span></span>', colour, icon(shape), word
+    )
+
+
+@register.simple_tag
+def named_field(field: BoundField) -> SafeString:
+    """A field whose label is told to a reader alone: its row and column say it to the eye."""
+    return field.as_widget(attrs={"aria-label": str(field.label)})

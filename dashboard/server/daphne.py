@@ -1,0 +1,85 @@
+"""daphne with a tailer beside it: started once the address is taken, stopped with the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from daphne.server import Server
+from twisted.internet import reactor
+
+from dashboard.server.limits import Bounds
+from dashboard.server.request_limits import IDLE_S, Connection, Crowd
+
+MAX_FRAME = 65_536
+"""Largest websocket frame that is read at all, bytes."""
+MAX_MESSAGE = 16 << 20
+"""Largest websocket message either way, bytes: a snapshot of long names is some megabytes."""
+PATIENCE_S = 2
+"""How long a request may go on after its browser has gone, or the server was told to stop, s."""
+
+
+class WebServer(Server):
+    """daphne's server, which keeps why it could not listen."""
+
+    failure: str | None = None
+    connections: dict[Any, dict[str, Any]]
+
+    def listen_error(self, failure: Any) -> None:
+        """Remember the reason, and do not start."""
+        self.failure = failure.getErrorMessage()
+        self.stop()
+
+    def kill_all_applications(self) -> Any:
+        """End what answers; of a connection that has asked for nothing yet there is nothing."""
+        everything = self.connections
+        self.connections = {
+            protocol: details
+            for protocol, details in everything.items()
+            if "application_instance" in details
+        }
+        ended = super().kill_all_applications()
+        self.connections = everything
+        return ended
+
+
+def serve(
+    application: Any, host: str, port: int, bounds: Bounds, start: Callable[[], None]
+) -> str | None:
+    """Serve until SIGTERM or SIGINT; returns why it could not listen, or None.
+
+    start: called once the address is taken.
+    """
+
+    def ready() -> None:
+        server.http_factory.protocol, server.http_factory.timeOut = Connection, IDLE_S
+        server.http_factory.crowd = Crowd(bounds)
+        server.ws_factory.setProtocolOptions(failByDrop=False)  # an oversized message is told so
+        start()
+
+    server = WebServer(
+        application=application,
+        endpoints=[f"tcp:port={port}:interface={_escaped(host)}"],
+        websocket_max_message_size=MAX_MESSAGE,
+        websocket_max_frame_size=MAX_FRAME,
+        application_close_timeout=PATIENCE_S,
+        ready_callable=ready,
+        server_name="tallyboard",
+        verbosity=0,
+    )
+    loop: Any = reactor
+    loop.addSystemEventTrigger("before", "shutdown", _close_sockets, server)
+    server.run()
+    return server.failure
+
+
+def _escaped(host: str) -> str:
+    """The host as a part of an endpoint's description, where a colon separates."""
+    return host.strip("[]").replace(":", "\\:")
+
+
+def _close_sockets(server: WebServer) -> None:
+    """Tell browsers that the server goes away, so that they come back at once."""
+    for protocol in list(server.connections):
+        if hasattr(protocol, "serverClose"):
+            protocol.serverClose(1001)

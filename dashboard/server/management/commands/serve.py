@@ -1,0 +1,55 @@
+"""`manage.py serve`: pages, sockets and the tailer in one process, until SIGTERM."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from config.logs import configure_logs
+from dashboard.core.scenarios import scenarios, topics
+from dashboard.live import database_threads
+from dashboard.live.shared_view import live_view
+from dashboard.live.tailer import Tailer
+from dashboard.server.file_descriptors import TooFew, raise_limit
+from dashboard.server.limits import bounds_of
+
+
+class Command(BaseCommand):
+    """Serves the board on the configured address."""
+
+    help = "Serves the board on the configured address, until it is told to stop."
+
+    def handle(self, *_args: Any, **_options: Any) -> None:
+        """Serve until SIGTERM or SIGINT.
+
+        Raises CommandError when the address, or files for all connections, are not to be had.
+        """
+        from bus.kafka import KafkaBus
+        from dashboard.server.daphne import serve  # installs an event loop
+
+        tallyboard = settings.TALLYBOARD
+        configure_logs(tallyboard.log_level, "web")
+        try:
+            raise_limit(tallyboard.http_connections + tallyboard.sockets)
+        except TooFew as error:
+            raise CommandError(str(error)) from None
+        from dashboard.asgi import application  # lists the static files
+
+        bus = KafkaBus(tallyboard.kafka_options())
+        tailer = Tailer(bus, topics(), scenarios(), live_view(), replication=tallyboard.replication)
+        host, port = tallyboard.http_host, tallyboard.http_port
+        # What is there from the start is never garbage: a collection that walks all of it takes
+        # 50 ms of processor time, whoever waits for an answer.
+        gc.collect()
+        gc.freeze()
+        failure = serve(application, host, port, bounds_of(tallyboard), tailer.start)
+        tailer.stop()
+        database_threads.close()
+        if failure:
+            raise CommandError(
+                f"Cannot listen on {host}:{port}: {failure} "
+                "Set TALLYBOARD_HTTP_PORT to a free port, or stop what uses this one."
+            )

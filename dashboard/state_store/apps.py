@@ -1,0 +1,11 @@
+"""The state store's app."""
+
+from django.apps import AppConfig
+
+
+class StateStoreConfig(AppConfig):
+    """Readings of Spark's state store."""
+
+    name = "dashboard.state_store"
+    label = "statestore"
+    default_auto_field = "django.db.models.BigAutoField"

@@ -1,0 +1,124 @@
+"""Readings as the page lists them. Times in Unix ms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from django.db.models import Case, Count, F, IntegerField, QuerySet, Value, When
+from django.utils.http import urlencode
+
+from dashboard.state_store.comparison import VERDICTS
+from dashboard.state_store.forms import ORDERS
+from dashboard.state_store.models import Reading, StoredRow
+from domain.overlay import overlay_text
+from wire.errand import StoredAsset, StoredBucket
+
+PAGE = 100
+"""Rows of one page."""
+KEPT = 5
+"""How many readings are kept."""
+KEPT_MS = 3 * 86_400_000
+"""How long they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What of a reading is asked for."""
+
+    verdict: str = ""
+    q: str = ""
+    sort: str = "standing"
+    page: int = 1
+
+    def query(self, **changes: Any) -> str:
+        """The address that shows this, with changes."""
+        names = ("verdict", "q", "sort", "page")
+        found = {name: getattr(self, name) for name in names} | changes
+        plain = {"verdict": "", "q": "", "sort": "standing", "page": 1}
+        return "?" + urlencode({name: v for name, v in found.items() if v != plain[name]})
+
+    def sorting(self) -> list[dict[str, Any]]:
+        """The columns' links: each sorts by its column, and the other way round if it does."""
+        return [
+            {
+                "title": name.capitalize(),
+                "num": name in ("partition", "votes"),
+                "query": self.query(sort=("-" if self.sort == name else "") + name, page=1),
+                "way": {name: "ascending", f"-{name}": "descending"}.get(self.sort),
+            }
+            for name in ORDERS
+        ]
+
+
+def rows_of(reading: Reading, shown: Shown) -> QuerySet[StoredRow]:
+    """The rows that are asked for, in their order."""
+    ranks = [When(verdict=name, then=Value(at)) for at, name in enumerate(VERDICTS)]
+    rows = StoredRow.objects.filter(reading=reading).annotate(
+        rank=Case(*ranks, default=Value(len(ranks)), output_field=IntegerField())
+    )
+    if shown.verdict:
+        rows = rows.filter(verdict=shown.verdict)
+    if shown.q:
+        rows = rows.filter(asset__contains=shown.q)
+    field = F(ORDERS[shown.sort.removeprefix("-")])
+    order = field.desc(nulls_last=True) if shown.sort[0] == "-" else field.asc(nulls_last=True)
+    return rows.order_by(order, "asset")
+
+
+def counts(reading: Reading, shown: Shown) -> list[dict[str, Any]]:
+    """How many rows there are of each verdict."""
+    rows = StoredRow.objects.filter(reading=reading).values_list("verdict").annotate(n=Count("pk"))
+    found = dict(rows.order_by())
+    return [
+        {
+            "name": name,
+            "word": word,
+            "icon": icon,
+            "colour": colour,
+            "hint": hint,
+            "n": found.get(name, 0),
+            "query": shown.query(verdict=name, page=1),
+        }
+        for name, (word, icon, colour, hint) in VERDICTS.items()
+    ]
+
+
+def buckets_of(reading: Reading) -> list[dict[str, Any]]:
+    """The buckets that were read, with their rules as text."""
+    found = msgspec.json.decode(reading.buckets, type=list[StoredBucket])
+    return [{"is": bucket, "rule": overlay_text(_live(bucket.rule))} for bucket in found]
+
+
+def _live(rule: dict[str, Any]) -> dict[str, Any]:
+    """Of a scenario what makes its rule, without what is not set."""
+    names = (
+        "rule",
+        "min_voters",
+        "vote_lifetime",
+        "forget_after",
+        "max_report_age",
+        "electorate",
+        "holds",
+        "reminders",
+        "purge_after",
+    )
+    return {name: rule[name] for name in names if rule.get(name) not in (None, {})}
+
+
+def stored_of(row: StoredRow) -> StoredAsset | None:
+    """What the store has, None where it has nothing."""
+    return msgspec.json.decode(row.record, type=StoredAsset) if row.record else None
+
+
+def thin(now: int) -> int:
+    """Delete readings that are not kept any more. Returns how many."""
+    newest = Reading.objects.order_by("-asked_at").values_list("pk", flat=True)[:KEPT]
+    stale = Reading.objects.exclude(pk__in=list(newest))
+    gone = stale.count()
+    stale.delete()
+    old = Reading.objects.filter(asked_at__lt=now - KEPT_MS)
+    gone += old.count()
+    old.delete()
+    return gone

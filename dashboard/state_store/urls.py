@@ -1,0 +1,13 @@
+"""The state store's pages."""
+
+from django.urls import path
+
+from dashboard.state_store import views
+
+app_name = "statestore"
+
+urlpatterns = [
+    path("state-store/", views.readings, name="readings"),
+    path("state-store/<uuid:ask>/", views.reading, name="reading"),
+    path("state-store/<uuid:ask>/rows.ndjson", views.export, name="export"),
+]

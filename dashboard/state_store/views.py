@@ -1,0 +1,207 @@
+"""The state store's pages: asked for, followed, shown beside the database, taken out as a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID, uuid4
+
+import msgspec
+from django.contrib.auth.models import User
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+
+from dashboard.audit.log import Actor, note
+from dashboard.batch_queries.status import follow, query_of
+from dashboard.core.access import is_fragment, role_required
+from dashboard.core.clock import now_ms
+from dashboard.core.exports import attachment, written
+from dashboard.core.rate_limits import TooMany
+from dashboard.core.roles import Role
+from dashboard.core.scenarios import scenarios
+from dashboard.job.requests import send
+from dashboard.state_store.comparison import VERDICTS
+from dashboard.state_store.forms import ReadForm, ShowForm
+from dashboard.state_store.models import Reading, StoredRow
+from dashboard.state_store.queries import (
+    KEPT,
+    KEPT_MS,
+    PAGE,
+    Shown,
+    buckets_of,
+    counts,
+    rows_of,
+    stored_of,
+    thin,
+)
+from dashboard.state_store.record_lines import lines
+from dashboard.states.board_rows import asset_path
+from wire.errand import MOST_ROWS
+
+ADMINS = (Role.ADMIN,)
+PORTION = 500
+"""Rows of a file that are read and sent at a time."""
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@role_required("read", ADMINS)
+def readings(request: HttpRequest) -> HttpResponse:
+    """What was read; and the form that asks for another reading."""
+    if request.method != "POST":
+        chosen = request.GET.get("scenario", "")
+        initial = {"scenario": chosen, "asset": request.GET.get("asset", "")[:255]}
+        return _list(request, ReadForm(initial=initial))
+    form = ReadForm(request.POST)
+    if not form.is_valid():
+        return _list(request, form, 422)
+    wanted = form.wanted()
+    query = query_of(wanted.scenario)
+    if query is None:
+        form.add_error(None, "The job has not told of this scenario yet: is it running?")
+        return _list(request, form, 409)
+    assert isinstance(request.user, User)
+    id_, now = uuid4(), now_ms()
+    thin(now)
+    reading = Reading.objects.create(
+        id=id_,
+        scenario=wanted.scenario,
+        query=query,
+        partition=wanted.partition,
+        asset=wanted.asset or "",
+        after=wanted.after,
+        username=request.user.get_username(),
+        asked_at=now,
+    )
+    try:
+        send(query, "read-state", "", id_, request.user, now, msgspec.to_builtins(wanted))
+    except TooMany as error:
+        reading.delete()
+        form.add_error(None, str(error))
+        return _list(request, form, 429)
+    note(
+        Actor.of(request),
+        "job.read-state",
+        scenario=wanted.scenario,
+        target=wanted.asset or "",
+        partition=wanted.partition,
+    )
+    return redirect("statestore:reading", id_)
+
+
+def _list(request: HttpRequest, form: ReadForm, status: int = 200) -> HttpResponse:
+    now = now_ms()
+    found = Reading.objects.order_by("-asked_at")[:KEPT]
+    context = {
+        "now": now,
+        "form": form,
+        "readings": [(each, follow(each.pk, each.complete, now)) for each in found],
+        "kept": KEPT,
+        "kept_days": KEPT_MS // 86_400_000,
+        "most": MOST_ROWS,
+    }
+    return render(request, "statestore/readings.html", context, status=status)
+
+
+@require_safe
+@never_cache
+@role_required("read", ADMINS)
+def reading(request: HttpRequest, ask: UUID) -> HttpResponse:
+    """One reading: how far it has come, and its rows; to a script, the part that renews itself."""
+    found, now = _found(ask), now_ms()
+    followed = follow(ask, found.complete, now)
+    context: dict[str, Any] = {
+        "now": now,
+        "reading": found,
+        "scenario": scenarios().get(found.scenario),
+        "followed": followed,
+        "admin": True,
+        "back": request.path,
+        "address": request.get_full_path(),
+    }
+    if found.complete:
+        form = ShowForm(request.GET)
+        shown = _shown(form)
+        page = Paginator(rows_of(found, shown), PAGE).get_page(shown.page)
+        context |= {
+            "form": form,
+            "shown": shown,
+            "page": page,
+            "rows": [_row(found, row) for row in page],
+            "counts": counts(found, shown),
+            "columns": shown.sorting(),
+            "exported": shown.query(page=1),
+            "buckets": buckets_of(found),
+            "next": shown.query(page=shown.page + 1) if page.has_next() else "",
+            "before": shown.query(page=shown.page - 1) if page.has_previous() else "",
+        }
+    name = "_reading" if is_fragment(request) else "reading"
+    return render(request, f"statestore/{name}.html", context)
+
+
+def _shown(form: ShowForm) -> Shown:
+    """What is asked for; what cannot be read is left out, and the form says so."""
+    form.is_valid()
+    data = form.cleaned_data
+    return Shown(
+        data.get("verdict", ""),
+        data.get("q", ""),
+        data.get("sort") or "standing",
+        data.get("page") or 1,
+    )
+
+
+def _row(found: Reading, row: StoredRow) -> dict[str, Any]:
+    word, icon, colour, hint = VERDICTS[row.verdict]
+    board = msgspec.json.decode(row.board) if row.board else None
+    return {
+        "is": row,
+        "word": word,
+        "icon": icon,
+        "colour": colour,
+        "hint": hint,
+        "lines": lines(stored_of(row), board, row.fields),
+        "url": asset_path(found.scenario, row.asset),
+    }
+
+
+@require_safe
+@never_cache
+@role_required("read", ADMINS)
+def export(request: HttpRequest, ask: UUID) -> HttpResponseBase:
+    """The rows that are asked for as a file: a JSON object in a line each."""
+    found = _found(ask)
+    shown = _shown(ShowForm(request.GET))
+    lines = written("ndjson", (), _portions(found, shown))
+    return attachment(request, lines, f"state-store-{found.scenario}", "ndjson")
+
+
+def _portions(found: Reading, shown: Shown) -> Iterator[Iterator[dict[str, Any]]]:
+    rows = rows_of(found, shown)
+    at = 0
+    while portion := list(rows[at : at + PORTION]):
+        yield map(_object, portion)
+        at += PORTION
+
+
+def _object(row: StoredRow) -> dict[str, Any]:
+    return {
+        "asset": row.asset,
+        "partition": row.partition,
+        "standing": row.verdict,
+        "fields": row.fields,
+        "store_version": row.version or None,
+        "board_version": row.board_version or None,
+        "store": msgspec.Raw(row.record.encode()) if row.record else None,
+        "board": msgspec.Raw(row.board.encode()) if row.board else None,
+    }
+
+
+def _found(ask: UUID) -> Reading:
+    reading = Reading.objects.filter(pk=ask).first()
+    if reading is None:
+        raise Http404
+    return reading

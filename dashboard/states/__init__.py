@@ -1,0 +1,1 @@
+"""The states of assets as the database keeps them, and as rows of a board."""

@@ -1,0 +1,135 @@
+"""A state record as one row of the board: one form for the page and for the socket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from dashboard.core.bidi import isolated
+from dashboard.states.caveats import doubts_of, rank_of
+from domain.names import USER_PREFIX
+from domain.scenario import Scenario
+from domain.version import Version
+
+Row = dict[str, Any]
+
+VOTES_SHOWN = 12
+"""Most votes that a row shows as marks; the asset's panel shows all."""
+
+CAUSES = {
+    "report": "reported by {agent}",
+    "vote": "vote by {user}",
+    "set": "set by {user}",
+    "release": "released by {user}",
+    "purge": "purged by {user}",
+    "refused": "command of {user} refused",
+    "scenario": "rule changed",
+    "mute": "{agent} muted by {user}",
+    "unmute": "{agent} unmuted by {user}",
+    "mute-end": "mute of {agent} ended",
+    "override-end": "override ended",
+    "leave": "{agent} left",
+    "vote-expiry": "{agent} fell silent",
+    "vote-forgotten": "last word of {agent} forgotten",
+    "hold": "hold passed",
+    "reminder": "reminder",
+    "purge-after": "purged by its age",
+}
+
+OF_SEVERAL = {
+    "vote-expiry": "several agents fell silent",
+    "vote-forgotten": "last words of several agents forgotten",
+    "mute-end": "mutes of several agents ended",
+}
+"""Causes where several agents' time came at once, so that none of them is named."""
+
+
+def row_of(scenario: Scenario, record: dict[str, Any]) -> Row:
+    """The row of a state record as it stands in the topic. Times in Unix ms.
+
+    version: sortable, so that the browser compares it as text; votes: agent and state, live ones
+    before silent ones, of both the most severe first; muted: whose of these count nothing; silent:
+    whose are, and since when; beneath: as `beneath_of` has it; doubts: of
+    `dashboard.states.caveats.DOUBTS`. Raises KeyError, TypeError or ValueError for anything that is
+    no state record.
+    """
+    votes = sorted(record["votes"], key=partial(_place, scenario))
+    shown = votes[:VOTES_SHOWN]
+    override, pending = record["override"], record["pending"]
+    severity, disputed = scenario.severity(record["state"]), record.get("disputed")
+    return {
+        "asset": record["asset"],
+        "url": asset_path(scenario.name, record["asset"]),
+        "state": record["state"],
+        "severity": severity,
+        "rank": rank_of(severity, disputed),
+        "colour": scenario.spec(record["state"]).colour,
+        "since": record["since"],
+        "version": Version.parse(record["version"]).sortable(),
+        "unconfirmed": record["unconfirmed"],
+        "unconfirmed_reason": record.get("unconfirmed_reason"),
+        "disputed": disputed,
+        "beneath": beneath_of(scenario, record),
+        "doubts": list(doubts_of(disputed, record["unconfirmed"], silent_votes(votes))),
+        "votes": [[vote["agent"], vote["state"]] for vote in shown],
+        "more_votes": len(votes) - len(shown),
+        "muted": [vote["agent"] for vote in shown if vote.get("muted")],
+        "silent": [[v["agent"], v["silent"]] for v in shown if v.get("silent") is not None],
+        "pending": [pending["state"], pending["due"]] if pending else None,
+        "override": [override["user"], override["until"]] if override else None,
+        "cause": cause_text(record["cause"]),
+        "caused_at": record["cause"]["time"],
+    }
+
+
+def beneath_of(scenario: Scenario, record: dict[str, Any]) -> str | None:
+    """What would show without the pin, where that is worse than the pin and than all that anybody
+    says: last words may be forgotten while it stands. None otherwise."""
+    if scenario.life_cycle or not record["override"]:
+        return None
+    known = [record["state"], record.get("disputed") or record["state"]]
+    beneath: str | None = record["override"].get("underlying")
+    if beneath is None or scenario.severity(beneath) >= min(map(scenario.severity, known)):
+        return None
+    return beneath
+
+
+def _place(scenario: Scenario, vote: dict[str, Any]) -> tuple[bool, int, str]:
+    """Where a vote stands among a row's: silent ones crowd no live vote out."""
+    return (vote.get("silent") is not None, scenario.severity(vote["state"]), vote["agent"])
+
+
+def silent_votes(votes: Iterable[dict[str, Any]]) -> int | None:
+    """How many of the votes of a record that count are silent; None for none."""
+    return sum(_counts_silently(vote) for vote in votes) or None
+
+
+def _counts_silently(vote: dict[str, Any]) -> bool:
+    return vote.get("silent") is not None and not vote.get("muted") and vote["weight"] > 0
+
+
+def cause_text(cause: dict[str, Any]) -> str:
+    """What brought a record about, in words."""
+    text = CAUSES.get(cause["type"], "{type}")
+    agent = cause.get("agent")
+    if agent is None:
+        text = OF_SEVERAL.get(cause["type"], text)
+    elif cause["type"] == "vote-expiry" and agent.startswith(USER_PREFIX):
+        text = "vote of {agent} expired"
+    return text.format(
+        type=cause["type"],
+        agent=isolated(agent or "an agent"),
+        user=isolated(cause.get("user") or "a user"),
+    )
+
+
+def order_of(row: Row) -> tuple[int, int, str]:
+    """The board's order: severity, disputed ones first, the newest first, then by name."""
+    return (row["rank"], -row["since"], row["asset"])
+
+
+def asset_path(scenario: str, asset: str) -> str:
+    """Where an asset's panel is. A slash in the name is encoded, so that no browser shortens it."""
+    return f"/s/{quote(scenario, safe='')}/a/{quote(asset, safe='')}/"

@@ -1,0 +1,189 @@
+"""The states on the board and how they came about. Times in Unix ms of the broker's clock."""
+
+from __future__ import annotations
+
+from django.db import models
+
+VERSION = 40
+"""Length of a version in its sortable form."""
+PLACE = 33
+"""Length of its part without the epoch."""
+
+CHANGE = "change"
+"""Kind of a transition that changed the state."""
+
+
+class AssetState(models.Model):
+    """The newest state record of one asset.
+
+    record: the record's JSON as it stands in the topic (of a purged asset, the last one); rank: its
+    place on the board before time and name, see `dashboard.states.caveats`, empty once purged;
+    disputed: the worst state that a vote says where that is worse than the state, else empty;
+    silent: how many votes that count are silent, empty for none; changed_at: the time of its cause;
+    reported_at: of the newest live vote of an agent, empty without one; override_*: of an override,
+    empty without one; purged rows stay hidden for a week, so that a replay cannot bring an asset
+    back. Its names are indexed by their parts too, see `dashboard.states.name_search`.
+    """
+
+    scenario = models.CharField(max_length=40)
+    asset = models.CharField(max_length=255)
+    partition = models.IntegerField()
+    state = models.CharField(max_length=64)
+    severity = models.IntegerField()
+    rank = models.IntegerField(null=True)
+    previous = models.CharField(max_length=64, blank=True)
+    since = models.BigIntegerField()
+    unconfirmed = models.BooleanField(default=False)
+    unconfirmed_reason = models.CharField(max_length=200, null=True)  # noqa: DJ001 - as the others
+    disputed = models.CharField(max_length=64, null=True)  # noqa: DJ001 - as the others
+    silent = models.IntegerField(null=True)
+    version = models.CharField(max_length=VERSION)
+    changed_at = models.BigIntegerField()
+    cause_type = models.CharField(max_length=20)
+    reported_at = models.BigIntegerField(null=True)
+    overridden = models.BooleanField(default=False)
+    override_since = models.BigIntegerField(null=True)
+    override_until = models.BigIntegerField(null=True)
+    override_user = models.CharField(max_length=255, null=True)  # noqa: DJ001 - as the others
+    pending_due = models.BigIntegerField(null=True)
+    record = models.TextField()
+    purged = models.BooleanField(default=False)
+    purged_at = models.BigIntegerField(null=True)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["scenario", "asset"], name="one_row_per_asset"),
+        )
+        # Each row is in one of the two. The state stands in the first so that a filter, by state
+        # or by text, is answered from the index alone.
+        indexes = (
+            models.Index(
+                fields=["scenario", "rank", "-since", "asset", "state"],
+                condition=models.Q(purged=False),
+                name="board_order",
+            ),
+            models.Index(fields=["purged_at"], condition=models.Q(purged=True), name="purged_rows"),
+            models.Index(
+                fields=["scenario", "override_until", "override_since"],
+                condition=models.Q(overridden=True),
+                name="overrides",
+            ),
+            # Two, of rows that no other question is about: a planner would take one over all rows
+            # for questions that the board's order answers without looking at a row.
+            models.Index(
+                fields=["scenario", "reported_at"],
+                condition=models.Q(purged=False, reported_at__isnull=False),
+                name="last_reports",
+            ),
+            models.Index(
+                fields=["scenario", "changed_at"],
+                condition=models.Q(purged=False, reported_at__isnull=True),
+                name="voteless",
+            ),
+            # Three, each of the rows alone that a filter asks for by it: most often few.
+            models.Index(
+                fields=["scenario"],
+                condition=models.Q(purged=False, disputed__isnull=False),
+                name="disputed_rows",
+            ),
+            models.Index(
+                fields=["scenario"],
+                condition=models.Q(purged=False, unconfirmed=True),
+                name="unconfirmed_rows",
+            ),
+            models.Index(
+                fields=["scenario"],
+                condition=models.Q(purged=False, silent__isnull=False),
+                name="silent_rows",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.scenario}/{self.asset}: {self.state}"
+
+
+class StateCount(models.Model):
+    """How many visible assets are in a state: of a million rows nobody wants to count them.
+
+    The materialiser keeps it in the transactions that write the rows.
+    """
+
+    scenario = models.CharField(max_length=40)
+    state = models.CharField(max_length=64)
+    n = models.BigIntegerField()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["scenario", "state"], name="one_count_per_state"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.scenario}/{self.state}: {self.n}"
+
+
+class DoubtCount(models.Model):
+    """How many visible assets are disputed, unconfirmed, or have silent votes: one row for each.
+
+    Kept as `StateCount` is. doubt: of `dashboard.states.caveats.DOUBTS`.
+    """
+
+    scenario = models.CharField(max_length=40)
+    doubt = models.CharField(max_length=20)
+    n = models.BigIntegerField()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["scenario", "doubt"], name="one_count_per_doubt"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.scenario}/{self.doubt}: {self.n}"
+
+
+class Transition(models.Model):
+    """A change of an asset's state, or a record that changed none and is of its history.
+
+    kind: `change` (an empty `state` is a purge), or the cause of a record after which the state
+    stayed: `reminder`, `override-end`. Who asks for changes asks for that kind. place: offset and
+    step of the version. A rebuild tells the same again in a new epoch: it takes the place of what
+    was told before.
+    """
+
+    scenario = models.CharField(max_length=40)
+    asset = models.CharField(max_length=255)
+    kind = models.CharField(max_length=20, default=CHANGE, db_default=CHANGE)
+    version = models.CharField(max_length=VERSION)
+    place = models.CharField(max_length=PLACE)
+    at = models.BigIntegerField()
+    previous = models.CharField(max_length=64, blank=True)
+    state = models.CharField(max_length=64, blank=True)
+    cause_type = models.CharField(max_length=20)
+    cause = models.TextField()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(
+                fields=["scenario", "asset", "place"], name="one_transition_per_place"
+            ),
+        )
+        indexes = (models.Index(fields=["at"], name="transition_age"),)
+
+    def __str__(self) -> str:
+        return f"{self.scenario}/{self.asset}: {self.previous} -> {self.state}"
+
+
+class Answer(models.Model):
+    """The first answer to a command, whoever sent it. `version`: of the answering record."""
+
+    command = models.CharField(max_length=36, unique=True)
+    scenario = models.CharField(max_length=40)
+    asset = models.CharField(max_length=255)
+    outcome = models.CharField(max_length=200)
+    version = models.CharField(max_length=VERSION)
+    at = models.BigIntegerField()
+
+    class Meta:
+        indexes = (models.Index(fields=["at"], name="answer_age"),)
+
+    def __str__(self) -> str:
+        return f"{self.command}: {self.outcome}"

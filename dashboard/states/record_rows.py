@@ -1,0 +1,323 @@
+"""Records of the states topics as rows of the database.
+
+The materialiser reads a record from Kafka, reconcile gets one from the fold; both go through
+`read`, so that a row says the same whichever way it came about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Annotated, Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from dashboard.states.caveats import Doubts, doubts_of, rank_of
+from domain.names import USER_PREFIX, name_ok, state_name_ok
+from domain.records import StateRecord, Tombstone
+from domain.scenario import Scenario
+from wire.sink import UnreadableState, encode_headers, encode_state
+
+COLUMNS = (
+    "scenario",
+    "asset",
+    "partition",
+    "state",
+    "severity",
+    "rank",
+    "previous",
+    "since",
+    "unconfirmed",
+    "unconfirmed_reason",
+    "disputed",
+    "silent",
+    "version",
+    "changed_at",
+    "cause_type",
+    "reported_at",
+    "overridden",
+    "override_since",
+    "override_until",
+    "override_user",
+    "pending_due",
+    "record",
+    "purged",
+    "purged_at",
+)
+"""Columns of board.AssetState, in the order of `row_of`."""
+
+VERSION_PARTS = _EPOCH, _OFFSET, _STEP = (6, 19, 13)
+"""Digits of epoch, offset and step in a version's sortable form."""
+
+_VERSION = re.compile(r"\.".join(rf"([0-9]{{1,{digits}}})" for digits in VERSION_PARTS))
+
+Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Headers = Sequence[tuple[str, bytes]]
+
+
+# Without the garbage collector: what is decoded holds no cycles, and a batch is many objects.
+
+
+class CauseShape(msgspec.Struct, frozen=True, gc=False):
+    """A cause as it stands in the topic."""
+
+    type: Annotated[str, msgspec.Meta(pattern=r"\A[a-z-]{1,20}\Z")]
+    partition: Count
+    offset: Whole
+    time: Whole
+    agent: str | None
+    user: str | None
+    command: str | None
+
+
+class VoteShape(msgspec.Struct, frozen=True, gc=False):
+    """A vote as it stands in the topic. silent: since when, None for a live one."""
+
+    agent: str
+    state: str
+    reported_at: int
+    time: int
+    offset: int
+    expires: int | None
+    weight: int
+    detail: dict[str, Any] | None
+    muted: Any = None
+    silent: Whole | None = None
+
+
+class PendingShape(msgspec.Struct, frozen=True, gc=False):
+    """A pending tally as it stands in the topic."""
+
+    state: str
+    since: Whole
+    due: Whole
+
+
+class OverrideShape(msgspec.Struct, frozen=True, gc=False):
+    """An override as it stands in the topic."""
+
+    state: str
+    until: Whole | None
+    user: Annotated[str, msgspec.Meta(max_length=255)]
+    reason: str
+    command: str
+    since: Whole
+    underlying: str | None
+
+
+class AnswerShape(msgspec.Struct, frozen=True, gc=False):
+    """A command's outcome as it stands in the topic."""
+
+    command: str
+    outcome: str
+
+
+class StateShape(msgspec.Struct, frozen=True, gc=False):
+    """The value of a state record. What does not fit cannot be read, by us or by the board.
+
+    The last two stand in it only where they say something.
+    """
+
+    asset: str
+    state: str
+    previous: str | None
+    since: Whole
+    unconfirmed: bool
+    version: str
+    cause: CauseShape
+    votes: list[VoteShape]
+    pending: PendingShape | None
+    override: OverrideShape | None
+    answer: AnswerShape | None
+    unconfirmed_reason: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+    disputed: str | None = None
+
+
+class TombstoneShape(msgspec.Struct, frozen=True, gc=False):
+    """What is kept as the record of a purged asset."""
+
+    asset: str
+    version: str
+    cause: CauseShape
+    answer: AnswerShape | None
+
+
+class Seen(NamedTuple):
+    """A readable record of a states topic.
+
+    version: sortable; shape: its content; text: its JSON, of a state record as in the topic.
+    """
+
+    asset: str
+    version: str
+    shape: StateShape | TombstoneShape
+    text: str
+
+    @property
+    def state(self) -> str:
+        """The state shown, empty after a purge."""
+        return self.shape.state if isinstance(self.shape, StateShape) else ""
+
+    @property
+    def doubts(self) -> Doubts:
+        """Of what the state is doubted; nothing after a purge."""
+        shape = self.shape
+        if not isinstance(shape, StateShape):
+            return ()
+        return doubts_of(shape.disputed, shape.unconfirmed, silent_votes(shape.votes))
+
+    @property
+    def place(self) -> str:
+        """Offset and step of the version: the same in every epoch."""
+        return place_of(self.version)
+
+
+_DECODER = msgspec.json.Decoder(StateShape)
+_CAUSE = msgspec.json.Decoder(CauseShape)
+
+
+def read(key: bytes | None, value: bytes | None, headers: Headers = ()) -> Seen:
+    """Read a record of a states topic, checked for all that the database needs.
+
+    Raises UnreadableState.
+    """
+    try:
+        asset = _asset(key)
+        return _tombstone(asset, dict(headers)) if value is None else _state(asset, value)
+    except (KeyError, ValueError) as error:  # msgspec's and Unicode's are ValueErrors
+        raise UnreadableState(f"states record of {key!r}: {error!r}") from None
+
+
+def _asset(key: bytes | None) -> str:
+    asset = (key or b"").decode()
+    if not name_ok(asset):
+        raise ValueError("the key is no asset's name")
+    return asset
+
+
+def _state(asset: str, value: bytes) -> Seen:
+    shape = _DECODER.decode(value)
+    if shape.asset != asset:
+        raise ValueError(f"it is about {shape.asset!r}, not about its key")
+    named = (shape.state, shape.previous, shape.disputed)
+    if not all(state is None or _state_ok(state) for state in named):
+        raise ValueError("its state is no name of a state")
+    if "\0" in (shape.unconfirmed_reason or ""):
+        raise ValueError("its reason cannot be stored")
+    _check_answer(shape.answer)
+    return Seen(asset, sortable(shape.version), shape, value.decode())
+
+
+def _tombstone(asset: str, headers: dict[str, bytes]) -> Seen:
+    answer = None
+    if "command" in headers:
+        answer = AnswerShape(headers["command"].decode(), headers["outcome"].decode())
+        _check_answer(answer)
+    version = headers["version"].decode()
+    shape = TombstoneShape(asset, version, _CAUSE.decode(headers["cause"]), answer)
+    return Seen(asset, sortable(version), shape, msgspec.json.encode(shape).decode())
+
+
+def _check_answer(answer: AnswerShape | None) -> None:
+    if answer is not None:
+        UUID(answer.command)
+        if "\0" in answer.outcome:
+            raise ValueError("its outcome cannot be stored")
+
+
+_state_ok = lru_cache(maxsize=10_000)(state_name_ok)
+
+
+def sortable(version: str) -> str:
+    """`1.42.0` in the form that sorts. Raises ValueError."""
+    parts = _VERSION.fullmatch(version)
+    if parts is None:
+        raise ValueError(f"expected epoch.offset.step, got {version!r}")
+    epoch, offset, step = parts.groups()
+    return f"{epoch:0>{_EPOCH}}.{offset:0>{_OFFSET}}.{step:0>{_STEP}}"
+
+
+def place_of(version: str) -> str:
+    """Offset and step of a sortable version."""
+    return version[VERSION_PARTS[0] + 1 :]
+
+
+def seen_of(emission: StateRecord | Tombstone) -> Seen:
+    """What the fold emitted, as it is read from the topic."""
+    value = encode_state(emission) if isinstance(emission, StateRecord) else None
+    return read(emission.asset.encode(), value, encode_headers(emission))
+
+
+def row_of(scenario: Scenario, seen: Seen) -> tuple[Any, ...]:
+    """The row that shows the record, in the order of COLUMNS."""
+    shape, cause = seen.shape, seen.shape.cause
+    if isinstance(shape, TombstoneShape):
+        shown: tuple[Any, ...] = ("", 0, None, "", 0, False, None, None, None)
+        marks: tuple[Any, ...] = (None, *_NO_OVERRIDE, None)
+        purged: tuple[Any, ...] = (True, cause.time)
+    else:
+        shown = _shown(scenario, shape)
+        due = shape.pending.due if shape.pending else None
+        marks = (_reported_at(shape.votes), *_override(shape.override), due)
+        purged = (False, None)
+    return (
+        scenario.name,
+        seen.asset,
+        cause.partition,
+        *shown,
+        seen.version,
+        cause.time,
+        cause.type,
+        *marks,
+        seen.text,
+        *purged,
+    )
+
+
+def _shown(scenario: Scenario, shape: StateShape) -> tuple[Any, ...]:
+    """What the board says of the state and of its doubts."""
+    severity = scenario.severity(shape.state)
+    return (
+        shape.state,
+        severity,
+        rank_of(severity, shape.disputed),
+        shape.previous or "",
+        shape.since,
+        shape.unconfirmed,
+        shape.unconfirmed_reason,
+        shape.disputed,
+        silent_votes(shape.votes),
+    )
+
+
+_NO_OVERRIDE = (False, None, None, None)
+
+
+def _override(override: OverrideShape | None) -> tuple[Any, ...]:
+    if override is None:
+        return _NO_OVERRIDE
+    return (True, override.since, override.until, override.user)
+
+
+def _reported_at(votes: Iterable[VoteShape]) -> int | None:
+    """When an agent last reported, of those whose votes are live; None without one."""
+    live = (v for v in votes if v.silent is None and not v.agent.startswith(USER_PREFIX))
+    return max((v.time for v in live), default=None)
+
+
+def silent_votes(votes: Iterable[VoteShape]) -> int | None:
+    """How many of the votes that count are silent; None for none."""
+    return sum(v.silent is not None and v.muted is None and v.weight > 0 for v in votes) or None
+
+
+def same_content(one: str, other: str) -> bool:
+    """Whether two records' texts say the same, whatever the order of their fields."""
+    if one == other:
+        return True
+    try:
+        return bool(msgspec.json.decode(one) == msgspec.json.decode(other))
+    except msgspec.DecodeError:
+        return False

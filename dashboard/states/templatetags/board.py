@@ -1,0 +1,244 @@
+"""Small marks that pages are made of. `static/js/marks.js` makes the same ones in the browser."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django import template
+from django.template.context import Context
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+from dashboard.core.bidi import isolated
+from dashboard.core.glossary import TERMS
+from dashboard.core.roles import role_of
+from dashboard.states.board_rows import Row
+from domain.scenario import UNKNOWN, Scenario
+
+register = template.Library()
+register.filter(isolated)
+
+UNHEARD = "nothing has reported it since"
+"""What an unknown state says."""
+
+
+@register.simple_tag
+def icon(name: str) -> SafeString:
+    """An icon of the page's sprite."""
+    return format_html('<svg class="icon" aria-hidden="true"><use href="#i-{}"></use></svg>', name)
+
+
+@register.simple_tag
+def term(name: str, words: str = "") -> SafeString:
+    """A word of the product with its meaning, which is a step away: `{% term "bucket" %}`."""
+    found = TERMS[name]
+    return format_html(
+        '<a class="term" href="{}#{}" title="{}">{}</a>',
+        reverse("glossary"), name, found.meaning, words or found.word,
+    )  # fmt: skip
+
+
+@register.simple_tag
+def state(scenario: Scenario, name: str, title: str = "") -> SafeString:
+    """A state as icon, colour and word."""
+    spec = scenario.spec(name)
+    return format_html(
+        '<span class="state c-{}"{}>{}<bdi class="word">{}</bdi></span>',
+        spec.colour,
+        format_html(' title="{}"', title) if title else "",
+        icon(spec.icon),
+        spec.label,
+    )
+
+
+@register.simple_tag
+def row_class(scenario: Scenario, row: Row) -> str:
+    """The classes of a row: its edge has the colour of the worst that anybody says of it."""
+    worst = row["beneath"] or row["disputed"]
+    if worst is None:
+        return f"s{row['severity']} c-{row['colour']}"
+    return f"s{row['severity']} c-{scenario.spec(worst).colour} is-disputed"
+
+
+@register.simple_tag
+def row_state(scenario: Scenario, row: Row) -> SafeString:
+    """The state of a row; one that nothing has reported says so."""
+    return state(scenario, row["state"], UNHEARD if is_unheard(scenario, row) else "")
+
+
+def is_unheard(scenario: Scenario, row: Row) -> bool:
+    """Whether the row's state says only that no report made one."""
+    named = any(spec.name == UNKNOWN for spec in scenario.states)
+    return row["state"] == UNKNOWN and not named and not row["votes"]
+
+
+@register.simple_tag
+def votes(scenario: Scenario, row: Row) -> SafeString:
+    """One mark per vote, and the same in words for who does not see them."""
+    if not row["votes"]:
+        return mark_safe('<span class="none">none</span>')
+    marks = format_html_join(
+        "", "{}", ((_vote(scenario, row, agent, name),) for agent, name in row["votes"])
+    )
+    more = format_html('<span class="more">+{}</span>', row["more_votes"])
+    return format_html(
+        '<span class="votes" role="img" aria-label="{}">{}{}</span>',
+        votes_text(scenario, row),
+        marks,
+        more if row["more_votes"] else "",
+    )
+
+
+def _vote(scenario: Scenario, row: Row, agent: str, name: str) -> SafeString:
+    spec, muted, silent = scenario.spec(name), agent in row["muted"], dict(row["silent"]).get(agent)
+    return format_html(
+        '<span class="vote{}{} c-{}"{} title="{}: {}{}{}">{}</span>',
+        " silenced" if muted else "",
+        " is-silent" if silent else "",
+        spec.colour,
+        format_html(' data-silent="{}"', silent) if silent else "",
+        isolated(agent),
+        isolated(spec.label),
+        ", muted: counts nothing" if muted else "",
+        f", silent since {utc(silent)}" if silent else "",
+        icon(spec.icon),
+    )
+
+
+@register.simple_tag
+def marks(scenario: Scenario, row: Row, now: int) -> SafeString:
+    """The badges of what is worse than the state, an override, and what is not confirmed."""
+    found = []
+    if row["beneath"]:
+        found.append(_worse(scenario, row["beneath"], "without the pin:", "without the pin"))
+    elif row["disputed"]:
+        found.append(_worse(scenario, row["disputed"], "disputed:", "disputed: somebody says"))
+    if row["override"]:
+        user, end = row["override"]
+        left = format_html(" {}", until(end, now)) if end else ""
+        found.append(_badge("override", "pin", f"pinned by {isolated(user)}", "pinned", left))
+    if row["unconfirmed"]:
+        reason = row["unconfirmed_reason"] or ""
+        title = f"unconfirmed: {reason}" if reason else "unconfirmed"
+        why = format_html(' <span class="reason">{}</span>', reason) if reason else ""
+        found.append(_badge("unconfirmed", "question", title, "unconfirmed", why))
+    return format_html_join("", "{}", ((badge,) for badge in found))
+
+
+def _worse(scenario: Scenario, name: str, says: str, title: str) -> SafeString:
+    """What is said worst, or lies beneath a pin, by its own sign, colour and word."""
+    spec = scenario.spec(name)
+    return format_html(
+        '<span class="badge disputed c-{}" title="{} {}">{}'
+        '<span class="says">{}</span> <bdi class="said">{}</bdi></span>',
+        spec.colour,
+        title,
+        isolated(spec.label),
+        icon(spec.icon),
+        says,
+        spec.label,
+    )
+
+
+def _badge(kind: str, shape: str, title: str, word: str, rest: str) -> SafeString:
+    return format_html(
+        '<span class="badge {}" title="{}">{}<span class="word">{}</span>{}</span>',
+        kind,
+        title,
+        icon(shape),
+        word,
+        rest,
+    )
+
+
+@register.simple_tag
+def pending(scenario: Scenario, row: Row, now: int) -> SafeString:
+    """What the asset will become, and when."""
+    name, due = row["pending"]
+    return format_html(
+        '<span class="pending">{} <span class="in">in</span> {}</span>',
+        state(scenario, name),
+        until(due, now),
+    )
+
+
+def votes_text(scenario: Scenario, row: Row) -> str:
+    """The votes in words: `3 votes: 2 Clear, 1 silent Under attack; 1 of them muted`."""
+    tally: dict[str, int] = {}
+    silent = dict(row["silent"])
+    for agent, name in row["votes"]:
+        label = ("silent " if agent in silent else "") + isolated(scenario.spec(name).label)
+        tally[label] = tally.get(label, 0) + 1
+    whole = len(row["votes"]) + row["more_votes"]
+    parts = ", ".join(f"{n} {label}" for label, n in tally.items())
+    more = f", {row['more_votes']} more" if row["more_votes"] else ""
+    muted = f"; {len(row['muted'])} of them muted" if row["muted"] else ""
+    return f"{whole} {'vote' if whole == 1 else 'votes'}: {parts}{more}{muted}"
+
+
+@register.simple_tag
+def since(at: int, now: int) -> SafeString:
+    """How long ago `at` (Unix ms) was; the browser lets it tick."""
+    return format_html(
+        '<time data-since="{}" datetime="{}" title="{}">{}</time>',
+        at,
+        _iso(at),
+        utc(at),
+        duration(now - at),
+    )
+
+
+@register.simple_tag
+def until(at: int, now: int) -> SafeString:
+    """How long it is until `at` (Unix ms); the browser lets it tick."""
+    return format_html(
+        '<time data-until="{}" datetime="{}" title="{}">{}</time>',
+        at,
+        _iso(at),
+        utc(at),
+        duration(at - now),
+    )
+
+
+@register.filter
+def number(n: int) -> str:
+    """A number in groups of three digits: `12,345`."""
+    return f"{n:,}"
+
+
+@register.filter
+def clock(at: int) -> str:
+    """The time of day in UTC, `14:03:59`."""
+    return _moment(at).strftime("%H:%M:%S")
+
+
+@register.filter
+def utc(at: int) -> str:
+    """The moment in UTC, `2026-01-31 14:03:59 UTC`."""
+    return _moment(at).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def duration(ms: int) -> str:
+    """A duration in its two largest units: `42 s`, `5 m 07 s`, `3 h 12 m`, `4 d 03 h`."""
+    seconds = max(0, ms) // 1000
+    for size, large, below, small in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "m")):
+        if seconds >= size:
+            return f"{seconds // size} {large} {seconds % size // below:02d} {small}"
+    return f"{seconds // 60} m {seconds % 60:02d} s" if seconds >= 60 else f"{seconds} s"
+
+
+@register.simple_tag(takes_context=True)
+def user_role(context: Context) -> Any:
+    """The role of who asks, or None."""
+    request = context.get("request")
+    return role_of(request.user) if request is not None and hasattr(request, "user") else None
+
+
+def _iso(at: int) -> str:
+    return _moment(at).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _moment(at: int) -> datetime:
+    return datetime.fromtimestamp(at / 1000, UTC)

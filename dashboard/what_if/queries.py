@@ -1,0 +1,132 @@
+"""Trials as the pages show them. Times in Unix ms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from dashboard.states.board_rows import asset_path
+from dashboard.what_if.models import Fared, Trial
+from dashboard.what_if.timeline_bars import bars, told_span
+from domain.scenario import Scenario, ScenarioError
+from wire.errand import Difference, StateTotal, Totals
+
+PAGE = 50
+"""Assets of one page."""
+KEPT = 30
+"""How many trials are kept."""
+KEPT_MS = 14 * 86_400_000
+"""How long they are."""
+
+
+def totals_of(trial: Trial) -> Totals | None:
+    """What a trial comes to, None while it is under way."""
+    return msgspec.json.decode(trial.totals, type=Totals) if trial.totals else None
+
+
+def proposed(totals: Totals, known: Scenario) -> Scenario:
+    """The scenario that was tried, to show its states by; as it is known here where it must be."""
+    try:
+        return Scenario.from_plain(totals.rules[1])
+    except ScenarioError:
+        return known
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What some partitions began with, the times of that from first to last, and why so."""
+
+    means: str
+    partitions: Sequence[int]
+    first: int
+    last: int
+    why: str
+
+
+def began_of(totals: Totals) -> list[Beginning]:
+    """What both runs began with; those with a state first. None of a trial of long ago."""
+    groups: dict[tuple[str, str], dict[int, int]] = {}
+    for partition, began in sorted(totals.began.items()):
+        groups.setdefault((began.means, began.why), {})[partition] = began.at
+    order = sorted(groups.items(), key=lambda group: (_MEANS.index(group[0][0]), group[0][1]))
+    return [
+        Beginning(means, list(ats), min(ats.values()), max(ats.values()), why)
+        for (means, why), ats in order
+    ]
+
+
+_MEANS = ("snapshot", "log", "empty")
+
+
+def states_of(totals: Totals, scenario: Scenario) -> list[dict[str, Any]]:
+    """Per state, how long assets were in it under each rule, and how often one got there."""
+    longest = max((max(one.running_ms, one.proposed_ms) for one in totals.states), default=0)
+    return [_state(one, scenario, max(1, longest)) for one in totals.states]
+
+
+def _state(one: StateTotal, scenario: Scenario, longest: int) -> dict[str, Any]:
+    return {
+        "is": one,
+        "spec": scenario.spec(one.state),
+        "more_ms": one.proposed_ms - one.running_ms,
+        "more": one.proposed - one.running,
+        "running_bar": round(100 * one.running_ms / longest, 1),
+        "proposed_bar": round(100 * one.proposed_ms / longest, 1),
+    }
+
+
+def rows_of(
+    trial: Trial, rows: Iterable[Fared], scenario: Scenario, totals: Totals
+) -> tuple[list[dict[str, Any]], tuple[int, int, int]]:
+    """Assets that would have fared otherwise, with their timelines; and the begin, middle and end
+    of the span that these are drawn over, Unix ms."""
+    found = [(row, msgspec.json.decode(row.record, type=Difference)) for row in rows]
+    since, until = told_span((each for _, each in found), totals.since, totals.until)
+    drawn = [_row_of(trial, row, each, scenario, since, until) for row, each in found]
+    return drawn, (since, (since + until) // 2, until)
+
+
+def _row_of(
+    trial: Trial, row: Fared, found: Difference, scenario: Scenario, since: int, until: int
+) -> dict[str, Any]:
+    running, other = bars(scenario, found, since, until)
+    ends = [
+        moments[-1][1] if moments else before
+        for before, moments in zip(found.before, (found.running, found.proposed), strict=True)
+    ]
+    return {
+        "is": row,
+        "url": asset_path(trial.scenario, row.asset),
+        "bars": (("running", running), ("proposed", other)),
+        "ends": [None if end is None else scenario.spec(end) for end in ends],
+        "other_end": ends[0] != ends[1],
+    }
+
+
+def propose_url(trial: Trial) -> str:
+    """Where the tried rule can be proposed, with its keys filled in."""
+    return f"{reverse('rulebook:change', args=[trial.scenario])}?{urlencode({'rule': trial.keys})}"
+
+
+def again_url(trial: Trial) -> str:
+    """Where the same can be tried once more, or otherwise."""
+    query = urlencode({"scenario": trial.scenario, "rule": trial.keys})
+    return f"{reverse('whatif:trials')}?{query}"
+
+
+def thin(now: int) -> int:
+    """Delete trials that are not kept any more. Returns how many."""
+    newest = Trial.objects.order_by("-asked_at").values_list("pk", flat=True)[:KEPT]
+    gone = 0
+    for stale in (
+        Trial.objects.exclude(pk__in=list(newest)),
+        Trial.objects.filter(asked_at__lt=now - KEPT_MS),
+    ):
+        gone += stale.count()
+        stale.delete()
+    return gone

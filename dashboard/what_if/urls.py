@@ -1,0 +1,13 @@
+"""What-if's pages."""
+
+from django.urls import path
+
+from dashboard.what_if import views
+
+app_name = "whatif"
+
+urlpatterns = [
+    path("what-if/", views.trials, name="trials"),
+    path("what-if/run/", views.run, name="run"),
+    path("what-if/<uuid:ask>/", views.trial, name="trial"),
+]

@@ -1,0 +1,186 @@
+"""What-if's pages: a rule is proposed, tried on the log, and told of."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import msgspec
+from django.contrib.auth.models import User
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from dashboard.audit.log import Actor, note
+from dashboard.batch_queries.status import follow, query_of
+from dashboard.core.access import form_of, is_fragment, role_required
+from dashboard.core.clock import now_ms
+from dashboard.core.rate_limits import TooMany
+from dashboard.core.roles import Role, role_of
+from dashboard.core.scenarios import scenarios
+from dashboard.job.requests import send
+from dashboard.rules.active_rule import as_carried
+from dashboard.what_if.forms import TrialForm
+from dashboard.what_if.models import Trial
+from dashboard.what_if.queries import (
+    KEPT,
+    KEPT_MS,
+    PAGE,
+    again_url,
+    began_of,
+    propose_url,
+    proposed,
+    rows_of,
+    states_of,
+    thin,
+    totals_of,
+)
+from dashboard.what_if.start_snapshots import snapshots
+from domain.overlay import MAX_TEXT, overlaid, overlay_text
+from domain.scenario import Scenario
+from wire.errand import WhatIf
+
+ADMINS = (Role.ADMIN,)
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def trials(request: HttpRequest) -> HttpResponse:
+    """What was tried; to admins, the form that tries another rule."""
+    running = _running(request.GET.get("scenario", ""))
+    text = request.GET.get("rule", "")[:MAX_TEXT]
+    initial = {"scenario": running.name, "back": "6", "rule": text}
+    return _list(request, TrialForm(running, now_ms(), initial=initial))
+
+
+@form_of("whatif:trials")
+@role_required("read", ADMINS)
+def run(request: HttpRequest) -> HttpResponse:
+    """Have the job try a rule; its page tells how far it has come."""
+    name = request.POST.get("scenario", "")
+    if name not in scenarios():
+        raise Http404
+    now = now_ms()
+    form = TrialForm(_running(name), now, request.POST)
+    if not form.is_valid():
+        return _list(request, form, 422)
+    query = query_of(name)
+    if query is None:
+        form.add_error(None, "The job has not told of this scenario yet: is it running?")
+        return _list(request, form, 409)
+    return _ask(request, form, query, now)
+
+
+def _ask(request: HttpRequest, form: TrialForm, query: str, now: int) -> HttpResponse:
+    assert isinstance(request.user, User)
+    data, id_ = form.cleaned_data, uuid4()
+    thin(now)
+    tried = Trial.objects.create(
+        id=id_,
+        scenario=form.running.name,
+        query=query,
+        since=data["from"],
+        keys=overlay_text(data["keys"]),
+        reason=data["reason"],
+        username=request.user.get_username(),
+        asked_at=now,
+    )
+    proposed = overlaid(form.running, data["keys"])
+    wish = WhatIf(
+        tried.scenario, tried.since, data["keys"], snapshots(form.running, proposed, tried.since)
+    )
+    try:
+        send(query, "what-if", tried.reason, id_, request.user, now, msgspec.to_builtins(wish))
+    except TooMany as error:
+        tried.delete()
+        form.add_error(None, str(error))
+        return _list(request, form, 429)
+    note(
+        Actor.of(request),
+        "job.what-if",
+        scenario=tried.scenario,
+        keys=sorted(data["keys"]),
+        since=tried.since,
+        reason=tried.reason,
+    )
+    return redirect("whatif:trial", id_)
+
+
+def _running(name: str) -> Scenario:
+    """A scenario with the rule that the job uses; the first one where there is none of the name."""
+    known = scenarios()
+    return as_carried(known.get(name) or next(iter(known.values())))
+
+
+def _list(request: HttpRequest, form: TrialForm, status: int = 200) -> HttpResponse:
+    now = now_ms()
+    context = {
+        "now": now,
+        "form": form,
+        "running": form.running,
+        "known": scenarios().values(),
+        "admin": role_of(request.user) is Role.ADMIN,
+        "trials": [
+            (each, follow(each.pk, each.complete, now), totals_of(each))
+            for each in Trial.objects.order_by("-asked_at")[:KEPT]
+        ],
+        "kept": KEPT,
+        "kept_days": KEPT_MS // 86_400_000,
+    }
+    return render(request, "whatif/trials.html", context, status=status)
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def trial(request: HttpRequest, ask: UUID) -> HttpResponse:
+    """One trial: how far it has come, then what it found; to a script, the part that renews."""
+    found, now = Trial.objects.filter(pk=ask).first(), now_ms()
+    if found is None:
+        raise Http404
+    known = scenarios().get(found.scenario)
+    admin = role_of(request.user) is Role.ADMIN
+    context: dict[str, Any] = {
+        "now": now,
+        "trial": found,
+        "title": known.title if known else found.scenario,
+        "followed": follow(ask, found.complete, now),
+        "admin": admin,
+        "back": request.path,
+        "address": request.get_full_path(),
+        "again": again_url(found),
+        "propose": propose_url(found) if admin and known else "",
+    }
+    totals = totals_of(found)
+    if totals is not None:
+        context |= _told(request, found, totals, known)
+    name = "_trial" if is_fragment(request) else "trial"
+    return render(request, f"whatif/{name}.html", context)
+
+
+def _told(
+    request: HttpRequest, found: Trial, totals: Any, known: Scenario | None
+) -> dict[str, Any]:
+    scenario = proposed(totals, known or next(iter(scenarios().values())))
+    rows = found.fared.order_by("place")
+    q = request.GET.get("q", "").replace("\0", "")[:255]
+    if q:
+        rows = rows.filter(asset__contains=q)
+    page = Paginator(rows, PAGE).get_page(request.GET.get("page"))
+    drawn, axis = rows_of(found, page, scenario, totals)
+    return {
+        "totals": totals,
+        "scenario": scenario,
+        "began": began_of(totals),
+        "states": states_of(totals, scenario),
+        "q": q,
+        "page": page,
+        "rows": drawn,
+        "axis": axis,
+        "moved": totals.earlier + totals.later,
+        "mean_shift": totals.shift // max(1, totals.earlier + totals.later),
+        "told": found.fared.count(),
+    }
