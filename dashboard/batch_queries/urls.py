@@ -1,9 +1,9 @@
-"""What can be done to an errand."""
+"""What can be done to a batch query."""
 
 from django.urls import path
 
 from dashboard.batch_queries import views
 
-app_name = "errands"
+app_name = "batch_queries"
 
-urlpatterns = [path("errands/<uuid:ask>/cancel/", views.cancel, name="cancel")]
+urlpatterns = [path("errands/<uuid:id>/cancel/", views.cancel, name="cancel")]

@@ -17,8 +17,10 @@ from dashboard.core.clock import now_ms
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import Role, role_of
 from dashboard.dead_letters.forgeries import refused
-from dashboard.job.audit_entries import note_ask
-from dashboard.job.requests import OFFERS, AskForm, asked, last_of, send
+from dashboard.job.audit_entries import note_request
+from dashboard.job.forms import OFFERS, RequestForm
+from dashboard.job.request_progress import last_of, newest
+from dashboard.job.requests import send
 from wire.job import Action
 
 
@@ -37,18 +39,20 @@ def ask(request: HttpRequest, query: str) -> HttpResponse:
     action = request.POST.get("action")
     if action not in OFFERS or query not in query_status.names():
         raise Http404
-    form = AskForm(query, action, request.POST)
+    form = RequestForm(query, action, request.POST)
     if not form.is_valid():
         return _page(request, (query, form), 422)
     assert isinstance(request.user, User)
     data = form.cleaned_data
     try:
-        row = send(query, form.offer.action, data["reason"], data["id"], request.user, now_ms())
+        row, _ = send(
+            query, form.offer.action, request.user, now_ms(), reason=data["reason"], id_=data["id"]
+        )
     except TooMany as error:
-        note_ask(request, query, action, data["reason"], "refused: too many")
+        note_request(request, query, action, data["reason"], "refused: too many")
         form.add_error(None, str(error))
         return _page(request, (query, form), 429)
-    note_ask(request, query, action, data["reason"], row.status)
+    note_request(request, query, action, data["reason"], row.status)
     return redirect(f"{reverse('job:job')}#query-{query}")
 
 
@@ -76,10 +80,10 @@ def samples_of(request: HttpRequest, query: str) -> HttpResponse:
 
 
 def _page(
-    request: HttpRequest, bound: tuple[str, AskForm] | None = None, status: int = 200
+    request: HttpRequest, bound: tuple[str, RequestForm] | None = None, status: int = 200
 ) -> HttpResponse:
     now, admin = now_ms(), role_of(request.user) is Role.ADMIN
-    found, listed = query_status.queries(now), asked(now)
+    found, listed = query_status.queries(now), newest(now)
     context = {
         "now": now,
         "address": "/job/",
@@ -102,12 +106,12 @@ def _page(
     return render(request, f"job/{name}.html", context, status=status)
 
 
-def _forms(query: query_status.Query, bound: tuple[str, AskForm] | None) -> list[Any]:
+def _forms(query: query_status.Query, bound: tuple[str, RequestForm] | None) -> list[Any]:
     """What may be asked of a query as it is, and whether its form is open."""
     offered: list[Action] = ["start" if query.state == "stopped" else "stop", "reload"]
     if query.state in ("waiting", "restarting"):
         offered.insert(0, "start")
-    forms = {action: AskForm(query.name, action) for action in offered}
+    forms = {action: RequestForm(query.name, action) for action in offered}
     if bound is not None and bound[0] == query.name:
         forms[bound[1].offer.action] = bound[1]
     return [(forms[name], forms[name].is_bound) for name in get_args(Action) if name in forms]

@@ -14,7 +14,7 @@ from dashboard.commands.models import Command
 from dashboard.core.bidi import isolated
 from dashboard.handover.state_changes import Moved
 from dashboard.handover.summary import About, Incident, Situation
-from dashboard.replays.status import Followed
+from dashboard.replays.progress import ReplayProgress
 from dashboard.rules.changes import Change
 from dashboard.states.templatetags.board import duration
 from domain.records import Mute
@@ -129,7 +129,7 @@ def _rule(scenario: Scenario, change: Change) -> str:
     return f"**{_text(scenario.title)}**: {keys}, {who}: {change.word}"
 
 
-def _replay(replay: Followed) -> str:
+def _replay(replay: ReplayProgress) -> str:
     row = replay.row
     of = f"{_text(row.query)}{', ' + _text(row.scenario) if row.scenario else ''}"
     who = f"by {_text(row.username)}, {_at(row.asked_at)} ({_text(row.reason)})"

@@ -1,4 +1,4 @@
-"""What is asked of the job, in the audit."""
+"""Requests to the job, in the audit."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from django.http import HttpRequest
 from dashboard.audit.log import Actor, note
 
 
-def note_ask(
+def note_request(
     request: HttpRequest, query: str, action: str, reason: str, outcome: str, **facts: Any
 ) -> None:
-    """Note what became of an ask when it was to be sent; its answer stands on the job's page.
+    """Note how sending a request went; its answer stands on the job's page.
 
-    facts: what the action was asked with besides.
+    facts: the action's own parameters.
     """
     note(Actor.of(request), f"job.{action}", target=query, outcome=outcome, reason=reason, **facts)

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from django.db.models import Max
 
-from dashboard.job.models import JobAsk, JobProgress
+from dashboard.job.models import JobProgress, JobRequest
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 KEPT_MS = 30 * DAY_MS
-ASKS_KEPT_MS = 90 * DAY_MS
+REQUESTS_KEPT_MS = 90 * DAY_MS
 WORDS_KEPT = 2_000
 """Most records without figures of a batch, for each query: one restart gives two."""
 STEPS = ((DAY_MS, HOUR_MS), (HOUR_MS, 60_000))
@@ -24,7 +24,7 @@ def thin(now: int) -> int:
     newest = JobProgress.objects.values("query").annotate(last=Max("id"))
     old = JobProgress.objects.filter(at__lt=now - KEPT_MS)
     gone = old.exclude(pk__in=list(newest.values_list("last", flat=True))).delete()[0]
-    gone += JobAsk.objects.filter(asked_at__lt=now - ASKS_KEPT_MS).delete()[0]
+    gone += JobRequest.objects.filter(asked_at__lt=now - REQUESTS_KEPT_MS).delete()[0]
     names = JobProgress.objects.order_by("query").values_list("query", flat=True).distinct()
     return gone + sum(_thin(name, now) for name in names)
 

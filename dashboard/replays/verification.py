@@ -11,7 +11,7 @@ from django.db.models import Q
 
 from bus.base import BusError
 from dashboard.core.clock import now_ms
-from dashboard.job.models import JobAsk
+from dashboard.job.models import JobRequest
 from dashboard.replays.models import DONE, FAILED, RUNNING, WAITING, Replay
 
 log = structlog.get_logger(__name__)
@@ -28,7 +28,7 @@ MAX_TROUBLE = 4_000
 def due(now: int) -> list[Replay]:
     """The newest replays whose end the job has told, and that are still to be compared."""
     rows = list(Replay.objects.order_by("-asked_at")[:NEWEST])
-    ended = JobAsk.objects.filter(pk__in=[row.pk for row in rows], status="done")
+    ended = JobRequest.objects.filter(pk__in=[row.pk for row in rows], status="done")
     done = set(ended.values_list("pk", flat=True))
     return [row for row in rows if row.pk in done and _open(row, now)]
 

@@ -1,4 +1,4 @@
-"""The console's page of replays: chosen, reviewed, asked for, followed."""
+"""The console's page of replays: chosen, reviewed, requested, followed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from dashboard.core.rate_limits import TooMany
 from dashboard.job.models import JobProgress
 from dashboard.replays.forms import ChoiceForm, ConfirmForm
 from dashboard.replays.plan import Bucket, Edges, Plan, carried, plan
+from dashboard.replays.progress import newest
 from dashboard.replays.start_times import with_moments
-from dashboard.replays.status import followed
-from dashboard.replays.submission import ask
+from dashboard.replays.submission import submit
 
 MEANS = {
     "log": "its whole log, from an empty state",
@@ -53,7 +53,7 @@ def replay(request: HttpRequest) -> HttpResponse:
 @form_of("replay:replay")
 @role_required("read", ADMINS)
 def start(request: HttpRequest) -> HttpResponse:
-    """Ask the job for what was reviewed, if that is still what would be done."""
+    """Request of the job what was reviewed, if that is still what would be done."""
     carry, found, fault = _logs()
     form = ChoiceForm(carry, found, request.POST)
     reviewed = None if found is None else _reviewed(form, found)
@@ -68,7 +68,7 @@ def start(request: HttpRequest) -> HttpResponse:
         return _page(request, form, reviewed, fresh, moved, 409)
     assert isinstance(request.user, User)
     try:
-        sent = ask(request, reviewed, confirm.cleaned_data)
+        sent = submit(request, reviewed, confirm.cleaned_data)
     except TooMany as error:
         confirm.add_error(None, str(error))
         return _page(request, form, reviewed, confirm, "", 429)
@@ -123,4 +123,4 @@ def _rows(plan: Plan) -> list[tuple[Bucket, str, float]]:
 
 def _list() -> dict[str, Any]:
     now = now_ms()
-    return {"now": now, "address": "/replay/", "replays": followed(now)}
+    return {"now": now, "address": "/replay/", "replays": newest(now)}

@@ -1,4 +1,4 @@
-"""The state store's pages: asked for, followed, shown beside the database, taken out as a file."""
+"""The state store's pages: requested, followed, shown beside the database, taken out as a file."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboard.audit.log import Actor, note
-from dashboard.batch_queries.status import follow, query_of
+from dashboard.batch_queries.progress import progress_of, progress_of_all
+from dashboard.batch_queries.submission import NoQuery, submit
 from dashboard.core.access import is_fragment, role_required
 from dashboard.core.clock import now_ms
 from dashboard.core.exports import attachment, written
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import Role
 from dashboard.core.scenarios import scenarios
-from dashboard.job.requests import send
 from dashboard.state_store.comparison import VERDICTS
 from dashboard.state_store.forms import ReadForm, ShowForm
 from dashboard.state_store.models import Reading, StoredRow
@@ -39,7 +39,7 @@ from dashboard.state_store.queries import (
 )
 from dashboard.state_store.record_lines import lines
 from dashboard.states.board_rows import asset_path
-from wire.errand import MOST_ROWS
+from wire.errand import MOST_ROWS, ReadState
 
 ADMINS = (Role.ADMIN,)
 PORTION = 500
@@ -50,7 +50,7 @@ PORTION = 500
 @never_cache
 @role_required("read", ADMINS)
 def readings(request: HttpRequest) -> HttpResponse:
-    """What was read; and the form that asks for another reading."""
+    """List what was read, with the form that requests another reading."""
     if request.method != "POST":
         chosen = request.GET.get("scenario", "")
         initial = {"scenario": chosen, "asset": request.GET.get("asset", "")[:255]}
@@ -59,29 +59,14 @@ def readings(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _list(request, form, 422)
     wanted = form.wanted()
-    query = query_of(wanted.scenario)
-    if query is None:
-        form.add_error(None, "The job has not told of this scenario yet: is it running?")
-        return _list(request, form, 409)
     assert isinstance(request.user, User)
-    id_, now = uuid4(), now_ms()
-    thin(now)
-    reading = Reading.objects.create(
-        id=id_,
-        scenario=wanted.scenario,
-        query=query,
-        partition=wanted.partition,
-        asset=wanted.asset or "",
-        after=wanted.after,
-        username=request.user.get_username(),
-        asked_at=now,
-    )
+    reading, now = _new(wanted), now_ms()
     try:
-        send(query, "read-state", "", id_, request.user, now, msgspec.to_builtins(wanted))
-    except TooMany as error:
-        reading.delete()
+        submit("read-state", wanted, reading, request.user, now)
+    except (NoQuery, TooMany) as error:
         form.add_error(None, str(error))
-        return _list(request, form, 429)
+        return _list(request, form, 409 if isinstance(error, NoQuery) else 429)
+    thin(now)
     note(
         Actor.of(request),
         "job.read-state",
@@ -89,16 +74,26 @@ def readings(request: HttpRequest) -> HttpResponse:
         target=wanted.asset or "",
         partition=wanted.partition,
     )
-    return redirect("statestore:reading", id_)
+    return redirect("statestore:reading", reading.pk)
+
+
+def _new(wanted: ReadState) -> Reading:
+    return Reading(
+        id=uuid4(),
+        scenario=wanted.scenario,
+        partition=wanted.partition,
+        asset=wanted.asset or "",
+        after=wanted.after,
+    )
 
 
 def _list(request: HttpRequest, form: ReadForm, status: int = 200) -> HttpResponse:
     now = now_ms()
-    found = Reading.objects.order_by("-asked_at")[:KEPT]
+    newest = list(Reading.objects.order_by("-asked_at")[:KEPT])
     context = {
         "now": now,
         "form": form,
-        "readings": [(each, follow(each.pk, each.complete, now)) for each in found],
+        "readings": list(zip(newest, progress_of_all(newest, now), strict=True)),
         "kept": KEPT,
         "kept_days": KEPT_MS // 86_400_000,
         "most": MOST_ROWS,
@@ -109,15 +104,14 @@ def _list(request: HttpRequest, form: ReadForm, status: int = 200) -> HttpRespon
 @require_safe
 @never_cache
 @role_required("read", ADMINS)
-def reading(request: HttpRequest, ask: UUID) -> HttpResponse:
+def reading(request: HttpRequest, id: UUID) -> HttpResponse:  # noqa: A002 - as in the URL
     """One reading: how far it has come, and its rows; to a script, the part that renews itself."""
-    found, now = _found(ask), now_ms()
-    followed = follow(ask, found.complete, now)
+    found, now = _found(id), now_ms()
     context: dict[str, Any] = {
         "now": now,
         "reading": found,
         "scenario": scenarios().get(found.scenario),
-        "followed": followed,
+        "followed": progress_of(found, now),
         "admin": True,
         "back": request.path,
         "address": request.get_full_path(),
@@ -171,9 +165,9 @@ def _row(found: Reading, row: StoredRow) -> dict[str, Any]:
 @require_safe
 @never_cache
 @role_required("read", ADMINS)
-def export(request: HttpRequest, ask: UUID) -> HttpResponseBase:
+def export(request: HttpRequest, id: UUID) -> HttpResponseBase:  # noqa: A002 - as in the URL
     """The rows that are asked for as a file: a JSON object in a line each."""
-    found = _found(ask)
+    found = _found(id)
     shown = _shown(ShowForm(request.GET))
     lines = written("ndjson", (), _portions(found, shown))
     return attachment(request, lines, f"state-store-{found.scenario}", "ndjson")
@@ -200,8 +194,8 @@ def _object(row: StoredRow) -> dict[str, Any]:
     }
 
 
-def _found(ask: UUID) -> Reading:
-    reading = Reading.objects.filter(pk=ask).first()
+def _found(id_: UUID) -> Reading:
+    reading = Reading.objects.filter(pk=id_).first()
     if reading is None:
         raise Http404
     return reading

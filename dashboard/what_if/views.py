@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID, uuid4
 
-import msgspec
 from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
@@ -14,13 +13,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.audit.log import Actor, note
-from dashboard.batch_queries.status import follow, query_of
+from dashboard.batch_queries.progress import progress_of, progress_of_all
+from dashboard.batch_queries.submission import NoQuery, submit
 from dashboard.core.access import form_of, is_fragment, role_required
 from dashboard.core.clock import now_ms
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import Role, role_of
 from dashboard.core.scenarios import scenarios
-from dashboard.job.requests import send
 from dashboard.rules.active_rule import as_carried
 from dashboard.what_if.forms import TrialForm
 from dashboard.what_if.models import Trial
@@ -67,37 +66,24 @@ def run(request: HttpRequest) -> HttpResponse:
     form = TrialForm(_running(name), now, request.POST)
     if not form.is_valid():
         return _list(request, form, 422)
-    query = query_of(name)
-    if query is None:
-        form.add_error(None, "The job has not told of this scenario yet: is it running?")
-        return _list(request, form, 409)
-    return _ask(request, form, query, now)
-
-
-def _ask(request: HttpRequest, form: TrialForm, query: str, now: int) -> HttpResponse:
     assert isinstance(request.user, User)
-    data, id_ = form.cleaned_data, uuid4()
-    thin(now)
-    tried = Trial.objects.create(
-        id=id_,
-        scenario=form.running.name,
-        query=query,
+    data = form.cleaned_data
+    tried = Trial(
+        id=uuid4(),
+        scenario=name,
         since=data["from"],
         keys=overlay_text(data["keys"]),
         reason=data["reason"],
-        username=request.user.get_username(),
-        asked_at=now,
     )
     proposed = overlaid(form.running, data["keys"])
-    wish = WhatIf(
-        tried.scenario, tried.since, data["keys"], snapshots(form.running, proposed, tried.since)
-    )
+    begin = snapshots(form.running, proposed, tried.since)
+    what_if = WhatIf(name, tried.since, data["keys"], begin)
     try:
-        send(query, "what-if", tried.reason, id_, request.user, now, msgspec.to_builtins(wish))
-    except TooMany as error:
-        tried.delete()
+        submit("what-if", what_if, tried, request.user, now, tried.reason)
+    except (NoQuery, TooMany) as error:
         form.add_error(None, str(error))
-        return _list(request, form, 429)
+        return _list(request, form, 409 if isinstance(error, NoQuery) else 429)
+    thin(now)
     note(
         Actor.of(request),
         "job.what-if",
@@ -106,7 +92,7 @@ def _ask(request: HttpRequest, form: TrialForm, query: str, now: int) -> HttpRes
         since=tried.since,
         reason=tried.reason,
     )
-    return redirect("whatif:trial", id_)
+    return redirect("whatif:trial", tried.pk)
 
 
 def _running(name: str) -> Scenario:
@@ -117,6 +103,7 @@ def _running(name: str) -> Scenario:
 
 def _list(request: HttpRequest, form: TrialForm, status: int = 200) -> HttpResponse:
     now = now_ms()
+    newest = list(Trial.objects.order_by("-asked_at")[:KEPT])
     context = {
         "now": now,
         "form": form,
@@ -124,8 +111,8 @@ def _list(request: HttpRequest, form: TrialForm, status: int = 200) -> HttpRespo
         "known": scenarios().values(),
         "admin": role_of(request.user) is Role.ADMIN,
         "trials": [
-            (each, follow(each.pk, each.complete, now), totals_of(each))
-            for each in Trial.objects.order_by("-asked_at")[:KEPT]
+            (each, progress, totals_of(each))
+            for each, progress in zip(newest, progress_of_all(newest, now), strict=True)
         ],
         "kept": KEPT,
         "kept_days": KEPT_MS // 86_400_000,
@@ -136,9 +123,9 @@ def _list(request: HttpRequest, form: TrialForm, status: int = 200) -> HttpRespo
 @require_safe
 @never_cache
 @role_required("read")
-def trial(request: HttpRequest, ask: UUID) -> HttpResponse:
+def trial(request: HttpRequest, id: UUID) -> HttpResponse:  # noqa: A002 - as in the URL
     """One trial: how far it has come, then what it found; to a script, the part that renews."""
-    found, now = Trial.objects.filter(pk=ask).first(), now_ms()
+    found, now = Trial.objects.filter(pk=id).first(), now_ms()
     if found is None:
         raise Http404
     known = scenarios().get(found.scenario)
@@ -147,7 +134,7 @@ def trial(request: HttpRequest, ask: UUID) -> HttpResponse:
         "now": now,
         "trial": found,
         "title": known.title if known else found.scenario,
-        "followed": follow(ask, found.complete, now),
+        "followed": progress_of(found, now),
         "admin": admin,
         "back": request.path,
         "address": request.get_full_path(),

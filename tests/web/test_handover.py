@@ -21,7 +21,7 @@ from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios
 from dashboard.handover import state_changes, views
 from dashboard.job.freshness import Trouble
-from dashboard.job.models import JobAsk
+from dashboard.job.models import JobRequest
 from dashboard.replays.models import Replay
 from dashboard.rules.ingestion import text_of
 from dashboard.rules.models import RuleChange
@@ -269,7 +269,7 @@ def deeds_of(user: User, at: int, when: str) -> None:
         id=uuid4(), query="kernel", start="the beginning of the log", reason=f"replay {when}",
         username="ada", asked_at=at, whole=True, epoch=1, plan="[]",
     )  # fmt: skip
-    JobAsk.objects.create(
+    JobRequest.objects.create(
         id=replay.pk, query="kernel", action="reset", reason="r", username="ada", asked_at=at,
         status="done",
     )  # fmt: skip

@@ -65,7 +65,7 @@ def test_commands_mutes_and_asks_are_signed(world: World) -> None:
     submission.send(rule, replace(pin(), user="admin"), user, "form")
     mute = Mute("waf-7", None, "admin", "wild", str(uuid.uuid4()))
     mutes.send(rule, mutes.write_down(rule, mute, user, now))
-    requests.send("kernel", "stop", "a drill", uuid.uuid4(), user, now)
+    requests.send("kernel", "stop", user, now, reason="a drill")
     found = log_of(world, TOPIC, (b"set", b"mute"))
     found += log_of(world, world.gateway.topics.control, (b"ask",))
     assert len(found) == 1 + rule.partitions + 1
