@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from dashboard.agents.models import Agent, AgentHour, LateHour, MuteAsk
+from dashboard.agents.models import Agent, AgentHour, LateHour, MuteRequest
 from dashboard.agents.report_counts import HOUR_MS
 from dashboard.agents.vote_counts import walk
 from dashboard.core.clock import now_ms
@@ -30,7 +30,7 @@ def forget_agents() -> int:
     now = now_ms()
     for hours in (AgentHour, LateHour):
         hours.objects.filter(hour__lt=now // HOUR_MS - HOURS_KEPT).delete()
-    MuteAsk.objects.filter(created_at__lt=now - ASKS_KEPT_MS).delete()
+    MuteRequest.objects.filter(created_at__lt=now - ASKS_KEPT_MS).delete()
     gone = Agent.objects.filter(last_seen__lt=now - FORGOTTEN_MS, votes=0).delete()[0]
     beyond = Agent.objects.order_by("-last_seen").values_list("last_seen", flat=True)
     edge = beyond[MOST_AGENTS : MOST_AGENTS + 1]

@@ -52,7 +52,7 @@ def _is_late(form: CommandForm, asset: str, record: dict[str, Any] | None) -> bo
     """Whether the form asks for an unchanged state that is known to be another by now."""
     data = form.cleaned_data
     if not data["unchanged"] or Row.objects.filter(pk=data["id"]).exclude(status="unsent").exists():
-        return False  # a form sent twice is told what became of it the first time
+        return False  # a form sent twice is shown its outcome of the first time
     return moved_on(form.scenario.name, asset, data["seen"], data["sight"], record)
 
 

@@ -90,7 +90,7 @@ def discard(ids: Iterable[int], user: str, why: str, now: int) -> int:
 def find_out(letter: DeadLetter, now: int) -> str:
     """Whether a letter that is being sent has arrived; it is redriven or open then. In words."""
     if letter.fate != SENDING or letter.fate_at is None or letter.sent_from is None:
-        return "Nothing is to be found out: it is not being sent."
+        return "The letter is not being sent: there is nothing to look up."
     try:
         found, whole = _look(gateway().bus, letter)
     except BusError as error:

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from dashboard.agents.models import MuteAsk
+from dashboard.agents.models import MuteRequest
 from dashboard.annotations.models import Acknowledgement, Note
 from dashboard.board.overrides import Override
-from dashboard.bulk.run_progress import Told
+from dashboard.bulk.run_progress import RunProgress
 from dashboard.commands.models import Command
 from dashboard.core.bidi import isolated
 from dashboard.handover.state_changes import Moved
@@ -99,7 +99,7 @@ def _mute(mute: Mute) -> str:
     return f"**{_text(mute.agent)}** {end}, by {_text(mute.user)}{why}"
 
 
-def _run(scenario: Scenario, told: Told) -> str:
+def _run(scenario: Scenario, told: RunProgress) -> str:
     run = told.run
     to = f" to {_text(scenario.spec(run.state).label)}" if run.state else ""
     by = _text(run.sender_name)
@@ -112,7 +112,7 @@ def _run(scenario: Scenario, told: Told) -> str:
     )
 
 
-def _ask(scenario: Scenario, ask: MuteAsk) -> str:
+def _ask(scenario: Scenario, ask: MuteRequest) -> str:
     end = ""
     if ask.kind == "mute":
         end = f" until {_at(ask.until)}" if ask.until else " without end"

@@ -21,7 +21,7 @@ from dashboard.core.resumable import MAX_TROUBLE, ResumableTask, take_turns
 from dashboard.core.scenarios import scenarios
 from dashboard.labels import csv_tables, upload_service, writer
 from dashboard.labels.csv_tables import Table, Unreadable, Wanted
-from dashboard.labels.import_counts import Found
+from dashboard.labels.import_counts import ImportCounts
 from dashboard.labels.models import (
     APPLYING,
     COMPARING,
@@ -115,7 +115,7 @@ class UploadTask(ResumableTask[LabelUpload]):
 
     def note_stopped(self, why: str) -> None:
         """Have the audit say that the table was stopped."""
-        counted = Found.of(self.upload.found)
+        counted = ImportCounts.of(self.upload.found)
         upload_service.audit(self.upload, f"stopped: {why}", counted, Actor.system("worker"))
 
     def _stopped(self) -> bool:
@@ -152,7 +152,7 @@ class UploadTask(ResumableTask[LabelUpload]):
             for asset, labels in rows.items()
         }
         lines = {(a, key): each.line for a, labels in rows.items() for key, each in labels.items()}
-        counted = Found.of(upload.found)
+        counted = ImportCounts.of(upload.found)
         further = {"portion": portion.number + 1, "done": upload.done + portion.labels}
         if upload.status == APPLYING:
             self._apply(wanted, lines, counted, further)
@@ -166,7 +166,7 @@ class UploadTask(ResumableTask[LabelUpload]):
         self,
         wanted: writer.Wanted,
         lines: dict[tuple[str, str], int],
-        counted: Found,
+        counted: ImportCounts,
         further: dict[str, int],
     ) -> None:
         upload = self.upload

@@ -13,7 +13,7 @@ from dashboard.replays.models import Replay
 from dashboard.replays.verification import claim, due
 
 KEPT_MS = 90 * 86_400_000
-"""How long replays are kept: as long as what was asked of the job."""
+"""How long replays are kept: as long as requests to the job."""
 
 
 @shared_task(ignore_result=True)

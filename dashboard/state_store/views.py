@@ -106,29 +106,29 @@ def _list(request: HttpRequest, form: ReadForm, status: int = 200) -> HttpRespon
 @role_required("read", ADMINS)
 def reading(request: HttpRequest, id: UUID) -> HttpResponse:  # noqa: A002 - as in the URL
     """One reading: how far it has come, and its rows; to a script, the part that renews itself."""
-    found, now = _found(id), now_ms()
+    reading, now = _kept(id), now_ms()
     context: dict[str, Any] = {
         "now": now,
-        "reading": found,
-        "scenario": scenarios().get(found.scenario),
-        "followed": progress_of(found, now),
+        "reading": reading,
+        "scenario": scenarios().get(reading.scenario),
+        "followed": progress_of(reading, now),
         "admin": True,
         "back": request.path,
         "address": request.get_full_path(),
     }
-    if found.complete:
+    if reading.complete:
         form = ShowForm(request.GET)
         shown = _shown(form)
-        page = Paginator(rows_of(found, shown), PAGE).get_page(shown.page)
+        page = Paginator(rows_of(reading, shown), PAGE).get_page(shown.page)
         context |= {
             "form": form,
             "shown": shown,
             "page": page,
-            "rows": [_row(found, row) for row in page],
-            "counts": counts(found, shown),
+            "rows": [_row(reading, row) for row in page],
+            "counts": counts(reading, shown),
             "columns": shown.sorting(),
             "exported": shown.query(page=1),
-            "buckets": buckets_of(found),
+            "buckets": buckets_of(reading),
             "next": shown.query(page=shown.page + 1) if page.has_next() else "",
             "before": shown.query(page=shown.page - 1) if page.has_previous() else "",
         }
@@ -137,7 +137,7 @@ def reading(request: HttpRequest, id: UUID) -> HttpResponse:  # noqa: A002 - as 
 
 
 def _shown(form: ShowForm) -> Shown:
-    """What is asked for; what cannot be read is left out, and the form says so."""
+    """Read what is to be shown; what cannot be read is left out, and the form says so."""
     form.is_valid()
     data = form.cleaned_data
     return Shown(
@@ -148,7 +148,7 @@ def _shown(form: ShowForm) -> Shown:
     )
 
 
-def _row(found: Reading, row: StoredRow) -> dict[str, Any]:
+def _row(reading: Reading, row: StoredRow) -> dict[str, Any]:
     word, icon, colour, hint = VERDICTS[row.verdict]
     board = msgspec.json.decode(row.board) if row.board else None
     return {
@@ -158,7 +158,7 @@ def _row(found: Reading, row: StoredRow) -> dict[str, Any]:
         "colour": colour,
         "hint": hint,
         "lines": lines(stored_of(row), board, row.fields),
-        "url": asset_path(found.scenario, row.asset),
+        "url": asset_path(reading.scenario, row.asset),
     }
 
 
@@ -166,15 +166,15 @@ def _row(found: Reading, row: StoredRow) -> dict[str, Any]:
 @never_cache
 @role_required("read", ADMINS)
 def export(request: HttpRequest, id: UUID) -> HttpResponseBase:  # noqa: A002 - as in the URL
-    """The rows that are asked for as a file: a JSON object in a line each."""
-    found = _found(id)
+    """The rows that are to be shown as a file: a JSON object in a line each."""
+    reading = _kept(id)
     shown = _shown(ShowForm(request.GET))
-    lines = written("ndjson", (), _portions(found, shown))
-    return attachment(request, lines, f"state-store-{found.scenario}", "ndjson")
+    lines = written("ndjson", (), _portions(reading, shown))
+    return attachment(request, lines, f"state-store-{reading.scenario}", "ndjson")
 
 
-def _portions(found: Reading, shown: Shown) -> Iterator[Iterator[dict[str, Any]]]:
-    rows = rows_of(found, shown)
+def _portions(reading: Reading, shown: Shown) -> Iterator[Iterator[dict[str, Any]]]:
+    rows = rows_of(reading, shown)
     at = 0
     while portion := list(rows[at : at + PORTION]):
         yield map(_object, portion)
@@ -194,7 +194,7 @@ def _object(row: StoredRow) -> dict[str, Any]:
     }
 
 
-def _found(id_: UUID) -> Reading:
+def _kept(id_: UUID) -> Reading:
     reading = Reading.objects.filter(pk=id_).first()
     if reading is None:
         raise Http404

@@ -1,4 +1,4 @@
-"""What a trial found, into the database; in the materialiser's transaction."""
+"""Results of trials, into the database; in the materialiser's transaction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHUNK = 500
 
 
 def take_in(request: UUID, result: Compared, _now: int) -> None:
-    """Keep a part of what was found, if it was requested here."""
+    """Keep a part of a trial's result, if it was requested here."""
     trial = Trial.objects.filter(pk=request, complete=False).first()
     if trial is None:
         return

@@ -1,4 +1,4 @@
-"""What-if's pages: a rule is proposed, tried on the log, and told of."""
+"""What-if's pages: a rule is proposed, tried on the log, and shown."""
 
 from __future__ import annotations
 
@@ -124,40 +124,40 @@ def _list(request: HttpRequest, form: TrialForm, status: int = 200) -> HttpRespo
 @never_cache
 @role_required("read")
 def trial(request: HttpRequest, id: UUID) -> HttpResponse:  # noqa: A002 - as in the URL
-    """One trial: how far it has come, then what it found; to a script, the part that renews."""
-    found, now = Trial.objects.filter(pk=id).first(), now_ms()
-    if found is None:
+    """One trial: how far it has come, then its result; to a script, the part that renews."""
+    trial, now = Trial.objects.filter(pk=id).first(), now_ms()
+    if trial is None:
         raise Http404
-    known = scenarios().get(found.scenario)
+    known = scenarios().get(trial.scenario)
     admin = role_of(request.user) is Role.ADMIN
     context: dict[str, Any] = {
         "now": now,
-        "trial": found,
-        "title": known.title if known else found.scenario,
-        "followed": progress_of(found, now),
+        "trial": trial,
+        "title": known.title if known else trial.scenario,
+        "followed": progress_of(trial, now),
         "admin": admin,
         "back": request.path,
         "address": request.get_full_path(),
-        "again": again_url(found),
-        "propose": propose_url(found) if admin and known else "",
+        "again": again_url(trial),
+        "propose": propose_url(trial) if admin and known else "",
     }
-    totals = totals_of(found)
+    totals = totals_of(trial)
     if totals is not None:
-        context |= _told(request, found, totals, known)
+        context |= _result(request, trial, totals, known)
     name = "_trial" if is_fragment(request) else "trial"
     return render(request, f"whatif/{name}.html", context)
 
 
-def _told(
-    request: HttpRequest, found: Trial, totals: Any, known: Scenario | None
+def _result(
+    request: HttpRequest, trial: Trial, totals: Any, known: Scenario | None
 ) -> dict[str, Any]:
     scenario = proposed(totals, known or next(iter(scenarios().values())))
-    rows = found.fared.order_by("place")
+    rows = trial.fared.order_by("place")
     q = request.GET.get("q", "").replace("\0", "")[:255]
     if q:
         rows = rows.filter(asset__contains=q)
     page = Paginator(rows, PAGE).get_page(request.GET.get("page"))
-    drawn, axis = rows_of(found, page, scenario, totals)
+    drawn, axis = rows_of(trial, page, scenario, totals)
     return {
         "totals": totals,
         "scenario": scenario,
@@ -169,5 +169,5 @@ def _told(
         "axis": axis,
         "moved": totals.earlier + totals.later,
         "mean_shift": totals.shift // max(1, totals.earlier + totals.later),
-        "told": found.fared.count(),
+        "told": trial.fared.count(),
     }

@@ -19,7 +19,7 @@ from dashboard.audit.models import AuditEntry
 from dashboard.bulk import execution, retention, run_views, targets
 from dashboard.bulk.models import READY, RETURNS, SKIPPED, STAYS, Item, Run
 from dashboard.bulk.review import command_id
-from dashboard.bulk.run_progress import tell
+from dashboard.bulk.run_progress import progress_of
 from dashboard.core import resumable
 from dashboard.core.clock import now_ms
 from domain.records import MAX_VOTERS
@@ -99,7 +99,7 @@ def test_a_purge_from_its_review_to_its_answers(world: World, client: Client) ->
     run.refresh_from_db()
     assert run.status == "done"
     assert fates(run) == {"one": "applied", "two": "applied", "nobody": "skipped"}
-    assert sum(n for _, _, n in tell(run).lines) == run.matched == 3
+    assert sum(n for _, _, n in progress_of(run).lines) == run.matched == 3
     assert run.tallies == {"applied": 2, "skipped": 1}
     listed = client.get("/bulk/").content.decode()
     assert str(run.pk) in listed

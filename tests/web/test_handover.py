@@ -13,7 +13,7 @@ from django.test import Client
 from webkit import make_user
 from world import World
 
-from dashboard.agents.models import MuteAsk
+from dashboard.agents.models import MuteRequest
 from dashboard.annotations import shifts
 from dashboard.annotations.models import Handover, Presence, Shift
 from dashboard.bulk.models import Run
@@ -255,7 +255,7 @@ def deeds_of(user: User, at: int, when: str) -> None:
         senders=[{"name": "grace", "since": at, "first": 0}], started_at=at, ended_at=at,
         tallies={"applied": 3, "refused": 1},
     )  # fmt: skip
-    MuteAsk.objects.create(
+    MuteRequest.objects.create(
         id=uuid4(), scenario="attack", agent="waf-1", kind="mute", reason=f"mute {when}",
         user=user, username="ada", created_at=at,
     )  # fmt: skip

@@ -25,7 +25,7 @@ from dashboard.labels import (
     upload_views,
     writer,
 )
-from dashboard.labels.import_counts import Found
+from dashboard.labels.import_counts import ImportCounts
 from dashboard.labels.models import Label, LabelPortion, LabelUpload
 
 pytestmark = pytest.mark.django_db
@@ -237,7 +237,7 @@ def test_a_worker_that_is_killed_loses_and_doubles_nothing(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(Found, "take", die)  # its labels are written, and not yet counted
+        patch.setattr(ImportCounts, "take", die)  # its labels are written, and not yet counted
         with pytest.raises(Killed):
             imports.UploadTask(kept).step()
     assert sum(value == "gold" for value in given().values()) == 4
