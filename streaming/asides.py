@@ -20,7 +20,7 @@ from threading import Lock
 import msgspec
 
 from bus.base import Bus, TopicPartition
-from bus.batches import UNREADABLE, Batch
+from bus.batch import UNREADABLE, Batch
 from domain.asides import Aside
 from domain.records import SET_ASIDE
 from wire.sink import DeadRecord, encode_dead_letter

@@ -21,6 +21,7 @@ from streaming.bounds import in_log, known, merged, remember
 from streaming.buckets import BucketId
 from streaming.checkpoint import Epoch, LogProblem, current_epoch, drop_uncommitted, gaps, positions
 from streaming.control import Desk
+from streaming.engine import Engine, Trigger
 from streaming.engines import ProcessNeeded, Refused, Sharing, hand_over, trigger_of
 from streaming.errands.runner import Errands
 from streaming.errors import first_line, judge
@@ -28,7 +29,6 @@ from streaming.guard import Guard
 from streaming.overlays import Book, keep, read_book
 from streaming.processor import Plan
 from streaming.progress import Reporting
-from streaming.query import Engine, Trigger
 from streaming.rebuilds import Rebuilds
 from streaming.rules import Rules
 from streaming.sources import bound as bound_topics

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from domain.scenario import PythonRule, Scenario
 from streaming.checkpoint import raise_epoch
-from streaming.query import Engine, Trigger
-from streaming.session import STATE_PARTITIONS
+from streaming.engine import STATE_PARTITIONS, Engine, Trigger
 
 Shares = dict[Engine, dict[str, Scenario]]
 """The scenarios of each engine that has any."""

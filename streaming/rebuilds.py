@@ -18,8 +18,8 @@ from streaming.bounds import Bounds, in_log, known, merged
 from streaming.buckets import BucketId
 from streaming.checkpoint import Epoch, current_epoch, drop_old, next_epoch, positions
 from streaming.control import Desk
+from streaming.engine import Engine
 from streaming.engines import Refused
-from streaming.query import Engine
 from streaming.rules import dump_rule, rule_before
 from streaming.seeds import check_place, read_snapshot, write_seed
 from streaming.starts import EARLIEST, START, Start, UnreadableStart, begin, start_of

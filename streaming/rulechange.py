@@ -9,7 +9,8 @@ import msgspec
 
 from domain.overlay import canonical, differing, overlay_text
 from domain.scenario import Scenario, ScenarioError
-from streaming.engines import Engine, ProcessNeeded, Refused, Sharing
+from streaming.engine import Engine
+from streaming.engines import ProcessNeeded, Refused, Sharing
 from streaming.overlays import Book
 from wire.job import Control, Overlay
 

@@ -26,7 +26,7 @@ from wire.sink import encode_headers, encode_state
 from wire.snapshot import DamagedSnapshot, Emitted
 
 if TYPE_CHECKING:
-    from streaming.query import Engine
+    from streaming.engine import Engine
 
 _LENGTH = 4
 

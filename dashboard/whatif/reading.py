@@ -14,6 +14,7 @@ from dashboard.live.rows import asset_path
 from dashboard.whatif.drawing import bars, told_span
 from dashboard.whatif.models import Fared, Trial
 from domain.scenario import Scenario, ScenarioError
+from domain.scenario_parser import scenario_from_plain
 from wire.errand import Difference, StateTotal, Totals
 
 PAGE = 50
@@ -32,7 +33,7 @@ def totals_of(trial: Trial) -> Totals | None:
 def proposed(totals: Totals, known: Scenario) -> Scenario:
     """The scenario that was tried, to show its states by; as it is known here where it must be."""
     try:
-        return Scenario.from_plain(totals.rules[1])
+        return scenario_from_plain(totals.rules[1])
     except ScenarioError:
         return known
 

@@ -24,10 +24,12 @@ from domain.asides import Aside
 from domain.fold import Bucket
 from domain.records import ScenarioChange
 from domain.scenario import PythonRule, Scenario
+from domain.scenario_parser import scenario_from_plain
 from streaming import asides
 from streaming.bounds import known
 from streaming.buckets import BucketId, bucket_keys
 from streaming.checkpoint import positions
+from streaming.engine import STATE_PARTITIONS, Engine
 from streaming.errands.beginning import EPOCH, Window, begin_with, choose, window_of
 from streaming.errands.comparing import History, Tally, compare
 from streaming.errands.publishing import OnStep, Publisher
@@ -36,10 +38,9 @@ from streaming.errands.session import scratch_of
 from streaming.legs import jump, next_leg, plan_batch
 from streaming.pipeline import rows, through_kernel, through_python
 from streaming.processor import Plan, TallyProcessor
-from streaming.query import SOURCE, Engine, batch_metadata
+from streaming.query import SOURCE, batch_metadata
 from streaming.rules import dump_rule
 from streaming.seeds import write_seed
-from streaming.session import STATE_PARTITIONS
 from streaming.starts import Start
 from wire.errand import Compared, Totals, portions
 from wire.topics import Topics
@@ -87,7 +88,7 @@ def what_if(
     Raises ErrandRefused or BusError.
     """
     started = time.monotonic()
-    rules = [Scenario.from_plain(plain) for plain in (request.running, request.proposed)]
+    rules = [scenario_from_plain(plain) for plain in (request.running, request.proposed)]
     parts = zip(rules, ("running", "proposed"), strict=True)
     runs = [Run(spark, settings, rule, scratch_of(settings) / part) for rule, part in parts]
     window = _begun(bus, settings, request, runs, on_step)

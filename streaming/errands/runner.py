@@ -22,8 +22,8 @@ import msgspec
 from domain.overlay import overlaid
 from domain.scenario import Scenario, ScenarioError
 from streaming.checkpoint import Epoch, measure
+from streaming.engine import Engine
 from streaming.errands.requests import Ended, Line, ReadRequest, ReplayRequest, Request
-from streaming.query import Engine
 from wire.errand import Cancel, ReadState, WhatIf, parameters_of
 from wire.job import Control, Outcome, Step, UnreadableJobRecord
 

@@ -31,7 +31,8 @@ from dashboard.materialiser.worker import Materialiser
 from domain.bounds import Bound, applied_time
 from domain.fold import Bucket
 from domain.records import Report, StateRecord, Tick
-from domain.scenario import Scenario, load_scenarios
+from domain.scenario import Scenario
+from domain.scenario_parser import load_scenarios
 from stack import wait_until
 from streaming.bounds import in_log, known, merged, remember
 from streaming.checkpoint import Epoch, current_epoch, raise_epoch

@@ -22,6 +22,7 @@ from domain.fold import Bucket
 from domain.overlay import overlaid
 from domain.records import Report, Vote
 from domain.scenario import Scenario
+from domain.scenario_parser import scenario_from_plain
 from stack import wait_until
 from streaming.checkpoint import Epoch
 from streaming.errands import runner
@@ -53,7 +54,7 @@ from wire.errand import (
 from wire.job import Control, Outcome, Step, UnreadableJobRecord
 from wire.snapshot import dump_snapshot
 
-RULE = Scenario.from_plain(
+RULE = scenario_from_plain(
     {
         "name": "sites",
         "partitions": 1,
@@ -244,9 +245,9 @@ MINDFUL = overlaid(RULE, {"forget_after": "1m"})
         (MINDFUL, [overlaid(MINDFUL, {"vote_lifetime": "2s"})], 65_000),
         (MINDFUL, [overlaid(MINDFUL, {"holds": {}})], 0),
         # votes of an earlier version of the fold
-        (Scenario.from_plain({**MINDFUL.to_plain(), "fold": 1}), [MINDFUL], 75_000),
+        (scenario_from_plain({**MINDFUL.to_plain(), "fold": 1}), [MINDFUL], 75_000),
         # words that were not taken then
-        (Scenario.from_plain({**RULE.to_plain(), "states": [{"name": "clear"}]}), [RULE], 15_000),
+        (scenario_from_plain({**RULE.to_plain(), "states": [{"name": "clear"}]}), [RULE], 15_000),
     ],
 )
 def test_a_snapshot_lies_before_the_window_by_votes_and_holds(

@@ -19,7 +19,7 @@ from dashboard.deadletters.forgeries import ACTION, MOST_A_MINUTE, refused
 from dashboard.deadletters.models import DeadLetter
 from dashboard.materialiser.models import SinkOffset
 from dashboard.materialiser.worker import Materialiser
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 from wire.sink import DeadRecord, encode_dead_letter
 
 pytestmark = pytest.mark.django_db

@@ -21,7 +21,7 @@ from dashboard.job.models import BucketStatus
 from dashboard.materialiser.models import Divergence, SinkOffset
 from dashboard.materialiser.worker import Materialiser
 from domain.records import Command, Report
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 
 pytestmark = pytest.mark.django_db
 SCENARIOS = load_scenarios(Path(__file__).parents[2] / "scenarios.toml")

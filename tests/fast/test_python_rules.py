@@ -22,6 +22,7 @@ from domain import functions
 from domain.fold import Bucket
 from domain.records import Record, Report, ScenarioChange, StateRecord, Tick, Vote
 from domain.scenario import Latest, PythonRule, Scenario, ScenarioError
+from domain.scenario_parser import scenario_from_plain
 from domain.tally import tally
 from rules import loudest
 
@@ -34,7 +35,7 @@ def watching(rule: str, **more: Any) -> Scenario:
     """A scenario with the states down, slow and up, and this rule in Python."""
     states = [{"name": name} for name in ("down", "slow", "up")]
     python = {"kind": "python", "function": rule}
-    return Scenario.from_plain({"name": "net", "states": states, "rule": python, **more})
+    return scenario_from_plain({"name": "net", "states": states, "rule": python, **more})
 
 
 def votes_of(*claims: tuple[str, int]) -> tuple[Vote, ...]:

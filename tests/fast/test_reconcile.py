@@ -28,7 +28,8 @@ from dashboard.materialiser.replay import Replay
 from dashboard.materialiser.snapshots import Snapshots, take
 from dashboard.materialiser.worker import Materialiser
 from domain.records import Command, Kind, Mute, Report
-from domain.scenario import FOLD, load_scenarios
+from domain.scenario import FOLD
+from domain.scenario_parser import load_scenarios
 from wire.sink import encode_state, state_of_json
 from wire.source import encode_mute
 

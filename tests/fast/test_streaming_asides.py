@@ -18,7 +18,7 @@ from dashboard.materialiser.models import FoldSnapshot
 from dashboard.materialiser.replay import Replay
 from domain.asides import is_aside
 from domain.records import SET_ASIDE, Report
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 from streaming import asides
 from streaming.checkpoint import positions
 from streaming.legs import AHEAD, MOST, Leg, ends_at, jump, next_leg, plan_batch

@@ -13,7 +13,7 @@ from driven import SCENARIOS, TOPICS, Stage
 
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 from stack import wait_until
 from streaming.control import REMEMBERED, Desk
 from streaming.engines import ProcessNeeded, Refused, Sharing, slots

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from domain.scenario import PythonRule, Scenario, load_scenarios
+from domain.scenario import PythonRule, Scenario
+from domain.scenario_parser import load_scenarios
 from streaming.checkpoint import current_epoch
 from streaming.engines import hand_over, share_out, slots
 from streaming.rules import dump_rule

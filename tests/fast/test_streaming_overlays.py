@@ -15,7 +15,8 @@ from driven import SCENARIOS, TOPICS, Stage, values
 from bus.memory import MemoryBus
 from domain.overlay import digest
 from domain.records import ScenarioChange
-from domain.scenario import Scenario, load_scenarios
+from domain.scenario import Scenario
+from domain.scenario_parser import load_scenarios
 from stack import wait_until
 from streaming import driver as driving
 from streaming.engines import Refused, Sharing

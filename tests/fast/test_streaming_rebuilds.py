@@ -13,7 +13,8 @@ from bus.base import TopicSpec
 from bus.memory import MemoryBus
 from domain.fold import Bucket
 from domain.records import Report
-from domain.scenario import Scenario, load_scenarios
+from domain.scenario import Scenario
+from domain.scenario_parser import load_scenarios
 from streaming import starts
 from streaming.bounds import remember
 from streaming.checkpoint import current_epoch, drop_old, raise_epoch, start_folder

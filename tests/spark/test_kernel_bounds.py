@@ -13,7 +13,7 @@ from bus.base import Message
 from domain.bounds import Bound, applied_time
 from domain.fold import Bucket
 from domain.records import DeadLetter, StateRecord
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 from streaming.buckets import BucketId
 from streaming.processor import Plan
 from streaming.rules import dump_rule, load_rule

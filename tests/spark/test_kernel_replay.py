@@ -17,7 +17,8 @@ from sharedlog import PARTITIONS, SCENARIOS, shared_log
 from bus.base import Message
 from domain.fold import Bucket, UnknownFoldVersion
 from domain.records import DeadLetter, StateRecord
-from domain.scenario import FOLD, load_scenarios
+from domain.scenario import FOLD
+from domain.scenario_parser import load_scenarios
 from streaming.buckets import BucketId
 from streaming.processor import Plan
 from streaming.rules import dump_rule, load_rule

@@ -1,33 +1,29 @@
-"""The class archive: the classes that the job loads, laid out so that its next JVM maps them.
+"""The training run that writes the class archive: `python -m streaming.cds_training`.
 
-Half of a start is the parsing of some 17,000 classes. The JVM can write down what it has loaded
-(class data sharing, JEP 350); `python -m ops.classes` has the job do so once, at set-up, through
-`python -m streaming.classes` below. Without an archive, or with one that does not fit, everything
-works, and starts more slowly.
+`python -m ops.classes` calls it once, at set-up, with a broker of its own.
 """
 
 from __future__ import annotations
 
-import argparse
-import hashlib
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bus.base import Bus, TopicSpec
+from bus.kafka import KafkaBus
+from config.settings import Settings, load_settings
 from domain.records import Report
 from domain.scenario import Scenario
-from streaming.kernel import archive, java_command, library
+from domain.scenario_parser import load_scenarios
+from streaming.cds_archive import class_archive, write
+from streaming.driver import LONG_BACKLOG, Driver, end_spark, run_all
+from streaming.engines import Shares, Sharing, slots
+from streaming.session import start_session
 from wire.job import decode_progress
 from wire.source import encode_report
 from wire.topics import Topics
-
-if TYPE_CHECKING:
-    from config.settings import Settings
 
 BATCHES = 2
 """Batches of Real-time Mode that are committed while the classes are noted: a commit loads many."""
@@ -43,43 +39,11 @@ class NoClasses(Exception):
     """The archive could not be written; the message says why."""
 
 
-def class_archive(jars_dir: Path) -> Path:
-    """Where the class archive lies: named after class path, Java and options that it fits."""
-    from streaming.session import JVM_OPTIONS  # which imports this module
-
-    digest = hashlib.sha256("\n".join([_java(), *JVM_OPTIONS]).encode())
-    for path in [archive(jars_dir), *sorted(library(jars_dir))]:
-        digest.update(bytes(path))
-    return archive(jars_dir).with_name(f"classes-{digest.hexdigest()[:16]}.jsa")
-
-
-def _java() -> str:
-    """Which build of Java runs: what it says of its options and its mode is left out."""
-    told = subprocess.run([java_command(), "-version"], capture_output=True, text=True, check=False)
-    return "\n".join(line for line in told.stderr.splitlines() if "Runtime Environment" in line)
-
-
-def use(path: Path) -> tuple[str, ...]:
-    """The options of a JVM that maps the archive; none where there is no archive."""
-    return (
-        (f"-XX:SharedArchiveFile={path}", "-Xshare:auto", "-Xlog:cds=off") if path.exists() else ()
-    )
-
-
-def write(path: Path) -> tuple[str, ...]:
-    """The options of a JVM that writes the archive when it ends."""
-    return (f"-XX:ArchiveClassesAtExit={path}", "-Xlog:disable", "-Xlog:all=error:stderr")
-
-
 def train(settings: Settings, scenarios: Mapping[str, Scenario], bus: Bus, target: Path) -> None:
     """Run the job on a backlog, then in Real-time Mode, and have its JVM write the archive.
 
     Raises NoClasses.
     """
-    from streaming.driver import LONG_BACKLOG, Driver, end_spark, run_all
-    from streaming.engines import Shares, Sharing, slots
-    from streaming.session import start_session
-
     topics = Topics(settings.topic_prefix)
     bus.ensure_topics(TopicSpec(*spec) for spec in topics.specs(scenarios.values()))
     send(bus, topics, scenarios, LONG_BACKLOG + 1)
@@ -157,16 +121,8 @@ def batches(bus: Bus, topics: Topics) -> Iterator[set[int]]:
 
 def main() -> None:
     """Write the class archive with the broker of the settings, which is filled for it."""
-    from bus.kafka import KafkaBus
-    from config.settings import load_settings
-    from domain.scenario import load_scenarios
-
-    parser = argparse.ArgumentParser(prog="python -m streaming.classes", description=main.__doc__)
-    parser.add_argument("--check", action="store_true", help="fail unless there is one; write none")
     settings = load_settings()
     target = class_archive(settings.jars_dir)
-    if parser.parse_args().check:
-        sys.exit(not target.exists())
     scenarios = load_scenarios(settings.scenarios, demo=settings.demo)
     try:
         train(settings, scenarios, KafkaBus(settings.kafka_options()), target)
