@@ -13,8 +13,9 @@ from config.entry import enter
 from config.logs import configure_logs
 from config.pulse import Pulse
 from domain.scenario import ScenarioError
-from streaming.driver import Driver, JvmLost, end_spark, run_all
+from streaming.driver import Driver, run_all
 from streaming.engines import Sharing, share_out, slots
+from streaming.jvm import JvmLost, end_spark
 from streaming.kernel import KernelProblem
 from streaming.overlays import read_book
 from streaming.session import VersionProblem, start_session

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from threading import Lock
 
@@ -39,6 +39,9 @@ NAMED = 5
 FILE, STARTS = "asides.json", "starts.json"
 Asides = dict[str, list[Aside]]
 """By bucket, as `attack/0`, in order."""
+
+Namer = Callable[[TopicPartition], str]
+"""Names the bucket that reads a partition."""
 
 _WRITING = Lock()  # each engine has a driver of its own
 
@@ -103,6 +106,24 @@ def tell(bus: Bus, topic: str, place: TopicPartition, batch: Batch, size: int) -
         producer.send_and_wait(topic, key, value_, headers=headers)
     finally:
         producer.close()
+
+
+def set_aside(
+    bus: Bus, letters: str, folder: Path, begun: Mapping[TopicPartition, int], name: Namer
+) -> None:
+    """Set aside what cannot be read behind the offsets where the last starts began.
+
+    letters: the topic of dead letters; folder: of all checkpoints; begun: the next offset of each
+    partition; name: of the bucket that reads one. Raises BusError, OSError and ValueError.
+    """
+    ends = {place: end for place, (_, end) in bus.offsets({topic for topic, _ in begun}).items()}
+    held = known(folder)
+    for place, unreadable in look(bus, begun, ends).items():
+        for batch, size in unreadable:
+            span = (batch.first, batch.last)
+            if span not in held.get(name(place), ()):
+                tell(bus, letters, place, batch, size)
+                remember(folder, {name(place): [span]})
 
 
 def in_words(asides: Mapping[str, Iterable[Aside]]) -> list[str]:

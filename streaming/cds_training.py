@@ -18,8 +18,9 @@ from domain.records import Report
 from domain.scenario import Scenario
 from domain.scenario_parser import load_scenarios
 from streaming.cds_archive import class_archive, write
-from streaming.driver import LONG_BACKLOG, Driver, end_spark, run_all
+from streaming.driver import LONG_BACKLOG, Driver, run_all
 from streaming.engines import Shares, Sharing, slots
+from streaming.jvm import end_spark
 from streaming.session import start_session
 from wire.job import decode_progress
 from wire.source import encode_report

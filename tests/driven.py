@@ -15,8 +15,9 @@ from config.settings import Settings
 from stack import wait_until
 from streaming import driver as driving
 from streaming import query as queries
-from streaming.driver import Driver, JvmLost
+from streaming.driver import Driver
 from streaming.engines import Sharing
+from streaming.jvm import JvmLost
 from streaming.overlays import read_book
 from wire.job import Answer, Control, Progress, decode_progress, encode
 from wire.topics import Topics
@@ -60,7 +61,7 @@ class Stage:
         self.queries: list[Query] = []
         self.stop = threading.Event()
         self.lost: list[JvmLost] = []
-        monkeypatch.setattr(driving, "jvm", lambda _spark: None)
+        monkeypatch.setattr(driving, "jvm_process", lambda _spark: None)
         monkeypatch.setattr(driving, "PAUSE_STAYING_S", 60)
         monkeypatch.setattr(queries, "start", self._started)
 
