@@ -102,7 +102,7 @@ class Quorum:
 
 @dataclass(frozen=True, slots=True)
 class PythonRule:
-    """The function `tally` of the module `rules/<function>.py`; see domain/functions.py."""
+    """The function `tally` of the module `rules/<function>.py`; see domain/python_rules.py."""
 
     function: str
 

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from domain.functions import EXPECTED, rule_function
 from domain.names import MAX_STATE, state_name_ok
 from domain.plain import PlainError, Table, duration, duration_text, whole
+from domain.python_rules import EXPECTED, rule_function
 from domain.scenario import (
     COLOURS,
     FOLD,

@@ -19,7 +19,7 @@ from domain.scenario import Scenario
 from domain.scenario_parser import load_scenarios
 from streaming.cds_archive import class_archive, write
 from streaming.driver import LONG_BACKLOG, Driver, run_all
-from streaming.engines import Shares, Sharing, slots
+from streaming.engine_assignment import EngineAssignment, Shares, slots
 from streaming.jvm import end_spark
 from streaming.session import start_session
 from wire.job import decode_progress
@@ -53,7 +53,7 @@ def train(settings: Settings, scenarios: Mapping[str, Scenario], bus: Bus, targe
     home = settings.data_dir / "checkpoint"
     shares: Shares = {"kernel": dict(scenarios)}
     room = slots(shares, settings.wanted_trigger)
-    sharing = Sharing("kernel", settings.wanted_trigger, home, shares, room)
+    sharing = EngineAssignment("kernel", settings.wanted_trigger, home, shares, room)
     spark = start_session(settings, room, write(draft))
     job = Driver(settings, sharing, bus, spark, stop, "kernel")
     running = threading.Thread(target=run_all, args=([job], stop, lambda: None))

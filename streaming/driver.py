@@ -14,20 +14,21 @@ from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from bus.base import Bus, BusError
-from streaming import asides, legs
+from streaming import quarantine
 from streaming import query as queries
 from streaming.checkpoint import Epoch, LogProblem, drop_uncommitted
-from streaming.control import Desk
 from streaming.engine import Engine, Trigger
-from streaming.engines import Sharing, hand_over, trigger_of
-from streaming.errors import first_line, judge
-from streaming.guard import Guard
+from streaming.engine_assignment import EngineAssignment, hand_over, trigger_of
+from streaming.error_policy import first_line, judge
 from streaming.jvm import EXIT_S, JvmLost, jvm_process
 from streaming.overlays import Book
 from streaming.planner import Planned, Planner
-from streaming.progress import Reporting
-from streaming.rebuilds import Rebuilds
-from streaming.requests import Requests
+from streaming.progress import ProgressReporter
+from streaming.quarantine_bypass import ends_at, jump, next_bounded_batch, plan_batch
+from streaming.request_auth import RequestAuthenticator
+from streaming.request_handler import RequestHandler
+from streaming.request_queue import RequestQueue
+from streaming.state_rebuild import StateRebuild
 from streaming.workload import Workload, now_ms
 from wire.job import Status
 
@@ -89,7 +90,7 @@ class Driver:
     def __init__(
         self,
         settings: Settings,
-        sharing: Sharing,
+        sharing: EngineAssignment,
         bus: Bus,
         spark: SparkSession,
         stop: threading.Event,
@@ -100,17 +101,17 @@ class Driver:
         self._settings, self._spark, self._stop = settings, spark, stop
         self._workload = workload = Workload(settings, sharing, bus, engine, book)
         topics, home = workload.topics, workload.home
-        self._report = Reporting(bus, topics.progress, engine, now_ms)
-        guard = Guard(bus, topics, workload.keys, workload.demands_signatures)
-        self._desk = Desk(
+        self._report = ProgressReporter(bus, topics.progress, engine, now_ms)
+        guard = RequestAuthenticator(bus, topics, workload.keys, workload.demands_signatures)
+        self._queue = RequestQueue(
             bus, topics.control, engine, home / CONTROL, now_ms, self._report.answer, guard
         )
-        self._report.rebuild = lambda: self._desk.rebuilding
+        self._report.rebuild = lambda: self._queue.rebuilding
         snapshots = settings.data_dir / "snapshots"
-        self._rebuilds = Rebuilds(self._desk, bus, topics, home, snapshots, engine, now_ms)
+        self._rebuilds = StateRebuild(self._queue, bus, topics, home, snapshots, engine, now_ms)
         self._planner = Planner(workload, bus, self._report, self._rebuilds)
-        self._requests = Requests(
-            workload, self._desk, self._report, self._rebuilds, self._planner.stop_ticks
+        self._requests = RequestHandler(
+            workload, self._queue, self._report, self._rebuilds, self._planner.stop_ticks
         )
         self._interrupted = False
         self._hung = ""
@@ -118,15 +119,15 @@ class Driver:
 
     def run(self) -> None:
         """Run until `stop` is set. Raises JvmLost, and nothing else."""
-        if self._desk.stopped is None:
+        if self._queue.stopped is None:
             self._report.status("starting")
-        self._desk.give_up_errands()
+        self._queue.give_up_batch_queries()
         while not self._stop.is_set():
             begun = time.monotonic()
             self._interrupted = False
             try:
                 self._requests.finish_rule_changes()
-                self._stand_still() if self._desk.stopped else self._run_once()
+                self._stand_still() if self._queue.stopped else self._run_once()
             except Exception as error:  # noqa: BLE001, nothing but a signal ends the driver
                 if self._stop.is_set():
                     break
@@ -138,11 +139,13 @@ class Driver:
     def _stand_still(self) -> None:
         """Do nothing until somebody asks for a start: no query runs, and no time passes."""
         self._planner.stop_ticks()
-        assert self._desk.stopped is not None
-        self._report.stand_still(self._desk.stopped)
+        assert self._queue.stopped is not None
+        self._report.stand_still(self._queue.stopped)
         self._workload.publish(self._report, {})
-        self._desk.settle("done", "states stand as they are until it is started")
-        while self._desk.stopped and not self._requests.new_process and not self._stop.wait(LOOK_S):
+        self._queue.settle("done", "states stand as they are until it is started")
+        while (
+            self._queue.stopped and not self._requests.new_process and not self._stop.wait(LOOK_S)
+        ):
             self._requests.carry_out()
 
     def _run_once(self) -> None:
@@ -160,12 +163,12 @@ class Driver:
         begun = self._planner.begins(epoch, plan.start)
         names = {place: self._workload.bucket(place) for place in begun}
         held = {place: self._report.asides.get(name, ()) for place, name in names.items()}
-        while not self._due_to_end() and (leg := legs.next_leg(begun, held)) is not None:
-            legs.plan_batch(epoch.path, leg.ends, queries.batch_metadata(self._spark))
+        while not self._due_to_end() and (batch := next_bounded_batch(begun, held)):
+            plan_batch(epoch.path, batch.ends, queries.batch_metadata(self._spark))
             whole = planned._replace(lost=[])
-            self._run_query(whole, "leg", "catching-up", one_by_one=leg.close)
-            if legs.ends_at(epoch.path, leg.ends):
-                legs.jump(epoch.path, leg.ends | leg.jumps)
+            self._run_query(whole, "leg", "catching-up", one_by_one=batch.close)
+            if ends_at(epoch.path, batch.ends):
+                jump(epoch.path, batch.ends | batch.jumps)
             begun = self._planner.begins(epoch, plan.start)
 
     def _catch_up(self, planned: Planned) -> None:
@@ -202,9 +205,9 @@ class Driver:
             one_by_one=one_by_one,
         )
         words = [*lost, *self._workload.overlay_problems(), *self._planner.unbounded]
-        message = "; ".join([*words, *asides.in_words(self._report.asides)])
+        message = "; ".join([*words, *quarantine.in_words(self._report.asides)])
         self._report.runs(status, trigger, message, epoch.path)
-        self._desk.settle("done")
+        self._queue.settle("done")
         try:
             queries.watch(query, self._due_to_end, partial(self._on_batch, epoch))
             self._rebuilds.look(epoch)
@@ -264,7 +267,7 @@ class Driver:
         if not verdict.passes:
             why = f"{verdict.advice} ({first_line(text, LONGEST_WHY)})"
             self._report.status("waiting", why, text)
-            self._desk.settle("failed", why)
+            self._queue.settle("failed", why)
             self._wait(PAUSE_STAYING_S)
             return
         self._pause = FIRST_PAUSE_S if ran_s > HEALTHY_S else self._pause
@@ -301,7 +304,7 @@ class Driver:
     def _close(self) -> None:
         self._planner.stop_ticks()
         self._requests.close()
-        self._desk.close()
+        self._queue.close()
         if self._stop.is_set():
             self._report.status("stopped")
         self._report.close()

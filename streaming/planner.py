@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from bus.base import Bus, TopicPartition
-from streaming import asides
+from streaming import quarantine
 from streaming.bounds import in_log, known, merged, remember
 from streaming.buckets import BucketId
 from streaming.checkpoint import Epoch, current_epoch, gaps, positions
+from streaming.epoch_start import EpochStart, bound, start_of
 from streaming.processor import Plan
-from streaming.progress import Reporting
-from streaming.rebuilds import Rebuilds
+from streaming.progress import ProgressReporter
 from streaming.sources import bound as bound_topics
 from streaming.sources import check
-from streaming.starts import Start, bound, start_of
+from streaming.state_rebuild import StateRebuild
 from streaming.ticks import Ticker
 from streaming.workload import Workload
 
@@ -31,10 +31,12 @@ class Planned(NamedTuple):
 class Planner:
     """Prepares what the query of a workload needs, and plans its start."""
 
-    def __init__(self, workload: Workload, bus: Bus, report: Reporting, rebuilds: Rebuilds) -> None:
+    def __init__(
+        self, workload: Workload, bus: Bus, report: ProgressReporter, rebuilds: StateRebuild
+    ) -> None:
         self._workload, self._bus = workload, bus
         self._report, self._rebuilds = report, rebuilds
-        self.starts = asides.Starts(workload.home)
+        self.starts = quarantine.Starts(workload.home)
         self.unbounded: list[str] = []
         self._ticker: Ticker | None = None
 
@@ -65,7 +67,7 @@ class Planner:
         names = [spec.name for spec in specs]
         self.unbounded = bound_topics(self._bus, names, settings.bootstrap)
 
-    def _plan(self, epoch: Epoch, start: Start, rules: Mapping[BucketId, str]) -> Plan:
+    def _plan(self, epoch: Epoch, start: EpochStart, rules: Mapping[BucketId, str]) -> Plan:
         workload = self._workload
         partitions = {name: s.partitions for name, s in workload.scenarios.items()}
         first = {bucket: start.rules.get(str(bucket), rule) for bucket, rule in rules.items()}
@@ -87,7 +89,7 @@ class Planner:
 
     # ---- where the query begins -----------------------------------------------------------------
 
-    def begins(self, epoch: Epoch, start: Start) -> dict[TopicPartition, int]:
+    def begins(self, epoch: Epoch, start: EpochStart) -> dict[TopicPartition, int]:
         """Return the next offset of each partition that is read. Raises Unavailable."""
         edges = self._bus.offsets(self._workload.source_topics())
         reached = self._reached(epoch, start)
@@ -99,13 +101,13 @@ class Planner:
         edges = self._bus.offsets(self._workload.source_topics())
         return sum(end - max(begin, reached.get(at, 0)) for at, (begin, end) in edges.items())
 
-    def _reached(self, epoch: Epoch, start: Start) -> dict[TopicPartition, int]:
+    def _reached(self, epoch: Epoch, start: EpochStart) -> dict[TopicPartition, int]:
         """Return the next offsets that the query reads; none where the log's beginning is meant."""
         begun = {BucketId.parse(name): at for name, at in start.offsets.items() if at >= 0}
         places = {self._workload.source(bucket): at for bucket, at in begun.items()}
         return positions(epoch.path) or places
 
-    def _start(self, epoch: Epoch) -> Start:
+    def _start(self, epoch: Epoch) -> EpochStart:
         """Return how an epoch begins: while nothing rests on it, with all bounds that are known."""
         start, folder = start_of(epoch), self._workload.home.parent
         if not positions(epoch.path):
@@ -117,13 +119,13 @@ class Planner:
         self._report.bounds = start.bounds
         return start
 
-    def _set_aside(self, epoch: Epoch, start: Start) -> None:
+    def _set_aside(self, epoch: Epoch, start: EpochStart) -> None:
         """Set aside what ended the last starts, if they got nowhere. Raises BusError, OSError."""
         folder, begun = self._workload.home.parent, self.begins(epoch, start)
         count = self.starts.note(f"{epoch.number}: {sorted(begun.items())}")
-        if count >= asides.MOST_STARTS:
+        if count >= quarantine.MOST_STARTS:
             letters = self._workload.topics.dead_letters
-            asides.set_aside(self._bus, letters, folder, begun, self._workload.bucket)
+            quarantine.set_aside(self._bus, letters, folder, begun, self._workload.bucket)
         mine = {self._workload.bucket(place) for place in begun}
-        held = asides.known(folder)
+        held = quarantine.known(folder)
         self._report.asides = {name: held[name] for name in held.keys() & mine}

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from streaming.buckets import bucket_keys
 from streaming.engine import STATE_PARTITIONS, Engine, Trigger
+from streaming.epoch_start import EARLIEST
 from streaming.pipeline import rows, through_kernel, through_python
 from streaming.processor import Plan, TallyProcessor
-from streaming.starts import EARLIEST
 from wire.topics import Topics
 
 if TYPE_CHECKING:

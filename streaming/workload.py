@@ -10,9 +10,9 @@ from config.settings import Settings
 from domain.scenario import Scenario
 from streaming.buckets import BucketId
 from streaming.engine import Engine
-from streaming.engines import Sharing
+from streaming.engine_assignment import EngineAssignment
 from streaming.overlays import Book, read_book
-from streaming.progress import Reporting
+from streaming.progress import ProgressReporter
 from streaming.rules import Rules
 from wire.job import MAX_REASON
 from wire.keys import KeyFile
@@ -24,7 +24,12 @@ class Workload:
     """The scenarios of one engine's query."""
 
     def __init__(
-        self, settings: Settings, sharing: Sharing, bus: Bus, engine: Engine, book: Book | None
+        self,
+        settings: Settings,
+        sharing: EngineAssignment,
+        bus: Bus,
+        engine: Engine,
+        book: Book | None,
     ) -> None:
         """book: what `sharing` was made from; None: what the settings lead to."""
         self.sharing, self._bus = sharing, bus
@@ -72,7 +77,7 @@ class Workload:
 
     # ---- the log and the console ----------------------------------------------------------------
 
-    def append_rules(self, report: Reporting) -> dict[BucketId, str]:
+    def append_rules(self, report: ProgressReporter) -> dict[BucketId, str]:
         """Append the rules that differ from those in the log; return each bucket's first one.
 
         Raises BusError.
@@ -83,7 +88,7 @@ class Workload:
         self.publish(report, rules.newest)
         return first
 
-    def publish(self, report: Reporting, newest: Mapping[BucketId, int]) -> None:
+    def publish(self, report: ProgressReporter, newest: Mapping[BucketId, int]) -> None:
         """Report each scenario. newest: the offsets of the records in which the log has it."""
         for carried in self.book.carried(self.scenarios, newest):
             report.carries(carried)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from dashboard.statestore import intake as statestore
 from dashboard.whatif import intake as whatif
-from wire.errand import Result, Stored
+from wire.batch_query import Result, Stored
 
 
 def take_in(results: Sequence[Result], now: int) -> None:

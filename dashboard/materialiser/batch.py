@@ -13,7 +13,7 @@ from bus.base import Message
 from dashboard.deadletters.intake import UnreadableLetter, read_letter
 from dashboard.deadletters.models import DeadLetter
 from dashboard.materialiser.rows import Seen, read
-from wire.errand import Result, decode_result
+from wire.batch_query import Result, decode_result
 from wire.job import (
     MAX_ERROR,
     Heartbeat,

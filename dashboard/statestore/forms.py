@@ -10,7 +10,7 @@ from dashboard.scenarios import scenarios
 from dashboard.statestore.comparing import VERDICTS
 from domain.names import MAX_NAME, name_ok
 from domain.scenario import Scenario
-from wire.errand import ReadState
+from wire.batch_query import ReadState
 
 
 class ReadForm(forms.Form):

@@ -11,7 +11,7 @@ from dashboard.chunks import chunks
 from dashboard.statestore.comparing import Board, Judged, judge, judge_missing
 from dashboard.statestore.models import Reading, StoredRow
 from domain.version import Version
-from wire.errand import MOST_ROWS, Stored, StoredAsset
+from wire.batch_query import MOST_ROWS, Stored, StoredAsset
 
 CHUNK = 500
 """Rows read or written in one statement."""

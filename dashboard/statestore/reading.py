@@ -13,7 +13,7 @@ from dashboard.statestore.comparing import VERDICTS
 from dashboard.statestore.forms import ORDERS
 from dashboard.statestore.models import Reading, StoredRow
 from domain.overlay import overlay_text
-from wire.errand import StoredAsset, StoredBucket
+from wire.batch_query import StoredAsset, StoredBucket
 
 PAGE = 100
 """Rows of one page."""

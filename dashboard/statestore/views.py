@@ -39,7 +39,7 @@ from dashboard.statestore.reading import (
     stored_of,
     thin,
 )
-from wire.errand import MOST_ROWS
+from wire.batch_query import MOST_ROWS
 
 ADMINS = (Role.ADMIN,)
 PORTION = 500

@@ -15,7 +15,7 @@ from dashboard.whatif.drawing import bars, told_span
 from dashboard.whatif.models import Fared, Trial
 from domain.scenario import Scenario, ScenarioError
 from domain.scenario_parser import scenario_from_plain
-from wire.errand import Difference, StateTotal, Totals
+from wire.batch_query import Difference, StateTotal, Totals
 
 PAGE = 50
 """Assets of one page."""

@@ -8,7 +8,7 @@ import pytest
 from histories import scenarios
 from hypothesis import given, settings
 
-from domain.functions import EXPECTED
+from domain.python_rules import EXPECTED
 from domain.scenario import FOLD, Latest, PythonRule, Quorum, Rung, Scenario, ScenarioError
 from domain.scenario_parser import load_scenarios, scenario_from_plain
 

@@ -23,7 +23,7 @@ from streaming.checkpoint import (
     positions,
     raise_epoch,
 )
-from streaming.errors import first_line, judge
+from streaming.error_policy import first_line, judge
 from streaming.jvm import JVM_OPTIONS
 from streaming.progress import batch_figures
 from streaming.session import VersionProblem, check_versions, java_major, spark_conf

@@ -18,7 +18,7 @@ from domain.scenario import FOLD, Scenario
 from domain.scenario_parser import scenario_from_plain
 from stack import wait_until
 from streaming.buckets import BucketId
-from streaming.errors import judge
+from streaming.error_policy import judge
 from streaming.rules import Rules, dump_rule, load_rule, scan
 from streaming.ticks import Ticker
 from wire.keys import Key, KeyFile, Ring

@@ -24,8 +24,8 @@ from dashboard.whatif import reading as tried
 from dashboard.whatif.models import Fared, Trial
 from domain.asset import all_dues
 from domain.overlay import overlaid
-from streaming.errands.comparing import History, Tally, compare
-from wire.errand import (
+from streaming.batch_queries.comparison import History, Tally, compare
+from wire.batch_query import (
     Began,
     Compared,
     Result,
