@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from bus.batches import Batch
+    from bus.batch import Batch
 
 TopicPartition = tuple[str, int]
 """A topic's name and one of its partitions."""

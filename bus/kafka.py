@@ -38,7 +38,7 @@ from bus.base import (
     TopicSpec,
     Unavailable,
 )
-from bus.batches import Batches
+from bus.kafka_batches import KafkaBatches
 
 log = logging.getLogger("bus.kafka")
 
@@ -235,7 +235,7 @@ class KafkaReader:
         self,
         options: Mapping[str, str],
         starts: Mapping[TopicPartition, int],
-        batches: Callable[[TopicPartition], Batches],
+        batches: Callable[[TopicPartition], KafkaBatches],
     ) -> None:
         """batches: opens a partition's log, to look at what cannot be unpacked."""
         self.gaps: list[Gap] = []
@@ -400,7 +400,7 @@ class KafkaBus:
         """A reader of these partitions; an offset out of range goes to the earliest."""
         return KafkaReader({**self._options, **_gathering(gather_s)}, starts, self.batches)
 
-    def batches(self, place: TopicPartition, timeout_s: float = 10) -> Batches:
+    def batches(self, place: TopicPartition, timeout_s: float = 10) -> KafkaBatches:
         """The log of a partition, batch by batch. Raises BusError."""
         try:
             found = self._client().list_topics(place[0], timeout=timeout_s)
@@ -410,7 +410,7 @@ class KafkaBus:
         leader = found.brokers.get(partition.leader) if partition is not None else None
         if leader is None or leader.host is None:
             raise Unavailable(f"{place[0]}/{place[1]} has no leader")
-        return Batches((leader.host, leader.port), place, self._options, timeout_s)
+        return KafkaBatches((leader.host, leader.port), place, self._options, timeout_s)
 
     def alter(self, topic: str, settings: Mapping[str, str], timeout_s: float = 10) -> None:
         """Change these of a topic's settings, and no others. Raises BusError."""

@@ -23,7 +23,7 @@ from bus.base import (
     TopicSpec,
     Unavailable,
 )
-from bus.batches import Batch
+from bus.batch import Batch
 
 MAX_RECORD = 1_000_000
 """Largest record a producer takes, bytes: librdkafka's default."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
-from domain.functions import ask
+from domain.python_rules import evaluate
 from domain.records import Vote
 from domain.scenario import KEEP, Latest, PythonRule, Quorum, Scenario
 
@@ -72,7 +72,7 @@ def _outcome(scenario: Scenario, votes: Collection[Vote], current: str | None) -
     if isinstance(rule, Latest):
         return newest(votes).state
     if isinstance(rule, PythonRule):
-        return ask(rule.function, votes, current, scenario.knows)
+        return evaluate(rule.function, votes, current, scenario.knows)
     state = climb(scenario, rule, votes)
     return None if state == KEEP else state
 

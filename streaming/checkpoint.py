@@ -50,7 +50,7 @@ def next_epoch(home: Path) -> Epoch:
 
 
 def start_folder(epoch: Epoch) -> Path:
-    """Where it is kept how an epoch begins: see streaming/starts.py."""
+    """Where it is kept how an epoch begins: see streaming/epoch_start.py."""
     return epoch.path.with_name(f"start-{epoch.number}")
 
 

@@ -16,7 +16,8 @@ import msgspec
 
 from config.settings import Settings
 from domain.overlay import digest, overlaid
-from domain.scenario import Scenario, ScenarioError, load_scenarios
+from domain.scenario import Scenario, ScenarioError
+from domain.scenario_parser import load_scenarios
 from streaming.buckets import BucketId
 from wire.job import Carried, Overlay
 from wire.source import MAX_BRACKETS, MAX_RECORD, fits

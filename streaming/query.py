@@ -6,13 +6,13 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from streaming.buckets import bucket_keys
+from streaming.engine import STATE_PARTITIONS, Engine, Trigger
+from streaming.epoch_start import EARLIEST
 from streaming.pipeline import rows, through_kernel, through_python
 from streaming.processor import Plan, TallyProcessor
-from streaming.session import STATE_PARTITIONS
-from streaming.starts import EARLIEST
 from wire.topics import Topics
 
 if TYPE_CHECKING:
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
     from config.settings import Settings
-
-Engine = Literal["kernel", "python"]
-Trigger = Literal["real-time", "micro-batch", "catch-up", "leg"]
-"""How a query runs. catch-up: micro-batches up to the log's present end, then it ends by itself;
-leg: the batch alone that its checkpoint has planned."""
 
 MAX_PER_BATCH: Mapping[Engine, int] = {"kernel": 500_000, "python": 100_000}
 """Most records of one micro-batch: a long backlog comes in many, each of some seconds."""

@@ -11,6 +11,7 @@ from bus.base import Bus, Delivered, Message, Producer, TopicPartition
 from domain.fold import UnknownFoldVersion
 from domain.records import ScenarioChange, Tick, UnknownFold, Unsigned
 from domain.scenario import Scenario
+from domain.scenario_parser import scenario_from_plain
 from streaming.buckets import BucketId
 from wire.keys import Ring
 from wire.signature import Signer, Trust
@@ -191,4 +192,4 @@ def dump_rule(scenario: Scenario) -> str:
 
 def load_rule(text: str) -> Scenario:
     """Read what `dump_rule` wrote."""
-    return Scenario.from_plain(json.loads(text))
+    return scenario_from_plain(json.loads(text))

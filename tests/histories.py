@@ -36,6 +36,7 @@ from domain.records import (
     Unreadable,
 )
 from domain.scenario import FOLD, Scenario
+from domain.scenario_parser import scenario_from_plain
 from domain.version import Version
 from wire.asset import dump_asset, dump_bucket, load_asset, load_bucket
 
@@ -111,7 +112,7 @@ def restored_whole(bucket: Bucket) -> Bucket:
 def restored_by_asset(bucket: Bucket) -> Bucket:
     """The bucket after each asset was written and read for itself, as a state store does."""
     return Bucket(
-        Scenario.from_plain(bucket.scenario.to_plain()),
+        scenario_from_plain(bucket.scenario.to_plain()),
         bucket.partition,
         bucket.epoch,
         {name: load_asset(dump_asset(asset)) for name, asset in bucket.assets.items()},
@@ -302,7 +303,7 @@ class _Maker:
             if key == "holds":
                 known = [spec["name"] for spec in now["states"]]
                 value = {word: hold for word, hold in value.items() if word in known}
-            drawn = Scenario.from_plain({**now, key: value})
+            drawn = scenario_from_plain({**now, key: value})
         self._rule_now = drawn
         return ScenarioChange(drawn)
 
@@ -372,7 +373,7 @@ class _Maker:
     def scenario(self) -> Scenario:
         open_words = self.chance(5)
         words = STATES[: 2 if self.chance(6) else 3]
-        return Scenario.from_plain(
+        return scenario_from_plain(
             {
                 "name": "watch",
                 **({} if self.chance(6) else {"fold": FOLD}),

@@ -49,7 +49,7 @@ def played() -> Any:
 
     from bus.memory import MemoryBus
     from domain.records import Command, Report
-    from domain.scenario import load_scenarios
+    from domain.scenario_parser import load_scenarios
 
     clock, source = itertools.count(START, 700), random.Random(5)
     scenarios = load_scenarios(ROOT / "scenarios.toml", demo=True)

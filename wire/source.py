@@ -30,6 +30,7 @@ from domain.records import (
     Unsigned,
 )
 from domain.scenario import FOLD, Scenario, ScenarioError
+from domain.scenario_parser import scenario_from_plain
 from domain.version import Version
 from wire.partitioner import partition_of
 from wire.signature import ROOM, UNSIGNED, Trust
@@ -220,7 +221,7 @@ def _scenario(data: dict[str, Any]) -> Record:
     if (later := _later_fold(plain)) is not None:
         return later
     try:
-        return ScenarioChange(Scenario.from_plain(plain))
+        return ScenarioChange(scenario_from_plain(plain))
     except ScenarioError:
         return Unreadable("bad-scenario")
 

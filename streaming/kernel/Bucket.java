@@ -37,7 +37,7 @@ final class Bucket {
     String popDue(long upto);
   }
 
-  /** From here on the log needs the Python engine: streaming/engines.py hands the scenario over. */
+  /** From here on the log needs the Python engine: streaming/engine_assignment.py hands the scenario over. */
   static final class NeedsPython extends RuntimeException {
     NeedsPython(String scenario) {
       super("NeedsPython: " + scenario);

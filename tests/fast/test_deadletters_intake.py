@@ -20,7 +20,7 @@ from dashboard.dead_letters.stored_records import key_of, value_of
 from dashboard.materialiser import tasks
 from dashboard.materialiser.worker import Materialiser
 from domain.records import DEAD_LETTER_REASONS, Report
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 from wire.sink import DeadRecord, Headers, encode_dead_letter
 from wire.topics import Topics
 

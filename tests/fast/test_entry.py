@@ -147,7 +147,8 @@ def test_a_running_copy_is_asked_only_once_its_directory_is_private(data_dir: Pa
 # ---- every entry point ----------------------------------------------------------------------
 
 MAKE_WHAT_OTHERS_SHARE = {"ops/jars.py", "ops/classes.py", "ops/jarslock.py", "ops/setup.py",
-                          "streaming/classes.py", "streaming/kernel/__main__.py"}  # fmt: skip
+                          "streaming/cds_archive.py", "streaming/cds_training.py",
+                          "streaming/kernel/__main__.py"}  # fmt: skip
 """Archives, which hold no secret, and which other users of the machine may run."""
 KEEP_NOTHING = {
     "ops/audit.py",

@@ -25,7 +25,7 @@ from dashboard.states.queries import counts, doubt_counts
 from dashboard.states.record_rows import COLUMNS
 from domain.fold import Bucket
 from domain.records import COMMAND_KINDS, Command, DeadLetter, Record, Report, StateRecord, Tick
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 from wire.sink import encode_headers, encode_state
 from wire.topics import Topics
 

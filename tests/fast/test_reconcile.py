@@ -28,7 +28,8 @@ from dashboard.states.aggregates import Miscounted, miscounted
 from dashboard.states.models import AssetState, DoubtCount, StateCount, Transition
 from dashboard.states.queries import doubt_counts
 from domain.records import Command, Kind, Mute, Report
-from domain.scenario import FOLD, load_scenarios
+from domain.scenario import FOLD
+from domain.scenario_parser import load_scenarios
 from wire.sink import encode_state, state_of_json
 from wire.source import encode_mute
 

@@ -26,6 +26,7 @@ from domain.asset import Asset
 from domain.fold import Bucket
 from domain.records import Cause, Command, Leave, Mute, Muted, Report, StateRecord, Tick
 from domain.scenario import PythonRule, Rung, Scenario
+from domain.scenario_parser import scenario_from_plain
 
 STATES = ("bad", "meh", "good")
 MAJORITY = [{"state": state, "more_than": "1/2"} for state in STATES]
@@ -41,7 +42,7 @@ def scenario(**more: Any) -> Scenario:
         "states": [{"name": state, "label": state.capitalize()} for state in STATES],
         "rule": {"kind": "quorum", "ladder": MAJORITY},
     }
-    return Scenario.from_plain(plain | more)
+    return scenario_from_plain(plain | more)
 
 
 def record(bucket: Bucket, name: str = "a") -> StateRecord:

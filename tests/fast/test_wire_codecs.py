@@ -28,6 +28,7 @@ from domain.records import (
     Vote,
 )
 from domain.scenario import Scenario
+from domain.scenario_parser import scenario_from_plain
 from domain.version import Version
 from wire.asset import (
     CODEC,
@@ -501,7 +502,7 @@ def test_the_scenario_of_a_topic():
 def test_topics_are_made_as_the_design_asks():
     states = [{"name": "up"}]
     plain = {"name": "net", "partitions": 7, "states": states, "rule": {"kind": "latest"}}
-    specs = {spec.name: spec for spec in Topics().specs([Scenario.from_plain(plain)])}
+    specs = {spec.name: spec for spec in Topics().specs([scenario_from_plain(plain)])}
     assert specs["net.reports"].partitions == specs["net.states"].partitions == 7
     assert specs["net.reports"].config["message.timestamp.type"] == "LogAppendTime"
     assert specs["net.reports"].config["cleanup.policy"] == "delete"

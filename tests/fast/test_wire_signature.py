@@ -23,6 +23,7 @@ from domain.records import (
     Unsigned,
 )
 from domain.scenario import Scenario
+from domain.scenario_parser import scenario_from_plain
 from wire.keys import LATE_MS, LEAD_MS, Key, KeyFile, KeysProblem, Ring, read_ring
 from wire.signature import (
     BAD,
@@ -52,7 +53,7 @@ ID = "0b8f7e0c-51a3-4f0e-9d3e-6a8a3a1f2c5"
 TOPIC = "sites.reports"
 OLD, NEW = Key("old", "o" * 43, 0, NOW + 3_600_000), Key("new", "n" * 43, NOW + 60_000)
 RING = Ring((OLD, NEW))
-SITES = Scenario.from_plain(
+SITES = scenario_from_plain(
     {
         "name": "sites",
         "states": [{"name": "down"}, {"name": "up"}],
@@ -195,7 +196,7 @@ def test_a_scenario_that_demands_none_takes_unsigned_commands_and_no_wrong_ones(
     """As does one whose record in the log is older than the key."""
     plain = SITES.to_plain()
     del plain["commands"]
-    rule = Scenario.from_plain(plain)
+    rule = scenario_from_plain(plain)
     assert not rule.signed_commands
     value = encode_command(SET)
     wrong = sign(value, "gates.reports", b"shop", OLD, NOW)
@@ -205,7 +206,7 @@ def test_a_scenario_that_demands_none_takes_unsigned_commands_and_no_wrong_ones(
 
 
 def test_nobody_takes_the_demand_away_without_a_signature():
-    weaker = Scenario.from_plain({**SITES.to_plain(), "commands": "any"})
+    weaker = scenario_from_plain({**SITES.to_plain(), "commands": "any"})
     change, command = encode_scenario(weaker), encode_command(SET)
     forged = fold((None, change, NOW), (b"shop", command, NOW))
     assert forged == [DeadLetter("unsigned")] * 2

@@ -30,6 +30,7 @@ from domain.records import (
     Unreadable,
 )
 from domain.scenario import Scenario
+from domain.scenario_parser import scenario_from_plain
 from domain.version import Version
 from wire.partitioner import partition_of
 from wire.signature import FAULTS
@@ -260,7 +261,7 @@ def test_every_reason_is_given_by_one_layer_or_another():
     by_decoder = {reason for _, reason in NO_RECORD.values()} | {"bad-asset"}
     states = [{"name": "down"}, {"name": "up"}]
     rule = {"name": "n", "states": states, "rule": {"kind": "latest"}}
-    bucket = Bucket(Scenario.from_plain(rule), 0, 1)
+    bucket = Bucket(scenario_from_plain(rule), 0, 1)
     reports: list[Record] = [Report("a", f"w{n}", "down") for n in range(MAX_VOTERS)]
     reports += [Report("a", "one-more", "up")]
     reports += [Report("b", "w", "no")]
@@ -658,7 +659,7 @@ def test_a_scenario_of_a_later_fold_is_none_that_can_be_read(fold):
 def test_a_scenario_of_an_earlier_release_is_of_fold_1():
     rule = {"name": "a", "states": [{"name": "up"}], "rule": {"kind": "latest"}}
     record = read(json.dumps({"type": "scenario", "scenario": rule}).encode(), None)
-    assert record == ScenarioChange(Scenario.from_plain(rule))
+    assert record == ScenarioChange(scenario_from_plain(rule))
     assert record.scenario.fold == 1
 
 

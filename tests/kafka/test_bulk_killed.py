@@ -20,7 +20,8 @@ from bus.base import TopicSpec
 from bus.kafka import KafkaBus
 from domain.fold import Bucket
 from domain.records import Command, Record, Report, StateRecord
-from domain.scenario import Scenario, load_scenarios
+from domain.scenario import Scenario
+from domain.scenario_parser import load_scenarios
 from stack import wait_until
 from wire.sink import encode_headers, encode_state
 from wire.source import decode_placed, encode_report

@@ -14,7 +14,7 @@ from replaying import Log, Replay
 from bus.base import Message
 from domain.fold import Bucket
 from domain.records import Command, DeadLetter, Mute, Report, StateRecord, Unmute
-from domain.scenario import Scenario
+from domain.scenario_parser import scenario_from_plain
 from streaming.buckets import BucketId
 from streaming.processor import Plan
 from streaming.rules import dump_rule, load_rule
@@ -33,7 +33,7 @@ from wire.source import (
 NOW = 1_790_000_000_000
 TOPIC = "sites.reports"
 BUCKET = BucketId("sites", 0)
-SITES = Scenario.from_plain(
+SITES = scenario_from_plain(
     {
         "name": "sites",
         "partitions": 1,
