@@ -70,7 +70,7 @@ def test_names_are_in_the_servers_order(open_as: Open) -> None:
         "a😀",
     ]
     in_order = """async (names) => {
-      const { byOrder } = await import("/static/js/order.js");
+      const { byOrder } = await import("/static/js/board/order.js");
       const rows = names.map((asset) => ({ rank: 0, since: 0, asset }));
       return rows.sort(byOrder).map((row) => row.asset);
     }"""

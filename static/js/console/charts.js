@@ -3,7 +3,7 @@
 // `<div data-charts="<url>" hidden>`: asks the address for `span=hour`, `day` or `month`, whichever
 // button `data-span` is pressed, and draws what it is told; then again every few seconds for as
 // long as the tab is seen; `data-set` says which charts. Without this script the page's table has the newest figures.
-import { timeOfDay, local } from "../clock.js";
+import { timeOfDay, local } from "../shared/clock.js";
 
 const EVERY_MS = { hour: 5_000, day: 60_000, month: 600_000 };
 const HEIGHT = 180;

@@ -1,6 +1,6 @@
 // The page of events: completes its filter, and pauses.
-import { startCompletion } from "../complete.js";
-import "./pausing.js";
+import { startCompletion } from "../shared/completion.js";
+import "./pause.js";
 
 const form = document.getElementById("event-filter");
 const { scenario, q } = form.elements;

@@ -1,6 +1,6 @@
 // The handover: copied as text, printed; the zone of a time that is typed.
-import { announce } from "../announce.js";
-import { zone } from "../clock.js";
+import { announce } from "../shared/announcements.js";
+import { zone } from "../shared/clock.js";
 
 const copy = document.getElementById("copy");
 const print = document.getElementById("print");

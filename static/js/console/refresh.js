@@ -6,8 +6,8 @@
 // `data-key`. What has `data-keep` is left alone, and so is whether a `<details>` is open. Nothing
 // is asked for while the tab is hidden, or the element has `data-paused`. That the server cannot be
 // reached is said in the header and at the bottom of the page.
-import { correct, freeze, localise, now, timeAt } from "../clock.js";
-import { showStatus } from "../status.js";
+import { correct, freeze, localise, now, timeAt } from "../shared/clock.js";
+import { showStatus } from "../shared/status.js";
 
 const PATIENCE_MS = 10_000;
 const cut = new Set(); // regions that the server did not answer last
@@ -146,7 +146,7 @@ function renewKeyed(old, fresh) {
       here = document.adoptNode(child);
       old.insertBefore(here, before ? before.nextSibling : old.firstChild);
     }
-    here.place = place; // the server's order, which sorting.js goes by
+    here.place = place; // the server's order, which table-sort.js goes by
     before = here;
   });
 }

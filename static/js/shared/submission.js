@@ -2,7 +2,7 @@
 //
 // A form that htmx sends stays on its page, so it says itself that no answer came, and keeps what
 // was typed. A plain form leaves its page: until the next one is there it is not sent once more.
-import { announce } from "./announce.js";
+import { announce } from "./announcements.js";
 
 const SLOW_MS = 1000; // what takes longer is said to be under way
 const PATIENCE_MS = 20_000; // after this a plain form may be sent again
@@ -20,7 +20,7 @@ const FAULTS = {
 const under = new Map(); // the form, and what ends that it is under way
 
 /** Watch every form of the page, and what htmx brings into it later. */
-export function startSending() {
+export function watchForms() {
   document.addEventListener("submit", leaving);
   addEventListener("pageshow", () => [...under.keys()].forEach(end));
   const on = (kind, act) => document.addEventListener(`htmx:${kind}`, ({ detail }) => act(detail));

@@ -4,14 +4,14 @@
 // button. A cell sorts by its `data-value`, else by its text; one without is always last. Largest
 // numbers and first names come first, then the other way round, then the server's own order. The
 // choice is remembered under the table's name. Rows that stay where somebody is reading them are
-// put in order as soon as nobody is (calm.js).
-import { announce } from "../announce.js";
-import { Calm } from "../calm.js";
+// put in order as soon as nobody is (presence.js).
+import { announce } from "../shared/announcements.js";
+import { Presence } from "../shared/presence.js";
 
 const known = new WeakMap();
 
 /** Let every table in `root` sort, and put in order those that do already. */
-export function startSorting(root) {
+export function makeSortable(root) {
   for (const table of root.querySelectorAll("table[data-sorts]")) {
     if (!known.has(table)) known.set(table, new Sorted(table));
     else known.get(table).settle();
@@ -24,7 +24,7 @@ class Sorted {
     this.body = table.tBodies[0];
     this.headers = [...table.tHead.rows[0].cells];
     table.tHead.dataset.keep = "";
-    this.calm = new Calm(this.body, () => this.settle());
+    this.presence = new Presence(this.body, () => this.settle());
     for (const header of this.headers.filter((each) => each.dataset.sort)) this.equip(header);
     [...this.body.rows].forEach((row, at) => {
       row.place = at;
@@ -66,7 +66,7 @@ class Sorted {
 
   /** Put the rows in order, unless somebody is at them. */
   settle() {
-    if (!this.calm.holds()) this.apply();
+    if (!this.presence.holds()) this.apply();
   }
 
   apply() {

@@ -3,9 +3,9 @@
 // Cells change in place at any time. Rows come, go and move while nobody is at the list, and at
 // most once a second; until then what waits is counted by kind. Many of them come in steps, one a
 // frame, from the top.
-import { Calm } from "./calm.js";
-import { now, ticking } from "./clock.js";
-import * as marks from "./marks.js";
+import { Presence } from "../shared/presence.js";
+import { now, ticking } from "../shared/clock.js";
+import * as marks from "./badges.js";
 import { byOrder, comparator, plan } from "./order.js";
 
 const PACE_MS = 1000;
@@ -62,7 +62,7 @@ export class Rows {
     this.calmFrom = Infinity; // the severity from which on nothing is to be done
     this.selected = new Set();
     for (const tr of tbody.rows) this.lines.set(tr.dataset.asset, tr);
-    this.calm = new Calm(tbody, () => this.soon());
+    this.presence = new Presence(tbody, () => this.soon());
   }
 
   /** Everything the server knows that matches; what is not in it is gone. */
@@ -225,8 +225,8 @@ export class Rows {
 
   settle() {
     const early = this.arrangedAt + PACE_MS - Date.now();
-    if (this.calm.holds()) this.onWaiting(this.waiting());
-    else if (early > 0) this.calm.askIn(early);
+    if (this.presence.holds()) this.onWaiting(this.waiting());
+    else if (early > 0) this.presence.askIn(early);
     else this.arrange(true, false);
   }
 
@@ -277,7 +277,7 @@ export class Rows {
     cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
-      if (!asked && this.calm.holds()) this.onWaiting(this.waiting());
+      if (!asked && this.presence.holds()) this.onWaiting(this.waiting());
       else this.arrange(visibly, asked);
     });
   }
@@ -285,9 +285,9 @@ export class Rows {
   /** Remember focus and a row in sight that stays; returns what puts both back. */
   hold(leaving) {
     const lines = [...this.tbody.rows];
-    const focus = this.calm.focused() ? document.activeElement : null;
+    const focus = this.presence.focused() ? document.activeElement : null;
     const at = focus ? lines.indexOf(focus.closest("tr")) : -1;
-    const stays = this.calm.scrolled() && inSight(lines, leaving);
+    const stays = this.presence.scrolled() && inSight(lines, leaving);
     const top = stays && stays.getBoundingClientRect().top;
     return () => {
       if (focus && document.activeElement !== focus) {
@@ -306,7 +306,7 @@ export class Rows {
 
   wanted() {
     const page = [...this.known.values()].filter(this.matches).sort(byOrder).slice(0, this.limit);
-    return this.sort && !this.calm.unwatched ? page.sort(comparator(this.sort)) : page;
+    return this.sort && !this.presence.unwatched ? page.sort(comparator(this.sort)) : page;
   }
 
   plan(wanted) {

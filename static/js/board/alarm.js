@@ -1,13 +1,13 @@
 // Notifications of the desktop and a sound, for who has chosen them: off at first.
 //
 // The server says which assets have just come to the chosen states; a snapshot says nothing of
-// that. Of all tabs one tells it (told.js). What comes together is told together, at most once in
+// that. Of all tabs one tells it (deduplication.js). What comes together is told together, at most once in
 // ten seconds.
-import { now } from "./clock.js";
-import { isolated, spec } from "./marks.js";
-import { number } from "./number.js";
+import { now } from "../shared/clock.js";
+import { isolated, spec } from "./badges.js";
+import { number } from "../shared/number.js";
 import { chime, ready, whenReady } from "./sound.js";
-import { claim } from "./told.js";
+import { claim } from "./deduplication.js";
 
 const PAUSE_MS = 10000;
 const RECENT_MS = 60000; // a replay, or a job that catches up, brings what was long ago

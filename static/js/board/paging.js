@@ -1,5 +1,5 @@
 // The links below the rows: the next rows, those before, and the top. Each is a page with an address.
-import { number } from "./number.js";
+import { number } from "../shared/number.js";
 import { byOrder } from "./order.js";
 
 const TRAIL = "pages"; // in this tab's storage: the pages of one board that led to another

@@ -1,7 +1,7 @@
 // Every page: theme, the viewer's zone, menus, forms.
 import { startZone } from "./clock.js";
 import { startPalette } from "./palette.js";
-import { startSending } from "./sending.js";
+import { watchForms } from "./submission.js";
 import { followTabs } from "./tabs.js";
 import { startTheme } from "./theme.js";
 
@@ -23,7 +23,7 @@ if (!location.hash) {
 
 startTheme(document.getElementById("theme"), document.getElementById("theme-name"));
 startZone();
-startSending();
+watchForms();
 followTabs();
 const palette = document.getElementById("palette");
 if (palette) startPalette(palette, document.getElementById("palette-button"));

@@ -1,15 +1,15 @@
 // A list that renews itself pauses by its button or `p`, and while somebody is at it.
-import { Calm } from "../calm.js";
+import { Presence } from "../shared/presence.js";
 
 const region = document.getElementById("events");
 const button = document.getElementById("pause");
 
 if (button) {
   let asked = false;
-  const calm = new Calm(region, apply);
+  const presence = new Presence(region, apply);
 
   function apply() {
-    const paused = asked || calm.holds();
+    const paused = asked || presence.holds();
     if (paused) region.dataset.paused = "";
     else delete region.dataset.paused;
     button.setAttribute("aria-pressed", String(asked));

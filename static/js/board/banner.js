@@ -2,10 +2,10 @@
 //
 // The server tells of job, database and agents (dashboard/job/freshness.py); that this browser is
 // cut off only the browser knows.
-import { announce } from "./announce.js";
-import { freeze, now, timeAt } from "./clock.js";
-import { icon } from "./marks.js";
-import { titleCut } from "./title.js";
+import { announce } from "../shared/announcements.js";
+import { freeze, now, timeAt } from "../shared/clock.js";
+import { icon } from "./badges.js";
+import { titleCut } from "../shared/title.js";
 
 const CUT_OFF = {
   late: ["The server has not spoken", "It is asked again by itself."],
@@ -17,7 +17,7 @@ const CUT_OFF = {
   ended: ["The server has ended this page", "States are as they were then; load the page again."],
 };
 
-export class Standing {
+export class Banner {
   /** box: the banner of board/_standing.html; troubles: as the page was made with. */
   constructor(box, troubles) {
     this.box = box;

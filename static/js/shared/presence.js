@@ -1,7 +1,7 @@
 // Whether somebody is at the list: its rows stay where they are then. No row here.
 const RECENT_MS = 4000;
 
-export class Calm {
+export class Presence {
   /** onFree(): asked again when nobody may be at the list any more. */
   constructor(list, onFree) {
     this.list = list;

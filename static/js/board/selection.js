@@ -2,9 +2,9 @@
 //
 // What is selected stays so while rows come, go and move. An asset that is no longer shown is still
 // selected, and the bar says so.
-import { announce } from "./announce.js";
-import { isolated } from "./marks.js";
-import { number } from "./number.js";
+import { announce } from "../shared/announcements.js";
+import { isolated } from "./badges.js";
+import { number } from "../shared/number.js";
 
 const MOST = 900; // a form has a thousand fields at the most
 const NAMED = 5;

@@ -3,7 +3,7 @@ const form = document.getElementById("letters");
 const all = document.getElementById("choose-all");
 const region = document.getElementById("letter-figures");
 const shown = Number(region.dataset.newest);
-sessionStorage.setItem("letters", location.search); // back.js leads back to it
+sessionStorage.setItem("letters", location.search); // back-links.js leads back to it
 
 if (form) {
   const boxes = [...form.querySelectorAll("input[name=id]")];

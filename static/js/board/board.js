@@ -1,20 +1,20 @@
 // The board's page: socket, rows, filters, panel, banner, wall and keys put together.
-import { Acknowledge } from "./acknowledge.js";
+import { Acknowledge } from "./acknowledgement.js";
 import { Alarm } from "./alarm.js";
-import { announce } from "./announce.js";
-import * as clock from "./clock.js";
+import { announce } from "../shared/announcements.js";
+import * as clock from "../shared/clock.js";
 import { isJudged, matcher, showCounts, showDoubts, startFilters } from "./filters.js";
-import { startKeys, walker } from "./keys.js";
-import * as marks from "./marks.js";
-import { number } from "./number.js";
+import { startKeys, walker } from "./shortcuts.js";
+import * as marks from "./badges.js";
+import { number } from "../shared/number.js";
 import { Paging } from "./paging.js";
 import { followFacts, Panel } from "./panel.js";
 import { Rows } from "./rows.js";
 import { Selection } from "./selection.js";
 import { openSocket } from "./socket.js";
-import { Standing } from "./standing.js";
-import { showStatus } from "./status.js";
-import { showWorst } from "./tabs.js";
+import { Banner } from "./banner.js";
+import { showStatus } from "../shared/status.js";
+import { showWorst } from "../shared/tabs.js";
 import { keepHeads, showFile, View } from "./view.js";
 import { Wall } from "./wall.js";
 
@@ -25,15 +25,23 @@ const boot = JSON.parse($("boot").textContent);
 clock.correct(boot.now);
 marks.knowStates(boot.states);
 
-let { counts, total, least } = boot;
-let panel = null;
-let beyond = 0; // how many match that the server did not send
-let asked = 0; // which filter of this page's it is: a snapshot says which one it answers
-let before = ""; // in words, while the rows are those of the filter before
-let faulty = false; // what is in the box is no filter: the rows stay those of the one before
+/** What changes while the page is open; the rows have their own, in `rows`. */
+const state = {
+  counts: boot.counts, // by state, of the whole board
+  total: boot.total, // how many match the filter, on all pages
+  least: boot.least, // whether there may be more than that
+  beyond: 0, // how many match that the server did not send
+  filterNumber: 0, // a snapshot says which filter of this page it answers
+  caption: "", // in place of the total, while the rows are those of the filter before
+  faulty: false, // what is in the box is no filter: the rows stay those of the one before
+  announcedAt: -Infinity, // when waiting changes were last announced
+  /** @type {Panel | null} */
+  panel: null, // until it is made
+  connection: [], // what the socket last said of itself
+};
 
-const getTotal = () => total;
-const all = () => Object.values(counts).reduce((sum, n) => sum + n, 0);
+const getTotal = () => state.total;
+const all = () => Object.values(state.counts).reduce((sum, n) => sum + n, 0);
 const plural = (n) => (n === 1 ? boot.noun : `${boot.noun}s`);
 
 // ---- rows and how many there are ----
@@ -41,19 +49,19 @@ const plural = (n) => (n === 1 ? boot.noun : `${boot.noun}s`);
 /** How many match on all pages; known: those that this browser knows. */
 function matching(known) {
   const { states, q } = filters.read();
-  if (q) return known.length + beyond;
-  return states.length ? states.reduce((sum, name) => sum + (counts[name] ?? 0), 0) : all();
+  if (q) return known.length + state.beyond;
+  return states.length ? states.reduce((sum, name) => sum + (state.counts[name] ?? 0), 0) : all();
 }
 
 function showTotals() {
   const shown = tbody.rows.length;
   const known = [...rows.known.values()].filter(rows.matches);
-  total = Math.max(matching(known), shown);
-  const found = `${number(total)}${least ? "+" : ""}`;
-  $("shown").textContent = before || `${found} of ${number(all())} ${plural(all())}`;
-  $("sorted").hidden = !rows.sort || (total <= shown && !paging.after);
+  state.total = Math.max(matching(known), shown);
+  const found = `${number(state.total)}${state.least ? "+" : ""}`;
+  $("shown").textContent = state.caption || `${found} of ${number(all())} ${plural(all())}`;
+  $("sorted").hidden = !rows.sort || (state.total <= shown && !paging.after);
   $("rows").hidden = shown === 0;
-  paging.show(shown, total, known);
+  paging.show(shown, state.total, known);
   $("empty-board").hidden = all() > 0 || shown > 0;
   $("empty-filter").hidden = all() === 0 || shown > 0 || rows.known.size > 0;
   selection.check();
@@ -61,9 +69,9 @@ function showTotals() {
 }
 
 function takeCounts(found) {
-  counts = found;
-  showCounts($("state-filters"), counts, chip);
-  showCounts($("wall-counts"), counts);
+  state.counts = found;
+  showCounts($("state-filters"), found, chip);
+  showCounts($("wall-counts"), found);
 }
 
 function takeDoubts(found) {
@@ -80,7 +88,6 @@ function takeAcknowledged(found) {
 const paging = new Paging(boot);
 const tbody = $("tbody");
 const waiting = $("waiting");
-let announcedAt = -Infinity;
 
 /** `3 new, 2 moved, 1 gone`. */
 function inWords({ come, move, go }) {
@@ -100,8 +107,8 @@ function showWaiting(kinds) {
   waiting.hidden = !words;
   if ($("waiting-n").textContent === words) return;
   $("waiting-n").textContent = words;
-  if (!words || Date.now() - announcedAt < ANNOUNCED_MS) return;
-  announcedAt = Date.now();
+  if (!words || Date.now() - state.announcedAt < ANNOUNCED_MS) return;
+  state.announcedAt = Date.now();
   announce(`${words} waiting: press u to show them`);
 }
 
@@ -120,8 +127,8 @@ rows.calmFrom = boot.states.length - 1;
 for (const mark of boot.marks) rows.marks.set(mark[0], mark); // as the page was made with
 const selection = new Selection(rows, tbody, $("selection"), boot.noun);
 const wall = new Wall(tbody, getTotal, (on) => {
-  rows.calm.unwatched = on;
-  if (on) panel?.close();
+  rows.presence.unwatched = on;
+  if (on) state.panel?.close();
   rows.soon();
 });
 waiting.addEventListener("click", applyWaiting);
@@ -130,13 +137,13 @@ waiting.addEventListener("click", applyWaiting);
 
 const ask = () => ({
   type: "filter",
-  number: asked,
+  number: state.filterNumber,
   ...filters.read(),
   ...paging.ask(),
-  watch: panel.asset,
+  watch: state.panel.asset,
 });
 const filters = startFilters($("filters"), (filter) => {
-  asked += 1;
+  state.filterNumber += 1;
   paging.top();
   if (!isJudged(filter)) rowsOf("looking…");
   rows.narrow(matcher(filter));
@@ -146,7 +153,7 @@ const filters = startFilters($("filters"), (filter) => {
 
 /** Rows of the filter before look it, and are said to be that, until those of this one come. */
 function rowsOf(words) {
-  before = words;
+  state.caption = words;
   $("table-box").classList.toggle("asking", Boolean(words));
   $("rows").setAttribute("aria-busy", String(Boolean(words)));
 }
@@ -190,13 +197,13 @@ addEventListener("beforeprint", () => {
 
 // ---- panel ----
 
-panel = new Panel($("panel"), $("main"), (asset) => {
+state.panel = new Panel($("panel"), $("main"), (asset) => {
   rows.choose(asset);
   socket.send(ask());
 });
-rows.choose(panel.asset);
+rows.choose(state.panel.asset);
 const addressOf = (asset) => `/s/${boot.scenario}/a/${encodeURIComponent(asset)}/`;
-addEventListener("popstate", () => panel.follow(addressOf));
+addEventListener("popstate", () => state.panel.follow(addressOf));
 const renewFacts = followFacts();
 tbody.addEventListener("click", (event) => {
   if (event.target.closest(".pick")) return;
@@ -204,7 +211,7 @@ tbody.addEventListener("click", (event) => {
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   event.preventDefault();
   if (wall.on) return; // whoever leans on the screen opens nothing
-  panel.open(link.closest("tr").dataset.asset, link.href, link);
+  state.panel.open(link.closest("tr").dataset.asset, link.href, link);
 });
 
 // ---- selection and acknowledgement ----
@@ -219,7 +226,7 @@ const acknowledging = new Acknowledge($("ack-dialog"), boot.noun, (left) => {
 
 /** What is selected, else the row at the focus, else the asset of the open panel. */
 function acknowledge() {
-  const here = walk.line() ? walk.line().dataset.asset : panel.asset;
+  const here = walk.line() ? walk.line().dataset.asset : state.panel.asset;
   acknowledging.ask(selection.size || here === null ? selection.assets : [here]);
 }
 $("selection-ack")?.addEventListener("click", acknowledge);
@@ -323,7 +330,7 @@ const KEYS = [
   {
     keys: ["s"],
     words: "list what keeps the board from being fresh",
-    act: () => standing.toggle(),
+    act: () => banner.toggle(),
   },
   { keys: ["w"], words: "wall mode, and back", act: () => wall.set(!wall.on) },
   {
@@ -341,7 +348,7 @@ startKeys(KEYS, {
   onEscape(target) {
     if (target === $("q")) target.blur();
     else if (selection.size && !$("panel").contains(target)) selection.clear();
-    else if (panel.asset !== null) panel.close();
+    else if (state.panel.asset !== null) state.panel.close();
     else if (wall.on) wall.set(false);
     else document.activeElement?.blur();
   },
@@ -352,24 +359,24 @@ startKeys(KEYS, {
 const take = {
   snapshot(message) {
     clock.correct(message.now);
-    if (message.answers !== asked) return; // of the filter before: the next one is on its way
-    ({ least = false } = message);
+    if (message.answers !== state.filterNumber) return; // of the filter before: the next one is on its way
+    state.least = message.least ?? false;
     paging.stopped = message.stopped ? message.next : "";
     paging.follows = Boolean(message.next);
-    beyond = message.total - message.rows.length;
+    state.beyond = message.total - message.rows.length;
     takeCounts(message.counts);
     takeDoubts(message.doubts);
     takeAcknowledged(message.acknowledged);
-    rowsOf(faulty ? NOT_BY_THIS : "");
+    rowsOf(state.faulty ? NOT_BY_THIS : "");
     rows.mark(message.marks);
     rows.snapshot(message.rows);
     showTotals();
-    if (panel.asset !== null) renewFacts();
+    if (state.panel.asset !== null) renewFacts();
   },
   problem(message) {
     filters.problem(message);
-    faulty = Boolean(message.message);
-    if (!faulty) return; // the snapshot follows
+    state.faulty = Boolean(message.message);
+    if (!state.faulty) return; // the snapshot follows
     rowsOf(NOT_BY_THIS);
     showTotals();
   },
@@ -385,36 +392,35 @@ const take = {
   },
   beat(message) {
     clock.correct(message.now);
-    standing.tell(message.standing ?? []);
+    banner.tell(message.standing ?? []);
     showWorst(message.worst);
   },
 };
 
-const standing = new Standing($("standing"), boot.standing);
+const banner = new Banner($("standing"), boot.standing);
 const alarm = new Alarm(
   $("alarm"),
   boot,
   (message) => socket.send(message),
-  (asset) => panel.open(asset, addressOf(asset), null),
+  (asset) => state.panel.open(asset, addressOf(asset), null),
 );
 $("alarm-open").hidden = false;
 $("alarm-open").addEventListener("click", () => {
   $("user-menu").open = false;
   alarm.settings();
 });
-let status = [];
 const socket = openSocket(`/ws/board/${encodeURIComponent(boot.scenario)}/`, {
   hello: ask,
   after: () => (alarm.on ? [alarm.message()] : []),
   onMessage: (message) => take[message.type]?.(message),
   onStatus: (...given) => {
-    status = given;
+    state.connection = given;
     showStatus(...given);
-    standing.socket(...given);
+    banner.socket(...given);
   },
 });
 clock.startClock(() => {
-  showStatus(...status);
+  showStatus(...state.connection);
   wall.tick();
   rows.tick();
 });

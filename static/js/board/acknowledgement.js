@@ -1,8 +1,8 @@
 // The dialog that acknowledges what is selected, the row at the focus, or the open panel's asset.
-import { announce } from "./announce.js";
-import { zone } from "./clock.js";
-import { isolated } from "./marks.js";
-import { number } from "./number.js";
+import { announce } from "../shared/announcements.js";
+import { zone } from "../shared/clock.js";
+import { isolated } from "./badges.js";
+import { number } from "../shared/number.js";
 
 export class Acknowledge {
   /** onDone(left): what was named is acknowledged, or taken back, but for these assets. */

@@ -1,7 +1,7 @@
 // The filter: in the form, in the address, and in words for the socket.
 import { rewrite } from "./address.js";
-import { startCompletion } from "./complete.js";
-import { number } from "./number.js";
+import { startCompletion } from "../shared/completion.js";
+import { number } from "../shared/number.js";
 
 const TYPING_MS = 150;
 const PATIENCE_MS = 700; // who is typing need not be told that there is something to come

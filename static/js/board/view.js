@@ -1,7 +1,7 @@
 // How the board is looked at: its order, its columns, and the file of what it shows.
 import { rewrite } from "./address.js";
 
-const STORED = "without"; // columns that are not shown; early.js reads it too
+const STORED = "without"; // columns that are not shown; preferences.js reads it too
 const HEADS = { asset: "ascending", state: "descending", since: "ascending", votes: "descending", pending: "ascending" };
 const TURNED = { ascending: "descending", descending: "ascending" };
 

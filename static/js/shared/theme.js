@@ -1,5 +1,5 @@
 // The theme: as the system has it, or the one chosen here and remembered.
-import { announce } from "./announce.js";
+import { announce } from "./announcements.js";
 
 const NEXT = { auto: "dark", dark: "light", light: "contrast", contrast: "auto" };
 const ASKED_FOR = "(prefers-contrast: more)"; // by the system, whatever the theme

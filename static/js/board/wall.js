@@ -1,7 +1,7 @@
 // Wall mode: no chrome, large type, the most severe first, a clock; the screen is kept awake.
 import { rewrite } from "./address.js";
-import { now, timeOfDay } from "./clock.js";
-import { number } from "./number.js";
+import { now, timeOfDay } from "../shared/clock.js";
+import { number } from "../shared/number.js";
 
 export class Wall {
   /** tbody: the board's rows; total(): how many match; onChange(on): it was entered or left. */

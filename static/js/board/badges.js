@@ -1,6 +1,6 @@
 // The marks of a row, as the server's templates make them (dashboard/states/templatetags/board.py).
-import { both, ticking } from "./clock.js";
-import { number } from "./number.js";
+import { both, ticking } from "../shared/clock.js";
+import { number } from "../shared/number.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 

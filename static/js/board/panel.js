@@ -1,7 +1,7 @@
 // The panel of one asset: opened beside the table, its facts renewed as it changes.
 /* global htmx */
 import { advance, retreat, rewrite, rewriteAs } from "./address.js";
-import { isolated } from "./marks.js";
+import { isolated } from "./badges.js";
 import { followRecords } from "./record.js";
 
 const PAUSE_MS = 400; // an asset may change many times a second
