@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from selection import examples
 
 from domain.asset import next_due
 from domain.dues import Dues
@@ -133,7 +134,7 @@ def due_times(bucket: Bucket) -> dict[str, int]:
 # ---- testing with them ---------------------------------------------------------------------
 
 FOUND = settings(
-    max_examples=20,
+    max_examples=examples(20),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -146,7 +147,7 @@ def every_history(
     """Run a test with generated histories.
 
     found: how many hypothesis finds; seeds: how many come from plain seeds, longer and the same
-    ones in every run.
+    ones in every run, of which a plain run takes the first few.
     """
 
     @found
@@ -155,7 +156,7 @@ def every_history(
         test(history, random.Random(number))
 
     def run() -> None:
-        for seed in range(seeds):
+        for seed in range(examples(seeds)):
             test(seeded(seed), random.Random(seed))
         by_hypothesis()
 

@@ -121,6 +121,7 @@ def disturbed(history: History) -> tuple[list[int], list[Bound]]:
 
 @pytest.mark.parametrize("batch", [1, 9])
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.spread(4)
 def test_the_python_engine_and_the_readers_agree(seed: int, batch: int) -> None:
     history = seeded(seed)
     times, bounds = disturbed(history)

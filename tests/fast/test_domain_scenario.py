@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from histories import scenarios
 from hypothesis import given, settings
+from selection import examples
 
 from domain.python_rules import EXPECTED
 from domain.scenario import FOLD, Latest, PythonRule, Quorum, Rung, Scenario, ScenarioError
@@ -393,7 +394,7 @@ def test_a_file_that_is_not_utf8(tmp_path):
 # ---- plain data ----------------------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(scenarios())
 def test_plain_data_and_back(scenario: Scenario) -> None:
     assert scenario_from_plain(scenario.to_plain()) == scenario

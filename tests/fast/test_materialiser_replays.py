@@ -13,6 +13,7 @@ import pytest
 from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from selection import examples
 
 from bus.base import Message
 from dashboard.checkpoints.models import Divergence
@@ -118,7 +119,9 @@ def said_again(length: int, jumps: Sequence[tuple[int, int]]) -> list[int]:
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     seed=st.integers(0, 30),

@@ -15,6 +15,7 @@ import pytest
 from histories import Entry, play, seeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import examples
 
 import rules
 from dashboard.board.explanation import rest_text
@@ -92,7 +93,7 @@ claims = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(claims, st.randoms(use_true_random=False))
 def test_loudest_is_some_votes_state_in_whatever_order_they_come(claims, rng):
     votes = votes_of(*claims)
@@ -151,6 +152,7 @@ def test_a_rule_in_python_takes_over_at_its_place_in_the_log():
 
 
 @pytest.mark.parametrize("seed", range(40))
+@pytest.mark.spread(10)
 def test_a_rule_that_says_what_latest_says_makes_the_same_board(seed, rule):
     rule("newest", returning("max(votes, key=lambda vote: vote.offset).state"))
     history = seeded(seed)

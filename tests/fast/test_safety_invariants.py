@@ -16,6 +16,7 @@ import pytest
 from histories import FOUND, SECOND, History, every_history, seeded
 from hypothesis import settings
 from safety import PROMISES, Breach, broken, look_for, with_loudest
+from selection import examples
 
 from domain import fold, tally
 from domain.asset import Asset
@@ -23,7 +24,7 @@ from domain.fold import Bucket
 from domain.records import Vote
 from domain.scenario import Scenario
 
-SEEDS = 120
+SEEDS = examples(120)
 MOST_SEEDS = 1500
 """So many are looked at until one of them finds a fault out."""
 
@@ -45,7 +46,7 @@ def test_all_promises_hold_for_whatever_hypothesis_finds() -> None:
     def check(history: History, rng: random.Random) -> None:
         assert broken(with_loudest(history) if rng.random() < 0.3 else history) == []
 
-    every_history(check, seeds=0, found=settings(FOUND, max_examples=60))()
+    every_history(check, seeds=0, found=settings(FOUND, max_examples=examples(60)))()
 
 
 # ---- faults that must be found ----------------------------------------------------------------
@@ -234,6 +235,7 @@ FAULTS: tuple[tuple[Fault, str], ...] = (
 
 
 @pytest.mark.parametrize(("fault", "promise"), FAULTS, ids=[f.__name__ for f, _ in FAULTS])
+@pytest.mark.spread(5)
 def test_a_fold_with_a_fault_breaks_the_promise(
     monkeypatch: pytest.MonkeyPatch, fault: Fault, promise: str
 ) -> None:

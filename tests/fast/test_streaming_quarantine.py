@@ -115,6 +115,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     made = Stage(tmp_path, bus, monkeypatch)
     made.file.write_text(SCENARIOS)
     monkeypatch.setattr(quarantine, "MOST_UNPACKED", 1000)
+    monkeypatch.setattr("streaming.driver.FIRST_PAUSE_S", 0.01)
     monkeypatch.setattr("streaming.driver.Driver._step_over", lambda *_: None)
     made.begin()
     made.wait_for("running")
@@ -139,9 +140,8 @@ def letters(stage: Stage) -> list[str]:
 
 
 def test_a_driver_sets_aside_what_its_query_ends_at_again_and_again(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage,
 ) -> None:
-    monkeypatch.setattr("streaming.driver.FIRST_PAUSE_S", 0.01)
     producer = stage.bus.producer()
     sent = producer.send_and_wait(REPORTS, b"k", b"x" * 2000, partition=1)
     producer.send_and_wait(REPORTS, b"k", b"x" * 900, partition=1)

@@ -57,6 +57,7 @@ def processor(history: History, start: EpochStart, rule: str) -> TwsTester:
 
 
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.spread(4)
 def test_a_seeded_bucket_goes_on_as_the_fold(tmp_path: Path, seed: int) -> None:
     history = seeded(seed)
     half = len(history.entries) // 2
@@ -79,6 +80,7 @@ def test_a_seeded_bucket_goes_on_as_the_fold(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.parametrize("batch", [1, 7, 1000])
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.spread(6)
 def test_up_to_where_readers_have_been_only_the_last_record_counts(seed: int, batch: int) -> None:
     history = seeded(seed)
     half = len(history.entries) // 2

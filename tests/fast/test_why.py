@@ -10,6 +10,7 @@ import pytest
 from histories import FOUND, History, every_history, play, restored_whole
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import examples
 
 from dashboard.board.explanation import (
     Dispute,
@@ -469,7 +470,7 @@ def explained(history: History) -> Any:
 
 
 most_histories = partial(
-    every_history, seeds=400, found=settings(FOUND, max_examples=60, derandomize=False)
+    every_history, seeds=400, found=settings(FOUND, max_examples=examples(60), derandomize=False)
 )
 """Many plain seeds, and some that are new in every run."""
 

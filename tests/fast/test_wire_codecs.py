@@ -12,6 +12,7 @@ import pytest
 from histories import History, histories, play, scenarios, seeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import examples
 
 from domain.asset import Asset
 from domain.records import (
@@ -83,7 +84,7 @@ RECORD = StateRecord(
 )
 TOMBSTONE = Tombstone("shop", Version(1, 43, 2), Cause("purge-after", 0, 43, 7))
 
-some = settings(max_examples=25, deadline=None, derandomize=True)
+some = settings(max_examples=examples(25), deadline=None, derandomize=True)
 
 
 # ---- states --------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import examples
 
 from domain.fold import Bucket
 from domain.records import (
@@ -121,7 +122,7 @@ def test_reports_need_none():
     assert isinstance(state, StateRecord)
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=examples(400), deadline=None, derandomize=True)
 @given(
     kind=st.sampled_from(sorted(RECORDS)),
     spot=st.floats(0, 1, exclude_max=True),
@@ -217,7 +218,7 @@ def test_nobody_takes_the_demand_away_without_a_signature():
 times = st.integers(NOW - 10 * MAX_SKEW, NOW + 10 * MAX_SKEW)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(
     moments=st.lists(st.tuples(times, st.sampled_from(["down", "up"])), min_size=1, max_size=20),
     turn=times,

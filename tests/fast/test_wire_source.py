@@ -9,6 +9,7 @@ import pytest
 from histories import AGENTS, ASSETS, USERS, WORDS, histories, scenarios
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import examples
 
 from domain.fold import Bucket
 from domain.names import CONTROL
@@ -55,7 +56,7 @@ from wire.source import (
 NOW = 1_790_000_000_000
 ID = "0b8f7e0c-51a3-4f0e-9d3e-6a8a3a1f2c55"
 
-fast = settings(max_examples=60, deadline=None, derandomize=True)
+fast = settings(max_examples=examples(60), deadline=None, derandomize=True)
 
 
 def report(members: str = "", agent: str = '"w"', state: str = '"up"') -> bytes:
@@ -562,6 +563,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("case", HOSTILE)
+@pytest.mark.spread(4)
 def test_hostile_bytes_never_raise(case):
     found = read(HOSTILE[case])
     if isinstance(found, Unreadable):
@@ -667,7 +669,7 @@ def test_ticks_round_trip():
     assert read(encode_tick(), None) == Tick()
 
 
-@settings(max_examples=10, deadline=None, derandomize=True)
+@settings(max_examples=examples(10), deadline=None, derandomize=True)
 @given(histories())
 def test_a_generated_history_can_be_written_to_a_topic(history: Any) -> None:
     """Ids in it are UUIDs, names are names: what other engines are to read, is readable."""

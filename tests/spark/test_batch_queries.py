@@ -430,6 +430,7 @@ def errand(job: Job, rule: Scenario, **wish: Any) -> tuple[str, str]:
     return ask.id, why
 
 
+@pytest.mark.extensive
 def test_a_what_if_begins_with_snapshots(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """No job runs here: the driver's part is played, an errand's process is its own."""
     job.source_config = VIRTUAL_TIME

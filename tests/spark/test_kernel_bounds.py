@@ -65,6 +65,7 @@ def folded(plan: Plan, bucket: BucketId, log: list[Message]) -> tuple[Bucket, To
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.spread(1)
 def test_the_kernel_holds_time_as_the_fold_does(replay: Replay, tmp_path: Path, seed: int) -> None:
     (tmp_path / "scenarios.toml").write_text(SCENARIOS)
     scenarios = load_scenarios(tmp_path / "scenarios.toml")

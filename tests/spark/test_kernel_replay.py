@@ -79,6 +79,7 @@ def by_asset(records: list[SinkRecord]) -> dict[tuple[str, bytes | None], list[S
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.spread(1)
 def test_the_kernel_is_the_fold(replay: Replay, tmp_path: Path, seed: int) -> None:
     file = tmp_path / "scenarios.toml"
     file.write_text(SCENARIOS)

@@ -138,6 +138,7 @@ def folded(plan: Plan, log: list[Message]) -> Told:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.spread(1)
 def test_the_kernel_judges_signatures_as_the_fold_does(
     replay: Replay, tmp_path: Path, seed: int
 ) -> None:

@@ -355,6 +355,7 @@ def test_who_may_not_command_sees_no_form(world: World) -> None:
 
 
 @text
+@pytest.mark.spread(4)
 def test_hostile_names_and_reasons_are_shown_as_text(
     world: World, client: Client, text: str
 ) -> None:

@@ -136,6 +136,7 @@ def test_what_may_follow_is_offered(
 
 
 @text
+@pytest.mark.spread(4)
 def test_whatever_is_typed_is_answered(board: World, client: Client, text: str) -> None:
     typed = text.encode(errors="replace").decode()[:5_000]
     calm(client.get("/filters/complete/", {"q": f"state:{typed}", "at": typed}), typed)

@@ -474,6 +474,7 @@ def _query(rule: str) -> str:
 
 
 @text
+@pytest.mark.spread(4)
 def test_hostile_texts(text: str):
     tell()
     admin = client_of("admin")
