@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -36,3 +37,15 @@ def test_no_package_is_missing_from_the_contracts() -> None:
     linter = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     assert packages - {"tests"} == set(linter["root_packages"])
+
+
+def test_files_that_documents_name_are_there() -> None:
+    rooms = "|".join(sorted({path.parent.name for path in ROOT.glob("*/__init__.py")} - {"rules"}))
+    named = re.compile(rf"`((?:{rooms}|static|templates)/[\w/.-]*\w)`")
+    missing = {
+        f"{document.name}: {name}"
+        for document in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))
+        for name in named.findall(document.read_text())
+        if not (ROOT / name).exists()
+    }
+    assert missing == set()
