@@ -30,7 +30,7 @@ def sources() -> list[Path]:
 
 
 def services() -> list[Path]:
-    """What the archive tells the JVM besides: which classes serve others' interfaces."""
+    """Return what the archive tells the JVM besides: which classes serve others' interfaces."""
     return sorted((HERE / "META-INF" / "services").iterdir())
 
 
