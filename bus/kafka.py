@@ -267,7 +267,7 @@ class KafkaReader:
                 return found
 
     def at_end(self) -> bool:
-        """Whether all has been returned that the logs held when the broker last answered."""
+        """Return whether all has been returned that the logs held when the broker last answered."""
         return not self._lost and all(
             position >= self._known_end(place) for place, position in self._positions.items()
         )
@@ -424,7 +424,7 @@ class KafkaBus:
             _result(future, timeout_s)
 
     def partitions(self, topic: str) -> int:
-        """How many partitions the topic has, 0 where it is missing. Raises Unavailable."""
+        """Return how many partitions the topic has, 0 where it is missing. Raises Unavailable."""
         return self._counts(10).get(topic, 0)
 
     def offsets(
@@ -545,7 +545,7 @@ class KafkaBus:
 
 
 def _result(future: Future[Any], timeout_s: float) -> Any:
-    """What an admin request answered. Raises BusError."""
+    """Return what an admin request answered. Raises BusError."""
     try:
         return future.result(timeout_s + 1)
     except ck.KafkaException as error:

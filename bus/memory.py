@@ -147,7 +147,7 @@ class MemoryBus:
         return MemoryReader(self, starts)
 
     def partitions(self, topic: str) -> int:
-        """How many partitions the topic has, 0 where it is missing. Raises Unavailable."""
+        """Return how many partitions the topic has, 0 where it is missing. Raises Unavailable."""
         with self._changed:
             self._check()
             return len(self._topics.get(topic, ()))
@@ -378,7 +378,7 @@ class MemoryReader:
         return dict(self._positions)
 
     def at_end(self) -> bool:
-        """Whether all has been returned that the logs hold."""
+        """Return whether all has been returned that the logs hold."""
         ends = self._bus.offsets({topic for topic, _ in self._positions})
         return all(position >= ends[place][1] for place, position in self._positions.items())
 

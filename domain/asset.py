@@ -25,7 +25,7 @@ class Answered(NamedTuple):
 
     @property
     def answer(self) -> Answer:
-        """What the record that answers says."""
+        """Return what the record that answers says."""
         return Answer(self.command, self.outcome)
 
 
@@ -60,7 +60,7 @@ class Asset:
     purged_at: int | None = None
 
     def answered(self, command: str) -> Answered | None:
-        """How this command was answered first, if that is still remembered."""
+        """Return how this command was answered first, if that is still remembered."""
         return next((a for a in self.answers if a.command == command), None)
 
     def remember(self, answered: Answered) -> None:
@@ -82,7 +82,7 @@ class Asset:
         return Pending(first, self.waits[first], end(first)[0])
 
     def falling(self, scenario: Scenario) -> bool:
-        """Whether a wait for a milder state runs."""
+        """Return whether a wait for a milder state runs."""
         here = scenario.severity(self.state or "")
         return any(scenario.severity(state) > here for state in self.waits)
 
@@ -140,7 +140,7 @@ OVERRIDE_END, VOTE_EXPIRY, VOTE_FORGOTTEN, MUTE_END, HOLD, REMINDER, PURGE_AFTER
 
 
 def next_due(asset: Asset, scenario: Scenario) -> Due | None:
-    """What is due first for this asset, or None."""
+    """Return what is due first for this asset, or None."""
     return min(all_dues(asset, scenario), default=None)
 
 

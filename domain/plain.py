@@ -96,7 +96,7 @@ class Table:
         return whole(low, high)(default if value is None else value, f"{self.path}.{key}")
 
     def optional(self, key: str, read: Callable[[object, str], T]) -> T | None:
-        """What `read` makes of the value, or None where there is none."""
+        """Return what `read` makes of the value, or None where there is none."""
         value = self.get(key)
         return None if value is None else read(value, f"{self.path}.{key}")
 

@@ -9,5 +9,5 @@ QuarantinedRange = tuple[int, int]
 
 
 def is_aside(asides: Iterable[QuarantinedRange], offset: int) -> bool:
-    """Whether the record at an offset was set aside."""
+    """Return whether the record at an offset was set aside."""
     return any(first <= offset <= last for first, last in asides)

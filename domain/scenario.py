@@ -70,7 +70,7 @@ class Rung:
     strict: bool = False
 
     def met(self, weight: int, whole_weight: int) -> bool:
-        """Whether `weight` of `whole_weight` is enough."""
+        """Return whether `weight` of `whole_weight` is enough."""
         if self.q == 0:
             return weight >= self.p
         if self.strict:
@@ -156,7 +156,7 @@ class Scenario:
 
     @cached_property
     def forget_delay(self) -> int | None:
-        """How long a silent vote is kept, ms; None: silent votes are not kept."""
+        """Return how long a silent vote is kept, ms; None: silent votes are not kept."""
         if self.life_cycle:
             return None
         if self.forget_after is None:
@@ -177,7 +177,7 @@ class Scenario:
         return StateSpec(state, state, "grey", "ring") if rank is None else self.states[rank]
 
     def knows(self, state: str) -> bool:
-        """Whether a report may claim `state`."""
+        """Return whether a report may claim `state`."""
         return state in self._ranks or (self.open_vocabulary and state_name_ok(state))
 
     def weight(self, agent: str) -> int:
@@ -193,15 +193,15 @@ class Scenario:
         return 1
 
     def hold(self, state: str) -> int:
-        """How long a new tally for `state` must last before it becomes the state, ms."""
+        """Return how long a new tally for `state` must last before it becomes the state, ms."""
         return (self.holds or {}).get(state, 0)
 
     def reminder(self, state: str) -> int | None:
-        """How often a record is repeated while an asset stays in `state`, ms, or None."""
+        """Return how often a record is repeated while an asset stays in `state`, ms, or None."""
         return (self.reminders or {}).get(state)
 
     def purge_delay(self, state: str) -> int | None:
-        """How long an asset may stay in `state` before it purges itself, ms, or None."""
+        """Return how long an asset may stay in `state` before it purges itself, ms, or None."""
         return (self.purge_after or {}).get(state)
 
     @cached_property

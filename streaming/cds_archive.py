@@ -26,7 +26,7 @@ def class_archive(jars_dir: Path) -> Path:
 
 
 def _java() -> str:
-    """Which build of Java runs: what it says of its options and its mode is left out."""
+    """Return which build of Java runs: what it says of its options and its mode is left out."""
     told = subprocess.run([java_command(), "-version"], capture_output=True, text=True, check=False)
     return "\n".join(line for line in told.stderr.splitlines() if "Runtime Environment" in line)
 

@@ -50,7 +50,7 @@ def next_epoch(home: Path) -> Epoch:
 
 
 def start_folder(epoch: Epoch) -> Path:
-    """Where it is kept how an epoch begins: see streaming/epoch_start.py."""
+    """Return where it is kept how an epoch begins: see streaming/epoch_start.py."""
     return epoch.path.with_name(f"start-{epoch.number}")
 
 
@@ -128,7 +128,7 @@ def gaps(
     edges: Mapping[TopicPartition, tuple[int, int]],
     read: set[TopicPartition],
 ) -> list[str]:
-    """What a query that has `reached` these offsets will pass over, in words.
+    """Return what a query that has `reached` these offsets will pass over, in words.
 
     edges: first and next offset of each partition; read: the partitions that are still read.
     Raises LogProblem where a log ends before the place that was reached.

@@ -99,7 +99,7 @@ def _engine_of(scenario: Scenario, preferred: Engine, in_python: set[str]) -> En
 
 
 def trigger_of(engine: Engine, wanted: Trigger) -> Trigger:
-    """How an engine's query runs: Python in micro-batches, whatever is wanted."""
+    """Return how an engine's query runs: Python in micro-batches, whatever is wanted."""
     return wanted if engine == "kernel" else "micro-batch"
 
 

@@ -40,7 +40,7 @@ class Book:
     problems: Mapping[str, str] = field(default_factory=dict)
 
     def overlay(self, name: str) -> Overlay:
-        """What is laid over a scenario."""
+        """Return what is laid over a scenario."""
         return self.overlays.get(name, NOTHING)
 
     def version(self, name: str) -> str:
@@ -59,7 +59,7 @@ class Book:
         )
 
     def carried(self, names: Iterable[str], newest: Mapping[BucketId, int]) -> Iterator[Carried]:
-        """What is told of these scenarios. newest: the offsets of their rules in the log."""
+        """Return what is told of these scenarios. newest: the offsets of their rules in the log."""
         for name in names:
             yield Carried(
                 scenario=name,

@@ -195,7 +195,7 @@ class TallyProcessor(StatefulProcessor):
         return run.out
 
     def _begin(self, bucket_id: BucketId) -> Meta:
-        """What a bucket without state begins with: nothing, or its seed."""
+        """Return what a bucket without state begins with: nothing, or its seed."""
         meta = Meta(self._plan.rules[bucket_id])
         path = self._plan.start.seeds.get(str(bucket_id))
         if path is None:
@@ -317,7 +317,7 @@ class _Run:
         )
 
     def meta(self, slot: int, waiting: int) -> Meta:
-        """What is to be kept, now that the dues are noted down."""
+        """Return what is to be kept, now that the dues are noted down."""
         bucket = self._bucket
         same = bucket.scenario is scenario_of(self._start.scenario)
         return Meta(

@@ -77,7 +77,7 @@ class ProgressReporter:
 
     @property
     def running(self) -> bool:
-        """Whether the query runs, as told last."""
+        """Return whether the query runs, as told last."""
         return self._status in ("running", "catching-up")
 
     def status(self, status: Status, message: str = "", error: str = "") -> None:

@@ -72,7 +72,7 @@ def remember(folder: Path, more: Mapping[str, Iterable[QuarantinedRange]]) -> No
 def look(
     bus: Bus, reached: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, list[tuple[Batch, int]]]:
-    """What cannot be read between these offsets, each with what it comes to (bytes).
+    """Return what cannot be read between these offsets, each with what it comes to (bytes).
 
     Raises BusError.
     """
@@ -127,7 +127,7 @@ def set_aside(
 
 
 def in_words(asides: Mapping[str, Iterable[QuarantinedRange]]) -> list[str]:
-    """What was set aside, the newest of each bucket, for the job's page."""
+    """Return what was set aside, the newest of each bucket, for the job's page."""
     found = []
     for name, spans in sorted(asides.items()):
         held = sorted(spans)

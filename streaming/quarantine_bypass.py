@@ -90,7 +90,7 @@ def jump(checkpoint: Path, ends: Mapping[TopicPartition, int]) -> None:
 
 
 def ends_at(checkpoint: Path, ends: Mapping[TopicPartition, int]) -> bool:
-    """Whether the last committed batch ends there: what was planned has been carried out."""
+    """Return whether the last committed batch ends there: what was planned has been carried out."""
     return positions(checkpoint) == ends
 
 

@@ -126,7 +126,7 @@ def _trigger(trigger: Trigger, settings: Settings) -> dict[str, Any]:
 
 
 def batch_metadata(spark: SparkSession) -> str:
-    """What Spark writes into its write-ahead log beside the offsets of a first batch."""
+    """Return what Spark writes into its write-ahead log beside the offsets of a first batch."""
     jvm: Any = spark._jvm  # noqa: SLF001
     told = jvm.org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata.apply(
         0,

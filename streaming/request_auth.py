@@ -28,7 +28,7 @@ class RequestAuthenticator:
         self._trust = Trust(topics.control, keys.ring)
 
     def passes(self, message: Message) -> bool:
-        """Whether an ask counts; one that does not is set aside. Raises KeysProblem."""
+        """Return whether an ask counts; one that does not is set aside. Raises KeysProblem."""
         fault = self._trust.fault(message.key, message.value or b"", message.timestamp)
         if fault is None or (fault == UNSIGNED and not self._demands()):
             return True

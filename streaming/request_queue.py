@@ -81,7 +81,7 @@ class RequestQueue:
 
     @property
     def stopped(self) -> Stopped | None:
-        """Who stopped the query, None while it is to run."""
+        """Return who stopped the query, None while it is to run."""
         return self._memory.stopped
 
     def receive(self) -> list[Control]:
@@ -171,7 +171,7 @@ class RequestQueue:
 
     @property
     def rebuilding(self) -> Stopped | None:
-        """Who had it read its log again, None where that is over."""
+        """Return who had it read its log again, None where that is over."""
         ask = self._memory.rebuild
         if ask is None:
             return None
@@ -224,7 +224,7 @@ class RequestQueue:
 
 
 def _load(path: Path) -> Memory:
-    """What was remembered. A file that cannot be read must not keep the job from running."""
+    """Return what was remembered. A file that cannot be read must not keep the job from running."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Memory)
     except FileNotFoundError:

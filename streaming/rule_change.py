@@ -56,7 +56,7 @@ def share(sharing: EngineAssignment, engine: Engine, book: Book) -> dict[str, Sc
 
 
 def told(before: Scenario, after: Scenario) -> str:
-    """What changed, as TOML in one line."""
+    """Return what changed, as TOML in one line."""
     keys = differing(before, after)
     if not keys:
         return "the rule stays as it was"

@@ -63,7 +63,7 @@ class Rules:
     def _known(
         self, edges: Mapping[TopicPartition, tuple[int, int]]
     ) -> dict[TopicPartition, list[RuleRecord]]:
-        """What the file knows, without records that the log has lost since."""
+        """Return what the file knows, without records that the log has lost since."""
         try:
             stored = json.loads(self._path.read_text())
         except (OSError, ValueError):

@@ -119,7 +119,7 @@ class StateRebuild:
         return ready
 
     def _prepared(self, ask: Control) -> Prepared:
-        """What was prepared for this ask and the epoch to come; else it is prepared now."""
+        """Return what was prepared for this ask and the epoch to come; else it is prepared now."""
         folder = self._home / PREPARED
         try:
             data = (folder / START).read_bytes()
@@ -148,7 +148,7 @@ class StateRebuild:
         log.info("%s by %s: epoch %d begins", ask.action, ask.user or "somebody", epoch.number)
 
     def under_way(self, epoch: Epoch) -> bool:
-        """Whether the query still reads what it was asked to read again."""
+        """Return whether the query still reads what it was asked to read again."""
         ask = self._queue.rebuild
         return ask is not None and _known(epoch).ask == ask.id
 
@@ -206,7 +206,7 @@ class StateRebuild:
     # ---- how the epoch begins -------------------------------------------------------------------
 
     def _start(self, ask: Control, edges: Edges, ready: Prepared, into: Path) -> EpochStart:
-        """How the epoch begins; the states that were prepared move there."""
+        """Return how the epoch begins; the states that were prepared move there."""
         wanted, start = _wanted(ask).buckets, EpochStart(ask.id, self._clock())
         start.bounds = self._bounds(ask, edges)
         seen = self._seen()
@@ -289,7 +289,7 @@ def _before_end(
 
 
 def _known(epoch: Epoch) -> EpochStart:
-    """How an epoch begins, as far as that can be read."""
+    """Return how an epoch begins, as far as that can be read."""
     try:
         return start_of(epoch)
     except UnreadableStart:
@@ -297,7 +297,7 @@ def _known(epoch: Epoch) -> EpochStart:
 
 
 def _wanted(ask: Control) -> Wanted:
-    """What an ask's parameters say. Raises Refused."""
+    """Return what an ask's parameters say. Raises Refused."""
     try:
         return msgspec.convert(ask.parameters, Wanted)
     except msgspec.ValidationError as error:

@@ -61,7 +61,7 @@ class SuppressedOutput:
         self._fresh: dict[str, bytes] = {}
 
     def covers(self, offset: int) -> bool:
-        """Whether what the record at this offset causes is held back."""
+        """Return whether what the record at this offset causes is held back."""
         return offset <= self._upto
 
     def put(self, name: str, value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> None:
@@ -69,7 +69,7 @@ class SuppressedOutput:
         self._fresh[name] = pack(value, headers)
 
     def before(self, offset: int, reached: int) -> Iterator[tuple[str, Record]]:
-        """What is to be emitted before the record at `offset`, the one after `reached`."""
+        """Return what is to be emitted before the record at `offset`, the one after `reached`."""
         if not reached <= self._upto < offset:
             return
         self.flush()

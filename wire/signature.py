@@ -47,7 +47,7 @@ class Trust(NamedTuple):
     ring: Callable[[], Ring]
 
     def fault(self, key: bytes | None, value: bytes, time: int) -> str | None:
-        """Which of FAULTS a record has that was appended at `time` (ms), or None.
+        """Return which of FAULTS a record has that was appended at `time` (ms), or None.
 
         Raises KeysProblem where the keys cannot be read: nothing can be decided then.
         """

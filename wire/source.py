@@ -179,7 +179,7 @@ def encode_scenario(scenario: Scenario) -> bytes:
 
 
 def fits(scenario: Scenario) -> bool:
-    """Whether a record of the log can carry a scenario, with its signature."""
+    """Return whether a record of the log can carry a scenario, with its signature."""
     value = encode_scenario(scenario)
     whole = decode_source(None, value, 0) == ScenarioChange(scenario)
     return whole and len(value) + ROOM <= MAX_RECORD
@@ -227,7 +227,7 @@ def _scenario(data: dict[str, Any]) -> Record:
 
 
 def _later_fold(plain: Any) -> UnknownFold | None:
-    """What a scenario of a later version is, whose other fields nobody here can read."""
+    """Return what a scenario of a later version is, whose other fields nobody here can read."""
     if not isinstance(plain, dict):
         return None
     name, fold = plain.get("name"), plain.get("fold")
@@ -328,7 +328,7 @@ def _command(asset: str, data: dict[str, Any]) -> Command | Refusal | Unreadable
 
 
 def _fault(data: dict[str, Any]) -> str | None:
-    """What is wrong with a command's fields, or None."""
+    """Return what is wrong with a command's fields, or None."""
     state, until, reason = data.get("state"), data.get("until"), data.get("reason")
     if not _reason_ok(reason):
         return f"reason: expected a text of at most {MAX_REASON} characters"

@@ -93,7 +93,7 @@ def match(running: Sequence[Transition], proposed: Sequence[Transition]) -> Matc
 
 
 def _cut(found: Sequence[Transition], common: Counter[Transition]) -> list[list[Transition]]:
-    """What lies between the transitions that are the same in both."""
+    """Return what lies between the transitions that are the same in both."""
     common = common.copy()
     pieces: list[list[Transition]] = [[]]
     for transition in found:

@@ -112,7 +112,7 @@ def what_if(
 def _begun(
     bus: Bus, settings: Settings, request: ReplayRequest, runs: list[Run], on_step: OnStep
 ) -> Window:
-    """What is replayed; the runs have the states that they begin with."""
+    """Return what is replayed; the runs have the states that they begin with."""
     rules = [run.scenario for run in runs]
     topic = Topics(settings.topic_prefix).reports(rules[0].name)
     window = window_of(bus, topic, request.since, rules)
@@ -189,7 +189,7 @@ class Run:
         self._go(window, {"availableNow": True}, done, on_records)
 
     def _asides(self, window: Window) -> dict[TopicPartition, list[QuarantinedRange]]:
-        """What was set aside in the window."""
+        """Return what was set aside in the window."""
         held, found = quarantine.known(self._settings.data_dir / "checkpoint"), {}
         for place, (_, end) in window.edges.items():
             spans = held.get(str(BucketId(self.scenario.name, place[1])), [])

@@ -49,12 +49,12 @@ class Window:
 
     @property
     def records(self) -> int:
-        """How many records."""
+        """Return how many records."""
         return sum(end - begin for begin, end in self.offsets.values())
 
     @property
     def begun(self) -> int:
-        """When the first partition begins."""
+        """Return when the first partition begins."""
         return min(began.at for began in self.began.values())
 
     def without(self, place: TopicPartition, why: str) -> Window:

@@ -198,7 +198,7 @@ def _listen(process: subprocess.Popen[bytes], lines: queue.SimpleQueue[Line]) ->
 def request_of(
     ask: Control, engine: Engine, scenarios: Mapping[str, Scenario], epoch: Epoch
 ) -> Request:
-    """What the batch query's process is told.
+    """Return what the batch query's process is told.
 
     Raises UnreadableJobRecord, ScenarioError, or LookupError where there is nothing to be read.
     """

@@ -22,7 +22,7 @@ NICE = 10
 
 
 def scratch_of(settings: Settings) -> Path:
-    """Where a batch query keeps what it needs while it runs; there is one at a time."""
+    """Return where a batch query keeps what it needs while it runs; there is one at a time."""
     return settings.data_dir / "errand"
 
 
