@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
+from domain.asset import Asset
 from domain.functions import ask
 from domain.records import Vote
 from domain.scenario import KEEP, Latest, PythonRule, Quorum, Scenario
@@ -117,6 +118,15 @@ def worst(scenario: Scenario, votes: Iterable[Vote]) -> str:
 
 
 # ---- marks ----------------------------------------------------------------------------------
+
+
+def mark(scenario: Scenario, asset: Asset) -> None:
+    """Note on an asset whether its tallied state is confirmed, and who disputes what it shows."""
+    if asset.shown is None:
+        return
+    votes, falling = asset.votes.values(), asset.falling(scenario)
+    asset.unconfirmed = unconfirmed_reason(scenario, votes, asset.state, falling=falling)
+    asset.disputed = disputed(scenario, votes, asset.shown)
 
 
 def unconfirmed_reason(

@@ -193,6 +193,11 @@ final class Asset {
     purgedAt = at;
   }
 
+  /** Purges an asset that nothing ever tallied, once the last that was said of it is gone. */
+  void dropUnknown(long at) {
+    if (state == null && override == null && votes.length == 0) clear(at);
+  }
+
   /** Shows the override, else the state; one that nothing has tallied is unknown. */
   void show() {
     if (override != null) shown = override.state;

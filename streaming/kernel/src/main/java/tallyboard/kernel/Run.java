@@ -215,7 +215,7 @@ final class Run implements Bucket.Out {
   // ---- what leaves ----
 
   @Override
-  public void state(String name, Asset asset, Bucket.Cause cause, Asset.Answer answer) {
+  public void state(String name, Asset asset, Cause cause, Asset.Answer answer) {
     Row record = Sink.state(states, plan.epoch(), name, asset, bucket.rule, cause, answer);
     if (heldBack.covers(bucket.offset)) heldBack.put(name, record);
     else out.add(record);
