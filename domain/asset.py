@@ -26,7 +26,7 @@ class Answered(NamedTuple):
 
     @property
     def answer(self) -> Answer:
-        """What the record that answers says."""
+        """Return what the record that answers says."""
         return Answer(self.command, self.outcome)
 
 
@@ -61,7 +61,7 @@ class Asset:
     purged_at: int | None = None
 
     def answered(self, command: str) -> Answered | None:
-        """How this command was answered first, if that is still remembered."""
+        """Return how this command was answered first, if that is still remembered."""
         return next((a for a in self.answers if a.command == command), None)
 
     def remember(self, answered: Answered) -> None:
@@ -83,7 +83,7 @@ class Asset:
         return Pending(first, self.waits[first], end(first)[0])
 
     def falling(self, scenario: Scenario) -> bool:
-        """Whether a wait for a milder state runs."""
+        """Return whether a wait for a milder state runs."""
         here = scenario.severity(self.state or "")
         return any(scenario.severity(state) > here for state in self.waits)
 
@@ -150,7 +150,7 @@ class Due(NamedTuple):
 
     @property
     def type(self) -> str:
-        """The type of the cause that it is."""
+        """Return the type of the cause that it is."""
         return DUE_TYPES[self.order]
 
 
@@ -169,12 +169,12 @@ OVERRIDE_END, VOTE_EXPIRY, VOTE_FORGOTTEN, MUTE_END, HOLD, REMINDER, PURGE_AFTER
 
 
 def next_due(asset: Asset, scenario: Scenario) -> Due | None:
-    """What is due first for this asset, or None."""
+    """Return what is due first for this asset, or None."""
     return min(all_dues(asset, scenario), default=None)
 
 
 def all_dues(asset: Asset, scenario: Scenario) -> list[Due]:
-    """Everything due for this asset, of each kind the first."""
+    """List everything due for this asset, of each kind the first."""
     if asset.shown is None:
         return [] if asset.forget_at is None else [Due(asset.forget_at, FORGET)]
     dues = _dues_of_votes(asset, scenario)

@@ -103,9 +103,9 @@ SHARED: Mapping[str, Any] = {
 """What both have: the kernel's name, and the fold's value."""
 
 KERNEL_ALONE = {
-    "Assets.MAX_READ", "Codec.MUTED", "HeldBack.MAX_FRESH", "Json.MAX_DIGITS", "Kernel.HEADER",
-    "Kernel.KEPT", "Kernel.SINK", "Keys.NEVER", "Keys.READ", "Rule.NONE", "Run.HOST",
-    "Run.META_LATENESS", "Source.TICK", "Source.VERSION", "Tally.NONE",
+    "Assets.MAX_READ", "Codec.MUTED", "Json.MAX_DIGITS", "Kernel.HEADER", "Kernel.KEPT",
+    "Kernel.SINK", "Keys.NEVER", "Keys.READ", "Rule.NONE", "Run.HOST", "Run.META_LATENESS",
+    "Source.TICK", "Source.VERSION", "SuppressedOutput.MAX_FRESH", "Tally.NONE",
 }  # fmt: skip
 """How it keeps and reads what the fold has as objects: its stand-in for None, caches, codecs."""
 

@@ -94,7 +94,7 @@ final class Bucket {
     this.offset = offset;
   }
 
-  /** Whether assets are still to be put under a change. */
+  /** Returns whether assets are still to be put under a change. */
   boolean changes() {
     return waiting.hasNext();
   }
@@ -161,12 +161,12 @@ final class Bucket {
         mutes.weight(rule, agent), detail, mutes.mark(agent), silent, order(reportedAt), age);
   }
 
-  /** Where an agent's report stands in time: an agent's clock makes nothing later. */
+  /** Returns where an agent's report stands in time: an agent's clock makes nothing later. */
   private long order(long reportedAt) {
     return reportedAt == NONE ? time : Math.min(reportedAt, time);
   }
 
-  /** Whether a report comes too late to be looked at; late ones are counted. */
+  /** Returns whether a report comes too late to be looked at; late ones are counted. */
   private boolean isLate(Asset asset, Vote vote) {
     boolean tooOld = rule.reportAgeLimit != NONE && vote.age() > rule.reportAgeLimit;
     if (tooOld || vote.silent() != NONE && !Votes.isKept(rule, vote)) {

@@ -34,7 +34,7 @@ final class Mutes {
     held.remove(agent);
   }
 
-  /** The mark of a muted agent's votes, or null. */
+  /** Returns the mark of a muted agent's votes, or null. */
   Asset.Muted mark(String agent) {
     Mute mute = held.get(agent);
     return mute == null ? null : new Asset.Muted(mute.until, mute.user);
@@ -50,7 +50,7 @@ final class Mutes {
     held.values().removeIf(mute -> mute.until != Rule.NONE && mute.until <= clock);
   }
 
-  /** All of them, as heartbeats tell them. */
+  /** Returns all of them, as heartbeats tell them. */
   String json() {
     StringBuilder out = new StringBuilder("[");
     for (Mute mute : held.values()) {

@@ -28,7 +28,7 @@ final class Votes {
     return true;
   }
 
-  /** The vote that makes way; never one worse than the newcomer's. */
+  /** Returns the vote that makes way; never one worse than the newcomer's. */
   private static Vote leastNeeded(Rule rule, Asset asset, Vote newcomer) {
     if (rule.lifeCycle) return null;
     int bound = rule.rank(newcomer.state());
@@ -52,7 +52,7 @@ final class Votes {
 
   // ---- silence ----
 
-  /** Whether anything is kept of the vote once it is not live any more. */
+  /** Returns whether anything is kept of the vote once it is not live any more. */
   static boolean isKept(Rule rule, Vote vote) {
     return rule.forgetDelay != NONE && vote.muted() == null
         && !vote.agent().startsWith(Names.USER);
