@@ -47,7 +47,7 @@ def scenario(**more: Any) -> Scenario:
 
 
 def record(bucket: Bucket, name: str = "a") -> StateRecord:
-    made = bucket._emission(name, bucket.assets[name], CAUSE, None)
+    made = bucket.assets[name].record(name, bucket.scenario, bucket.epoch, CAUSE, None)
     assert isinstance(made, StateRecord)
     return made
 

@@ -47,7 +47,7 @@ public final class Replay {
     for (int left = IN.readInt(); left > 0; left--) entries.updateValue(text(), bytes());
     Memory last = new Memory();
     if (kept[0] == null && plan.seedOf(name) != null) {
-      kept[0] = Seed.plant(plan.seedOf(name), entries, last);
+      kept[0] = InitialState.load(plan.seedOf(name), entries, last);
     }
     Run run = null;
     String[] rule = {plan.ruleOf(name)};

@@ -16,7 +16,7 @@ final class Asset {
   /** Muted: null for a vote that counts; silent: since when, NONE for a live vote. */
   record Vote(String agent, String state, long reportedAt, long time, long offset, long expires,
       long weight, String detail, Muted muted, long silent, long order, long age) {
-    /** Whether it counts, live or silent. */
+    /** Returns whether it counts, live or silent. */
     boolean counts() {
       return weight > 0 && muted == null;
     }
@@ -25,12 +25,12 @@ final class Asset {
       return silent == NONE && weight > 0 && muted == null;
     }
 
-    /** How much it counts: nothing, as a silent one, or as a live one. */
+    /** Returns how much it counts: nothing, as a silent one, or as a live one. */
     int standing() {
       return !counts() ? 0 : silent != NONE ? 1 : 2;
     }
 
-    /** Whether readers see the same of both. */
+    /** Returns whether readers see the same of both. */
     boolean shownAs(Vote other) {
       return weight == other.weight && silent == other.silent && state.equals(other.state)
           && agent.equals(other.agent) && Objects.equals(muted, other.muted);
@@ -172,7 +172,7 @@ final class Asset {
     answers = found;
   }
 
-  /** What is left when it goes at `at`: answers, place, when it was purged. */
+  /** Returns what is left when it goes at `at`: answers, place, when it was purged. */
   Asset trace(long at, Rule rule) {
     Asset left = new Asset();
     left.offset = left.changedOffset = offset;
@@ -191,6 +191,11 @@ final class Asset {
     votes = NO_VOTES;
     waits = NO_WAITS;
     purgedAt = at;
+  }
+
+  /** Purges an asset that nothing ever tallied, once the last that was said of it is gone. */
+  void dropUnknown(long at) {
+    if (state == null && override == null && votes.length == 0) clear(at);
   }
 
   /** Shows the override, else the state; one that nothing has tallied is unknown. */
@@ -219,7 +224,7 @@ final class Asset {
     return first;
   }
 
-  /** Whether a wait for a milder state runs. */
+  /** Returns whether a wait for a milder state runs. */
   boolean falling(Rule rule) {
     for (Wait wait : waits) {
       if (rule.rank(wait.state) > rule.rank(state)) return true;
@@ -229,7 +234,7 @@ final class Asset {
 
   // ---- dues ----
 
-  /** What is due first, or null. */
+  /** Returns what is due first, or null. */
   Due nextDue(Rule rule) {
     if (shown == null) return forgetAt == NONE ? null : new Due(forgetAt, FORGET);
     Due first = nextBesidesReminder(rule);

@@ -128,7 +128,7 @@ final class Codec {
     return waits;
   }
 
-  /** The one wait that earlier versions knew, with its end. */
+  /** Returns the one wait that earlier versions knew, with its end. */
   private Asset.Wait[] pending() {
     String state = text();
     if (state == null) return Asset.NO_WAITS;
@@ -145,7 +145,7 @@ final class Codec {
         "");
   }
 
-  /** What the offsets of an asset are counted from. */
+  /** Returns what the offsets of an asset are counted from. */
   private long base(Asset asset) {
     return version == 1 ? 0 : asset.offset;
   }
@@ -190,7 +190,7 @@ final class Codec {
         silent, order, age);
   }
 
-  /** How long a vote lives from its time on, as it is written: 0 for ever, else never 0. */
+  /** Returns how long a vote lives from its time on, as it is written: 0 for ever, else never 0. */
   private static long life(Asset.Vote vote) {
     if (vote.expires() == Asset.NONE) return 0;
     long life = vote.expires() - vote.time();

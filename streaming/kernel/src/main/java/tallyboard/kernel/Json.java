@@ -38,7 +38,7 @@ final class Json {
 
   /** A whole document. */
   record Document(Object value, byte[] data, Map<String, int[]> spans) {
-    /** The text of the value under this key of the outermost object, as it came. */
+    /** Returns the text of the value under this key of the outermost object, as it came. */
     String text(String key) {
       int[] span = spans.get(key);
       return new String(data, span[0], span[1] - span[0], StandardCharsets.UTF_8);
@@ -55,7 +55,7 @@ final class Json {
     return new Document(value, data, json.spans);
   }
 
-  /** The text of UTF-8 bytes, or null where they are none. */
+  /** Returns the text of UTF-8 bytes, or null where they are none. */
   static String utf8(byte[] data) {
     try {
       CharBuffer text = StandardCharsets.UTF_8.newDecoder()
@@ -68,7 +68,7 @@ final class Json {
     }
   }
 
-  /** Whether the bytes are UTF-8. */
+  /** Returns whether the bytes are UTF-8. */
   static boolean isUtf8(byte[] data) {
     for (byte one : data) {
       if (one < 0) return utf8(data) != null;

@@ -113,13 +113,13 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
     return run;
   }
 
-  /** What a bucket without state begins with: its seed, or null. */
+  /** Returns what a bucket without state begins with: its seed, or null. */
   private byte[] begin(String name) {
     KEPT.keySet().removeIf(place -> place.endsWith("/" + name)); // of an epoch that is over
     String seed = plan.seedOf(name);
     if (seed == null) return null;
     rule.update(plan.ruleOf(name));
-    return Seed.plant(seed, assets, last);
+    return InitialState.load(seed, assets, last);
   }
 
   private void keep(Run run) {

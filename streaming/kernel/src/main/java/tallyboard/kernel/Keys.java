@@ -22,7 +22,7 @@ final class Keys {
 
   private Keys() {}
 
-  /** The keys of a file by their ids, as it is now. */
+  /** Returns the keys of a file by their ids, as it is now. */
   static Map<String, Key> of(Path path) throws IOException {
     BasicFileAttributes file = Files.readAttributes(path, BasicFileAttributes.class);
     Object seen = List.of(file.lastModifiedTime(), file.size(), String.valueOf(file.fileKey()));

@@ -86,7 +86,7 @@ final class Lateness {
     json.append(']');
   }
 
-  /** All of it: of each agent its name, stale, late, silent, rare and age. */
+  /** Returns all of it: of each agent its name, stale, late, silent, rare and age. */
   String json() {
     StringBuilder out = new StringBuilder("[");
     rows.forEach((agent, row) -> {

@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** The agents of a bucket whose votes count nothing, by name: `mutes` of domain/fold.py's bucket. */
+/** The agents of a bucket whose votes count nothing, by name: domain/mutes.py. */
 final class Mutes {
   /** Until: ms, or NONE until taken back. */
   record Mute(String agent, long until, String user, String reason, String id) {}
@@ -34,10 +34,15 @@ final class Mutes {
     held.remove(agent);
   }
 
-  /** The mark of a muted agent's votes, or null. */
+  /** Returns the mark of a muted agent's votes, or null. */
   Asset.Muted mark(String agent) {
     Mute mute = held.get(agent);
     return mute == null ? null : new Asset.Muted(mute.until, mute.user);
+  }
+
+  /** Returns what an agent's vote weighs: 0 while it is muted. */
+  long weight(Rule rule, String agent) {
+    return contains(agent) ? 0 : rule.weight(agent);
   }
 
   /** Forgets those that are over at `clock`. */
@@ -45,7 +50,7 @@ final class Mutes {
     held.values().removeIf(mute -> mute.until != Rule.NONE && mute.until <= clock);
   }
 
-  /** All of them, as heartbeats tell them. */
+  /** Returns all of them, as heartbeats tell them. */
   String json() {
     StringBuilder out = new StringBuilder("[");
     for (Mute mute : held.values()) {

@@ -35,12 +35,12 @@ record Plan(String prefix, long epoch, boolean realTime, Map<String, Object> par
     return new Trust(prefix + scenario + ".reports", keys);
   }
 
-  /** The first rule of a bucket: before its first scenario record. */
+  /** Returns the first rule of a bucket: before its first scenario record. */
   String ruleOf(String bucket) {
     return (String) rules.get(bucket);
   }
 
-  /** The file of the state that a bucket begins with, or null. */
+  /** Returns the file of the state that a bucket begins with, or null. */
   String seedOf(String bucket) {
     return (String) seeds.get(bucket);
   }

@@ -176,17 +176,17 @@ final class Rule {
     return rank == null ? state : names[rank];
   }
 
-  /** The state of this rank. */
+  /** Returns the state of this rank. */
   String state(int rank) {
     return names[rank];
   }
 
-  /** How many states the vocabulary lists. */
+  /** Returns how many states the vocabulary lists. */
   int states() {
     return names.length;
   }
 
-  /** How long a silent vote is kept, where one is. */
+  /** Returns how long a silent vote is kept, where one is. */
   long forgetWait() {
     return Math.max(0, forgetDelay);
   }

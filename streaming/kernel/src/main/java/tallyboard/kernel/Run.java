@@ -62,7 +62,7 @@ final class Run implements Bucket.Out {
   private final Trust trust;
   private final Assets assets = new Assets();
   private final Bucket bucket;
-  private final HeldBack heldBack;
+  private final SuppressedOutput suppressed;
   private final List<List<Object>> bounds;
   private final Deque<Row> out = new ArrayDeque<>();
   private SourceRow current;
@@ -83,7 +83,7 @@ final class Run implements Bucket.Out {
     partitions = plan.partitionsOf(scenario);
     states = plan.prefix() + scenario + ".states";
     trust = plan.keys() == null ? null : plan.trustOf(scenario);
-    heldBack = new HeldBack(plan.quietOf(name));
+    suppressed = new SuppressedOutput(plan.quietOf(name));
     bounds = plan.boundsOf(name);
     bucket = new Bucket(read(rule), Integer.parseInt(name.substring(slash + 1)), assets, this);
   }
@@ -117,7 +117,7 @@ final class Run implements Bucket.Out {
   /** Goes on with the same assets, through the entries of a new batch. */
   void over(MapState<String, byte[]> entries, MapState<String, byte[]> last) {
     assets.over(entries);
-    heldBack.over(last);
+    suppressed.over(last);
   }
 
   byte[] meta() {
@@ -126,7 +126,7 @@ final class Run implements Bucket.Out {
         bucket.mutes.isEmpty() ? "" : bucket.mutes.json()).bytes();
   }
 
-  /** The rule in force, as JSON, if the state does not hold it yet. */
+  /** Returns the rule in force, as JSON, if the state does not hold it yet. */
   String newRule() {
     String rule = bucket.rule.text;
     if (rule.equals(storedRule)) return null;
@@ -134,7 +134,7 @@ final class Run implements Bucket.Out {
     return rule;
   }
 
-  /** Whether everything applied so far is in the state, which `meta` describes. */
+  /** Returns whether everything applied so far is in the state, which `meta` describes. */
   boolean standsAt(byte[] meta) {
     return sound && meta != null && java.util.Arrays.equals(meta, meta());
   }
@@ -162,7 +162,7 @@ final class Run implements Bucket.Out {
         } else {
           ended = true;
           assets.flush();
-          heldBack.flush();
+          suppressed.flush();
           sound = true;
           atEnd.accept(Run.this);
         }
@@ -178,7 +178,7 @@ final class Run implements Bucket.Out {
 
   private void take(SourceRow row) {
     if (row.offset() <= bucket.offset) return;
-    if (heldBack.endsBefore(row.offset(), bucket.offset)) out.addAll(heldBack.release(states));
+    if (suppressed.endsBefore(row.offset(), bucket.offset)) out.addAll(suppressed.release(states));
     current = row;
     entry = Source.read(row.key(), row.value(), row.time(), bucket.partition, partitions,
         plan.functions());
@@ -187,7 +187,7 @@ final class Run implements Bucket.Out {
     goOn();
   }
 
-  /** When the row counts as appended: see domain/bounds.py. */
+  /** Returns when the row counts as appended: see domain/bounds.py. */
   private long appliedTime(SourceRow row) {
     for (List<Object> bound : bounds) {
       long time = (Long) bound.get(0);
@@ -215,16 +215,16 @@ final class Run implements Bucket.Out {
   // ---- what leaves ----
 
   @Override
-  public void state(String name, Asset asset, Bucket.Cause cause, Asset.Answer answer) {
+  public void state(String name, Asset asset, Cause cause, Asset.Answer answer) {
     Row record = Sink.state(states, plan.epoch(), name, asset, bucket.rule, cause, answer);
-    if (heldBack.covers(bucket.offset)) heldBack.put(name, record);
+    if (suppressed.covers(bucket.offset)) suppressed.put(name, record);
     else out.add(record);
   }
 
   @Override
   public void dead(String reason) {
     dead++;
-    if (heldBack.covers(bucket.offset)) return;
+    if (suppressed.covers(bucket.offset)) return;
     String topic = plan.prefix() + scenario + ".reports";
     String to = plan.prefix() + "dead-letters";
     out.add(Sink.deadLetter(to, reason, topic, bucket.partition, current));

@@ -15,7 +15,7 @@ final class Sink {
 
   /** A record of a states topic. */
   static Row state(String topic, long epoch, String name, Asset asset, Rule rule,
-      Bucket.Cause cause, Asset.Answer answer) {
+      Cause cause, Asset.Answer answer) {
     String version = epoch + "." + asset.offset + "." + asset.step;
     List<Row> headers = new ArrayList<>(4);
     headers.add(header("version", version));
@@ -34,7 +34,7 @@ final class Sink {
   }
 
   private static void value(StringBuilder out, String version, String name, Asset asset, Rule rule,
-      Bucket.Cause cause, Asset.Answer answer) {
+      Cause cause, Asset.Answer answer) {
     text(out.append("{\"asset\":"), name);
     text(out.append(",\"state\":"), asset.shown);
     text(out.append(",\"previous\":"), asset.previous);
@@ -54,7 +54,7 @@ final class Sink {
     out.append('}');
   }
 
-  private static void cause(StringBuilder out, Bucket.Cause cause) {
+  private static void cause(StringBuilder out, Cause cause) {
     text(out.append("{\"type\":"), cause.type());
     out.append(",\"partition\":").append(cause.partition());
     out.append(",\"offset\":").append(cause.offset());

@@ -209,7 +209,7 @@ final class Source {
         version(data.get("if_version")));
   }
 
-  /** What is wrong with a command's fields, or null. */
+  /** Returns what is wrong with a command's fields, or null. */
   private static String fault(String kind, Map<?, ?> data) {
     Object reason = data.get("reason");
     Object state = data.get("state");

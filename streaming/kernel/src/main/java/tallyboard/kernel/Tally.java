@@ -18,7 +18,7 @@ final class Tally {
     return rule.lifeCycle ? newest(votes).state() : worst(rule, votes);
   }
 
-  /** The mildest state that live votes bear out and that no silent one stands against. */
+  /** Returns the mildest state that live votes bear out and that no silent one stands against. */
   static String lowered(Rule rule, Vote[] live, Vote[] silent, String current, String raised) {
     int mildest = 0;
     for (Vote vote : live) mildest = Math.max(mildest, rule.rank(vote.state()));
@@ -112,7 +112,7 @@ final class Tally {
     return votes;
   }
 
-  /** Those that count and are silent. */
+  /** Returns those that count and are silent. */
   static Vote[] silent(Vote[] votes) {
     for (Vote vote : votes) {
       if (vote.silent() != Rule.NONE) {

@@ -82,7 +82,7 @@ final class Trust {
     }
   }
 
-  /** Where the last member begins that is a signature, or -1. */
+  /** Returns where the last member begins that is a signature, or -1. */
   private static int lastMember(byte[] value) {
     for (int at = value.length - MEMBER.length; at >= 0; at--) {
       if (Arrays.equals(value, at, at + MEMBER.length, MEMBER, 0, MEMBER.length)) return at;

@@ -10,11 +10,11 @@ import java.nio.file.Path;
 import org.apache.spark.sql.streaming.MapState;
 
 /** A bucket's state as a file: streaming/initial_state.py writes it. */
-final class Seed {
-  private Seed() {}
+final class InitialState {
+  private InitialState() {}
 
   /** Puts a file's entries into an empty state; returns what belongs beside them. */
-  static byte[] plant(String path, MapState<String, byte[]> assets, MapState<String, byte[]> last) {
+  static byte[] load(String path, MapState<String, byte[]> assets, MapState<String, byte[]> last) {
     try (DataInputStream in =
         new DataInputStream(new BufferedInputStream(Files.newInputStream(Path.of(path)), 1 << 16))) {
       byte[] meta = frame(in);

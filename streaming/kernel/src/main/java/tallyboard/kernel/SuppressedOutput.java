@@ -17,15 +17,15 @@ import scala.jdk.javaapi.CollectionConverters;
  * The last record of each asset, while the log is read up to where readers have been before: they
  * would see the past otherwise. streaming/state_restore.py, to the byte.
  */
-final class HeldBack {
+final class SuppressedOutput {
   private static final int MAX_FRESH = 50_000;
 
   private final long upto;
   private final Map<String, Row> fresh = new HashMap<>();
   private MapState<String, byte[]> entries;
 
-  /** upto: the last offset whose records are held back, -1 for none. */
-  HeldBack(long upto) {
+  /** upto: the last offset whose records are suppressed, -1 for none. */
+  SuppressedOutput(long upto) {
     this.upto = upto;
   }
 
@@ -48,7 +48,7 @@ final class HeldBack {
     return reached <= upto && upto < offset;
   }
 
-  /** Takes out all that is held back, for this topic. */
+  /** Takes out all that was suppressed, for this topic. */
   List<Row> release(String topic) {
     flush();
     List<Row> found = new ArrayList<>();
