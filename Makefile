@@ -13,9 +13,9 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make run           start everything (Ctrl-C stops it)"
 	@echo "make run ONLY=a,b  start some of the processes: broker, job, web, ..."
-	@echo "make test          all tests, with a real broker, Spark and browser"
-	@echo "make test-all      these and the long trials"
-	@echo "make test-fast     the tests that need none of these"
+	@echo "make test          every stage of the tests, with a real broker, Spark and browser"
+	@echo "make test-all      every case of them, and the long trials"
+	@echo "make test-fast     the stage that needs none of these"
 	@echo "make lint types    ruff and import-linter, mypy"
 	@echo "make target-stop   stop the target that the demo's probes watch (target-start: start it)"
 	@echo "make status        what the supervisor says of each process"

@@ -48,11 +48,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(
-    django_db_modify_db_settings: None, pytestconfig: pytest.Config
-) -> Iterator[None]:
+def django_db_modify_db_settings(django_db_modify_db_settings: None) -> Iterator[None]:
     """Before the database is set up: migrating it means to copy it."""
-    with migrated_by_copy(pytestconfig.cache.mkdir("migrated")):
+    with migrated_by_copy():
         yield
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+KEPT = ROOT / ".pytest_cache" / "migrated"
 
 
 def fingerprint() -> str:
@@ -24,17 +25,26 @@ def fingerprint() -> str:
     return digest.hexdigest()[:16]
 
 
-@contextmanager
-def migrated_by_copy(folder: Path) -> Iterator[None]:
-    """Within it, the first `migrate` copies what an earlier run has kept in the folder, if it has.
+def migrate() -> None:
+    """Migrate this process's database, which is empty."""
+    from django.core.management import call_command
 
-    Only for a database that is empty and in memory.
+    with migrated_by_copy():
+        call_command("migrate", verbosity=0)
+
+
+@contextmanager
+def migrated_by_copy() -> Iterator[None]:
+    """Within it, the first `migrate` copies what an earlier run has kept, or keeps what it makes.
+
+    Only for a database that is empty; one that is not SQLite is migrated as ever.
     """
     from django.core.management.commands.migrate import Command
     from django.db import connection
 
-    kept = folder / f"{fingerprint()}.sqlite3"
-    migrate = Command.handle
+    KEPT.mkdir(parents=True, exist_ok=True)
+    kept = KEPT / f"{fingerprint()}.sqlite3"
+    original = Command.handle
 
     def handle(self: Command, *arguments: object, **options: object) -> None:
         patch.undo()
@@ -43,7 +53,7 @@ def migrated_by_copy(folder: Path) -> Iterator[None]:
             with closing(sqlite3.connect(kept)) as source:
                 source.backup(connection.connection)
         else:
-            migrate(self, *arguments, **options)
+            original(self, *arguments, **options)
             keep(connection.connection, kept)
 
     with pytest.MonkeyPatch.context() as patch:

@@ -24,9 +24,9 @@ def main() -> None:
     import django
 
     django.setup()
-    from django.core.management import call_command
+    from database import migrate
 
-    call_command("migrate", verbosity=0)
+    migrate()
     print(json.dumps(_played()))
 
 

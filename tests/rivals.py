@@ -27,9 +27,9 @@ def main() -> None:
     import django
 
     django.setup()
-    from django.core.management import call_command
+    from database import migrate
 
-    call_command("migrate", verbosity=0)
+    migrate()
     job = played()
     messages = read_all(job)
     barrier = Barrier(2)

@@ -28,9 +28,14 @@ def register_profiles() -> None:
 
 def examples(full: int, profile: str | None = None) -> int:
     """Return how many of so many generated examples the profile tries (default: the loaded one)."""
-    if (profile or settings.get_current_profile_name()) == FULL:
+    if profile == FULL or (profile is None and is_whole()):
         return full
     return max(1, full // QUICK_SHARE)
+
+
+def is_whole() -> bool:
+    """Return whether this run takes every case: `make test-all`."""
+    return settings.get_current_profile_name() == FULL
 
 
 def mark_extensive(items: Sequence[pytest.Item]) -> None:

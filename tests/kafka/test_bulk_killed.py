@@ -151,6 +151,7 @@ def _shown(query: Query) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
+@pytest.mark.extensive
 def test_killed_in_mid_run_it_sends_the_rest_and_nothing_anew(broker, environment, query):
     scenario = load_scenarios(ROOT / "scenarios.toml", demo=True)["attack"]
     bus, topics = KafkaBus(broker.settings().kafka_options()), Topics(PREFIX)

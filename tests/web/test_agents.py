@@ -36,13 +36,6 @@ pytestmark = pytest.mark.django_db
 ID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 
 
-@pytest.fixture
-def client() -> Client:
-    client = Client()
-    client.force_login(make_user("operator"))
-    return client
-
-
 def mute_everywhere(world: World, agent: str, until: int | None = None, user: str = "olga") -> None:
     """A mute that another console sends."""
     value = encode_mute(Mute(agent, until, user, "wild", ID))

@@ -23,13 +23,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def client() -> Client:
-    client = Client()
-    client.force_login(make_user("operator"))
-    return client
-
-
-@pytest.fixture
 def board(world: World) -> World:
     """Three sites; the shops have labels."""
     world.report("shop-1", "clear", "waf-1", "waf-2")

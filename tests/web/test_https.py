@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[2]
 ASK = """
 import django
 django.setup()
-from django.core.management import call_command
-call_command("migrate", verbosity=0)
+from database import migrate
+migrate()
 from django.test import Client
 from webkit import make_user
 client = Client(headers={"X-Forwarded-Proto": "https", "Host": "localhost"})

@@ -37,8 +37,8 @@ NAMES = (
 SETUP = """
 import django
 django.setup()
-from django.core.management import call_command
-call_command("migrate", verbosity=0)
+from database import migrate
+migrate()
 from webkit import bearer, make_user, show
 for name in %r:
     show("attack", name, "clear")

@@ -36,13 +36,6 @@ ID = "0b8f7e0c-51a3-4f0e-9d3e-6a8a3a1f2c55"
 FORGED = encode_command(Command("purge", "shop", ID, "admin", "trust me"))
 
 
-@pytest.fixture
-def admin() -> Client:
-    client = Client()
-    client.force_login(make_user("admin"))
-    return client
-
-
 def log_of(world: World, topic: str, kinds: tuple[bytes, ...]) -> list[Message]:
     """The records of a topic that are of these kinds."""
     edges = world.bus.offsets([topic])
