@@ -90,7 +90,7 @@ def _review(request: HttpRequest, form: BulkForm) -> Run:
     except IntegrityError:  # sent twice at once, or another user's
         return get_object_or_404(Run, pk=run.pk, user=user)
     keep(run, form.scenario, chosen.assets, now)
-    retention.thin_reviews(run.username)
+    retention.delete_surplus_reviews(run.username)
     return run
 
 

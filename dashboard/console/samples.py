@@ -12,6 +12,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Count, F, Max, QuerySet, Sum
 
+from dashboard.core.retention import Thinning
 from dashboard.dead_letters.models import DeadLetter
 from dashboard.job.models import BucketStatus, JobSample
 from dashboard.job.retention import KEPT_MS, STEPS
@@ -155,3 +156,6 @@ def _put_together(before: int, width: int) -> int:
         JobSample.objects.create(slot=at, **group)
         fewer += parts - 1
     return fewer
+
+
+KEPT = (Thinning("samples for the job's charts", thin, KEPT_MS),)

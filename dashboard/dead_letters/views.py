@@ -22,7 +22,7 @@ from dashboard.dead_letters.forms import MAX_MANY, FilterForm, RecordForm, WhyFo
 from dashboard.dead_letters.models import FATES, DeadLetter
 from dashboard.dead_letters.queries import PAGE, Wanted, figures, page
 from dashboard.dead_letters.redrive import Sending, discard, find_out, redrive
-from dashboard.dead_letters.retention import KEPT_MS, MAX_LETTERS, thinned
+from dashboard.dead_letters.retention import KEPT_MS, MAX_LETTERS, deleted_count
 from dashboard.dead_letters.stored_records import key_of, value_of
 from dashboard.dead_letters.validation import Verdict, judge
 from domain.records import Command
@@ -58,7 +58,7 @@ def _list_context(request: HttpRequest, wanted: Wanted, now: int) -> dict[str, A
         "fates": FATES,
         "page_size": PAGE,
         "most": MAX_MANY,
-        "thinned": thinned(),
+        "thinned": deleted_count(),
         "kept_days": KEPT_MS // 86_400_000,
         "kept_rows": MAX_LETTERS,
     }

@@ -213,8 +213,8 @@ def test_entries_past_their_time_are_dropped_and_the_chain_stays_whole(guarded):
     now = int(time.time() * 1000)
     for age in (OLD_MS, OLD_MS, 0, 0):
         hash_chain.append(fields(at=now - age))
-    assert prune() == 2
-    assert prune() == 0
+    assert prune(now) == 2
+    assert prune(now) == 0
     found = hash_chain.verify()
     assert (found.fault, found.first, found.last, found.dropped) == ("", 3, 5, True)
     told = AuditEntry.objects.get(action="audit.pruned")

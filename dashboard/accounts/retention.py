@@ -1,0 +1,12 @@
+"""How long drafts are kept, and what is known of sessions that have ended."""
+
+from __future__ import annotations
+
+from dashboard.accounts.models import Draft
+from dashboard.accounts.sessions import forget_ended
+from dashboard.core.retention import DAY_MS, Retention, Thinning
+
+KEPT = (
+    Retention("drafts of forms", Draft, "at", DAY_MS),
+    Thinning("sessions that have ended", forget_ended),
+)
