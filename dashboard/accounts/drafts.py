@@ -14,8 +14,8 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, QueryDict
 
 from dashboard.accounts.models import Draft
-from dashboard.core.clock import now_ms
 from dashboard.core.retention import delete_surplus
+from dashboard.core.times import now_ms
 
 KEPT = 20
 """Drafts of a user, the newest."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.db.models import Q
 
 from dashboard.agents.models import Agent, AgentHour, LateHour, MuteAsk
-from dashboard.agents.report_counts import HOUR_MS
-from dashboard.core.retention import DAY_MS, Retention
+from dashboard.core.retention import Retention
+from dashboard.core.times import DAY_MS, HOUR_MS
 
 HOURS_KEPT_MS = 8 * DAY_MS
 AGENTS_KEPT_MS = 30 * DAY_MS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 
 from dashboard.agents.vote_counts import walk
-from dashboard.core.clock import now_ms
+from dashboard.core.times import now_ms
 
 
 @shared_task(ignore_result=True)

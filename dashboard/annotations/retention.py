@@ -5,7 +5,8 @@ from __future__ import annotations
 from django.db.models import Q
 
 from dashboard.annotations.models import Acknowledgement, Handover, Mark, Note, Shift
-from dashboard.core.retention import DAY_MS, Retention
+from dashboard.core.retention import Retention
+from dashboard.core.times import DAY_MS
 
 KEPT_MS = 90 * DAY_MS
 MARK_KEPT_MS = DAY_MS

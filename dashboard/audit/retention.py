@@ -5,10 +5,11 @@ from __future__ import annotations
 from dashboard.audit.log import Actor, note
 from dashboard.audit.models import AuditEntry
 from dashboard.audit.triggers import KEPT_DAYS
-from dashboard.core.retention import DAY_MS, Thinning
+from dashboard.core.retention import Thinning
+from dashboard.core.times import DAY_MS, HOUR_MS
 
 KEPT_MS = KEPT_DAYS * DAY_MS
-MARGIN_MS = 3_600_000
+MARGIN_MS = HOUR_MS
 """The database's clock, which decides, may be behind ours."""
 
 

@@ -6,13 +6,13 @@ from django.db.models import Q, QuerySet, Sum
 
 from dashboard.bulk.models import REVIEW, Item, Run
 from dashboard.core.retention import (
-    DAY_MS,
     Retention,
     Thinning,
     delete_in_portions,
     delete_rows,
     delete_surplus,
 )
+from dashboard.core.times import DAY_MS
 
 KEPT_MS = 90 * DAY_MS
 REVIEW_KEPT_MS = DAY_MS

@@ -9,7 +9,6 @@ from typing import Any
 from django.db import models
 from django.db.models import Q, QuerySet
 
-DAY_MS = 86_400_000
 PORTION = 900
 """Rows deleted at a time, so that nobody waits long for the lock."""
 

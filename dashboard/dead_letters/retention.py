@@ -5,7 +5,8 @@ from __future__ import annotations
 from django.db import transaction
 from django.db.models import F, Max, QuerySet
 
-from dashboard.core.retention import DAY_MS, Retention, Thinning, delete_in_portions, delete_rows
+from dashboard.core.retention import Retention, Thinning, delete_in_portions, delete_rows
+from dashboard.core.times import DAY_MS
 from dashboard.dead_letters.models import DeadLetter, LetterCount
 
 KEPT_MS = 30 * DAY_MS

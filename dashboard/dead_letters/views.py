@@ -12,10 +12,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.core.access import form_of, is_fragment, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.kafka import NotSigned, gateway
 from dashboard.core.rate_limits import REPORTS, TooMany
 from dashboard.core.roles import Role
+from dashboard.core.times import DAY_MS, now_ms
 from dashboard.dead_letters.audit_entries import note_discarded, note_redriven
 from dashboard.dead_letters.detail import letter_context
 from dashboard.dead_letters.forms import MAX_MANY, FilterForm, RecordForm, WhyForm
@@ -59,7 +59,7 @@ def _list_context(request: HttpRequest, wanted: Wanted, now: int) -> dict[str, A
         "page_size": PAGE,
         "most": MAX_MANY,
         "thinned": deleted_count(),
-        "kept_days": KEPT_MS // 86_400_000,
+        "kept_days": KEPT_MS // DAY_MS,
         "kept_rows": MAX_LETTERS,
     }
 

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from django.db.models import Max
 
 from dashboard.core.chunks import chunks
-from dashboard.core.retention import DAY_MS, PORTION, Retention, Thinning
+from dashboard.core.retention import PORTION, Retention, Thinning
+from dashboard.core.times import DAY_MS, HOUR_MS, MINUTE_MS
 from dashboard.job.models import JobAsk, JobProgress
 
-HOUR_MS = 3_600_000
 KEPT_MS = 30 * DAY_MS
 WORDS_KEPT = 2_000
 """Most records without figures of a batch, for each query: one restart gives two."""
-STEPS = ((DAY_MS, HOUR_MS), (HOUR_MS, 60_000))
+STEPS = ((DAY_MS, HOUR_MS), (HOUR_MS, MINUTE_MS))
 """Of batches older than the one, the last in each of the other is kept."""
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from django.db.models import Q, QuerySet
 
-from dashboard.core.retention import DAY_MS, Retention, delete_rows
+from dashboard.core.retention import Retention, delete_rows
+from dashboard.core.times import DAY_MS
 from dashboard.labels.models import BEGUN, CANCELLED, DONE, STOPPED, LabelUpload
 from dashboard.labels.writer import forget, labelled
 from dashboard.states.models import AssetState

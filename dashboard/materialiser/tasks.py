@@ -6,13 +6,13 @@ import structlog
 from celery import shared_task
 
 from dashboard.checkpoints.models import FoldSnapshot
-from dashboard.core.clock import now_ms
+from dashboard.core.times import HOUR_MS, now_ms
 from dashboard.materialiser.retention import KEPT
 from dashboard.reconciliation.snapshots import snapshot_now
 
 log = structlog.get_logger(__name__)
 
-SNAPSHOT_EVERY_MS = 23 * 3_600_000
+SNAPSHOT_EVERY_MS = 23 * HOUR_MS
 """A snapshot is taken when the newest is this old: asked every hour, so once a day."""
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dashboard.core.retention import DAY_MS, Retention
+from dashboard.core.retention import Retention
+from dashboard.core.times import DAY_MS
 from dashboard.states.models import Answer, Transition
 
 HIDDEN_KEPT_MS = 7 * DAY_MS

@@ -15,8 +15,8 @@ from webkit import bearer, make_user
 
 from dashboard.checkpoints.models import Divergence, FoldSnapshot, SinkOffset
 from dashboard.core import metrics as names
-from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios, topics
+from dashboard.core.times import now_ms
 from dashboard.job.models import BucketStatus, JobProgress
 from dashboard.materialiser.worker import Materialiser
 

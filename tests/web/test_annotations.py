@@ -14,7 +14,7 @@ from world import World
 
 from dashboard.annotations import acknowledgements, notes, retention
 from dashboard.annotations.models import Acknowledgement, Mark, Note
-from dashboard.core.clock import now_ms
+from dashboard.core.times import now_ms
 
 pytestmark = pytest.mark.django_db
 

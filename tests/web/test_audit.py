@@ -31,8 +31,8 @@ from dashboard.audit.actions import ACTIONS
 from dashboard.audit.log import Actor, note
 from dashboard.audit.models import AuditEntry
 from dashboard.audit.retention import prune
-from dashboard.core.clock import now_ms
 from dashboard.core.metrics import AUDITED
+from dashboard.core.times import now_ms
 from dashboard.job.models import JobProgress
 
 pytestmark = pytest.mark.django_db
@@ -366,7 +366,7 @@ def test_every_action_that_the_code_names_is_listed():
         if not fnmatch.filter(ACTIONS, pattern)
     ]
     assert unknown == []
-    assert ("logins.py", "login.ok") in set(named_actions())
+    assert ("login_signals.py", "login.ok") in set(named_actions())
 
 
 NAMED = ("note", "audit")

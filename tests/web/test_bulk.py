@@ -20,7 +20,7 @@ from dashboard.bulk import execution, retention, run_views, targets
 from dashboard.bulk.models import READY, RETURNS, SKIPPED, STAYS, Item, Run
 from dashboard.bulk.review import command_id
 from dashboard.bulk.run_progress import tell
-from dashboard.core.clock import now_ms
+from dashboard.core.times import now_ms
 from domain.records import MAX_VOTERS
 
 pytestmark = pytest.mark.django_db

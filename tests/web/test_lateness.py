@@ -18,9 +18,8 @@ from dashboard.agents.models import Agent, AgentHour, LateHour, LateMark
 from dashboard.agents.statistics import listed, one
 from dashboard.agents.vote_counts import walk
 from dashboard.checkpoints.models import Counted, SinkOffset
-from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios, topics
-from dashboard.core.spans import HOUR_MS, span
+from dashboard.core.times import HOUR_MS, now_ms, span
 from dashboard.job.models import BucketStatus
 from dashboard.live.shared_view import live_view
 from dashboard.materialiser.worker import Materialiser

@@ -12,7 +12,7 @@ from webkit import make_user
 from world import World
 
 from dashboard.board import overrides as listing
-from dashboard.core.clock import now_ms
+from dashboard.core.times import now_ms
 from dashboard.states.models import AssetState
 
 pytestmark = pytest.mark.django_db
