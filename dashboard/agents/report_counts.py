@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from django.db import connection
 
+from dashboard.core.times import HOUR_MS
 from domain.names import USER_PREFIX, name_ok
 from wire.job import AHEAD_MS
 
 if TYPE_CHECKING:
     from wire.sink import CauseValue, VoteValue
 
-HOUR_MS = 3_600_000
 
 SEEN = """\
 INSERT INTO agentry_agent (scenario, agent, first_seen, last_seen, clock)

@@ -37,10 +37,10 @@ from dashboard.bulk.models import (
 )
 from dashboard.bulk.outcomes import settle
 from dashboard.bulk.run_progress import counts
-from dashboard.core.clock import now_ms
 from dashboard.core.kafka import REACH_S, SEND_TIMEOUT_S, Gateway, NotSigned, gateway
 from dashboard.core.roles import lapsed
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from domain.records import Command, Kind
 from domain.version import Version
 from wire.source import encode_command

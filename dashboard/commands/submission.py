@@ -11,9 +11,9 @@ from django.dispatch import Signal
 from bus.base import BusError, Unavailable
 from dashboard.commands.forms import expected_state
 from dashboard.commands.models import Command as Row
-from dashboard.core.clock import Clock, now_ms
 from dashboard.core.kafka import REACH_S, gateway
 from dashboard.core.rate_limits import COMMANDS
+from dashboard.core.times import Clock, now_ms
 from domain.records import Command, Refusal, Unreadable
 from domain.scenario import Scenario
 from wire.source import decode_source, encode_command

@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from dashboard.core.times import DAY_MS, duration
 from dashboard.dead_letters.byte_display import Span, bad_bytes, point
-from dashboard.states.templatetags.board import duration
 from domain.names import CONTROL, MAX_NAME, MAX_STATE, USER_PREFIX
 from domain.records import MAX_MUTED, MAX_VOTERS, SET_ASIDE
 from domain.scenario import Scenario, ScenarioError
@@ -427,7 +427,7 @@ def _shown(field: Field) -> str:
 
 
 def _length(ms: int) -> str:
-    return duration(ms) if ms < 1000 * 366 * 86_400_000 else "over a thousand years"
+    return duration(ms) if ms < 1000 * 366 * DAY_MS else "over a thousand years"
 
 
 _Finder = Callable[[Sample, Fields, Scenario | None], Fault | None]

@@ -17,9 +17,9 @@ import structlog
 from django.db import transaction
 
 from dashboard.audit.log import Actor
-from dashboard.core.clock import now_ms
 from dashboard.core.roles import lapsed
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.labels import csv_tables, upload_service, writer
 from dashboard.labels.csv_tables import Table, Unreadable, Wanted
 from dashboard.labels.import_counts import Found

@@ -17,11 +17,11 @@ from django.views.decorators.http import require_http_methods, require_safe
 from dashboard.audit.log import Actor, note
 from dashboard.batch_queries.status import follow, query_of
 from dashboard.core.access import is_fragment, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.exports import attachment, written
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import Role
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.job.requests import send
 from dashboard.state_store.comparison import VERDICTS
 from dashboard.state_store.forms import ReadForm, ShowForm

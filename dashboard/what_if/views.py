@@ -16,10 +16,10 @@ from django.views.decorators.http import require_safe
 from dashboard.audit.log import Actor, note
 from dashboard.batch_queries.status import follow, query_of
 from dashboard.core.access import form_of, is_fragment, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import Role, role_of
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.job.requests import send
 from dashboard.rules.active_rule import as_carried
 from dashboard.what_if.forms import TrialForm

@@ -19,8 +19,8 @@ from dashboard.board.asset_page import unheard_agents
 from dashboard.board.log_records import NotShown, fetch, show
 from dashboard.board.timeline import PAGE, timeline
 from dashboard.commands.models import Command as Row
-from dashboard.core.clock import now_ms
 from dashboard.core.rate_limits import Limit
+from dashboard.core.times import now_ms
 from dashboard.dead_letters.models import DeadLetter
 from dashboard.job.job_clock import log_time
 from dashboard.job.models import BucketStatus

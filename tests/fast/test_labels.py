@@ -292,6 +292,6 @@ def test_labels_of_people_outlast_a_purge_for_the_hidden_week(
     assert labels() == {"tier": "gold"}
     assert AssetState.objects.get(asset="shop").purged
     monkeypatch.setattr(tasks, "now_ms", lambda: NOW + 8 * 86_400_000)
-    tasks.forget_purged()
+    tasks.apply_retention()
     assert labels() == {}
     assert labels("kept") == {"tier": "gold"}

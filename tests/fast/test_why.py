@@ -22,7 +22,7 @@ from dashboard.board.explanation import (
     need,
 )
 from dashboard.board.forecast import Flip, aim_of, current_of
-from dashboard.core.spans import exact_span
+from dashboard.core.times import exact_span
 from domain.asset import Asset
 from domain.fold import Bucket
 from domain.records import Cause, Command, Leave, Mute, Muted, Report, StateRecord, Tick

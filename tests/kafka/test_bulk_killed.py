@@ -37,7 +37,7 @@ from django.http import QueryDict
 from dashboard.bulk.forms import BulkForm
 from dashboard.bulk.review import keep
 from dashboard.bulk.senders import sent_as
-from dashboard.core.clock import now_ms
+from dashboard.core.times import now_ms
 from dashboard.core.scenarios import scenarios
 user, scenario = User.objects.create(username="olga"), scenarios()["attack"]
 data = QueryDict(mutable=True)

@@ -31,9 +31,9 @@ from dashboard.api.api import api
 from dashboard.asgi import application
 from dashboard.bulk.models import Run
 from dashboard.commands.models import Command as Row
-from dashboard.core.clock import now_ms
 from dashboard.core.roles import ALLOWED
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.dead_letters.models import DeadLetter
 from dashboard.job.models import JobProgress
 from dashboard.live import consumer, database_threads

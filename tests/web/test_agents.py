@@ -24,8 +24,8 @@ from dashboard.agents.statistics import is_silent
 from dashboard.agents.vote_counts import walk
 from dashboard.audit.models import AuditEntry
 from dashboard.core.agent_urls import agent_path
-from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.states.models import AssetState, Transition
 from domain.names import name_ok
 from domain.records import Mute

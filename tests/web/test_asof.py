@@ -15,8 +15,8 @@ from world import World
 
 from dashboard.board import past_board
 from dashboard.board.past_board import AsOf, Narrowed
-from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.states import queries
 from dashboard.states.models import AssetState, Transition
 

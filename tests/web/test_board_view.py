@@ -14,8 +14,8 @@ from webkit import bearer, make_user
 from world import World
 
 from dashboard.audit.models import AuditEntry
-from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.labels import writer
 from dashboard.states.sort_orders import OFFERED
 

@@ -17,8 +17,8 @@ from world import World, made_world
 
 from bus.base import Message, Unavailable
 from dashboard.core import kafka as gateways
-from dashboard.core.clock import now_ms
 from dashboard.core.exports import safe_cell
+from dashboard.core.times import now_ms
 from dashboard.dead_letters import queries, redrive
 from dashboard.dead_letters.ingestion import take_in
 from dashboard.dead_letters.models import DISCARDED, OPEN, REDRIVEN, SENDING, DeadLetter

@@ -12,7 +12,7 @@ from hostile import TEXTS, calm
 from webkit import make_user
 from world import World, made_world
 
-from dashboard.core.clock import now_ms
+from dashboard.core.times import now_ms
 from dashboard.dead_letters.ingestion import take_in
 from dashboard.dead_letters.models import OPEN, DeadLetter
 

@@ -14,9 +14,9 @@ from world import World
 
 from bus.memory import MemoryBus
 from dashboard.checkpoints.models import FoldSnapshot
-from dashboard.core.clock import now_ms
 from dashboard.core.kafka import Gateway
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.job.models import JobAsk
 from dashboard.state_store import queries as store
 from dashboard.state_store.models import Reading, StoredRow

@@ -12,7 +12,7 @@ from hostile import calm, text
 from webkit import make_user
 from world import World
 
-from dashboard.core.clock import now_ms
+from dashboard.core.times import now_ms
 from dashboard.state_store.models import Reading, StoredRow
 from dashboard.what_if.models import Trial
 

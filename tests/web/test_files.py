@@ -14,8 +14,7 @@ from webkit import show
 from dashboard.audit.models import AuditEntry
 from dashboard.bulk.models import Item, Run
 from dashboard.core import exports
-from dashboard.core.clock import now_ms
-from dashboard.core.moments import iso
+from dashboard.core.times import iso, now_ms
 from dashboard.dead_letters.models import DeadLetter
 from dashboard.labels import writer
 from dashboard.state_store.models import Reading, StoredRow

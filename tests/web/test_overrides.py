@@ -11,7 +11,7 @@ from django.test import Client
 from world import World
 
 from dashboard.board import overrides as listing
-from dashboard.core.clock import now_ms
+from dashboard.core.times import now_ms
 from dashboard.states.models import AssetState
 
 pytestmark = pytest.mark.django_db

@@ -16,8 +16,8 @@ from world import World
 
 from dashboard.audit.models import AuditEntry
 from dashboard.checkpoints.models import FoldSnapshot, LogBound
-from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.job.ingestion import take_in
 from dashboard.job.models import BucketStatus, JobAsk
 from dashboard.reconciliation.log_bounds import dump

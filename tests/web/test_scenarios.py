@@ -17,9 +17,9 @@ from webkit import make_user, memory_bus, show
 
 from bus.memory import MemoryBus
 from dashboard.audit.models import AuditEntry as Entry
-from dashboard.core.clock import now_ms
 from dashboard.core.kafka import Gateway
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.job.ingestion import take_in as take_in_asks
 from dashboard.job.models import BucketStatus, JobAsk, JobProgress
 from dashboard.job.requests import ASKS

@@ -13,8 +13,8 @@ from world import World
 from dashboard.bulk import stale_assets
 from dashboard.bulk.models import Run
 from dashboard.bulk.stale_assets import Reason
-from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.states.models import AssetState
 from domain.records import Report
 
