@@ -2,3 +2,4 @@
 
 from fixtures import admin, bus, client, world  # noqa: F401 - fixtures
 from quick import nobody_remembered, quick_passwords, quick_readers  # noqa: F401 - fixtures
+from spaces import pages_laid_out  # noqa: F401 - a fixture

@@ -199,7 +199,7 @@ def test_a_mute_goes_to_every_partition_and_is_told_until_the_job_has_it(
     world.write()
     page = page_of(client)
     assert f"in force in all {partitions} partitions" in page
-    assert re.search(r"muted</span></span>\s+by <bdi>operator</bdi>, ends in", page)
+    assert re.search(r"muted</span>\s*</span>\s+by <bdi>operator</bdi>, ends in", page)
     held = mutes(scenarios()["attack"], now_ms())["waf-1"]
     assert held.partitions == set(range(partitions))
     assert held.mute.reason == "wild"

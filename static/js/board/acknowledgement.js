@@ -1,3 +1,4 @@
+// @ts-check
 // The dialog that acknowledges what is selected, the row at the focus, or the open panel's asset.
 import { announce } from "../shared/announcements.js";
 import { zone } from "../shared/clock.js";
@@ -5,7 +6,13 @@ import { isolated } from "./badges.js";
 import { number } from "../shared/number.js";
 
 export class Acknowledge {
-  /** onDone(left): what was named is acknowledged, or taken back, but for these assets. */
+  /**
+   * onDone(left): what was named is acknowledged, or taken back, but for these assets.
+   *
+   * @param {any} dialog
+   * @param {string} noun
+   * @param {(left: string[]) => void} onDone
+   */
   constructor(dialog, noun, onDone) {
     this.dialog = dialog;
     this.noun = noun;

@@ -1,3 +1,4 @@
+// @ts-check
 // Notifications of the desktop and a sound, for who has chosen them: off at first.
 //
 // The server says which assets have just come to the chosen states; a snapshot says nothing of
@@ -17,7 +18,14 @@ const NAMED = 5;
 const OFF = { states: {}, any: false, notify: false, sound: false, volume: 40 };
 
 export class Alarm {
-  /** dialog: the settings; boot: of the page; ask(message): to the server; open(asset): its panel. */
+  /**
+   * dialog: the settings; boot: of the page; ask(message): to the server; open(asset): its panel.
+   *
+   * @param {any} dialog
+   * @param {any} boot
+   * @param {(message: object) => void} ask
+   * @param {(asset: string) => void} open
+   */
   constructor(dialog, boot, ask, open) {
     this.dialog = dialog;
     this.scenario = boot.scenario;

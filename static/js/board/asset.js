@@ -1,3 +1,4 @@
+// @ts-check
 // The page of one asset: its facts follow its changes, its banner says when they do not.
 import * as clock from "../shared/clock.js";
 import { followFacts } from "./panel.js";

@@ -1,3 +1,4 @@
+// @ts-check
 // The marks of a row, as the server's templates make them (dashboard/states/templatetags/board.py).
 import { both, ticking } from "../shared/clock.js";
 import { number } from "../shared/number.js";
@@ -6,12 +7,20 @@ const SVG = "http://www.w3.org/2000/svg";
 
 const words = new Map();
 
-/** The states of the scenario: name, label, colour, icon. */
+/**
+ * The states of the scenario: name, label, colour, icon.
+ *
+ * @param {StateSpec[]} states
+ */
 export function knowStates(states) {
   for (const spec of states) words.set(spec.name, spec);
 }
 
-/** How to show a state; one outside the vocabulary is grey, under its own name. */
+/**
+ * How to show a state; one outside the vocabulary is grey, under its own name.
+ *
+ * @type {(name: string) => StateSpec}
+ */
 export const spec = (name) =>
   words.get(name) ?? { name, label: name, colour: "grey", icon: "ring" };
 
@@ -21,7 +30,11 @@ const LEFTWARDS =
 const STEERS = new RegExp(`[${CONTROLS}]`, "gu");
 const TURNS = new RegExp(`[${CONTROLS}${LEFTWARDS}]`, "u");
 
-/** A name for a text without markup, whatever its direction; as dashboard/core/bidi.py has it. */
+/**
+ * A name for a text without markup, whatever its direction; as dashboard/core/bidi.py has it.
+ *
+ * @type {(name: string) => string}
+ */
 export const isolated = (name) =>
   TURNS.test(name) ? `\u2068${name.replace(STEERS, "\ufffd")}\u2069` : name;
 
@@ -34,6 +47,12 @@ function element(tag, classes, ...children) {
 
 const icons = new Map(); // copies are made of them: a page of rows has thousands
 
+/**
+ * An icon of the sprite.
+ *
+ * @param {string} name
+ * @returns {SVGSVGElement}
+ */
 export function icon(name) {
   if (!icons.has(name)) icons.set(name, drawn(name));
   return icons.get(name).cloneNode(true);
@@ -49,6 +68,12 @@ function drawn(name) {
   return svg;
 }
 
+/**
+ * The badge of a state.
+ *
+ * @param {string} name
+ * @returns {HTMLElement}
+ */
 export function state(name) {
   const { colour, icon: shape, label } = spec(name);
   return element("span", `state c-${colour}`, icon(shape), element("bdi", "word", label));
@@ -56,7 +81,12 @@ export function state(name) {
 
 const UNKNOWN = "unknown"; // what an asset shows that nothing has tallied yet
 
-/** The state of a row; one that nothing has reported says so. */
+/**
+ * The state of a row; one that nothing has reported says so.
+ *
+ * @param {BoardRow} row
+ * @returns {HTMLElement}
+ */
 export function rowState(row) {
   const made = state(row.state);
   const unheard = row.state === UNKNOWN && !words.has(UNKNOWN) && !row.votes.length;
@@ -64,7 +94,12 @@ export function rowState(row) {
   return made;
 }
 
-/** The classes of a row: its edge has the colour of the worst that anybody says of it. */
+/**
+ * The classes of a row: its edge has the colour of the worst that anybody says of it.
+ *
+ * @param {BoardRow} row
+ * @returns {string}
+ */
 export function rowClass(row) {
   const worst = row.beneath ?? row.disputed;
   if (worst === null) return `s${row.severity} c-${row.colour}`;
@@ -85,6 +120,11 @@ function votesText(row) {
   return `${whole} ${whole === 1 ? "vote" : "votes"}: ${parts}${more}${muted}`;
 }
 
+/**
+ * How many agents vote for each state.
+ *
+ * @param {BoardRow} row
+ */
 export function votes(row) {
   if (!row.votes.length) return element("span", "none", "none");
   const silent = new Map(row.silent);
@@ -127,6 +167,12 @@ function badge(kind, shape, title, word, rest) {
   return made;
 }
 
+/**
+ * What to know before trusting the row's state.
+ *
+ * @param {BoardRow} row
+ * @returns {HTMLElement[]}
+ */
 export function badges(row) {
   const found = [];
   if (row.beneath) found.push(worse(row.beneath, "without the pin:", "without the pin"));
@@ -145,7 +191,13 @@ export function badges(row) {
   return found;
 }
 
-/** Who has it in hand and the number of its notes; ack: null unless it is in force. */
+/**
+ * Who has it in hand and the number of its notes; ack: null unless it is in force.
+ *
+ * @param {any} ack
+ * @param {number} notes
+ * @returns {HTMLElement[]}
+ */
 export function annotations(ack, notes) {
   const found = [];
   if (ack) {
@@ -166,7 +218,12 @@ export function annotations(ack, notes) {
   return found;
 }
 
-/** Beside a count of assets: how many of them are acknowledged. */
+/**
+ * Beside a count of assets: how many of them are acknowledged.
+ *
+ * @param {number} n
+ * @returns {HTMLElement}
+ */
 export function acked(n) {
   const made = element("span", "acked");
   made.title = "acknowledged";
@@ -176,6 +233,11 @@ export function acked(n) {
   return made;
 }
 
+/**
+ * The state that waits out its hold, and for how long yet.
+ *
+ * @param {BoardRow} row
+ */
 export function pending(row) {
   if (!row.pending) return [];
   const [name, due] = row.pending;
@@ -183,6 +245,11 @@ export function pending(row) {
   return [element("span", "pending", state(name), " ", within, " ", ticking("until", due))];
 }
 
+/**
+ * What brought the state about.
+ *
+ * @param {BoardRow} row
+ */
 export function cause(row) {
   const made = element("span", "", row.cause);
   made.title = both(row.caused_at);
@@ -191,7 +258,13 @@ export function cause(row) {
 
 const pairsOf = (row) => row.labels ?? [];
 
-/** Whether a line shows the labels that its row has. */
+/**
+ * Whether a line shows the labels that its row has.
+ *
+ * @param {HTMLTableRowElement} tr
+ * @param {BoardRow} row
+ * @returns {boolean}
+ */
 export function sameLabels(tr, row) {
   const shown = Array.from(tr.querySelectorAll(".label-chip"), ({ firstChild, lastChild }) =>
     [firstChild.textContent, lastChild.textContent],
@@ -199,7 +272,12 @@ export function sameLabels(tr, row) {
   return JSON.stringify(shown) === JSON.stringify(pairsOf(row));
 }
 
-/** Show a row's labels behind its name. */
+/**
+ * Show a row's labels behind its name.
+ *
+ * @param {HTMLTableRowElement} tr
+ * @param {BoardRow} row
+ */
 export function label(tr, row) {
   tr.querySelector(".labels")?.remove();
   const chips = pairsOf(row).map(([key, value]) => {

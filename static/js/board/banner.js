@@ -1,3 +1,4 @@
+// @ts-check
 // The banner: what keeps the board from being fresh. The most important first, all in a list.
 //
 // The server tells of job, database and agents (dashboard/job/freshness.py); that this browser is
@@ -18,7 +19,12 @@ const CUT_OFF = {
 };
 
 export class Banner {
-  /** box: the banner of board/_standing.html; troubles: as the page was made with. */
+  /**
+   * box: the banner of board/_standing.html; troubles: as the page was made with.
+   *
+   * @param {HTMLElement} box
+   * @param {Trouble[]} troubles
+   */
   constructor(box, troubles) {
     this.box = box;
     this.told = troubles;
@@ -77,7 +83,7 @@ export class Banner {
     const open = box.querySelector("details")?.open;
     box.hidden = !first;
     box.dataset.kind = first?.kind ?? "";
-    box.dataset.stale = Boolean(first?.stale);
+    box.dataset.stale = String(Boolean(first?.stale));
     if (!first) {
       box.replaceChildren();
       return;

@@ -1,3 +1,4 @@
+// @ts-check
 // The board's page: socket, rows, filters, panel, banner, wall and keys put together.
 import { Acknowledge } from "./acknowledgement.js";
 import { Alarm } from "./alarm.js";
@@ -20,6 +21,7 @@ import { Wall } from "./wall.js";
 
 const NOT_BY_THIS = "not by this filter";
 const ANNOUNCED_MS = 20000; // waiting changes are announced at most this often
+/** @type {(id: string) => any} */
 const $ = (id) => document.getElementById(id);
 const boot = JSON.parse($("boot").textContent);
 clock.correct(boot.now);
@@ -81,7 +83,7 @@ function takeDoubts(found) {
 
 function takeAcknowledged(found) {
   for (const chip of $("state-filters").querySelectorAll("[data-state]")) {
-    chip.querySelector(".acked").replaceWith(marks.acked(found[chip.dataset.state] ?? 0));
+    chip.querySelector(".acked").replaceWith(marks.acked(found[chip.getAttribute("data-state")] ?? 0));
   }
 }
 
@@ -250,7 +252,7 @@ $("wall-link").addEventListener("click", (event) => {
 
 /** To the scenario so many tabs on; a wall stays a wall. */
 function turn(by) {
-  const tabs = [...document.querySelectorAll(".tabs [data-scenario]")];
+  const tabs = /** @type {HTMLAnchorElement[]} */ ([...document.querySelectorAll(".tabs [data-scenario]")]);
   const at = tabs.findIndex((tab) => tab.hasAttribute("aria-current"));
   const url = new URL(tabs[(at + by + tabs.length) % tabs.length].href);
   if (wall.on) url.searchParams.set("wall", "1");
@@ -350,7 +352,7 @@ startKeys(KEYS, {
     else if (selection.size && !$("panel").contains(target)) selection.clear();
     else if (state.panel.asset !== null) state.panel.close();
     else if (wall.on) wall.set(false);
-    else document.activeElement?.blur();
+    else /** @type {HTMLElement} */ (document.activeElement)?.blur();
   },
 });
 

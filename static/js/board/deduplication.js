@@ -1,3 +1,4 @@
+// @ts-check
 // What one tab has told, no other tells.
 //
 // Kept in IndexedDB, whose transactions of all tabs come one after the other. What localStorage
@@ -11,6 +12,10 @@ const MOST = 500; // told lately
  * keys: of what could be told. Returns { mine: those that this tab is to tell, early: in how many
  * ms something may be told again, if that is what keeps them }. Without a store they are all this
  * tab's.
+ *
+ * @param {string[]} keys
+ * @param {number} pauseMs
+ * @returns {Promise<{mine: string[], early: number}>}
  */
 export async function claim(keys, pauseMs) {
   try {

@@ -1,3 +1,4 @@
+// @ts-check
 // The filter: in the form, in the address, and in words for the socket.
 import { rewrite } from "./address.js";
 import { startCompletion } from "../shared/completion.js";
@@ -7,7 +8,12 @@ const TYPING_MS = 150;
 const PATIENCE_MS = 700; // who is typing need not be told that there is something to come
 const PLAIN = /^[^\s",:-][^\s",:]*$/; // one part of the name, and nothing of the language
 
-/** Watch the form; onChange(filter) after each change, the address already following. */
+/**
+ * Watch the form; onChange(filter) after each change, the address already following.
+ *
+ * @param {any} form
+ * @param {(filter: BoardFilter) => void} onChange
+ */
 export function startFilters(form, onChange) {
   let timer = 0;
   let doubt = 0;
@@ -139,7 +145,7 @@ function startSaving(form) {
   const saving = document.getElementById("save-filter");
   saving.addEventListener("submit", () => {
     const { states, q } = read(form);
-    saving.elements.q.value = q;
+    /** @type {any} */ (saving).elements.q.value = q;
     for (const old of saving.querySelectorAll("[name=state]")) old.remove();
     for (const value of states) {
       const hidden = { type: "hidden", name: "state", value };
@@ -151,6 +157,9 @@ function startSaving(form) {
 /**
  * Whether a row belongs to what the filter shows, as far as this browser can tell: the language is
  * the server's, which sends what matches.
+ *
+ * @param {BoardFilter} filter
+ * @returns {(row: BoardRow) => boolean}
  */
 export function matcher({ states, q }) {
   const wanted = new Set(states);
@@ -159,13 +168,23 @@ export function matcher({ states, q }) {
     (!wanted.size || wanted.has(row.state)) && row.asset.toLowerCase().includes(part);
 }
 
-/** Whether `matcher` alone says which rows belong to it, so that no other ever stand there. */
+/**
+ * Whether `matcher` alone says which rows belong to it, so that no other ever stand there.
+ *
+ * @type {(filter: {q: string}) => boolean}
+ */
 export const isJudged = ({ q }) => !q || PLAIN.test(q);
 
-/** Show the counts by state; a state outside the known ones gets a button of its own. */
+/**
+ * Show the counts by state; a state outside the known ones gets a button of its own.
+ *
+ * @param {HTMLElement} box
+ * @param {Record<string, number>} counts
+ * @param {(name: string, n: number) => HTMLElement} [make]
+ */
 export function showCounts(box, counts, make) {
   const seen = new Set();
-  for (const chip of box.querySelectorAll("[data-state]")) {
+  for (const chip of /** @type {NodeListOf<HTMLElement>} */ (box.querySelectorAll("[data-state]"))) {
     const n = number(counts[chip.dataset.state] ?? 0);
     seen.add(chip.dataset.state);
     const place = chip.querySelector(".n");
@@ -179,9 +198,14 @@ export function showCounts(box, counts, make) {
   }
 }
 
-/** Show how many rows there are of each doubt; places stay where none is. */
+/**
+ * Show how many rows there are of each doubt; places stay where none is.
+ *
+ * @param {HTMLElement} box
+ * @param {Record<string, number>} doubts
+ */
 export function showDoubts(box, doubts) {
-  for (const chip of box.querySelectorAll("[data-doubt]")) {
+  for (const chip of /** @type {NodeListOf<HTMLElement>} */ (box.querySelectorAll("[data-doubt]"))) {
     const n = doubts[chip.dataset.doubt] ?? 0;
     const count = chip.querySelector(".n");
     chip.classList.toggle("no-one", n === 0);

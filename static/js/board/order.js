@@ -1,6 +1,13 @@
+// @ts-check
 // Which rows come, go and move. No page here.
 
-/** The board's order: severity, disputed ones first, the newest first, then by name. */
+/**
+ * The board's order: severity, disputed ones first, the newest first, then by name.
+ *
+ * @param {BoardRow} a
+ * @param {BoardRow} b
+ * @returns {number}
+ */
 export function byOrder(a, b) {
   return a.rank - b.rank || b.since - a.since || byName(a.asset, b.asset);
 }
@@ -14,7 +21,12 @@ const SORTS = {
   pending: (a, b) => (due(a) === due(b) ? 0 : due(a) - due(b)),
 };
 
-/** How a page stands that is sorted so, as dashboard/states/sort_orders.py has it; equals by the board. */
+/**
+ * How a page stands that is sorted so, as dashboard/states/sort_orders.py has it; equals by the board.
+ *
+ * @param {string} sort
+ * @returns {(a: BoardRow, b: BoardRow) => number}
+ */
 export function comparator(sort) {
   const name = sort.replace(/^-/, "");
   const turn = sort.startsWith("-") ? -1 : 1;
@@ -42,6 +54,10 @@ function place(unit) {
 /**
  * What turns the list `shown` into `wanted`: assets that come, go and move. As few as can be move:
  * those outside the longest part that is in order already.
+ *
+ * @param {string[]} shown
+ * @param {string[]} wanted
+ * @returns {{come: string[], go: string[], move: string[]}}
  */
 export function plan(shown, wanted) {
   const place = new Map(wanted.map((asset, at) => [asset, at]));
@@ -56,7 +72,12 @@ export function plan(shown, wanted) {
   };
 }
 
-/** A longest rising subsequence of different numbers. */
+/**
+ * A longest rising subsequence of different numbers.
+ *
+ * @param {number[]} numbers
+ * @returns {number[]}
+ */
 export function longestRising(numbers) {
   const tails = []; // at k: index of the smallest number that ends a rising run of k + 1
   const previous = new Array(numbers.length).fill(-1);

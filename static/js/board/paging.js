@@ -1,3 +1,4 @@
+// @ts-check
 // The links below the rows: the next rows, those before, and the top. Each is a page with an address.
 import { number } from "../shared/number.js";
 import { byOrder } from "./order.js";
@@ -5,7 +6,11 @@ import { byOrder } from "./order.js";
 const TRAIL = "pages"; // in this tab's storage: the pages of one board that led to another
 
 export class Paging {
-  /** after: the token that this page begins after, or ""; next: the one of the next page. */
+  /**
+   * after: the token that this page begins after, or ""; next: the one of the next page.
+   *
+   * @param {{after: string, next: string, limit: number, stopped: string}} page
+   */
   constructor({ after, next, limit, stopped }) {
     this.after = after;
     this.next = next;
@@ -13,9 +18,9 @@ export class Paging {
     this.follows = Boolean(next); // whether the server has more than this browser knows
     this.stopped = stopped ? next : ""; // the next page's token where the server looked no further for this one
     this.box = document.getElementById("more");
-    this.nextLink = document.getElementById("next-page");
-    this.previousLink = document.getElementById("previous-page");
-    this.topLink = document.getElementById("top-page");
+    this.nextLink = /** @type {HTMLAnchorElement} */ (document.getElementById("next-page"));
+    this.previousLink = /** @type {HTMLAnchorElement} */ (document.getElementById("previous-page"));
+    this.topLink = /** @type {HTMLAnchorElement} */ (document.getElementById("top-page"));
     this.nextLink.addEventListener("click", () => this.leaveTrail());
   }
 

@@ -1,3 +1,4 @@
+// @ts-check
 // The panel of one asset: opened beside the table, its facts renewed as it changes.
 /* global htmx */
 import { advance, retreat, rewrite, rewriteAs } from "./address.js";
@@ -7,7 +8,11 @@ import { followRecords } from "./record.js";
 const PAUSE_MS = 400; // an asset may change many times a second
 const AGAIN_MS = 1200; // by then the history is in the database too
 
-/** Renew the facts, and only them: a form being typed in stays as it is. */
+/**
+ * Renew the facts, and only them: a form being typed in stays as it is.
+ *
+ * @returns {() => void} renews them, at most once in a while
+ */
 export function followFacts() {
   let soon = 0;
   let later = 0;
@@ -37,7 +42,13 @@ function abortFacts() {
 }
 
 export class Panel {
-  /** onChoose(asset or null): which asset's panel is open. */
+  /**
+   * onChoose(asset or null): which asset's panel is open.
+   *
+   * @param {HTMLElement} box
+   * @param {HTMLElement} main
+   * @param {(asset: string | null) => void} onChoose
+   */
   constructor(box, main, onChoose) {
     this.box = box;
     this.main = main;
@@ -45,11 +56,12 @@ export class Panel {
     this.asset = document.getElementById("facts")?.dataset.asset ?? null;
     this.opener = null;
     box.addEventListener("click", (event) => {
-      if (event.target.closest("#panel-close")) this.close();
-      if (event.target.closest(".to-commands")) this.toCommands(event);
+      const target = /** @type {Element} */ (event.target);
+      if (target.closest("#panel-close")) this.close();
+      if (target.closest(".to-commands")) this.toCommands(event);
     });
     // What comes beside the facts goes by its id: of an asset that is left nothing may come any more.
-    box.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    box.addEventListener("htmx:beforeSwap", (/** @type {CustomEvent} */ { detail }) => {
       if (detail.target === box) abortFacts();
     });
   }

@@ -1,10 +1,12 @@
+// @ts-check
 // A record of the log, shown over the page that names its place.
 /* global htmx */
 
 /** From here on links to records open in the page's dialog, where it has one. */
 export function followRecords() {
   document.addEventListener("click", (event) => {
-    const link = event.target.closest?.("a.record-link");
+    /** @type {HTMLAnchorElement | null} */
+    const link = /** @type {Element} */ (event.target).closest?.("a.record-link");
     const dialog = document.getElementById("record-dialog");
     if (!link || !dialog || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
     event.preventDefault();

@@ -1,3 +1,4 @@
+// @ts-check
 // The table's rows: what is known, and what is shown of it.
 //
 // Cells change in place at any time. Rows come, go and move while nobody is at the list, and at
@@ -25,10 +26,10 @@ const CELLS = {
       row.votes.length > 0,
       said,
     ],
-    make: (row, said) => [
+    make: (row, [ack, notes]) => [
       marks.rowState(row),
       ...marks.badges(row),
-      ...marks.annotations(...said),
+      ...marks.annotations(ack, notes),
     ],
   },
   "col-since": { of: (row) => row.since, make: (row) => [ticking("since", row.since)] },
@@ -41,7 +42,14 @@ const CELLS = {
 };
 
 export class Rows {
-  /** onShown(): after rows came, went or moved; onWaiting({come, go, move}): how many wait. */
+  /**
+   * onShown(): after rows came, went or moved; onWaiting({come, go, move}): how many wait.
+   *
+   * @param {HTMLTableSectionElement} tbody
+   * @param {HTMLTemplateElement} template
+   * @param {number} limit
+   * @param {{onShown: () => void, onWaiting: (kinds: {come: number, go: number, move: number}) => void}} handlers
+   */
   constructor(tbody, template, limit, { onShown, onWaiting }) {
     this.tbody = tbody;
     this.template = template;
@@ -54,6 +62,7 @@ export class Rows {
     this.full = false;
     this.asked = false; // the next snapshot answers what the user asked for
     this.arrangedAt = -Infinity;
+    /** @type {(row: BoardRow) => boolean} */
     this.matches = () => true;
     this.sort = "";
     this.frame = 0;
@@ -159,7 +168,12 @@ export class Rows {
 
   // ---- what people add ----
 
-  /** Who has a row's asset in hand now, or null, and how many notes it has. */
+  /**
+   * Who has a row's asset in hand now, or null, and how many notes it has.
+   *
+   * @param {BoardRow} row
+   * @returns {[any, number]}
+   */
   said(row) {
     const [, , ack, notes] = this.marks.get(row.asset) ?? [row.asset, 0, null, 0];
     const [, , until, severity] = ack ?? [];
@@ -285,7 +299,7 @@ export class Rows {
   /** Remember focus and a row in sight that stays; returns what puts both back. */
   hold(leaving) {
     const lines = [...this.tbody.rows];
-    const focus = this.presence.focused() ? document.activeElement : null;
+    const focus = this.presence.focused() ? /** @type {HTMLElement} */ (document.activeElement) : null;
     const at = focus ? lines.indexOf(focus.closest("tr")) : -1;
     const stays = this.presence.scrolled() && inSight(lines, leaving);
     const top = stays && stays.getBoundingClientRect().top;
@@ -301,7 +315,9 @@ export class Rows {
   /** The link of the row at this place, or of the last one. */
   linkAt(at) {
     const { rows } = this.tbody;
-    return rows[Math.min(at, rows.length - 1)]?.querySelector(".asset");
+    /** @type {HTMLElement | null} */
+    const link = rows[Math.min(at, rows.length - 1)]?.querySelector(".asset");
+    return link;
   }
 
   wanted() {
@@ -318,7 +334,8 @@ export class Rows {
   }
 
   add(row) {
-    const tr = this.template.content.firstElementChild.cloneNode(true);
+    const { firstElementChild } = this.template.content;
+    const tr = /** @type {HTMLTableRowElement} */ (firstElementChild.cloneNode(true));
     this.fill(tr, row);
     this.lines.set(row.asset, tr);
     tr.classList.toggle("chosen", row.asset === this.chosen);

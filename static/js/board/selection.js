@@ -1,3 +1,4 @@
+// @ts-check
 // Rows that are selected, by keyboard or mouse; the bar at the bottom that acts on them.
 //
 // What is selected stays so while rows come, go and move. An asset that is no longer shown is still
@@ -10,7 +11,14 @@ const MOST = 900; // a form has a thousand fields at the most
 const NAMED = 5;
 
 export class Selection {
-  /** rows: of the board; bar: its form; noun: of one asset. */
+  /**
+   * rows: of the board; bar: its form; noun: of one asset.
+   *
+   * @param {any} rows
+   * @param {HTMLTableSectionElement} tbody
+   * @param {HTMLElement} bar
+   * @param {string} noun
+   */
   constructor(rows, tbody, bar, noun) {
     this.rows = rows;
     this.tbody = tbody;

@@ -1,3 +1,4 @@
+// @ts-check
 // The keyboard: one table of keys, which the help shows and the page obeys.
 const TYPES = "input:not([type=checkbox]), select, textarea, [contenteditable]";
 const NAMES = {
@@ -12,7 +13,11 @@ const NAMES = {
 };
 const STORED = "keys";
 
-/** Steps through the rows' links; what is focused is brought into sight. */
+/**
+ * Steps through the rows' links; what is focused is brought into sight.
+ *
+ * @param {HTMLTableSectionElement} tbody
+ */
 export function walker(tbody) {
   const links = () => [...tbody.querySelectorAll("tr:not(.leaving) .asset")];
   const go = (all, at) => {
@@ -32,7 +37,7 @@ export function walker(tbody) {
     line: () => tbody.contains(document.activeElement) && document.activeElement.closest("tr"),
     first: () => go(links(), 0),
     last: () => go(links(), Infinity),
-    open: () => tbody.contains(document.activeElement) && document.activeElement.click(),
+    open: () => tbody.contains(document.activeElement) && /** @type {HTMLElement} */ (document.activeElement).click(),
   };
 }
 
@@ -42,6 +47,9 @@ export function walker(tbody) {
  * walks: only while the focus is in the rows or nowhere, as these keys scroll the page elsewhere;
  * inside: only while it is in the rows.
  * An entry without `act` is done by the browser, or is Escape, which onEscape(target) does.
+ *
+ * @param {any[]} table
+ * @param {{tbody: HTMLElement, search: HTMLElement, help: HTMLDialogElement, onEscape: (target: any) => void}} page
  */
 export function startKeys(table, { tbody, search, help, onEscape }) {
   const acts = new Map();
@@ -60,13 +68,14 @@ export function startKeys(table, { tbody, search, help, onEscape }) {
       onEscape(event.target);
       return;
     }
-    if (event.target.matches?.(TYPES)) return;
+    const target = /** @type {HTMLElement} */ (event.target);
+    if (target.matches?.(TYPES)) return;
     const key = combination(event, acts);
     const entry = acts.get(key);
     if (!entry || (key.length === 1 && key !== " " && !on())) return;
-    const nowhere = event.target === document.body || event.target.tabIndex === -1;
-    if (entry.walks?.includes(key) && !nowhere && !tbody.contains(event.target)) return;
-    if (entry.inside && !tbody.contains(event.target)) return;
+    const nowhere = target === document.body || target.tabIndex === -1;
+    if (entry.walks?.includes(key) && !nowhere && !tbody.contains(target)) return;
+    if (entry.inside && !tbody.contains(target)) return;
     event.preventDefault();
     entry.act(key);
   });

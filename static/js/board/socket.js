@@ -1,3 +1,4 @@
+// @ts-check
 // The socket: comes back by itself, with growing pauses; says how it stands.
 const PAUSES_MS = [300, 700, 1500, 3000, 6000, 10000];
 const LATE_MS = 5000; // the server speaks at least every 2 s
@@ -12,6 +13,10 @@ const FINAL = new Set([LOGIN_NEEDED, 4403, 4404, 4409]);
  * hello(): what to say first, each time; after(): what else then, a list; onMessage(message); onStatus(state, since, reason): state is
  * connecting, live, late, reconnecting, offline or ended; since: when the server was last heard,
  * Unix ms of this machine; reason: in the server's words, where it gave one.
+ *
+ * @param {string} path
+ * @param {{hello: () => object, after?: () => object[], onMessage: (message: any) => void, onStatus: (...status: any[]) => void}} handlers
+ * @returns {{send: (message: object) => void}}
  */
 export function openSocket(path, { hello, after = () => [], onMessage, onStatus }) {
   const url = new URL(path, location.href.replace(/^http/, "ws"));

@@ -1,3 +1,4 @@
+// @ts-check
 // A short sound of two tones, made here: no file. A browser plays none before a click or a key.
 const TONES = [
   [880, 0],
@@ -20,13 +21,25 @@ function wake() {
   });
 }
 
-/** Whether this tab may make a sound by now. */
+/**
+ * Whether this tab may make a sound by now.
+ *
+ * @type {() => boolean}
+ */
 export const ready = () => context?.state === "running";
 
-/** tell(): once it may. */
+/**
+ * tell(): once it may.
+ *
+ * @type {(tell: () => void) => unknown}
+ */
 export const whenReady = (tell) => waiting.add(tell);
 
-/** volume: 0 to 1. */
+/**
+ * volume: 0 to 1.
+ *
+ * @param {number} volume
+ */
 export function chime(volume) {
   if (!ready()) return;
   const at = context.currentTime + 0.02;

@@ -1,3 +1,4 @@
+// @ts-check
 // How the board is looked at: its order, its columns, and the file of what it shows.
 import { rewrite } from "./address.js";
 
@@ -6,14 +7,21 @@ const HEADS = { asset: "ascending", state: "descending", since: "ascending", vot
 const TURNED = { ascending: "descending", descending: "ascending" };
 
 export class View {
-  /** heads: of the columns; sort: the order that the page was made in; onSort(sort). */
+  /**
+   * heads: of the columns; sort: the order that the page was made in; onSort(sort).
+   *
+   * @param {HTMLTableSectionElement} heads
+   * @param {string} sort
+   * @param {(sort: string) => void} onSort
+   */
   constructor(heads, sort, onSort) {
     this.heads = heads;
     this.sort = sort;
     this.onSort = onSort;
-    this.choice = document.getElementById("sort");
+    this.choice = /** @type {HTMLSelectElement} */ (document.getElementById("sort"));
     heads.addEventListener("click", (event) => {
-      const link = event.target.closest("[data-sort]");
+      /** @type {HTMLElement | null} */
+      const link = /** @type {Element} */ (event.target).closest("[data-sort]");
       if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
       event.preventDefault();
       this.set(this.next(link.dataset.sort));
@@ -60,7 +68,12 @@ export class View {
   }
 }
 
-/** The board's file has what the filter finds. */
+/**
+ * The board's file has what the filter finds.
+ *
+ * @param {HTMLAnchorElement} link
+ * @param {BoardFilter} filter
+ */
 export function showFile(link, { states, q }) {
   const url = new URL(link.href);
   url.searchParams.delete("state");
@@ -87,7 +100,11 @@ function startColumns(box) {
   });
 }
 
-/** How far down the filters reach, for the heads that stay below them. */
+/**
+ * How far down the filters reach, for the heads that stay below them.
+ *
+ * @param {HTMLElement} head
+ */
 export function keepHeads(head) {
   const measure = () => {
     const { top } = getComputedStyle(head);

@@ -1,10 +1,17 @@
+// @ts-check
 // Wall mode: no chrome, large type, the most severe first, a clock; the screen is kept awake.
 import { rewrite } from "./address.js";
 import { now, timeOfDay } from "../shared/clock.js";
 import { number } from "../shared/number.js";
 
 export class Wall {
-  /** tbody: the board's rows; total(): how many match; onChange(on): it was entered or left. */
+  /**
+   * tbody: the board's rows; total(): how many match; onChange(on): it was entered or left.
+   *
+   * @param {HTMLTableSectionElement} tbody
+   * @param {() => number} total
+   * @param {(on: boolean) => void} onChange
+   */
   constructor(tbody, total, onChange) {
     this.tbody = tbody;
     this.total = total;

@@ -1,3 +1,4 @@
+// @ts-check
 // Figures over time, drawn by uPlot (static/vendor/uplot).
 //
 // `<div data-charts="<url>" hidden>`: asks the address for `span=hour`, `day` or `month`, whichever
@@ -41,7 +42,11 @@ const BOARD = [
 
 const SETS = { batches: BATCHES, board: BOARD };
 
-/** Let one set of charts draw itself. */
+/**
+ * Let one set of charts draw itself.
+ *
+ * @param {HTMLElement} element
+ */
 export function startCharts(element) {
   if (globalThis.uPlot) new Charts(element).start();
 }

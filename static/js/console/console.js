@@ -1,3 +1,4 @@
+// @ts-check
 // Every page of the console: tables that sort, figures that renew themselves.
 import { startClock } from "../shared/clock.js";
 import { startRefresh } from "./refresh.js";

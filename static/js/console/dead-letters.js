@@ -1,17 +1,19 @@
+// @ts-check
 // The list of dead letters: choosing many at once, and saying that newer ones have come.
-const form = document.getElementById("letters");
-const all = document.getElementById("choose-all");
+const form = /** @type {HTMLFormElement | null} */ (document.getElementById("letters"));
+const all = /** @type {HTMLInputElement | null} */ (document.getElementById("choose-all"));
 const region = document.getElementById("letter-figures");
 const shown = Number(region.dataset.newest);
 sessionStorage.setItem("letters", location.search); // back-links.js leads back to it
 
 if (form) {
-  const boxes = [...form.querySelectorAll("input[name=id]")];
+  const boxes = /** @type {HTMLInputElement[]} */ ([...form.querySelectorAll("input[name=id]")]);
   const tell = () => {
     const chosen = boxes.filter((box) => box.checked).length;
     document.getElementById("chosen").textContent = chosen ? `${chosen} chosen` : "";
     for (const value of ["redrive", "discard"]) {
-      form.querySelector(`button[value=${value}]`).disabled = !chosen;
+      const button = form.querySelector(`button[value=${value}]`);
+      /** @type {HTMLButtonElement} */ (button).disabled = !chosen;
     }
     all.checked = chosen > 0 && chosen === boxes.length;
     all.indeterminate = chosen > 0 && chosen < boxes.length;
@@ -34,3 +36,4 @@ region.addEventListener("renewed", () => {
   link.textContent = "Newer ones have come: show them";
   place.append(link);
 });
+export {};

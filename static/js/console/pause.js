@@ -1,3 +1,4 @@
+// @ts-check
 // A list that renews itself pauses by its button or `p`, and while somebody is at it.
 import { Presence } from "../shared/presence.js";
 
@@ -13,7 +14,7 @@ if (button) {
     if (paused) region.dataset.paused = "";
     else delete region.dataset.paused;
     button.setAttribute("aria-pressed", String(asked));
-    button.firstChild.data = asked ? "Go on " : "Pause ";
+    button.firstChild.textContent = asked ? "Go on " : "Pause ";
   }
 
   function turn() {
@@ -28,7 +29,7 @@ if (button) {
   }
   document.addEventListener("keydown", (event) => {
     if (event.key !== "p" || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.target.closest("input, select, textarea")) return;
+    if (/** @type {Element} */ (event.target).closest("input, select, textarea")) return;
     turn();
   });
 }

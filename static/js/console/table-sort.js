@@ -1,3 +1,4 @@
+// @ts-check
 // Tables that sort by their headers.
 //
 // `<table data-sorts="name">`: each `<th data-sort="text">` or `"number"` in its head becomes a
@@ -10,7 +11,11 @@ import { Presence } from "../shared/presence.js";
 
 const known = new WeakMap();
 
-/** Let every table in `root` sort, and put in order those that do already. */
+/**
+ * Let every table in `root` sort, and put in order those that do already.
+ *
+ * @param {Document | HTMLElement} root
+ */
 export function makeSortable(root) {
   for (const table of root.querySelectorAll("table[data-sorts]")) {
     if (!known.has(table)) known.set(table, new Sorted(table));
@@ -87,7 +92,7 @@ function compare(header, at) {
   const value = header.dataset.sort === "number" ? number : text;
   return (one, other) => {
     const [left, right] = [value(one.cells[at]), value(other.cells[at])];
-    if (left === null || right === null) return (left === null) - (right === null);
+    if (left === null || right === null) return Number(left === null) - Number(right === null);
     const order =
       typeof left === "number" ? left - right : left.localeCompare(right, "en", { numeric: true });
     return order * way || byPlace(one, other);

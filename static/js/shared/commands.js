@@ -1,3 +1,4 @@
+// @ts-check
 // Command forms: whose zone a typed time is in, and which state of the asset they were opened on.
 "use strict";
 (() => {
@@ -10,20 +11,22 @@
     document.addEventListener(
       "submit",
       (event) => {
-        const field = event.target.elements && event.target.elements.namedItem("zone");
-        if (field) field.value = zone;
+        const field = /** @type {HTMLFormElement} */ (event.target).elements.namedItem("zone");
+        if (field instanceof HTMLInputElement) field.value = zone;
       },
       true,
     );
     document.addEventListener("click", (event) => {
-      const summary = event.target.closest && event.target.closest(".command > summary");
-      if (summary && !summary.parentElement.open) look(summary.parentElement);
-      const leave = event.target.closest && event.target.closest(".command .leave");
+      const target = /** @type {Element} */ (event.target);
+      const summary = target.closest(".command > summary");
+      if (summary && !summary.parentElement.hasAttribute("open")) look(summary.parentElement);
+      const leave = target.closest(".command .leave");
       if (leave) close(event, leave.closest(".command"));
     });
-    document.addEventListener("toggle", (event) => event.target.open && bringIn(event.target), true);
-    document.addEventListener("htmx:afterSettle", (event) => {
-      const { id } = event.target;
+    const opened = ({ target }) => target.open && bringIn(target);
+    document.addEventListener("toggle", opened, true);
+    document.addEventListener("htmx:afterSettle", ({ target }) => {
+      const { id } = /** @type {Element} */ (target);
       if (id !== "command-forms" && id !== "annotation-forms") return;
       bringIn(document.querySelector(`#${id} .command[open]`));
     });

@@ -1,15 +1,26 @@
+// @ts-check
 // Completion in the filter's box (WAI-ARIA: a combobox with a list). Arrows choose, Tab or Enter
 // takes what is chosen, Escape closes the list; nothing is taken that was not chosen.
 const SOON_MS = 60; // keys that follow so soon are one question
 
-/** Offer in `list` what may stand in `input`; taken() after something was taken. */
+/**
+ * Offer in `list` what may stand in `input`; taken() after something was taken.
+ *
+ * @param {HTMLInputElement} input
+ * @param {HTMLElement} list
+ * @param {{url: string, scenario: string, taken: () => void}} options
+ */
 export function startCompletion(input, list, options) {
   return new Completion(input, list, options);
 }
 
 class Completion {
   constructor(input, list, { url, scenario, taken }) {
-    Object.assign(this, { input, list, url, scenario, taken });
+    this.input = input;
+    this.list = list;
+    this.url = url;
+    this.scenario = scenario;
+    this.taken = taken;
     this.at = -1;
     this.found = null;
     this.asked = null;

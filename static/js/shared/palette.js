@@ -1,3 +1,4 @@
+// @ts-check
 // The command palette (Ctrl+K): pages by their titles, assets by a part of their name, and what can
 // be done: to the form that does it, filled in.
 //
@@ -5,7 +6,12 @@
 // Assets are asked for at each key; an answer that comes late for another text is dropped.
 const SOON_MS = 40; // two keys in a row are one question
 
-/** Let `dialog` open by Ctrl+K or ⌘K, and by the click of `button`. */
+/**
+ * Let `dialog` open by Ctrl+K or ⌘K, and by the click of `button`.
+ *
+ * @param {any} dialog
+ * @param {HTMLElement} button
+ */
 export function startPalette(dialog, button) {
   const palette = new Palette(dialog);
   document.addEventListener("keydown", (event) => {
@@ -200,6 +206,7 @@ const board = () => (document.body.matches(".board-page") ? boardAddress() : "")
 
 function boardAddress() {
   const url = new URL(location.href);
+  /** @type {HTMLInputElement | null} */
   const scenario = document.querySelector("#filters [name=scenario]");
   if (scenario) url.searchParams.set("scenario", scenario.value);
   return url.pathname + url.search;
@@ -213,12 +220,15 @@ function verb({ verb: name, what }) {
   return made;
 }
 
+const isWords = (node) => node.nodeType === Node.TEXT_NODE && node.textContent.trim() !== "";
+
 /** The links of the page's menus. */
 function pages() {
+  /** @type {NodeListOf<HTMLAnchorElement>} */
   const links = document.querySelectorAll(".tabs a, nav.places a, #user-menu a");
   return [...links].map((link) => {
     const title = link.querySelector(".place-title") ?? link;
-    const words = [...title.childNodes].find((node) => node.nodeType === Node.TEXT_NODE);
+    const words = [...title.childNodes].find(isWords);
     const name = (words ?? title).textContent.trim();
     const hint = link.querySelector("small")?.textContent ?? (link.closest(".tabs") ? "board" : "");
     return { name, hint, href: link.href, search: `${name} ${hint}`.toLowerCase() };

@@ -1,3 +1,4 @@
+// @ts-check
 // Before the first paint: the remembered theme and columns, and that there is JavaScript.
 "use strict";
 (() => {
@@ -11,5 +12,5 @@
     // No storage: the system's theme it is.
   }
   if (["dark", "light", "contrast"].includes(theme)) root.dataset.theme = theme;
-  if (theme === "contrast") document.getElementById("contrast").media = "all";
+  if (theme === "contrast") document.getElementById("contrast").setAttribute("media", "all");
 })();

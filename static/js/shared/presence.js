@@ -1,8 +1,14 @@
+// @ts-check
 // Whether somebody is at the list: its rows stay where they are then. No row here.
 const RECENT_MS = 4000;
 
 export class Presence {
-  /** onFree(): asked again when nobody may be at the list any more. */
+  /**
+   * onFree(): asked again when nobody may be at the list any more.
+   *
+   * @param {HTMLElement} list
+   * @param {() => void} onFree
+   */
   constructor(list, onFree) {
     this.list = list;
     this.onFree = onFree;

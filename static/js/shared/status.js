@@ -1,9 +1,16 @@
+// @ts-check
 // The pill in the header: how the socket stands.
 import { now, timeOfDay } from "./clock.js";
 
 const ICONS = { live: "live", offline: "off", ended: "off" };
 
-/** Show how the socket stands. since: Unix ms of this machine. */
+/**
+ * Show how the socket stands. since: Unix ms of this machine.
+ *
+ * @param {string} [state]
+ * @param {number} [since]
+ * @param {string} [reason]
+ */
 export function showStatus(state, since, reason = "") {
   const pill = document.getElementById("live");
   pill.dataset.state = state;

@@ -1,3 +1,4 @@
+// @ts-check
 // What becomes of a form that is sent: once only, under way where it takes long, not answered.
 //
 // A form that htmx sends stays on its page, so it says itself that no answer came, and keeps what
@@ -23,7 +24,9 @@ const under = new Map(); // the form, and what ends that it is under way
 export function watchForms() {
   document.addEventListener("submit", leaving);
   addEventListener("pageshow", () => [...under.keys()].forEach(end));
-  const on = (kind, act) => document.addEventListener(`htmx:${kind}`, ({ detail }) => act(detail));
+  /** @type {(kind: string, act: (detail: any) => void) => void} */
+  const on = (kind, act) =>
+    document.addEventListener(`htmx:${kind}`, (/** @type {CustomEvent} */ event) => act(event.detail));
   on("beforeRequest", ({ elt, requestConfig }) => {
     blame(elt, "");
     if (elt.matches("form")) begin(elt, requestConfig.triggeringEvent?.submitter);

@@ -1,3 +1,4 @@
+// @ts-check
 // The scenarios' tabs: of each how many are in its most severe state, on every page.
 //
 // A board is told by its socket. Other pages ask `data-tabs` every few seconds; while the server
@@ -9,15 +10,20 @@ import { titleAlarms } from "./title.js";
 const EVERY_MS = 5000;
 const PATIENCE_MS = 10_000;
 const nav = document.getElementById("tabs");
-const tabs = [...(nav?.querySelectorAll("[data-scenario]") ?? [])];
+const tabs = /** @type {HTMLElement[]} */ ([...(nav?.querySelectorAll("[data-scenario]") ?? [])]);
 
-/** Show how many are in each scenario's most severe state; of what is not named, what was known. */
+/**
+ * Show how many are in each scenario's most severe state; of what is not named, what was known.
+ *
+ * @param {Record<string, number>} worst
+ */
 export function showWorst(worst) {
   for (const tab of tabs) {
     const n = worst[tab.dataset.scenario];
+    /** @type {HTMLElement} */
     const badge = tab.querySelector(".tab-count");
     if (n === undefined || badge.dataset.count === String(n)) continue;
-    badge.dataset.count = n;
+    badge.dataset.count = String(n);
     badge.hidden = n === 0;
     badge.querySelector(".n").textContent = number(n);
   }
@@ -28,8 +34,13 @@ export function showWorst(worst) {
 function alarms() {
   const current = tabs.filter((tab) => tab.hasAttribute("aria-current"));
   const counted = (current.length ? current : tabs).filter((tab) => !("lifeCycle" in tab.dataset));
-  const n = counted.reduce((sum, tab) => sum + Number(tab.querySelector(".tab-count").dataset.count), 0);
+  const n = counted.reduce((sum, tab) => sum + count(tab), 0);
   return n ? number(n) : "";
+}
+
+/** @param {HTMLElement} tab */
+function count(tab) {
+  return Number(tab.querySelector(".tab-count").getAttribute("data-count"));
 }
 
 /** Keep the tabs of a page without a socket live. */

@@ -1,9 +1,16 @@
+// @ts-check
 // The theme: as the system has it, or the one chosen here and remembered.
 import { announce } from "./announcements.js";
 
 const NEXT = { auto: "dark", dark: "light", light: "contrast", contrast: "auto" };
 const ASKED_FOR = "(prefers-contrast: more)"; // by the system, whatever the theme
 
+/**
+ * Let `button` step through the themes; `word` shows the name of the one in force.
+ *
+ * @param {HTMLElement} button
+ * @param {HTMLElement} word
+ */
 export function startTheme(button, word) {
   const root = document.documentElement;
   const sheet = document.getElementById("contrast");
@@ -16,7 +23,7 @@ export function startTheme(button, word) {
     const next = NEXT[current()];
     if (next === "auto") delete root.dataset.theme;
     else root.dataset.theme = next;
-    sheet.media = next === "contrast" ? "all" : ASKED_FOR;
+    sheet.setAttribute("media", next === "contrast" ? "all" : ASKED_FOR);
     try {
       if (next === "auto") localStorage.removeItem("theme");
       else localStorage.setItem("theme", next);
