@@ -85,7 +85,7 @@ SLOWEST = ("--durations=5", "--durations-min=1")
 BROWSING = {"DJANGO_ALLOW_ASYNC_UNSAFE": "1"}
 
 STAGES = (
-    Stage("fast", "functions and classes, without a process", 30, 70, (*EACH_CORE, *UNLOADED)),
+    Stage("fast", "functions and classes, without a process", 40, 70, (*EACH_CORE, *UNLOADED)),
     Stage("web", "pages, calls and socket messages", 90, 160, (*EACH_CORE, *NO_BROWSER)),
     Stage("kafka", "a broker, and what lives with it", 120, 170, (*TWO, *UNLOADED)),
     Stage("spark", "the job and the kernel against the fold", 200, 570, (*TWO, *UNLOADED)),

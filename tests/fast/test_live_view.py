@@ -41,6 +41,7 @@ def test_snapshot_plus_events_is_a_fresh_snapshot(history, replays, wanted, scri
     run(Board(log_of(history, replays), wanted), script)
 
 
+@pytest.mark.extensive
 def test_many_seeds_and_everything_is_reached():
     import random
 
