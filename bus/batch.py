@@ -48,22 +48,22 @@ def _plain(data: bytes, _most: int) -> int:
 
 
 def _gzip(data: bytes, most: int) -> int:
-    unpacker, found = zlib.decompressobj(31), 0
-    while data and not unpacker.eof and found <= most:
-        found += len(unpacker.decompress(data, _CHUNK))
+    unpacker, size = zlib.decompressobj(31), 0
+    while data and not unpacker.eof and size <= most:
+        size += len(unpacker.decompress(data, _CHUNK))
         data = unpacker.unconsumed_tail
-    return found
+    return size
 
 
 def _stream(codec: str) -> Callable[[bytes, int], int]:
     def size(data: bytes, most: int) -> int:
         import pyarrow as pa  # takes a second to load, and is needed once in a year
 
-        found = 0
+        unpacked = 0
         with pa.CompressedInputStream(pa.BufferReader(data), codec) as stream:
-            while found <= most and (part := stream.read(_CHUNK)):
-                found += len(part)
-        return found
+            while unpacked <= most and (part := stream.read(_CHUNK)):
+                unpacked += len(part)
+        return unpacked
 
     return size
 
@@ -72,23 +72,23 @@ def _snappy(data: bytes, _most: int) -> int:
     """By what its blocks say of themselves: each begins with its size."""
     if not data.startswith(_XERIAL):
         return _varint(data, 0)
-    found, at = 0, len(_XERIAL) + 8
+    unpacked, at = 0, len(_XERIAL) + 8
     while at < len(data):
         (size,) = struct.unpack_from(">i", data, at)
         if size < 0:
             return UNREADABLE
-        found += _varint(data, at + 4)
+        unpacked += _varint(data, at + 4)
         at += 4 + size
-    return found
+    return unpacked
 
 
 def _varint(data: bytes, at: int) -> int:
-    found = shift = 0
+    value = shift = 0
     for byte in data[at : at + 5]:
-        found |= (byte & 0x7F) << shift
+        value |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
-            return found
+            return value
     raise ValueError("a number that does not end")
 
 

@@ -53,13 +53,13 @@ class KafkaBatches:
     def between(self, begin: int, end: int) -> Iterator[Batch]:
         """The batches that hold records of offsets from `begin` to before `end`, in order."""
         while begin < end:
-            found = list(_batches(self._fetch(begin)))
-            if not found:
+            batches = list(_batches(self._fetch(begin)))
+            if not batches:
                 return
-            for batch in found:
+            for batch in batches:
                 if batch.last >= begin and batch.first < end:
                     yield batch
-            begin = found[-1].last + 1
+            begin = batches[-1].last + 1
 
     def _fetch(self, offset: int) -> bytes:
         topic, partition = self._place
@@ -86,13 +86,13 @@ class KafkaBatches:
             raise Unavailable(f"{self._place[0]}/{self._place[1]}: {error}") from error
 
     def _read(self, size: int) -> bytes:
-        found = bytearray()
-        while len(found) < size:
-            part = self._conn.recv(min(size - len(found), _CHUNK))
+        received = bytearray()
+        while len(received) < size:
+            part = self._conn.recv(min(size - len(received), _CHUNK))
             if not part:
                 raise ConnectionResetError("the broker hung up")
-            found += part
-        return bytes(found)
+            received += part
+        return bytes(received)
 
     # ---- who asks -------------------------------------------------------------------------------
 
@@ -121,11 +121,11 @@ def scram(prove: Callable[[bytes], bytes], digest: str, user: str, password: str
     name = user.replace("=", "=3D").replace(",", "=2C")
     mine = f"n={name},r={secrets.token_urlsafe(18)}"
     theirs = prove(f"n,,{mine}".encode()).decode()
-    told = dict(part.split("=", 1) for part in theirs.split(","))
-    salt, rounds = base64.b64decode(told["s"]), int(told["i"])
+    attributes = dict(part.split("=", 1) for part in theirs.split(","))
+    salt, rounds = base64.b64decode(attributes["s"]), int(attributes["i"])
     salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, rounds)
     key = hmac.digest(salted, b"Client Key", digest)
-    bare = f"c=biws,r={told['r']}"
+    bare = f"c=biws,r={attributes['r']}"
     spoken = f"{mine},{theirs},{bare}".encode()
     signed = hmac.digest(hashlib.new(digest, key).digest(), spoken, digest)
     proof = base64.b64encode(bytes(a ^ b for a, b in zip(key, signed, strict=True)))

@@ -235,10 +235,10 @@ class MemoryBus:
         end = time.monotonic() + timeout_s
         with self._changed:
             while True:
-                found = self._read(positions, gaps, most) if self._up else []
+                messages = self._read(positions, gaps, most) if self._up else []
                 left = end - time.monotonic()
-                if found or left <= 0:
-                    return found
+                if messages or left <= 0:
+                    return messages
                 self._changed.wait(left)
 
     def _read(

@@ -74,11 +74,11 @@ def _state(
     function = rule_function(name)
     if function is None:
         raise NoState(f"is not {EXPECTED}")
-    found = function(votes, current)
-    if not isinstance(found, str):
-        raise NoState(f"returned {type(found).__name__} instead of a state's name")
+    answer = function(votes, current)
+    if not isinstance(answer, str):
+        raise NoState(f"returned {type(answer).__name__} instead of a state's name")
     # The fold keeps plain texts alone, not what a user derived from them.
-    state = str.__str__(found)
+    state = str.__str__(answer)
     # Half a surrogate pair is a text, but no record can hold it.
     state.encode()
     if not knows(state):

@@ -99,8 +99,8 @@ def _check_memory(scenario: Scenario, name: str) -> None:
     limit = scenario.report_age_limit
     if scenario.max_report_age is not None and limit != scenario.max_report_age:
         expected = f'at most forget_after, which is "{duration_text(limit or 0)}"'
-        given = duration_text(scenario.max_report_age)
-        raise PlainError(f"{name}.max_report_age", expected, given)
+        text = duration_text(scenario.max_report_age)
+        raise PlainError(f"{name}.max_report_age", expected, text)
 
 
 def _check_default(scenario: Scenario) -> None:

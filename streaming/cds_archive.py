@@ -27,8 +27,10 @@ def class_archive(jars_dir: Path) -> Path:
 
 def _java() -> str:
     """Return which build of Java runs: what it says of its options and its mode is left out."""
-    told = subprocess.run([java_command(), "-version"], capture_output=True, text=True, check=False)
-    return "\n".join(line for line in told.stderr.splitlines() if "Runtime Environment" in line)
+    version = subprocess.run(
+        [java_command(), "-version"], capture_output=True, text=True, check=False
+    )
+    return "\n".join(line for line in version.stderr.splitlines() if "Runtime Environment" in line)
 
 
 def use(path: Path) -> tuple[str, ...]:

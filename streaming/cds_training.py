@@ -113,8 +113,8 @@ def batches(bus: Bus, topics: Topics) -> Iterator[set[int]]:
     reader, deadline = bus.reader(begin), time.monotonic() + RUN_S
     try:
         while time.monotonic() < deadline:
-            told = [decode_progress(message.value) for message in reader.poll(0.5, 1000)]
-            yield {p.batch["batchId"] for p in told if p.batch and p.status == "running"}
+            records = [decode_progress(message.value) for message in reader.poll(0.5, 1000)]
+            yield {p.batch["batchId"] for p in records if p.batch and p.status == "running"}
     finally:
         reader.close()
     raise NoClasses(f"the job was not through {BATCHES} batches within {RUN_S:g} s")

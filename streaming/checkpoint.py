@@ -133,14 +133,14 @@ def gaps(
     edges: first and next offset of each partition; read: the partitions that are still read.
     Raises LogProblem where a log ends before the place that was reached.
     """
-    found = []
+    notes = []
     for place, offset in sorted(reached.items()):
         name = f"{place[0]}/{place[1]}"
         begin, end = edges.get(place, (0, 0))
         if place not in read:
-            found.append(f"{name}: no longer read")
+            notes.append(f"{name}: no longer read")
         elif end < offset:
             raise LogProblem(f"{name}: the log ends at {end}, the checkpoint at {offset}")
         elif begin > offset:
-            found.append(f"{name}: offsets {offset} to {begin - 1} are lost")
-    return found
+            notes.append(f"{name}: offsets {offset} to {begin - 1} are lost")
+    return notes

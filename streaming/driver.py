@@ -277,11 +277,11 @@ class Driver:
 
     def _check_rule(self, text: str) -> None:
         """Hand a scenario over to the Python engine where the kernel has met a rule in Python."""
-        found = re.search(r"NeedsPython: ([a-z0-9-]+)", text)
-        if found is not None:
-            hand_over(self._workload.home.parent, found[1])
+        match = re.search(r"NeedsPython: ([a-z0-9-]+)", text)
+        if match is not None:
+            hand_over(self._workload.home.parent, match[1])
             self._give_up(
-                f"{found[1]}: its log holds a rule in Python: "
+                f"{match[1]}: its log holds a rule in Python: "
                 "it goes over to the Python engine at the next start"
             )
 

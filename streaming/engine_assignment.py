@@ -105,13 +105,13 @@ def trigger_of(engine: Engine, wanted: Trigger) -> Trigger:
 
 def slots(shares: Shares, trigger: Trigger) -> int:
     """Tasks that run at once: in Real-time Mode one per partition, of source and state."""
-    found = 0
+    tasks = 0
     for engine, carries in shares.items():
         if trigger_of(engine, trigger) == "real-time":
-            found += sum(scenario.partitions for scenario in carries.values()) + STATE_PARTITIONS
+            tasks += sum(scenario.partitions for scenario in carries.values()) + STATE_PARTITIONS
         else:
-            found += MICRO_BATCH_SLOTS
-    return max(found, MICRO_BATCH_SLOTS)
+            tasks += MICRO_BATCH_SLOTS
+    return max(tasks, MICRO_BATCH_SLOTS)
 
 
 def hand_over(home: Path, scenario: str) -> None:

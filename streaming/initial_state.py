@@ -44,11 +44,11 @@ def read_snapshot(path: Path, digest: str) -> bytes:
 
 def check_place(bucket: Bucket, name: str, offset: int) -> None:
     """Raise DamagedSnapshot unless it is the bucket `name` before the record at `offset`."""
-    found = str(BucketId(bucket.scenario.name, bucket.partition))
-    if (found, bucket.offset + 1) != (name, offset):
+    actual = str(BucketId(bucket.scenario.name, bucket.partition))
+    if (actual, bucket.offset + 1) != (name, offset):
         raise DamagedSnapshot(
             f"snapshot: expected one up to offset {offset}, "
-            f"got one of {found} up to {bucket.offset + 1}"
+            f"got one of {actual} up to {bucket.offset + 1}"
         )
 
 
@@ -93,9 +93,9 @@ def _entry(bucket: Bucket, name: str, engine: Engine) -> bytes:
 
 
 def _last(record: Emitted, epoch: int) -> bytes:
-    told = replace(record, version=record.version._replace(epoch=epoch))
-    value = encode_state(told) if isinstance(told, StateRecord) else None
-    return pack(value, encode_headers(told))
+    emitted = replace(record, version=record.version._replace(epoch=epoch))
+    value = encode_state(emitted) if isinstance(emitted, StateRecord) else None
+    return pack(value, encode_headers(emitted))
 
 
 Pairs = list[tuple[str, bytes]]
@@ -109,10 +109,10 @@ def read_initial_state(path: str) -> tuple[Head, Pairs, Pairs]:
 
 
 def _pairs(frames: Iterator[bytes | None]) -> Pairs:
-    found = []
+    pairs = []
     while (name := next(frames)) is not None:
-        found.append((name.decode(), next(frames) or b""))
-    return found
+        pairs.append((name.decode(), next(frames) or b""))
+    return pairs
 
 
 # ---- a record that is held back -------------------------------------------------------------

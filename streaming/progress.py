@@ -162,7 +162,7 @@ def batch_figures(progress: Mapping[str, Any]) -> dict[str, Any]:
     operators = progress.get("stateOperators") or [{}]
     figures["state"] = {name: operators[0][name] for name in _STATE if name in operators[0]}
     custom = operators[0].get("customMetrics") or {}
-    found = {name: custom[f"rocksdb{name}"] for name in _ROCKSDB if f"rocksdb{name}" in custom}
-    if found:
-        figures["rocksdb"] = {name[0].lower() + name[1:]: n for name, n in found.items()}
+    rocksdb = {name: custom[f"rocksdb{name}"] for name in _ROCKSDB if f"rocksdb{name}" in custom}
+    if rocksdb:
+        figures["rocksdb"] = {name[0].lower() + name[1:]: n for name, n in rocksdb.items()}
     return figures

@@ -90,7 +90,7 @@ def tell(bus: Bus, topic: str, place: TopicPartition, batch: Batch, size: int) -
     """Write the dead letter of a batch. topic: of dead letters. Raises BusError."""
     fate = "cannot be unpacked" if size == UNREADABLE else f"over {MOST_UNPACKED} bytes unpacked"
     log.warning("%s/%d: %d to %d set aside: %s", *place, batch.first, batch.last, fate)
-    told = {
+    description = {
         "first": batch.first,
         "last": batch.last,
         "records": batch.records,
@@ -98,7 +98,7 @@ def tell(bus: Bus, topic: str, place: TopicPartition, batch: Batch, size: int) -
         "bytes": batch.size,
         "why": fate,
     }
-    value = json.dumps(told).encode()
+    value = json.dumps(description).encode()
     dead = DeadRecord(SET_ASIDE, place[0], place[1], batch.first, batch.timestamp, None, value)
     key, value_, headers = encode_dead_letter(dead)
     producer = bus.producer()
@@ -128,13 +128,13 @@ def set_aside(
 
 def in_words(asides: Mapping[str, Iterable[QuarantinedRange]]) -> list[str]:
     """Return what was set aside, the newest of each bucket, for the job's page."""
-    found = []
+    lines = []
     for name, spans in sorted(asides.items()):
         held = sorted(spans)
         more = f", and {len(held) - 1} before" if len(held) > 1 else ""
         first, last = held[-1]
-        found.append(f"{name}: offsets {first} to {last} are set aside{more}: see Dead letters")
-    return found[:NAMED]
+        lines.append(f"{name}: offsets {first} to {last} are set aside{more}: see Dead letters")
+    return lines[:NAMED]
 
 
 class Starts:

@@ -98,11 +98,11 @@ def _places(plan: Plan) -> dict[tuple[str, int], str]:
 
 def _starting(plan: Plan) -> str:
     """Where a new checkpoint's reading begins, as Spark's source is told: every partition."""
-    topics, found = Topics(plan.prefix), dict[str, dict[str, int]]()
+    topics, offsets = Topics(plan.prefix), dict[str, dict[str, int]]()
     for bucket in plan.rules:
         offset = plan.start.offsets.get(str(bucket), EARLIEST)
-        found.setdefault(topics.reports(bucket.scenario), {})[str(bucket.partition)] = offset
-    return json.dumps(found)
+        offsets.setdefault(topics.reports(bucket.scenario), {})[str(bucket.partition)] = offset
+    return json.dumps(offsets)
 
 
 def _source(
@@ -128,12 +128,14 @@ def _trigger(trigger: Trigger, settings: Settings) -> dict[str, Any]:
 def batch_metadata(spark: SparkSession) -> str:
     """Return what Spark writes into its write-ahead log beside the offsets of a first batch."""
     jvm: Any = spark._jvm  # noqa: SLF001
-    told = jvm.org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata.apply(
-        0,
-        int(time.time() * 1000),
-        spark._jsparkSession.conf(),  # noqa: SLF001
+    spark_metadata = (
+        jvm.org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata.apply(
+            0,
+            int(time.time() * 1000),
+            spark._jsparkSession.conf(),  # noqa: SLF001
+        )
     )
-    metadata = json.loads(str(told.json()))
+    metadata = json.loads(str(spark_metadata.json()))
     # Spark fills this one in once a query runs, and takes no batch that was planned without it.
     metadata["conf"]["spark.sql.shuffle.partitions"] = str(STATE_PARTITIONS)
     return json.dumps(metadata)

@@ -40,10 +40,10 @@ class RequestAuthenticator:
         place = (message.topic, message.partition, message.offset, message.timestamp)
         headers = tuple((name, value or b"") for name, value in message.headers)
         dead = DeadRecord(fault, *place, message.key, message.value, headers)
-        key, value, told = encode_dead_letter(dead)
+        key, value, letter_headers = encode_dead_letter(dead)
         producer = self._bus.producer(linger_ms=0)
         try:
-            producer.send_and_wait(self._letters, key, value, headers=told)
+            producer.send_and_wait(self._letters, key, value, headers=letter_headers)
         except BusError as error:
             log.warning("a refused ask is no dead letter: %s", error)
         finally:

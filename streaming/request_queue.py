@@ -91,11 +91,11 @@ class RequestQueue:
         """
         reader = self._reader or self._open()
         messages = reader.poll(0, MOST_AT_ONCE) if reader is not None else []
-        found = [ask for message in messages if (ask := self._judge(message)) is not None]
+        requests = [ask for message in messages if (ask := self._judge(message)) is not None]
         if messages:
             self._memory.next_offset = messages[-1].offset + 1
             self._save()
-        return found
+        return requests
 
     def _open(self) -> Reader | None:
         if monotonic() < self._next_try:

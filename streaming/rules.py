@@ -53,8 +53,8 @@ class Rules:
         edges = self._bus.offsets(self._topics.reports(name) for name in scenarios)
         known = self._known(edges)
         unknown = {place: edges[place] for place in edges if place not in known}
-        found = scan(self._bus, self._topics, unknown, self._ring)
-        records = {**known, **found}
+        scanned = scan(self._bus, self._topics, unknown, self._ring)
+        records = {**known, **scanned}
         self._append(records, scenarios)
         self._save(records)
         self.newest = {self._bucket(place): held[-1][0] for place, held in records.items()}

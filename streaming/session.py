@@ -65,9 +65,9 @@ def _check_jar(folder: Path, artifact: str, version: str) -> None:
     if (folder / f"{artifact}-{version}.jar").exists():
         return
     others = sorted(path.name for path in folder.glob(f"{artifact}-*.jar"))
-    found = ", ".join(others) or "no such archive"
+    present = ", ".join(others) or "no such archive"
     raise VersionProblem(
-        f"{folder}: expected {artifact}-{version}.jar, found {found}: run make setup"
+        f"{folder}: expected {artifact}-{version}.jar, found {present}: run make setup"
     )
 
 

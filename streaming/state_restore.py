@@ -34,7 +34,7 @@ def restore_state(
     path: str, assets: Map, dues: Map, last: Map, scenario: Scenario
 ) -> RestoredState:
     """Put a seed into a bucket's empty state."""
-    head, entries, told = read_initial_state(path)
+    head, entries, emitted = read_initial_state(path)
     store = AssetStore(assets)
     index = DueStore(dues, store, head.clock // SLOT, 0)
     for name, data in entries:
@@ -44,7 +44,7 @@ def restore_state(
         index.set(name, due.time if due else None)
     slot, waiting = index.flush(head.clock)
     store.flush()
-    for name, record in told:
+    for name, record in emitted:
         last.updateValue((name,), (record,))
     return RestoredState(head, slot, waiting)
 

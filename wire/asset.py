@@ -82,8 +82,8 @@ def _bucket(fields: list[Any], version: int, epoch: int) -> Bucket:
 
 
 def _dues(assets: dict[str, Asset], scenario: Scenario) -> list[tuple[str, int]]:
-    found = [(name, next_due(asset, scenario)) for name, asset in assets.items()]
-    return [(name, due.time) for name, due in found if due is not None]
+    next_dues = [(name, next_due(asset, scenario)) for name, asset in assets.items()]
+    return [(name, due.time) for name, due in next_dues if due is not None]
 
 
 def _dump(data: Any) -> bytes:

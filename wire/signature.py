@@ -54,10 +54,10 @@ class Trust(NamedTuple):
         at = value.rfind(_MEMBER)
         if at < 0:
             return UNSIGNED
-        found = _TEXT.match(value, at + len(_MEMBER))
-        if found is None:
+        match = _TEXT.match(value, at + len(_MEMBER))
+        if match is None:
             return BAD
-        name, signed_at, mac = found.groups()
+        name, signed_at, mac = match.groups()
         with_ = self.ring().key(name.decode())
         if with_ is None or time < with_.since:
             return UNKNOWN

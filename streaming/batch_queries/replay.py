@@ -190,11 +190,11 @@ class Run:
 
     def _asides(self, window: Window) -> dict[TopicPartition, list[QuarantinedRange]]:
         """Return what was set aside in the window."""
-        held, found = quarantine.known(self._settings.data_dir / "checkpoint"), {}
+        held, quarantined = quarantine.known(self._settings.data_dir / "checkpoint"), {}
         for place, (_, end) in window.edges.items():
             spans = held.get(str(BucketId(self.scenario.name, place[1])), [])
-            found[place] = [span for span in spans if span[0] < end]
-        return found
+            quarantined[place] = [span for span in spans if span[0] < end]
+        return quarantined
 
     def _go(
         self,
@@ -277,9 +277,9 @@ class Run:
 
         (self._home / "emitted").mkdir(parents=True, exist_ok=True)
         reader = self._spark.read.schema(TOLD)
-        told = reader.json(str(self._begun)).union(reader.parquet(str(self._home / "emitted")))
+        emitted = reader.json(str(self._begun)).union(reader.parquet(str(self._home / "emitted")))
         order = Over.partitionBy("asset").orderBy("offset", "step")
-        changed = told.withColumn("before", sql.lag("state").over(order)).where(
+        changed = emitted.withColumn("before", sql.lag("state").over(order)).where(
             ~sql.col("state").eqNullSafe(sql.col("before"))
         )
         moment = sql.struct("offset", "step", "at", "state")

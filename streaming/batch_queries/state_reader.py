@@ -68,8 +68,8 @@ def read_state(
     rules = {bucket: load_rule(meta.rule) for bucket, meta in metas.items()}
     sent = 0
     rows, cut = _first(store.assets(metas), MOST_ROWS)
-    found = (_stored(bucket, name, asset, rules[bucket]) for bucket, name, asset in rows)
-    for part, portion in enumerate(portions(found)):
+    assets = (_stored(bucket, name, asset, rules[bucket]) for bucket, name, asset in rows)
+    for part, portion in enumerate(portions(assets)):
         publisher.send(Stored(publisher.ask, part, portion, epoch=request.epoch))
         sent += len(portion)
         on_step(sent, len(rows), "assets")

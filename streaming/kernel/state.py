@@ -24,10 +24,10 @@ _NONE = -1
 def dump_kernel_meta(bucket: Bucket) -> bytes:
     """Return what the kernel keeps of a bucket beside its assets; nothing is counted yet."""
     mutes = [bucket.mutes[agent] for agent in sorted(bucket.mutes)]
-    told = msgspec.json.encode(mutes) if mutes else b""
+    encoded = msgspec.json.encode(mutes) if mutes else b""
     version = META_MUTES if mutes else META_PLAIN
     counted = (0, 0, 0, 0)  # the last heartbeat; records, dead letters, stale reports since
-    return _META.pack(version, bucket.clock, bucket.offset, bucket.live, *counted) + told
+    return _META.pack(version, bucket.clock, bucket.offset, bucket.live, *counted) + encoded
 
 
 def dump_kernel_asset(asset: Asset, noted: int | None) -> bytes:
