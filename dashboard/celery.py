@@ -15,16 +15,15 @@ app = Celery("tallyboard")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(
     [
-        "dashboard.accounts",
-        "dashboard.annotations",
-        "dashboard.audit",
-        "dashboard.materialiser",
+        "dashboard.agents",
         "dashboard.bulk",
+        "dashboard.labels",
+        "dashboard.materialiser",
         "dashboard.replays",
+        "dashboard.state_store",
+        "dashboard.what_if",
     ]
 )
-app.autodiscover_tasks(["dashboard.state_store", "dashboard.what_if"])
-app.autodiscover_tasks(["dashboard.agents", "dashboard.labels"])
 
 
 @heartbeat_sent.connect

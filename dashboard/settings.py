@@ -170,7 +170,6 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 CELERY_TIMEZONE = "UTC"
-_TASKS = "dashboard.materialiser.tasks"
 CELERY_BEAT_SCHEDULE = {
     "bulk": {
         "task": "dashboard.bulk.tasks.carry_on",
@@ -182,33 +181,21 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 5.0,
         "options": {"expires": 5.0},
     },
-    "thin-labels": {"task": "dashboard.labels.tasks.thin_uploads", "schedule": 3600.0},
     "judge-replays": {
         "task": "dashboard.replays.tasks.judge_ended",
         "schedule": 10.0,
         "options": {"expires": 10.0},
     },
     "thin-replays": {"task": "dashboard.replays.tasks.thin_replays", "schedule": 3600.0},
-    "thin-bulk": {"task": "dashboard.bulk.tasks.thin_runs", "schedule": 3600.0},
     "count-votes": {
         "task": "dashboard.agents.tasks.count_votes",
         "schedule": 60.0,
         "options": {"expires": 55.0},
     },
-    "forget-agents": {"task": "dashboard.agents.tasks.forget_agents", "schedule": 3600.0},
-    "snapshot": {"task": f"{_TASKS}.snapshot_daily", "schedule": 3600.0},
-    "forget-purged": {"task": f"{_TASKS}.forget_purged", "schedule": 3600.0},
-    "thin-progress": {"task": f"{_TASKS}.thin_progress", "schedule": 3600.0},
-    "prune-history": {"task": f"{_TASKS}.prune_history", "schedule": 3600.0},
-    "forget-sessions": {"task": "dashboard.accounts.tasks.forget_sessions", "schedule": 3600.0},
-    "prune-audit": {"task": "dashboard.audit.tasks.prune_audit", "schedule": 3600.0},
+    "snapshot": {"task": "dashboard.materialiser.tasks.snapshot_daily", "schedule": 3600.0},
+    "retention": {"task": "dashboard.materialiser.tasks.apply_retention", "schedule": 3600.0},
     "thin-readings": {"task": "dashboard.state_store.tasks.thin_readings", "schedule": 3600.0},
     "thin-trials": {"task": "dashboard.what_if.tasks.thin_trials", "schedule": 3600.0},
-    "thin-annotations": {
-        "task": "dashboard.annotations.tasks.thin_annotations",
-        "schedule": 3600.0,
-    },
-    "thin-dead-letters": {"task": f"{_TASKS}.thin_dead_letters", "schedule": 3600.0},
 }
 
 # ---- people -------------------------------------------------------------------------------

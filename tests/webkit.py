@@ -17,10 +17,10 @@ from bus.base import Message, TopicSpec
 from bus.memory import MemoryBus
 from dashboard.accounts import tokens
 from dashboard.commands.models import Command as Row
-from dashboard.core.clock import now_ms
 from dashboard.core.kafka import Gateway, use
 from dashboard.core.roles import Action
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.materialiser.writer import count, count_doubts
 from dashboard.states.models import AssetState
 from dashboard.states.queries import NOTHING, stored

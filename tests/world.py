@@ -11,9 +11,9 @@ from sinks import PlayedJob
 from webkit import forget_limits, memory_bus
 
 from bus.memory import MemoryBus
-from dashboard.core.clock import now_ms
 from dashboard.core.kafka import Gateway
 from dashboard.core.scenarios import scenarios, topics
+from dashboard.core.times import now_ms
 from dashboard.live.shared_view import live_view
 from dashboard.live.tailer import Tailer
 from dashboard.materialiser.worker import Materialiser

@@ -14,11 +14,11 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, QueryDict
 
 from dashboard.accounts.models import Draft
-from dashboard.core.clock import now_ms
+from dashboard.core.retention import delete_surplus
+from dashboard.core.times import now_ms
 
 KEPT = 20
 """Drafts of a user, the newest."""
-KEPT_MS = 24 * 3_600_000
 
 
 def keep(request: HttpRequest, kind: str, data: Mapping[str, str | Sequence[str]]) -> str:
@@ -26,9 +26,7 @@ def keep(request: HttpRequest, kind: str, data: Mapping[str, str | Sequence[str]
     user, now = _user(request), now_ms()
     text = urlencode(data, doseq=True)
     made = Draft.objects.create(id=uuid4(), user=user, kind=kind, data=text, at=now)
-    mine = Draft.objects.filter(user=user).order_by("-at")
-    Draft.objects.filter(pk__in=list(mine.values_list("pk", flat=True)[KEPT:])).delete()
-    Draft.objects.filter(at__lt=now - KEPT_MS).delete()
+    delete_surplus(Draft.objects.filter(user=user).order_by("-at"), KEPT)
     return f"?draft={made.pk}"
 
 

@@ -121,8 +121,8 @@ def end_all(user: User, but: str | None = None) -> int:
     return ended
 
 
-def forget_ended() -> int:
-    """Delete what is kept of sessions that have ended; returns of how many."""
+def forget_ended(_now: int) -> int:
+    """Delete what is kept of sessions that have ended. Returns of how many."""
     SessionStore.clear_expired()
     lasting = Session.objects.values("session_key")
     return int(UserSession.objects.exclude(session_key__in=lasting).delete()[0])

@@ -16,6 +16,7 @@ from dashboard.accounts.tokens import SCOPES, in_force
 from dashboard.accounts.user_management import strongest
 from dashboard.core.navigation import GROUPS
 from dashboard.core.roles import ALLOWED, Role
+from dashboard.core.times import unix_ms
 
 MOST = 500
 """Most users that the list shows."""
@@ -35,7 +36,7 @@ class Person(NamedTuple):
     def last_login(self) -> int | None:
         """When, Unix ms."""
         at = self.user.last_login
-        return None if at is None else int(at.timestamp() * 1000)
+        return unix_ms(at)
 
 
 class People(NamedTuple):

@@ -22,8 +22,8 @@ from dashboard.accounts.user_list import people as listed
 from dashboard.accounts.user_management import Refused
 from dashboard.audit.log import Actor, note
 from dashboard.core.access import is_fragment, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.roles import Role
+from dashboard.core.times import now_ms
 
 ADMINS = frozenset((Role.ADMIN,))
 

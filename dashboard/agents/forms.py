@@ -8,10 +8,11 @@ from typing import Any
 
 from django import forms
 
+from dashboard.core.times import HOUR_MS, MINUTE_MS
 from domain.records import Mute, Unmute
 from wire.source import MAX_REASON
 
-QUICK = {"15m": 15 * 60_000, "1h": 3_600_000}
+QUICK = {"15m": 15 * MINUTE_MS, "1h": HOUR_MS}
 """Ends that a mute may have, ms from now."""
 ENDS = [("15m", "15 minutes"), ("1h", "1 hour"), ("none", "until taken back")]
 

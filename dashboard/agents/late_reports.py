@@ -15,7 +15,7 @@ from django.db import connection
 from django.db.models import Max, Min, Q, Sum
 
 from dashboard.agents.models import LateHour, LateMark
-from dashboard.core.spans import HOUR_MS, span
+from dashboard.core.times import HOUR_MS, MINUTE_MS, span
 from domain.names import USER_PREFIX, name_ok
 from domain.scenario import Scenario
 from wire.job import Heartbeat, Lateness
@@ -25,7 +25,7 @@ LATELY_HOURS = 1
 """Why reports came late is told by those of this hour and so many before."""
 OFF_MS = 5_000
 """A clock that is off by less than this is right: a report takes a moment to arrive."""
-AFTER_MS = 60_000
+AFTER_MS = MINUTE_MS
 """A vote that was seen so long after the last loss tells how the clock is now."""
 
 COUNTED = """\

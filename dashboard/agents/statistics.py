@@ -13,9 +13,8 @@ from django.db.models.functions import Coalesce
 from dashboard.agents.late_reports import NONE, OFF_MS, Late, clock_now, lately, of_the_day, reason
 from dashboard.agents.models import Agent, AgentHour, Dissent
 from dashboard.agents.mutes import Held, Mutes
-from dashboard.agents.report_counts import HOUR_MS
 from dashboard.core.agent_urls import agent_path
-from dashboard.core.spans import span
+from dashboard.core.times import HOUR_MS, span
 from dashboard.states.board_rows import asset_path
 from dashboard.states.models import CHANGE, Transition
 from domain.scenario import Scenario

@@ -16,10 +16,10 @@ from dashboard.agents.forms import FORMS, MuteForm, UnmuteForm
 from dashboard.agents.statistics import MOST, caused, differing, listed, one
 from dashboard.core.access import form_of, is_fragment, role_required, user_of
 from dashboard.core.agent_urls import agent_path
-from dashboard.core.clock import now_ms
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import may
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from domain.names import USER_PREFIX, name_ok
 from domain.records import MAX_MUTED
 from domain.scenario import Scenario

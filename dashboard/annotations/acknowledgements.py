@@ -11,6 +11,7 @@ from django.db import transaction
 from dashboard.annotations.models import Acknowledgement
 from dashboard.annotations.row_marks import alone, calm_of, marks_changed, renew
 from dashboard.core.rate_limits import Limit
+from dashboard.core.times import DAY_MS
 from dashboard.states.newest import newest_states
 from dashboard.states.queries import listed
 from dashboard.states.record_rows import place_of
@@ -18,7 +19,7 @@ from domain.scenario import Scenario
 
 MOST = 900
 """Most assets that are acknowledged at once: a form has a thousand fields at the most."""
-LONGEST_MS = 7 * 86_400_000
+LONGEST_MS = 7 * DAY_MS
 """Furthest end."""
 LIMIT = Limit("acknowledgements", 3_000)
 ABSENT = "it is not on the board"

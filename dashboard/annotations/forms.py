@@ -9,10 +9,10 @@ from django import forms
 from dashboard.annotations.acknowledgements import LONGEST_MS, MOST
 from dashboard.annotations.models import MAX_NOTE, MAX_TEXT, MAX_WHY
 from dashboard.commands.forms import typed_end
-from dashboard.core.spans import exact_span
+from dashboard.core.times import HOUR_MS, MINUTE_MS, exact_span
 from domain.names import name_ok
 
-QUICK = {"15m": 15 * 60_000, "1h": 3_600_000}
+QUICK = {"15m": 15 * MINUTE_MS, "1h": HOUR_MS}
 """Ends at one click, ms from now."""
 
 
@@ -32,12 +32,13 @@ class AckForm(forms.Form):
     def __init__(self, now: int, shift_ends: int, data: Any = None, place: str = "ack") -> None:
         super().__init__(data, auto_id=f"{place}_%s", label_suffix="", initial={"end": "1h"})
         self.now, self.shift_ends = now, shift_ends
+        left_ms = (shift_ends - now) // MINUTE_MS * MINUTE_MS
         choice = self.fields["end"]
         assert isinstance(choice, forms.ChoiceField)
         choice.choices = [
             ("15m", "in 15 minutes"),
             ("1h", "in 1 hour"),
-            ("shift", f"end of my shift, in {exact_span((shift_ends - now) // 60_000 * 60_000)}"),
+            ("shift", f"end of my shift, in {exact_span(left_ms)}"),
             ("at", "at a time"),
         ]
 

@@ -9,8 +9,9 @@ from django.db.models import QuerySet
 from dashboard.annotations.models import Note
 from dashboard.annotations.row_marks import Mark, alone, marks_changed, renew
 from dashboard.core.rate_limits import Limit
+from dashboard.core.times import MINUTE_MS
 
-EDITED_FOR_MS = 15 * 60_000
+EDITED_FOR_MS = 15 * MINUTE_MS
 """How long a note may be edited."""
 MOST = 500
 """Most notes of one asset."""

@@ -8,18 +8,19 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.core.cache import caches
 
 from dashboard.annotations.models import Handover, Presence, Shift
+from dashboard.core.times import DAY_MS, HOUR_MS, MINUTE_MS
 
-SHIFT_MS = 8 * 3_600_000
+SHIFT_MS = 8 * HOUR_MS
 """How long a shift is."""
-LONGEST_MS = 16 * 3_600_000
+LONGEST_MS = 16 * HOUR_MS
 """One that was taken over longer ago was not ended, but is over."""
-MARKED_MS = 7 * 86_400_000
+MARKED_MS = 7 * DAY_MS
 """A mark of a shift's end is gone by for so long, as some do not set it each time."""
-AWAY_MS = 4 * 3_600_000
+AWAY_MS = 4 * HOUR_MS
 """Who did nothing here for so long was away."""
-TWICE_MS = 60_000
+TWICE_MS = MINUTE_MS
 """The same text once more within this is the same form once more."""
-NOTED_MS = 60_000
+NOTED_MS = MINUTE_MS
 """How exactly it is kept when somebody last did something."""
 
 

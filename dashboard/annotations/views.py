@@ -20,9 +20,9 @@ from dashboard.annotations.shifts import here, shift_ends
 from dashboard.audit.log import Actor
 from dashboard.audit.log import note as audit
 from dashboard.core.access import form_of, is_fragment, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.states.board_rows import asset_path
 from domain.names import name_ok
 from domain.scenario import Scenario

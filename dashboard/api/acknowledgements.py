@@ -16,14 +16,14 @@ from dashboard.api.auth import ApiRequest, allow
 from dashboard.api.problems import Problem, documented, invalid, too_many
 from dashboard.api.schemas import NO_NUL
 from dashboard.audit.log import Actor, note
-from dashboard.core.clock import now_ms
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import HOUR_MS, now_ms
 from domain.names import name_ok
 from domain.scenario import Scenario
 from wire.source import MAX_TIME
 
-USUAL_MS = 3_600_000
+USUAL_MS = HOUR_MS
 """How long an acknowledgement lasts of which no end is said."""
 MOST = 20
 """Most acknowledgements that are told of one asset."""

@@ -17,9 +17,9 @@ from dashboard.agents.statistics import Row, listed
 from dashboard.api.auth import ApiRequest, allow
 from dashboard.api.problems import Problem, documented, invalid, too_many
 from dashboard.api.schemas import NO_NUL
-from dashboard.core.clock import now_ms
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from domain.names import USER_PREFIX, name_ok
 from domain.records import MAX_MUTED, Mute, Unmute
 from domain.scenario import Scenario

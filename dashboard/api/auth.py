@@ -13,9 +13,9 @@ from ninja.security import APIKeyCookie, HttpBearer
 from dashboard.accounts import tokens
 from dashboard.api.limits import REQUESTS
 from dashboard.api.problems import Problem, not_authenticated, too_many
-from dashboard.core.clock import now_ms
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import Action, may
+from dashboard.core.times import now_ms
 
 
 class ApiRequest(HttpRequest):

@@ -21,9 +21,9 @@ from dashboard.api.problems import Problem
 from dashboard.checkpoints.models import Counted, Divergence, FoldSnapshot
 from dashboard.console.partitions import Edges, edges, partitions
 from dashboard.core import metrics as names
-from dashboard.core.clock import now_ms
 from dashboard.core.kafka import gateway
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.dead_letters.models import DeadLetter
 from dashboard.states.queries import doubt_counts, sink_offsets
 from wire.signature import FAULTS

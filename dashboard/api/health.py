@@ -14,9 +14,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from bus.base import BusError, TopicPartition
-from dashboard.core.clock import now_ms
 from dashboard.core.kafka import Gateway, gateway
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.job.models import BucketStatus, JobProgress
 from dashboard.job.stored_status import last_told, stopped
 from dashboard.states.queries import sink_offsets

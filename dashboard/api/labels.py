@@ -14,9 +14,9 @@ from pydantic import ConfigDict, Field
 from dashboard.api.auth import ApiRequest, allow
 from dashboard.api.problems import Problem, documented, invalid, too_many
 from dashboard.audit.log import Actor
-from dashboard.core.clock import now_ms
 from dashboard.core.rate_limits import Limit, TooMany
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.labels.models import MAX_KEY, MAX_VALUE, Label
 from dashboard.labels.queries import keys, labels_of
 from dashboard.labels.validation import MOST, fault, key_fault

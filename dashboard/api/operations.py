@@ -36,9 +36,9 @@ from dashboard.commands.models import Command as Row
 from dashboard.commands.status import phase_of, phase_of_outcome
 from dashboard.commands.submission import IdTaken, Invalid, Submitter, submit
 from dashboard.console import partitions
-from dashboard.core.clock import now_ms
 from dashboard.core.rate_limits import REPORTS, TooMany
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.filter_language.parser import MAX_TEXT, FilterError
 from dashboard.filter_language.terms import Filter, doubt_term
 from dashboard.filters.search import by_name

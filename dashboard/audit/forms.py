@@ -9,8 +9,9 @@ from django import forms
 
 from dashboard.audit.actions import ACTIONS
 from dashboard.audit.queries import Wanted
-from dashboard.core.periods import PeriodForm, unix_ms
+from dashboard.core.periods import PeriodForm
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import unix_ms
 from domain.names import MAX_NAME
 
 MAX_NUMBER = 2**63 - 1

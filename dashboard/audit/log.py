@@ -14,12 +14,12 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError
 from django.http import HttpRequest
-from django.utils import timezone
 
 from dashboard.audit.actions import ACTIONS
 from dashboard.audit.hash_chain import append
 from dashboard.core.metrics import AUDITED
 from dashboard.core.roles import role_of
+from dashboard.core.times import now_ms
 
 log = structlog.get_logger(__name__)
 
@@ -118,7 +118,7 @@ def note(
     try:
         if action not in ACTIONS:
             log.error("an action that the audit does not list", action=told["action"])
-        at = int(timezone.now().timestamp() * 1000)
+        at = now_ms()
         entry = append({**told, "at": at, "facts": bounded_facts(facts)})
     except Exception:  # the caller's work is done, whatever becomes of its entry
         AUDITED.labels("lost").inc()

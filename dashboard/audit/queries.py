@@ -18,7 +18,7 @@ from dashboard.audit.actions import ACTIONS
 from dashboard.audit.hash_chain import FIELDS, Finding, verify
 from dashboard.audit.models import AuditEntry
 from dashboard.core.exports import TIMES
-from dashboard.core.moments import iso
+from dashboard.core.times import iso
 
 PAGE = 100
 """Most entries of a page."""

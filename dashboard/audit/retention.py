@@ -5,19 +5,21 @@ from __future__ import annotations
 from dashboard.audit.log import Actor, note
 from dashboard.audit.models import AuditEntry
 from dashboard.audit.triggers import KEPT_DAYS
-from dashboard.core.clock import now_ms
+from dashboard.core.retention import Thinning
+from dashboard.core.times import DAY_MS, HOUR_MS
 
-MARGIN_MS = 3_600_000
+KEPT_MS = KEPT_DAYS * DAY_MS
+MARGIN_MS = HOUR_MS
 """The database's clock, which decides, may be behind ours."""
 
 
-def prune() -> int:
-    """Drop the entries that are older than KEPT_DAYS. Returns how many.
+def prune(now: int) -> int:
+    """Drop the entries that are older than KEPT_DAYS at `now` (Unix ms). Returns how many.
 
     What is about to go is noted first, with the digest that the first entry left follows from: so
     the chain can be looked along from there.
     """
-    before = now_ms() - KEPT_DAYS * 86_400_000 - MARGIN_MS
+    before = now - KEPT_MS - MARGIN_MS
     kept = AuditEntry.objects.filter(at__gte=before).order_by("number").first()
     if kept is None:
         return 0
@@ -35,3 +37,6 @@ def prune() -> int:
     )
     old.delete()  # in one statement: the chain never begins in between
     return number
+
+
+KEPT = (Thinning("audit", prune, KEPT_MS),)

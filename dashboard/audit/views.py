@@ -16,9 +16,9 @@ from dashboard.audit.log import Actor, note
 from dashboard.audit.queries import COLUMNS, Wanted, checked, page, plain, portions
 from dashboard.audit.triggers import KEPT_DAYS
 from dashboard.core.access import is_fragment, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.exports import CONTENT_TYPES, attachment, written
 from dashboard.core.roles import Role
+from dashboard.core.times import now_ms
 
 ADMINS = frozenset((Role.ADMIN,))
 MAX_OFFERED = 200

@@ -11,9 +11,9 @@ from django.shortcuts import redirect
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from dashboard.core.access import form_of, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import Role
+from dashboard.core.times import now_ms
 from dashboard.job.models import SETTLED, JobRequest
 from dashboard.job.requests import send
 

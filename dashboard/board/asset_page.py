@@ -11,7 +11,7 @@ from dashboard.board.explanation import Why, dissenters, explain, flip_text
 from dashboard.board.forecast import Flip, current_of, is_unheard
 from dashboard.board.timeline import timeline
 from dashboard.commands.forms import shown
-from dashboard.core.spans import exact_span
+from dashboard.core.times import exact_span
 from dashboard.job.heartbeats import newest_beats
 from dashboard.job.job_clock import LogTime, log_time
 from dashboard.rules.active_rule import in_force

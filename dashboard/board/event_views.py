@@ -14,9 +14,9 @@ from django.views.decorators.http import require_safe
 from dashboard.audit.log import Actor, note
 from dashboard.board.events import FIELDS, MOST_EXPORTED, Wanted, page, plain, portions
 from dashboard.core.access import is_fragment, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.exports import CONTENT_TYPES, attachment, written
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.filter_language.parser import MAX_TEXT, FilterError
 from dashboard.filters.event_filter import condition_of
 from dashboard.filters.examples import placeholder

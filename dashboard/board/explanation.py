@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dashboard.board.forecast import Flip, Freed, Lapse, Trials, current_of
 from dashboard.core.bidi import isolated
-from dashboard.core.spans import exact_span
+from dashboard.core.times import exact_span
 from domain.names import USER_PREFIX
 from domain.records import Override, StateRecord, Vote
 from domain.scenario import KEEP, Latest, PythonRule, Quorum, Rung, Scenario

@@ -12,10 +12,9 @@ from django.views.decorators.http import require_safe
 
 from dashboard.audit.log import Actor, note
 from dashboard.core.access import role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.exports import CONTENT_TYPES, attachment, written
-from dashboard.core.moments import iso
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import iso, now_ms
 from dashboard.filter_language.parser import MAX_TEXT, FilterError
 from dashboard.filter_language.terms import Filter
 from dashboard.filters.search import by_name

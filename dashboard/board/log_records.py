@@ -12,7 +12,7 @@ from typing import Any, Literal
 from bus.base import Bus, BusError, Message, Reader, TopicPartition
 from dashboard.core import kafka
 from dashboard.core.exports import TIMES
-from dashboard.core.moments import iso
+from dashboard.core.times import iso
 from dashboard.dead_letters.models import DeadLetter
 from domain.records import Record, Refusal, ScenarioChange, Unreadable, Unsigned
 from wire.keys import KeysProblem

@@ -12,8 +12,8 @@ from django.views.decorators.http import require_safe
 
 from dashboard.board.overrides import MOST, Override, overrides
 from dashboard.core.access import is_fragment, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 
 
 @require_safe

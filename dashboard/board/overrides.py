@@ -12,15 +12,16 @@ from typing import Any, NamedTuple
 import msgspec
 from django.db.models import F, QuerySet
 
+from dashboard.core.times import HOUR_MS, MINUTE_MS
 from dashboard.states.board_rows import asset_path
 from dashboard.states.models import AssetState
 from domain.scenario import Scenario
 
 MOST = 500
 """Most overrides that the page lists."""
-SOON_MS = 15 * 60_000
+SOON_MS = 15 * MINUTE_MS
 """Of an override that ends so soon it is warned."""
-OLD_MS = 24 * 3_600_000
+OLD_MS = 24 * HOUR_MS
 """One without an end that is older than this may have been forgotten."""
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from heapq import merge
 from itertools import islice
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from django.db.models import Max, QuerySet
 from django.utils.http import urlencode
 
 from dashboard.core.chunks import chunks
+from dashboard.core.times import FIELD_SECOND, field_text
 from dashboard.states import queries
 from dashboard.states.board_rows import asset_path
 from dashboard.states.caveats import rank_of, ranks_of
@@ -104,7 +104,7 @@ class Asked(NamedTuple):
     def address(self, **others: Any) -> str:
         """The query of the page that shows this, with some of it changed."""
         given = {**self._asdict(), **others}
-        given["at"] = datetime.fromtimestamp(given["at"] / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        given["at"] = field_text(given["at"], FIELD_SECOND)
         given["back"] = "on" if given["back"] else ""
         return urlencode({name: text for name, text in given.items() if text})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -17,16 +17,15 @@ from django.views.decorators.http import require_safe
 from dashboard.board.past_board import PAGE, Asked, AsOf, Difference, Narrowed, Then, TooManyChanges
 from dashboard.core.access import role_required
 from dashboard.core.chunks import chunks
-from dashboard.core.clock import now_ms
 from dashboard.core.exports import CONTENT_TYPES, attachment, written
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import FIELD_SECOND, MINUTE_MS, field_text, now_ms, unix_ms
 from dashboard.filter_language.parser import state_of
 from dashboard.live.page_filter import order_of_token, token_of_order
 from dashboard.states import queries
 from dashboard.states.retention import HISTORY_KEPT_MS
 from domain.names import CONTROL, MAX_NAME, MAX_STATE
 
-MINUTE_MS = 60_000
 USUAL_MS = 60 * MINUTE_MS
 """How far back the page looks unless it is told a moment."""
 AGO = {
@@ -59,7 +58,7 @@ class AsOfForm(forms.Form):
         assert isinstance(choice, forms.ChoiceField)
         choice.choices = [(each.name, each.title) for each in scenarios().values()]
         self.fields["at"].widget = forms.DateTimeInput(
-            attrs={"type": "datetime-local", "step": 1}, format="%Y-%m-%dT%H:%M:%S"
+            attrs={"type": "datetime-local", "step": 1}, format=FIELD_SECOND
         )
         self.fields["q"].widget.attrs["type"] = "search"
 
@@ -68,7 +67,7 @@ class AsOfForm(forms.Form):
         given: datetime | None = self.cleaned_data["at"]
         if given is None:  # asked for as spaces
             return self._now - USUAL_MS
-        at = int(given.replace(tzinfo=UTC).timestamp() * 1000)
+        at = unix_ms(given)
         if at > self._now:
             raise forms.ValidationError("expected a moment that has passed")
         if at < self._now - HISTORY_KEPT_MS:
@@ -100,7 +99,7 @@ class AsOfForm(forms.Form):
 def _with_moment(data: QueryDict, at: int) -> QueryDict:
     """What was asked for, of this moment, so that the form shows it."""
     data = data.copy()
-    data["at"] = datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    data["at"] = field_text(at, FIELD_SECOND)
     return data
 
 

@@ -15,12 +15,12 @@ from django.views.decorators.http import require_safe
 from bus.base import Message
 from dashboard.board.log_records import STATUSES, NotShown, Shown, Way, fetch, seek, show
 from dashboard.core.access import is_fragment, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.kafka import gateway
 from dashboard.core.metrics import LOG_RECORDS
 from dashboard.core.rate_limits import Limit, TooMany
 from dashboard.core.roles import Role, role_of
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.dead_letters.models import DeadLetter
 from dashboard.states.board_rows import asset_path
 from domain.names import MAX_NAME

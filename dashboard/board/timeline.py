@@ -18,6 +18,7 @@ from dashboard.annotations.models import Acknowledgement
 from dashboard.bulk.asset_history import commands_of
 from dashboard.commands.models import Command
 from dashboard.commands.status import Progress, progress
+from dashboard.core.times import HOUR_MS
 from dashboard.states.board_rows import cause_text
 from dashboard.states.models import Transition
 from dashboard.states.record_rows import place_of
@@ -27,7 +28,7 @@ PAGE = 30
 """Most entries of one page."""
 WAITING = 5
 """Most commands without a place in the log that are shown."""
-WAITING_MS = 3_600_000
+WAITING_MS = HOUR_MS
 """How long they are."""
 OF_TIME = frozenset(
     (

@@ -16,9 +16,9 @@ from dashboard.annotations.shifts import here
 from dashboard.board.asset_page import facts_of
 from dashboard.board.scenario_tabs import tabs
 from dashboard.core.access import is_fragment, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.roles import may
 from dashboard.core.scenarios import scenarios, topics
+from dashboard.core.times import now_ms
 from dashboard.filter_language.parser import MAX_TEXT, FilterError
 from dashboard.filters.examples import examples, placeholder
 from dashboard.filters.models import SavedFilter

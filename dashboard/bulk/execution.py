@@ -36,11 +36,11 @@ from dashboard.bulk.models import (
 )
 from dashboard.bulk.outcomes import settle
 from dashboard.bulk.run_progress import counts
-from dashboard.core.clock import Clock, now_ms
 from dashboard.core.delivery import Outgoing, deliver_all
 from dashboard.core.kafka import REACH_S, Gateway, NotSigned, gateway
 from dashboard.core.resumable import MAX_TROUBLE, ResumableTask, take_turns
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import Clock, now_ms
 from domain.records import Command, Kind
 from domain.version import Version
 from wire.source import encode_command

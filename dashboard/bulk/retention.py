@@ -2,61 +2,71 @@
 
 from __future__ import annotations
 
-from django.db import transaction
-from django.db.models import QuerySet, Sum
+from django.db.models import Q, QuerySet, Sum
 
 from dashboard.bulk.models import REVIEW, Item, Run
+from dashboard.core.retention import (
+    Retention,
+    Thinning,
+    delete_in_portions,
+    delete_rows,
+    delete_surplus,
+)
+from dashboard.core.times import DAY_MS
 
-KEPT_MS = 90 * 86_400_000
-"""How long a run is kept after it was made."""
-REVIEW_KEPT_MS = 86_400_000
-"""How long a review is kept that nobody confirms."""
+KEPT_MS = 90 * DAY_MS
+REVIEW_KEPT_MS = DAY_MS
 MOST_RUNS = 1_000
 MOST_ITEMS = 3_000_000
-"""Most runs and assets of runs that are kept: the oldest go first."""
 MOST_REVIEWS = 5
 """Most reviews of one user that wait to be confirmed: the newest."""
-PORTION = 900
-"""Rows deleted in one statement."""
-
-
-def thin(now: int) -> int:
-    """Delete runs that are too old at `now` (ms) or too many. Returns how many."""
-    old = Run.objects.filter(created_at__lt=now - KEPT_MS)
-    unconfirmed = Run.objects.filter(status=REVIEW, created_at__lt=now - REVIEW_KEPT_MS)
-    return delete(old) + delete(unconfirmed) + delete(_over())
-
-
-def thin_reviews(username: str) -> None:
-    """Delete a user's older reviews."""
-    mine = Run.objects.filter(status=REVIEW, username=username).order_by("-created_at")
-    delete(Run.objects.filter(pk__in=list(mine.values_list("pk", flat=True)[MOST_REVIEWS:])))
 
 
 def delete(runs: QuerySet[Run]) -> int:
     """Delete runs with their assets, a portion at a time. Returns how many runs."""
     gone = 0
     for pk in list(runs.values_list("pk", flat=True)):
-        while _delete_items(Item.objects.filter(run=pk)):
-            pass
-        gone += Run.objects.filter(pk=pk).delete()[0] > 0
+        delete_in_portions(Item.objects.filter(run=pk))
+        gone += delete_rows(Run.objects.filter(pk=pk))
     return gone
 
 
-def _over() -> QuerySet[Run]:
-    """Ended runs beyond what is kept."""
-    ended = Run.objects.exclude(ended_at=None).order_by("-created_at")
-    over = list(ended.values_list("pk", flat=True)[MOST_RUNS:])
+def delete_surplus_reviews(username: str) -> None:
+    """Delete a user's reviews but for the newest."""
+    mine = Run.objects.filter(status=REVIEW, username=username).order_by("-created_at")
+    delete_surplus(mine, MOST_REVIEWS, delete)
+
+
+def _delete_surplus_items(_now: int) -> int:
+    """Delete the oldest ended runs until all have few enough assets. Returns how many runs."""
+    surplus = []
     total = Run.objects.aggregate(n=Sum("matched"))["n"] or 0
-    for pk, matched in reversed(ended.values_list("pk", "matched")[:MOST_RUNS]):
+    ended = Run.objects.exclude(ended_at=None).order_by("created_at", "pk")
+    for pk, matched in ended.values_list("pk", "matched"):
         if total <= MOST_ITEMS:
             break
-        over.append(pk)
+        surplus.append(pk)
         total -= matched
-    return Run.objects.filter(pk__in=over)
+    return delete(Run.objects.filter(pk__in=surplus))
 
 
-def _delete_items(items: QuerySet[Item]) -> int:
-    with transaction.atomic():
-        portion = list(items.values_list("pk", flat=True)[:PORTION])
-        return Item.objects.filter(pk__in=portion).delete()[0] if portion else 0
+KEPT = (
+    Retention("runs of many commands", Run, "created_at", KEPT_MS, delete=delete),
+    Retention(
+        "reviews that nobody confirmed",
+        Run,
+        "created_at",
+        REVIEW_KEPT_MS,
+        condition=Q(status=REVIEW),
+        delete=delete,
+    ),
+    Retention(
+        "runs of many commands that have ended",
+        Run,
+        "created_at",
+        at_most=MOST_RUNS,
+        condition=Q(ended_at__isnull=False),
+        delete=delete,
+    ),
+    Thinning("assets of runs", _delete_surplus_items, at_most=MOST_ITEMS),
+)

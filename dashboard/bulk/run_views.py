@@ -36,10 +36,10 @@ from dashboard.bulk.run_progress import RunProgress, progress_of, reasons
 from dashboard.bulk.senders import sent_as
 from dashboard.bulk.tasks import carry_on
 from dashboard.core.access import form_of, is_fragment, role_required, user_of
-from dashboard.core.clock import now_ms
 from dashboard.core.exports import attachment, written
 from dashboard.core.roles import may
 from dashboard.core.task_wakeup import wake
+from dashboard.core.times import now_ms
 from domain.version import Version
 
 PAGE = 100

@@ -16,6 +16,7 @@ import msgspec
 from django.db.models import QuerySet
 
 from dashboard.bulk.targets import visible
+from dashboard.core.times import DAY_MS, HOUR_MS
 from dashboard.states.models import AssetState
 from domain.names import USER_PREFIX
 from domain.scenario import Scenario
@@ -26,7 +27,7 @@ REASONS: dict[Reason, str] = {
     "voteless": "No live vote",
     "pinned": "Pinned",
 }
-UNITS = {"hours": 3_600_000, "days": 86_400_000}
+UNITS = {"hours": HOUR_MS, "days": DAY_MS}
 MOST_COUNTED = 100_000
 """Of more assets it is only said that there are at least so many."""
 PAGE = 100

@@ -14,10 +14,9 @@ from dashboard.bulk import stale_assets
 from dashboard.bulk.forms import StaleForm
 from dashboard.bulk.stale_assets import REASONS
 from dashboard.core.access import role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.roles import may
 from dashboard.core.scenarios import scenarios
-from dashboard.core.spans import exact_span
+from dashboard.core.times import exact_span, now_ms
 from domain.scenario import Scenario
 
 

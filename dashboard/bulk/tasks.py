@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from dashboard.bulk import retention
 from dashboard.bulk.execution import work
-from dashboard.core.clock import now_ms
 from dashboard.core.task_wakeup import wake
 
 
@@ -20,9 +18,3 @@ def carry_on() -> bool:
     if more:
         wake(carry_on)
     return more
-
-
-@shared_task
-def thin_runs() -> int:
-    """Delete runs older than 90 days, reviews that nobody confirmed. Returns how many."""
-    return retention.thin(now_ms())

@@ -22,10 +22,10 @@ from dashboard.bulk.review import keep
 from dashboard.bulk.run_progress import progress_of
 from dashboard.bulk.targets import MOST
 from dashboard.core.access import form_of, is_fragment, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.rate_limits import Limit, TooMany
 from dashboard.core.roles import may
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from domain.scenario import Scenario
 
 LISTED = 50
@@ -90,7 +90,7 @@ def _review(request: HttpRequest, form: BulkForm) -> Run:
     except IntegrityError:  # sent twice at once, or another user's
         return get_object_or_404(Run, pk=run.pk, user=user)
     keep(run, form.scenario, chosen.assets, now)
-    retention.thin_reviews(run.username)
+    retention.delete_surplus_reviews(run.username)
     return run
 
 

@@ -13,7 +13,7 @@ from dashboard.commands.models import Command as Row
 from dashboard.commands.purge_warnings import returning
 from dashboard.commands.stale_forms import MOVED_ON, changes, read_sight
 from dashboard.commands.status import progress
-from dashboard.core.clock import now_ms
+from dashboard.core.times import now_ms
 from dashboard.rules.active_rule import as_carried
 from domain.scenario import Scenario
 from domain.version import Version

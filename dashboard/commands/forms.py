@@ -14,13 +14,14 @@ from django.utils import timezone
 
 from dashboard.commands.models import Command as Row
 from dashboard.commands.stale_forms import MAX_SIGHT, Sight, read_sight
+from dashboard.core.times import HOUR_MS, MINUTE_MS, now_ms, unix_ms
 from domain.names import state_name_ok
 from domain.records import Command, Kind
 from domain.scenario import Scenario
 from domain.version import Version
 from wire.source import MAX_REASON
 
-QUICK = {"15m": 15 * 60_000, "1h": 3_600_000, "4h": 4 * 3_600_000}
+QUICK = {"15m": 15 * MINUTE_MS, "1h": HOUR_MS, "4h": 4 * HOUR_MS}
 """Ends an override may have at one click, ms from now."""
 
 ENDS = [
@@ -172,29 +173,29 @@ class EndForm(forms.Form):
         """Work out `until` (Unix ms) from the quick choices or the time in the viewer's zone."""
         data = super().clean() or self.cleaned_data
         end, typed = data.get("end", ""), data.get("until_at", "")
-        now_ms = int(timezone.now().timestamp() * 1000)
+        now = now_ms()
         data["until"] = None
         if end in QUICK:
-            data["until"] = now_ms + QUICK[end]
+            data["until"] = now + QUICK[end]
         elif end == "at" or typed:
             try:
-                data["until"] = typed_end(typed, data.get("zone", ""), now_ms)
+                data["until"] = typed_end(typed, data.get("zone", ""), now)
             except forms.ValidationError as error:
                 self.add_error("until_at", error)
         return data
 
 
-def typed_end(typed: str, zone: str, now_ms: int) -> int:
+def typed_end(typed: str, zone: str, now: int) -> int:
     """The moment (Unix ms) of a date and time in the viewer's zone. Raises ValidationError for
     what is none, or past."""
     try:
         at = datetime.fromisoformat(typed)
-        until = int((at if at.tzinfo else at.replace(tzinfo=_zone(zone))).timestamp() * 1000)
+        until = unix_ms(at if at.tzinfo else at.replace(tzinfo=_zone(zone)))
     except (ValueError, OverflowError):
         raise forms.ValidationError(
             "Expected a date and a time, such as 2030-01-31T18:00."
         ) from None
-    if until <= now_ms:
+    if until <= now:
         raise forms.ValidationError("This time is past; expected one to come.")
     return until
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.core.spans import exact_span
+from dashboard.core.times import exact_span
 from domain.names import USER_PREFIX
 from domain.scenario import Scenario
 

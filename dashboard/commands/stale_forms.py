@@ -12,7 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from dashboard.core.bidi import isolated
-from dashboard.core.moments import moment
+from dashboard.core.times import moment
 from dashboard.states.board_rows import cause_text
 from dashboard.states.models import CHANGE, Transition
 from dashboard.states.record_rows import place_of

@@ -16,10 +16,10 @@ from dashboard.audit.log import Actor
 from dashboard.commands.audit_entries import note_command
 from dashboard.commands.forms import expected_state
 from dashboard.commands.models import Command as Row
-from dashboard.core.clock import Clock, now_ms
 from dashboard.core.delivery import deliver
 from dashboard.core.kafka import gateway
 from dashboard.core.rate_limits import COMMANDS, TooMany
+from dashboard.core.times import Clock, now_ms
 from domain.records import Command, Refusal, Unreadable
 from domain.scenario import Scenario
 from wire.source import decode_source, encode_command

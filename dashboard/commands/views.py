@@ -19,10 +19,10 @@ from dashboard.commands.stale_forms import changes, moved_on
 from dashboard.commands.status import progress
 from dashboard.commands.submission import Invalid, Submitter, submit
 from dashboard.core.access import form_of, is_fragment, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import may
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.states.newest import record_of
 from domain.scenario import Scenario
 

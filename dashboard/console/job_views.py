@@ -13,9 +13,9 @@ from django.views.decorators.http import require_safe
 
 from dashboard.console import query_status, samples
 from dashboard.core.access import form_of, is_fragment, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import Role, role_of
+from dashboard.core.times import now_ms
 from dashboard.dead_letters.forgeries import refused
 from dashboard.job.audit_entries import note_request
 from dashboard.job.forms import OFFERS, RequestForm

@@ -13,9 +13,9 @@ from dashboard.console.asset_lookup import KeyForm, look_up
 from dashboard.console.partitions import SHARED_MS, Edges, Partition, logs, rows, sinks
 from dashboard.console.totals import counted, totals
 from dashboard.core.access import is_fragment, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.kafka import gateway
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.job.freshness import Trouble
 from dashboard.job.freshness_problems import troubles
 

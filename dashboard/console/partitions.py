@@ -12,9 +12,9 @@ from threading import Lock
 from typing import Any
 
 from bus.base import BusError, TopicPartition
-from dashboard.core.clock import now_ms
 from dashboard.core.kafka import Gateway, gateway
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.job.heartbeats import Beats, newest_beats
 from dashboard.job.liveness import process_signs
 from dashboard.job.throughput import Judged, Sign, Speed, signs, skews

@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db.models import F, Max
 
 from dashboard.core.scenarios import scenarios, topics
+from dashboard.core.times import MINUTE_MS
 from dashboard.job.freshness import SILENT_MS
 from dashboard.job.liveness import process_signs
 from dashboard.job.models import BucketStatus, JobProgress
@@ -237,7 +238,7 @@ def _numbers(told: Any) -> dict[str, int]:
 Span = Literal["hour", "day", "month"]
 SPANS: Mapping[str, tuple[int, int]] = {
     "hour": (HOUR_MS, 5_000),
-    "day": (DAY_MS, 60_000),
+    "day": (DAY_MS, MINUTE_MS),
     "month": (KEPT_MS, HOUR_MS),
 }
 """By name: how far back, and of how long one batch is taken, ms."""

@@ -12,6 +12,8 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Count, F, Max, QuerySet, Sum
 
+from dashboard.core.retention import Thinning
+from dashboard.core.times import HOUR_MS, MINUTE_MS
 from dashboard.dead_letters.models import DeadLetter
 from dashboard.job.models import BucketStatus, JobSample
 from dashboard.job.retention import KEPT_MS, STEPS
@@ -22,7 +24,7 @@ SLOT_MS = 10_000
 """How much time a sample tells of, until samples are put together."""
 BY_RECORD = frozenset(("report", "command"))
 """Causes whose record somebody waits for; what time causes is due when it is due."""
-MOST_MS = 3_600_000
+MOST_MS = HOUR_MS
 """What took longer was read once more, after a rebuild or a long outage: nobody waited for it."""
 LINES = 10
 """Minutes that the page lists."""
@@ -106,7 +108,7 @@ def history(query: str, back: int, width: int, now: int) -> dict[str, list[Any]]
 
 def lines(query: str, now: int) -> list[dict[str, Any]]:
     """The last minutes of a query, newest first, as the page lists them."""
-    rows = _merged(_of(query).filter(slot__gte=now - LINES * 60_000), 60_000)
+    rows = _merged(_of(query).filter(slot__gte=now - LINES * MINUTE_MS), MINUTE_MS)
     return [{**row, "mean": _mean(row)} for row in reversed(rows)][:LINES]
 
 
@@ -155,3 +157,6 @@ def _put_together(before: int, width: int) -> int:
         JobSample.objects.create(slot=at, **group)
         fewer += parts - 1
     return fewer
+
+
+KEPT = (Thinning("samples for the job's charts", thin, KEPT_MS),)

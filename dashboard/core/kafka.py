@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -14,6 +13,7 @@ from django.conf import settings
 
 from bus.base import Bus, BusError, Delivered, Producer
 from dashboard.core.scenarios import topics
+from dashboard.core.times import now_ms
 from wire.keys import KeyFile, KeysProblem, Ring
 from wire.signature import Signer, Trust
 from wire.topics import Topics
@@ -72,11 +72,6 @@ class Gateway:
             if self._producer is not None:
                 self._producer.close()
                 self._producer = None
-
-
-def now_ms() -> int:
-    """The time, Unix ms."""
-    return int(time.time() * 1000)
 
 
 def key_file() -> KeyFile:

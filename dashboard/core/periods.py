@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from django import forms
 
-_MINUTE = "%Y-%m-%dT%H:%M"
+from dashboard.core.times import FIELD_MINUTE
+
 EXPECTED = {"invalid": "Expected a day and a time, as 2026-11-22T14:30."}
 
 
 def _moment(label: str) -> forms.DateTimeField:
-    widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format=_MINUTE)
+    widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format=FIELD_MINUTE)
     return forms.DateTimeField(required=False, label=label, widget=widget, error_messages=EXPECTED)
 
 
@@ -29,8 +29,3 @@ class PeriodForm(forms.Form):
         if start and end and end <= start:
             self.add_error("end", "Expected a time after From.")
         return data
-
-
-def unix_ms(at: datetime | None) -> int | None:
-    """A moment that was typed in UTC, in Unix ms."""
-    return None if at is None else int(at.replace(tzinfo=UTC).timestamp() * 1000)

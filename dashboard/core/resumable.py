@@ -17,8 +17,8 @@ import structlog
 from django.core.exceptions import ObjectDoesNotExist
 from django.db.models import Model, QuerySet
 
-from dashboard.core.clock import Clock, now_ms
 from dashboard.core.roles import lapsed
+from dashboard.core.times import Clock, now_ms
 
 log = structlog.get_logger(__name__)
 

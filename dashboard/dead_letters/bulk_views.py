@@ -14,8 +14,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboard.accounts import drafts
 from dashboard.core.access import form_of, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.rate_limits import REPORTS, TooMany
+from dashboard.core.times import now_ms
 from dashboard.dead_letters.audit_entries import note_discarded, note_redriven
 from dashboard.dead_letters.diagnosis import Fault
 from dashboard.dead_letters.forms import MAX_MANY, FilterForm, ManyForm, WhyForm

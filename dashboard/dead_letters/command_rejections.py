@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 from dashboard.commands.models import Command
+from dashboard.core.times import now_ms
 from dashboard.dead_letters.models import DeadLetter
 from wire.signature import FAULTS
 
@@ -17,7 +16,7 @@ def settle(letter: DeadLetter) -> None:
     rows.exclude(status="answered").update(
         status="answered",
         outcome=f"refused: {letter.reason}",
-        answered_at=int(time.time() * 1000),
+        answered_at=now_ms(),
     )
 
 

@@ -13,11 +13,12 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from dashboard.core.times import DAY_MS, duration
 from dashboard.dead_letters.byte_display import Span, bad_bytes, point
-from dashboard.states.templatetags.board import duration
 from domain.names import CONTROL, MAX_NAME, MAX_STATE, USER_PREFIX
 from domain.records import MAX_MUTED, MAX_VOTERS, SET_ASIDE
 from domain.scenario import Scenario, ScenarioError
+from domain.scenario_parser import scenario_from_plain
 from wire.partitioner import partition_of
 from wire.sink import MAX_DEAD_VALUE
 from wire.source import MAX_AHEAD, MAX_BRACKETS, MAX_DETAIL, MAX_REASON, MAX_TIME
@@ -388,7 +389,7 @@ def _bad_scenario(_sample: Sample, fields: Fields, scenario: Scenario | None) ->
     if missing := _missing(fields, "scenario"):
         return missing
     try:
-        found = Scenario.from_plain(fields["scenario"].value)
+        found = scenario_from_plain(fields["scenario"].value)
     except (ScenarioError, RecursionError) as error:
         return _at(fields, "scenario", str(error)[:500])
     if scenario is not None and found.name != scenario.name:
@@ -426,7 +427,7 @@ def _shown(field: Field) -> str:
 
 
 def _length(ms: int) -> str:
-    return duration(ms) if ms < 1000 * 366 * 86_400_000 else "over a thousand years"
+    return duration(ms) if ms < 1000 * 366 * DAY_MS else "over a thousand years"
 
 
 _Finder = Callable[[Sample, Fields, Scenario | None], Fault | None]

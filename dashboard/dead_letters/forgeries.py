@@ -5,7 +5,6 @@ Within the materialiser's transaction, of each record once.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from django.db.models import F
 from dashboard.audit.log import Actor, note
 from dashboard.audit.models import AuditEntry
 from dashboard.checkpoints.models import Counted
+from dashboard.core.times import MINUTE_MS, now_ms
 from dashboard.dead_letters.command_rejections import settle
 from dashboard.dead_letters.diagnosis import ADVICE, fields_of
 from dashboard.dead_letters.models import DeadLetter
@@ -63,7 +63,7 @@ def _count(refused: Sequence[DeadLetter]) -> None:
 
 def _audit(refused: Sequence[DeadLetter]) -> None:
     """An entry for each, as far as there is room; then one for all the others."""
-    minute_ago = int(time.time() * 1000) - 60_000
+    minute_ago = now_ms() - MINUTE_MS
     room = MOST_A_MINUTE - AuditEntry.objects.filter(action=ACTION, at__gt=minute_ago).count()
     one_by_one = refused if len(refused) <= room else refused[: max(0, room - 1)]
     for letter in one_by_one:

@@ -6,8 +6,9 @@ from typing import Any
 
 from django import forms
 
-from dashboard.core.periods import PeriodForm, unix_ms
+from dashboard.core.periods import PeriodForm
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import unix_ms
 from dashboard.dead_letters.models import FATES, OPEN
 from dashboard.dead_letters.queries import ORDERS, Wanted
 from domain.records import LETTER_REASONS

@@ -17,7 +17,7 @@ from django.db.models import F
 from bus.base import Headers, Message
 from dashboard.dead_letters import forgeries
 from dashboard.dead_letters.models import DeadLetter
-from dashboard.dead_letters.retention import bound
+from dashboard.dead_letters.retention import delete_surplus
 from domain.names import MAX_NAME
 from domain.records import LETTER_REASONS
 from wire.sink import MAX_DEAD_VALUE, DeadRecord, decode_dead_letter
@@ -84,7 +84,7 @@ def take_in(letters: Iterable[DeadLetter]) -> None:
     for letter in told:
         if _place(letter) in known or first[_place(letter)] is not letter:
             _told_again(letter)
-    bound()
+    delete_surplus()
 
 
 def _told_again(letter: DeadLetter) -> None:

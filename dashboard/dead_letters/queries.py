@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django.core.cache import caches
 from django.db.models import BigIntegerField, Count, ExpressionWrapper, F, Q, QuerySet
 
+from dashboard.core.times import HOUR_MS, field_text
 from dashboard.dead_letters.models import FATES, OPEN, DeadLetter
 
 PAGE = 100
@@ -24,7 +24,6 @@ ORDERS = {
     "size": "size",
 }
 """By what a list sorts, and the column; with `-` before it the other way round."""
-HOUR_MS = 3_600_000
 HOURS = 48
 """Hours that the histogram shows."""
 COUNT_KEPT_S = 5
@@ -90,7 +89,7 @@ class Page(NamedTuple):
 
 def moment_text(at: int | None) -> str:
     """A moment as a field of type datetime-local has it, in UTC."""
-    return "" if at is None else datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%dT%H:%M")
+    return "" if at is None else field_text(at)
 
 
 def page(wanted: Wanted, size: int = PAGE) -> Page:

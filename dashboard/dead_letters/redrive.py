@@ -17,9 +17,9 @@ from django.db import transaction
 
 from bus.base import Bus, BusError, Delivered, Headers, Unavailable
 from dashboard.core.chunks import chunks
-from dashboard.core.clock import Clock
 from dashboard.core.delivery import Outgoing, deliver_all
 from dashboard.core.kafka import REACH_S, gateway
+from dashboard.core.times import Clock
 from dashboard.dead_letters.models import DISCARDED, OPEN, REDRIVEN, SENDING, DeadLetter
 from dashboard.dead_letters.queries import forget_count
 from dashboard.dead_letters.stored_records import headers_of, place_of

@@ -12,10 +12,10 @@ from dashboard.commands.submission import Invalid, check
 from dashboard.core.kafka import trust
 from dashboard.core.roles import lapsed
 from dashboard.core.scenarios import file_now, topics
+from dashboard.core.times import duration
 from dashboard.dead_letters.diagnosis import Fault, Sample, fault_of
 from dashboard.rules.active_rule import as_carried
 from dashboard.states.newest import record_of
-from dashboard.states.templatetags.board import duration
 from domain.asset import Asset
 from domain.fold import Bucket
 from domain.records import (

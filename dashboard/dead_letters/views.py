@@ -12,17 +12,17 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.core.access import form_of, is_fragment, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.kafka import NotSigned, gateway
 from dashboard.core.rate_limits import REPORTS, TooMany
 from dashboard.core.roles import Role
+from dashboard.core.times import DAY_MS, now_ms
 from dashboard.dead_letters.audit_entries import note_discarded, note_redriven
 from dashboard.dead_letters.detail import letter_context
 from dashboard.dead_letters.forms import MAX_MANY, FilterForm, RecordForm, WhyForm
 from dashboard.dead_letters.models import FATES, DeadLetter
 from dashboard.dead_letters.queries import PAGE, Wanted, figures, page
 from dashboard.dead_letters.redrive import Sending, discard, find_out, redrive
-from dashboard.dead_letters.retention import KEPT_MS, MAX_LETTERS, thinned
+from dashboard.dead_letters.retention import KEPT_MS, MAX_LETTERS, deleted_count
 from dashboard.dead_letters.stored_records import key_of, value_of
 from dashboard.dead_letters.validation import Verdict, judge
 from domain.records import Command
@@ -58,8 +58,8 @@ def _list_context(request: HttpRequest, wanted: Wanted, now: int) -> dict[str, A
         "fates": FATES,
         "page_size": PAGE,
         "most": MAX_MANY,
-        "thinned": thinned(),
-        "kept_days": KEPT_MS // 86_400_000,
+        "thinned": deleted_count(),
+        "kept_days": KEPT_MS // DAY_MS,
         "kept_rows": MAX_LETTERS,
     }
 

@@ -14,8 +14,8 @@ from django.views.decorators.http import require_safe
 
 from dashboard.audit.log import Actor, note
 from dashboard.core.access import form_of, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.filter_language.addresses import board_url
 from dashboard.filter_language.parser import MAX_TEXT
 from dashboard.filters import saved_filters

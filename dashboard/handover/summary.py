@@ -15,6 +15,7 @@ from dashboard.annotations.row_marks import held as held_of
 from dashboard.annotations.shifts import LONGEST_MS
 from dashboard.board.overrides import Override, overrides
 from dashboard.commands.models import Command
+from dashboard.core.times import HOUR_MS
 from dashboard.handover.calm_states import ALARMING, good, is_good
 from dashboard.handover.shift_actions import Deeds, deeds
 from dashboard.handover.state_changes import Moves, moves
@@ -28,7 +29,7 @@ from domain.scenario import Scenario
 
 MOST = 50
 """Most lines of each list."""
-SOON_MS = 3_600_000
+SOON_MS = HOUR_MS
 """What ends within this is about to end."""
 TEXTS = 10
 """Most texts of earlier shifts on the page."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from dashboard.agents.models import MuteRequest
 from dashboard.annotations.models import Acknowledgement, Note
@@ -12,11 +11,11 @@ from dashboard.board.overrides import Override
 from dashboard.bulk.run_progress import RunProgress
 from dashboard.commands.models import Command
 from dashboard.core.bidi import isolated
+from dashboard.core.times import duration, utc_minute
 from dashboard.handover.state_changes import Moved
 from dashboard.handover.summary import About, Incident, Situation
 from dashboard.replays.progress import ReplayProgress
 from dashboard.rules.changes import Change
-from dashboard.states.templatetags.board import duration
 from domain.records import Mute
 from domain.scenario import Scenario
 
@@ -30,8 +29,8 @@ def as_markdown(found: Situation) -> str:
 
 
 def _lines(found: Situation) -> Iterator[str]:
-    yield f"# Handover, {_at(found.now)}"
-    yield from ("", f"Changes are told since {_at(found.since)}.")
+    yield f"# Handover, {utc_minute(found.now)}"
+    yield from ("", f"Changes are told since {utc_minute(found.since)}.")
     yield from _section("Open incidents", [
         _incident(line, found.now) for each in found.incidents for line in each.listed
     ])  # fmt: skip
@@ -57,7 +56,7 @@ def _lines(found: Situation) -> Iterator[str]:
             "",
             "## From the last shift",
             "",
-            f"{_text(text.username)}, {_at(text.at)}:",
+            f"{_text(text.username)}, {utc_minute(text.at)}:",
             "",
         )
         yield from (f"> {_text(line)}" for line in text.text.splitlines())
@@ -81,20 +80,20 @@ def _incident(line: Incident, now: int) -> str:
     if line.held and line.mark is not None and line.mark.ack is not None:
         ack = line.mark.ack
         why = f" ({_text(ack.reason)})" if ack.reason else ""
-        text += f"; acknowledged by {_text(ack.by)} until {_at(ack.until)}{why}"
+        text += f"; acknowledged by {_text(ack.by)} until {utc_minute(ack.until)}{why}"
     if line.note is not None:
         text += f"; note of {_text(line.note.username)}: {_text(line.note.text)}"
     return text
 
 
 def _pin(pin: Override) -> str:
-    end = f"until {_at(pin.until)}" if pin.until else "without end"
+    end = f"until {utc_minute(pin.until)}" if pin.until else "without end"
     label = _text(pin.scenario.spec(pin.state).label)
     return f"**{_text(pin.asset)}**: {label} {end}, by {_text(pin.user)} ({_text(pin.reason)})"
 
 
 def _mute(mute: Mute) -> str:
-    end = f"until {_at(mute.until)}" if mute.until else "without end"
+    end = f"until {utc_minute(mute.until)}" if mute.until else "without end"
     why = f" ({_text(mute.reason)})" if mute.reason else ""
     return f"**{_text(mute.agent)}** {end}, by {_text(mute.user)}{why}"
 
@@ -107,7 +106,7 @@ def _run(scenario: Scenario, told: RunProgress) -> str:
     trouble = f" ({_text(run.trouble)})" if run.trouble else ""
     return (
         f"**{run.kind}{to}** of {run.matched} in {_text(scenario.title)}, {_text(run.chosen)}, by "
-        f"{by}, {_at(run.started_at or 0)} ({_text(run.reason)}): {told.status}{trouble}, "
+        f"{by}, {utc_minute(run.started_at or 0)} ({_text(run.reason)}): {told.status}{trouble}, "
         f"{told.applied} applied, {told.refused} refused"
     )
 
@@ -115,24 +114,24 @@ def _run(scenario: Scenario, told: RunProgress) -> str:
 def _ask(scenario: Scenario, ask: MuteRequest) -> str:
     end = ""
     if ask.kind == "mute":
-        end = f" until {_at(ask.until)}" if ask.until else " without end"
+        end = f" until {utc_minute(ask.until)}" if ask.until else " without end"
     why = f" ({_text(ask.reason)})" if ask.reason else ""
     what = "muted" if ask.kind == "mute" else "heard again"
-    who = f"by {_text(ask.username)}, {_at(ask.created_at)}{why}"
+    who = f"by {_text(ask.username)}, {utc_minute(ask.created_at)}{why}"
     return f"**{_text(ask.agent)}** ({_text(scenario.title)}): {what}{end}, {who}"
 
 
 def _rule(scenario: Scenario, change: Change) -> str:
     keys = ", ".join(each.title for each in change.moves) or "nothing"
     row = change.row
-    who = f"by {_text(row.username)}, {_at(row.asked_at)} ({_text(row.reason)})"
+    who = f"by {_text(row.username)}, {utc_minute(row.asked_at)} ({_text(row.reason)})"
     return f"**{_text(scenario.title)}**: {keys}, {who}: {change.word}"
 
 
 def _replay(replay: ReplayProgress) -> str:
     row = replay.row
     of = f"{_text(row.query)}{', ' + _text(row.scenario) if row.scenario else ''}"
-    who = f"by {_text(row.username)}, {_at(row.asked_at)} ({_text(row.reason)})"
+    who = f"by {_text(row.username)}, {utc_minute(row.asked_at)} ({_text(row.reason)})"
     return f"**{of}** from {_text(row.start)}, {who}: {replay.word}"
 
 
@@ -149,19 +148,15 @@ def _said(about: About) -> str:
     said = about.said
     who = f"**{_text(said.asset)}**: "
     if isinstance(said, Note):
-        return f"{who}{_text(said.username)}, {_at(said.at)}: {_text(said.text)}"
+        return f"{who}{_text(said.username)}, {utc_minute(said.at)}: {_text(said.text)}"
     if isinstance(said, Acknowledgement):
-        return f"{who}{_text(said.username)} until {_at(said.until)} ({_text(said.reason)})"
+        return f"{who}{_text(said.username)} until {utc_minute(said.until)} ({_text(said.reason)})"
     assert isinstance(said, Command)
     state = f" to {_text(said.state)}" if said.state else ""
     why = f" ({_text(said.reason)})" if said.reason else ""
-    return f"{who}{said.kind}{state} by {_text(said.username)}, {_at(said.created_at)}{why}"
+    return f"{who}{said.kind}{state} by {_text(said.username)}, {utc_minute(said.created_at)}{why}"
 
 
 def _text(text: str) -> str:
     """A text of somebody's on one line, in which nothing is markup."""
     return _MARKS.sub(r"\\\1", isolated(_BREAKS.sub(" / ", text.strip())))
-
-
-def _at(at: int) -> str:
-    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")

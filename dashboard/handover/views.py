@@ -21,16 +21,16 @@ from dashboard.audit.log import Actor
 from dashboard.audit.log import note as audit
 from dashboard.commands.forms import typed_end
 from dashboard.core.access import form_of, is_fragment, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.rate_limits import Limit, TooMany
 from dashboard.core.roles import may
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import DAY_MS, HOUR_MS, now_ms
 from dashboard.handover.summary import Situation, situation
 from dashboard.handover.text import as_markdown
 from dashboard.job.freshness_problems import troubles
 from domain.scenario import Scenario
 
-OLDEST_MS = 30 * 86_400_000
+OLDEST_MS = 30 * DAY_MS
 """Furthest back that changes are told."""
 HOURS = (1, 4, 8, 12, 24, 72)
 FEW = 10
@@ -84,7 +84,7 @@ class SinceForm(forms.Form):
         if at is not None:
             return Since(min(max(at, oldest), self.now), "as chosen")
         if data["hours"]:
-            return Since(self.now - int(data["hours"]) * 3_600_000, "as chosen")
+            return Since(self.now - int(data["hours"]) * HOUR_MS, "as chosen")
         found = shifts.last_shift(user, self.now)
         return Since(max(found.at, oldest), found.why)
 

@@ -12,13 +12,13 @@ from typing import Literal, TypedDict
 
 from dashboard.core.agent_urls import agent_path
 from dashboard.core.bidi import isolated
-from dashboard.core.spans import MINUTE_MS, span
+from dashboard.core.times import HOUR_MS, MINUTE_MS, span
 from domain.scenario import Scenario
 from wire.job import bucket_name
 
 SILENT_MS = 5_000
 """Heartbeats come each second: a job without one for so long is stalled."""
-REBUILD_SILENT_MS = 60_000
+REBUILD_SILENT_MS = MINUTE_MS
 """One that begins its log again may take so long until it is heard of."""
 LATE_MS = 10_000
 """Ticks move a bucket's clock four times a second: one so far behind is late."""
@@ -26,17 +26,17 @@ WEB_LATE_MS = 5_000
 """So long after it last reached the end of the log, a web process shows old rows."""
 DATABASE_LATE_MS = 5_000
 """So long after it was appended, the database should hold a heartbeat."""
-QUIET_MS = 60_000
+QUIET_MS = MINUTE_MS
 """Shorter than this is no silence of a scenario's agents."""
 UNUSUAL = 3
 """Nor is a silence of less than so many times the usual one."""
-EXPECTED_MS = 24 * 3_600_000
+EXPECTED_MS = 24 * HOUR_MS
 """Agents that have been silent for longer than this are not expected any more."""
 NAMED = 3
 """Most partitions that are named."""
-LOSING_MS = 5 * 60_000
+LOSING_MS = 5 * MINUTE_MS
 """An agent whose reports came too old no longer ago than this loses votes now."""
-LOOKED_AT_MS = 15 * 60_000
+LOOKED_AT_MS = 15 * MINUTE_MS
 """Of so long it is looked how old they came."""
 LEAST_MINUTES = 2
 """In fewer minutes of it than this, they may have come from a spool."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 
-from dashboard.core.spans import MINUTE_MS
+from dashboard.core.times import MINUTE_MS
 from dashboard.job.freshness import LOOKED_AT_MS, LOSING_MS, Beat, Facts, Loss, Pause, Talk
 from dashboard.job.throughput import Paces
 from wire.job import (

@@ -6,17 +6,16 @@ from collections.abc import Iterable
 
 from django.db.models import Max
 
+from dashboard.core.chunks import chunks
+from dashboard.core.retention import PORTION, Retention, Thinning
+from dashboard.core.times import DAY_MS, HOUR_MS, MINUTE_MS
 from dashboard.job.models import JobProgress, JobRequest
 
-HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 KEPT_MS = 30 * DAY_MS
-REQUESTS_KEPT_MS = 90 * DAY_MS
 WORDS_KEPT = 2_000
 """Most records without figures of a batch, for each query: one restart gives two."""
-STEPS = ((DAY_MS, HOUR_MS), (HOUR_MS, 60_000))
+STEPS = ((DAY_MS, HOUR_MS), (HOUR_MS, MINUTE_MS))
 """Of batches older than the one, the last in each of the other is kept."""
-PORTION = 900
-"""Rows deleted in one statement."""
 
 
 def thin(now: int) -> int:
@@ -24,7 +23,6 @@ def thin(now: int) -> int:
     newest = JobProgress.objects.values("query").annotate(last=Max("id"))
     old = JobProgress.objects.filter(at__lt=now - KEPT_MS)
     gone = old.exclude(pk__in=list(newest.values_list("last", flat=True))).delete()[0]
-    gone += JobRequest.objects.filter(asked_at__lt=now - REQUESTS_KEPT_MS).delete()[0]
     names = JobProgress.objects.order_by("query").values_list("query", flat=True).distinct()
     return gone + sum(_thin(name, now) for name in names)
 
@@ -35,8 +33,8 @@ def _thin(query: str, now: int) -> int:
     ids = surplus(batches.values_list("id", "at").iterator(), now)
     words = progress.filter(batch="").values_list("id", flat=True)
     ids += words[WORDS_KEPT : WORDS_KEPT + 100_000]
-    for at in range(0, len(ids), PORTION):
-        JobProgress.objects.filter(pk__in=ids[at : at + PORTION]).delete()
+    for portion in chunks(ids, PORTION):
+        JobProgress.objects.filter(pk__in=portion).delete()
     return len(ids)
 
 
@@ -51,3 +49,9 @@ def surplus(batches: Iterable[tuple[int, int]], now: int) -> list[int]:
             ids.append(id_)
         last = slot
     return ids
+
+
+KEPT = (
+    Thinning("progress of the job", thin, KEPT_MS),
+    Retention("requests to the job", JobRequest, "asked_at", 90 * DAY_MS),
+)

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeVar
 
+from dashboard.core.times import MINUTE_MS
 from dashboard.job.freshness import LATE_MS, SILENT_MS
 from wire.job import AHEAD_MS, Heartbeat
 
@@ -20,7 +21,7 @@ KEPT = 150
 """Heartbeats, and lags, that are remembered of one bucket: somewhat over two minutes."""
 RATE_MS = 10_000
 """A rate is that of so long until now."""
-LOAD_MS = 60_000
+LOAD_MS = MINUTE_MS
 """Load, and thereby skew and idleness, is that of so long until now."""
 TREND_MS = 20_000
 """A trend is that of so long until now."""

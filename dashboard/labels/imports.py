@@ -16,9 +16,9 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from dashboard.audit.log import Actor
-from dashboard.core.clock import Clock, now_ms
 from dashboard.core.resumable import MAX_TROUBLE, ResumableTask, take_turns
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import Clock, now_ms
 from dashboard.labels import csv_tables, upload_service, writer
 from dashboard.labels.csv_tables import Table, Unreadable, Wanted
 from dashboard.labels.import_counts import ImportCounts

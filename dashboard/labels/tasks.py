@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from dashboard.core.clock import now_ms
 from dashboard.core.task_wakeup import wake
-from dashboard.labels import upload_service
 from dashboard.labels.imports import work
 
 
@@ -20,9 +18,3 @@ def carry_on() -> bool:
     if more:
         wake(carry_on)
     return more
-
-
-@shared_task
-def thin_uploads() -> int:
-    """Delete tables that were applied 90 days ago, or a day ago and never. Returns how many."""
-    return upload_service.thin(now_ms())

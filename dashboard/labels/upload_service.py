@@ -1,5 +1,4 @@
-"""Tables of labels as people deal with them: sent, looked at, applied, stopped; and how long they
-are kept."""
+"""Tables of labels as people deal with them: sent, looked at, applied, stopped."""
 
 from __future__ import annotations
 
@@ -19,7 +18,6 @@ from dashboard.labels.models import (
     APPLYING,
     BEGUN,
     CANCELLED,
-    DONE,
     OPEN,
     READING,
     REVIEW,
@@ -27,15 +25,10 @@ from dashboard.labels.models import (
     STOPPED,
     LabelUpload,
 )
+from dashboard.labels.retention import UPLOADS_OF_USER
 from domain.scenario import Scenario
 
 UPLOADS = Limit("tables", 20)
-KEPT = 10
-"""Most tables of one user that are kept: the newest."""
-KEPT_MS = 90 * 86_400_000
-"""How long a table that was applied is kept."""
-REVIEW_KEPT_MS = 86_400_000
-"""How long a table is kept that nobody applies."""
 QUIET_MS = 15_000
 """A table on which nothing has been done for this long waits for the worker."""
 
@@ -110,7 +103,7 @@ def keep(user: User, scenario: str, name: str, data: bytes, now: int) -> LabelUp
     had applied it is the only one."""
     mine = LabelUpload.objects.filter(user=user)
     mine.exclude(status__in=BEGUN).delete()
-    newest = list(mine.order_by("-sent_at").values_list("pk", flat=True)[: KEPT - 1])
+    newest = list(mine.order_by("-sent_at").values_list("pk", flat=True)[: UPLOADS_OF_USER - 1])
     mine.exclude(pk__in=newest).exclude(status__in=OPEN).delete()
     return LabelUpload.objects.create(
         id=uuid.uuid4(),
@@ -192,13 +185,3 @@ def audit(
         **{kind: counted.counts.get(kind) for kind in ("new", "changed", "removed")},
         **facts,
     )
-
-
-def thin(now: int) -> int:
-    """Delete tables that are past their time at `now` (ms). Returns how many."""
-    ended = LabelUpload.objects.filter(
-        status__in=(STOPPED, DONE, CANCELLED), sent_at__lt=now - KEPT_MS
-    )
-    others = LabelUpload.objects.exclude(status__in=BEGUN).filter(sent_at__lt=now - REVIEW_KEPT_MS)
-    gone = ended.delete()[1], others.delete()[1]
-    return sum(each.get("labels.LabelUpload", 0) for each in gone)

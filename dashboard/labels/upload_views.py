@@ -12,9 +12,9 @@ from django.views.decorators.http import require_safe
 
 from dashboard.audit.log import Actor
 from dashboard.core.access import form_of, is_fragment, role_required, user_of
-from dashboard.core.clock import now_ms
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.task_wakeup import wake
+from dashboard.core.times import now_ms
 from dashboard.labels import csv_tables, upload_service
 from dashboard.labels.import_counts import LISTED, MOST_REFUSED, ImportCounts
 from dashboard.labels.imports import at_once

@@ -15,9 +15,9 @@ from django.views.decorators.http import require_safe
 
 from dashboard.audit.log import Actor
 from dashboard.core.access import form_of, is_fragment, role_required, user_of
-from dashboard.core.clock import now_ms
 from dashboard.core.exports import attachment
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.filter_language.terms import quoted
 from dashboard.labels import csv_tables, queries, upload_service, writer
 from dashboard.labels.models import Label

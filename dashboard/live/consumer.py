@@ -21,9 +21,9 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.db import DatabaseError
 
-from dashboard.core.clock import now_ms
 from dashboard.core.metrics import LIMITED
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.filter_language.parser import FilterError
 from dashboard.live.alarms import Alarm
 from dashboard.live.connection_slots import NoRoom, Places

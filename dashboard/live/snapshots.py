@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from dashboard.annotations.row_marks import Held, Mark, held, marks_of
-from dashboard.core.clock import now_ms
+from dashboard.core.times import now_ms
 from dashboard.filters import search
 from dashboard.labels import queries as labels
 from dashboard.live.entries import Entry, Offsets

@@ -12,8 +12,8 @@ from django.conf import settings
 
 from bus.base import Bus
 from dashboard.checkpoints.models import FoldSnapshot
-from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios, topics
+from dashboard.core.times import now_ms
 from dashboard.reconciliation.log_bounds import Terms, dump, fits, terms_of
 from dashboard.reconciliation.log_reader import OnProgress, read_on
 from dashboard.reconciliation.partition_replay import Replay

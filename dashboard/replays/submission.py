@@ -11,7 +11,7 @@ from django.db.models import Max
 from django.http import HttpRequest
 
 from dashboard.audit.log import Actor, note
-from dashboard.core.clock import now_ms
+from dashboard.core.times import now_ms
 from dashboard.job.models import BucketStatus, JobRequest
 from dashboard.job.requests import send
 from dashboard.replays.models import Replay

@@ -8,7 +8,7 @@ import sys
 from celery import shared_task
 from django.conf import settings
 
-from dashboard.core.clock import now_ms
+from dashboard.core.times import now_ms
 from dashboard.replays.models import Replay
 from dashboard.replays.verification import claim, due
 

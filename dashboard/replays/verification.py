@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db.models import Q
 
 from bus.base import BusError
-from dashboard.core.clock import now_ms
+from dashboard.core.times import now_ms
 from dashboard.job.models import JobRequest
 from dashboard.replays.models import DONE, FAILED, RUNNING, WAITING, Replay
 

@@ -15,10 +15,10 @@ from django.views.decorators.http import require_safe
 from dashboard.console import query_status
 from dashboard.console.partitions import edges
 from dashboard.core.access import form_of, is_fragment, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.kafka import gateway
 from dashboard.core.navigation import ADMINS
 from dashboard.core.rate_limits import TooMany
+from dashboard.core.times import now_ms
 from dashboard.job.models import JobProgress
 from dashboard.replays.forms import ChoiceForm, ConfirmForm
 from dashboard.replays.plan import Bucket, Edges, Plan, carried, plan

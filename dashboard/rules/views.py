@@ -15,11 +15,11 @@ from django.views.decorators.http import require_http_methods, require_safe
 from dashboard.accounts import drafts
 from dashboard.audit.log import Actor, note
 from dashboard.core.access import form_of, is_fragment, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.kafka import gateway
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import Role, role_of
 from dashboard.core.scenarios import file_now, scenarios
+from dashboard.core.times import now_ms
 from dashboard.rules import descriptions
 from dashboard.rules.changes import changes, send
 from dashboard.rules.proposal import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from dashboard.core.clock import now_ms
+from dashboard.core.times import now_ms
 from dashboard.state_store.queries import thin
 
 

@@ -18,11 +18,11 @@ from dashboard.audit.log import Actor, note
 from dashboard.batch_queries.progress import progress_of, progress_of_all
 from dashboard.batch_queries.submission import NoQuery, submit
 from dashboard.core.access import is_fragment, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.exports import attachment, written
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import Role
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.state_store.comparison import VERDICTS
 from dashboard.state_store.forms import ReadForm, ShowForm
 from dashboard.state_store.models import Reading, StoredRow
@@ -39,7 +39,7 @@ from dashboard.state_store.queries import (
 )
 from dashboard.state_store.record_lines import lines
 from dashboard.states.board_rows import asset_path
-from wire.errand import MOST_ROWS, ReadState
+from wire.batch_query import MOST_ROWS, ReadState
 
 ADMINS = (Role.ADMIN,)
 PORTION = 500

@@ -1,8 +1,17 @@
-"""How long what was is kept."""
+"""How long history is kept, and the rows of purged assets."""
 
 from __future__ import annotations
 
-HIDDEN_KEPT_MS = 7 * 86_400_000
-"""How long a purged row is kept hidden, so that a replay cannot bring the asset back."""
-HISTORY_KEPT_MS = 90 * 86_400_000
-"""How long transitions and answers are kept."""
+from dashboard.core.retention import Retention
+from dashboard.core.times import DAY_MS
+from dashboard.states.models import Answer, Transition
+
+HIDDEN_KEPT_MS = 7 * DAY_MS
+"""How long a purged row is kept hidden, so that a replay cannot bring the asset back. It goes with
+its labels, so it is deleted where these are known: `dashboard.labels.retention`."""
+HISTORY_KEPT_MS = 90 * DAY_MS
+
+KEPT = (
+    Retention("changes of assets", Transition, "at", HISTORY_KEPT_MS),
+    Retention("answers to commands", Answer, "at", HISTORY_KEPT_MS),
+)

@@ -16,10 +16,10 @@ from dashboard.audit.log import Actor, note
 from dashboard.batch_queries.progress import progress_of, progress_of_all
 from dashboard.batch_queries.submission import NoQuery, submit
 from dashboard.core.access import form_of, is_fragment, role_required
-from dashboard.core.clock import now_ms
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import Role, role_of
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.rules.active_rule import as_carried
 from dashboard.what_if.forms import TrialForm
 from dashboard.what_if.models import Trial
@@ -39,7 +39,7 @@ from dashboard.what_if.queries import (
 from dashboard.what_if.start_snapshots import snapshots
 from domain.overlay import MAX_TEXT, overlaid, overlay_text
 from domain.scenario import Scenario
-from wire.errand import WhatIf
+from wire.batch_query import WhatIf
 
 ADMINS = (Role.ADMIN,)
 

@@ -17,7 +17,7 @@ from webkit import answer, bearer, commands_sent, make_user, sent, show
 from dashboard.api import operations
 from dashboard.commands import submission
 from dashboard.commands.models import Command as Row
-from dashboard.core import clock, delivery, rate_limits
+from dashboard.core import delivery, rate_limits, times
 from dashboard.core import kafka as gateway_module
 from dashboard.core.scenarios import scenarios
 from domain.records import Report, Vote
@@ -170,7 +170,7 @@ def test_a_purged_asset_is_gone(api, bus):
 
 
 def test_a_set_answers_202_and_where_to_follow_it(api, bus):
-    until = clock.now_ms() + 60_000
+    until = times.now_ms() + 60_000
     response = api("put", SHOP, set_body(until=until, if_version="1.42.0"))
     assert response.status_code == 202
     (command,) = commands_sent(bus, "attack")
@@ -421,6 +421,7 @@ def test_a_list_has_bounds(api, bus, size: int):
     assert sent(bus, "attack") == []
 
 
+@pytest.mark.extensive
 def test_ten_thousand_reports(api, bus):
     response = api("post", REPORTS, [report(asset=f"site-{n}") for n in range(10_000)])
     assert response.json()["accepted"] == 10_000

@@ -17,7 +17,7 @@ from dashboard.api.api import api
 from dashboard.api.examples import COMMAND, OF_OPERATION, PARAMETERS
 from dashboard.commands import submission
 from dashboard.commands.models import Command as Row
-from dashboard.core import clock
+from dashboard.core import times
 from dashboard.core.scenarios import scenarios
 
 pytestmark = pytest.mark.django_db
@@ -53,7 +53,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     show("attack", PARAMETERS["asset"], "suspicious")
     Row.objects.create(
         id=COMMAND, scenario="attack", asset="shop", kind="set", state="clear", username="x",
-        source="form", created_at=clock.now_ms(), status="sent",
+        source="form", created_at=times.now_ms(), status="sent",
     )  # fmt: skip
     real = submission._deliver
 

@@ -15,8 +15,8 @@ from webkit import bearer, make_user
 
 from dashboard.checkpoints.models import Divergence, FoldSnapshot, SinkOffset
 from dashboard.core import metrics as names
-from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios, topics
+from dashboard.core.times import now_ms
 from dashboard.job.models import BucketStatus, JobProgress
 from dashboard.materialiser.worker import Materialiser
 
@@ -233,7 +233,7 @@ def test_metrics_tell_what_the_materialiser_counts(bus, headers):
 def test_metrics_tell_of_the_workers_runs_and_of_snapshots(bus, headers):
     for n, (status, ended) in enumerate((("SUCCESS", 100), ("SUCCESS", 50), ("FAILURE", 70))):
         run = TaskResult.objects.create(
-            task_id=str(n), task_name="dashboard.materialiser.tasks.forget_purged", status=status
+            task_id=str(n), task_name="dashboard.materialiser.tasks.apply_retention", status=status
         )
         at = datetime.fromtimestamp(ended, UTC)
         TaskResult.objects.filter(pk=run.pk).update(
@@ -245,7 +245,7 @@ def test_metrics_tell_of_the_workers_runs_and_of_snapshots(bus, headers):
             file="f", assets=0, digest="d",
         )  # fmt: skip
     found = scrape(headers)
-    told = {"task": "forget_purged"}
+    told = {"task": "apply_retention"}
     assert found[key("tallyboard_task_time_seconds", status="success", **told)] == 100
     assert found[key("tallyboard_task_time_seconds", status="failure", **told)] == 70
     assert found[key("tallyboard_task_duration_seconds", **told)] == 1.5

@@ -19,8 +19,8 @@ from dashboard.board.asset_page import unheard_agents
 from dashboard.board.log_records import NotShown, fetch, show
 from dashboard.board.timeline import PAGE, timeline
 from dashboard.commands.models import Command as Row
-from dashboard.core.clock import now_ms
 from dashboard.core.rate_limits import Limit
+from dashboard.core.times import now_ms
 from dashboard.dead_letters.models import DeadLetter
 from dashboard.job.job_clock import log_time
 from dashboard.job.models import BucketStatus
@@ -36,13 +36,6 @@ pytestmark = pytest.mark.django_db
 HX = {"HX-Request": "true"}
 ASSET = "shop.example"
 PATH = f"/s/attack/a/{ASSET}/"
-
-
-@pytest.fixture
-def client() -> Client:
-    client = Client()
-    client.force_login(make_user("operator"))
-    return client
 
 
 def text(response: Any) -> str:

@@ -12,8 +12,8 @@ from django.test import RequestFactory
 from webkit import make_user
 
 from dashboard.commands.models import Command as Row
-from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 
 pytestmark = pytest.mark.django_db
 

@@ -15,18 +15,11 @@ from webkit import answer, commands_sent, make_user, show
 from bus.base import Unavailable
 from dashboard.commands import submission
 from dashboard.commands.models import Command as Row
-from dashboard.core import clock, delivery, rate_limits
+from dashboard.core import delivery, rate_limits, times
 
 pytestmark = pytest.mark.django_db
 
 HX = {"HX-Request": "true"}
-
-
-@pytest.fixture
-def client() -> Client:
-    client = Client()
-    client.force_login(make_user("operator"))
-    return client
 
 
 def url(kind: str, asset: str = "shop.example", scenario: str = "attack") -> str:
@@ -79,10 +72,10 @@ def test_a_purge_is_asked_twice(client: Client, bus):
 
 @pytest.mark.parametrize(("end", "ms"), [("15m", 900_000), ("1h", 3_600_000), ("4h", 14_400_000)])
 def test_an_end_at_one_click(client: Client, bus, end: str, ms: int):
-    before = clock.now_ms()
+    before = times.now_ms()
     client.post(url("set"), fields(end=end))
     (command,) = commands_sent(bus, "attack")
-    assert before + ms <= (command.until or 0) <= clock.now_ms() + ms
+    assert before + ms <= (command.until or 0) <= times.now_ms() + ms
 
 
 def test_a_typed_end_is_in_the_viewers_zone(client: Client, bus):
@@ -272,7 +265,7 @@ def test_a_command_is_followed_to_its_outcome(
 
 def test_a_command_that_never_left_is_not_sending_for_ever(client: Client, bus):
     client.post(url("set"), fields())
-    Row.objects.update(status="sending", created_at=clock.now_ms() - 60_000)
+    Row.objects.update(status="sending", created_at=times.now_ms() - 60_000)
     response = client.get(f"/commands/{Row.objects.get().pk}/", headers=HX)
     assert "not known whether it reached the log" in text(response)
 

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from selection import examples
 from sinks import PlayedJob
 
 from bus.base import Message
 from bus.memory import MemoryBus
 from dashboard.checkpoints.models import SinkOffset
+from dashboard.core import retention as core_retention
 from dashboard.dead_letters import ingestion, retention
 from dashboard.dead_letters.ingestion import UnreadableLetter, read_letter
 from dashboard.dead_letters.models import OPEN, DeadLetter, LetterCount
@@ -20,7 +22,7 @@ from dashboard.dead_letters.stored_records import key_of, value_of
 from dashboard.materialiser import tasks
 from dashboard.materialiser.worker import Materialiser
 from domain.records import DEAD_LETTER_REASONS, Report
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 from wire.sink import DeadRecord, Headers, encode_dead_letter
 from wire.topics import Topics
 
@@ -129,12 +131,12 @@ def test_what_is_no_dead_letter_is_passed_over(job):
 
 def test_only_the_newest_are_kept_and_what_goes_is_counted(job, monkeypatch):
     monkeypatch.setattr(retention, "MAX_LETTERS", 3)
-    monkeypatch.setattr(retention, "PORTION", 2)
+    monkeypatch.setattr(core_retention, "PORTION", 2)
     for offset in range(8):
         tell(job, offset)
     catch_up(job)
     assert [offset for offset, *_ in rows()] == [5, 6, 7]
-    assert LetterCount.objects.get(what="thinned").n == 5 == retention.thinned()
+    assert LetterCount.objects.get(what="thinned").n == 5 == retention.deleted_count()
 
 
 def test_old_letters_go_by_schedule(job, monkeypatch):
@@ -143,10 +145,10 @@ def test_old_letters_go_by_schedule(job, monkeypatch):
     catch_up(job)
     DeadLetter.objects.filter(offset__lt=2).update(noted_at=NOW - retention.KEPT_MS - 1)
     monkeypatch.setattr(tasks, "now_ms", lambda: NOW)
-    assert tasks.thin_dead_letters() == 2
-    assert tasks.thin_dead_letters() == 0
+    assert tasks.apply_retention() == {"dead letters": 2}
+    assert tasks.apply_retention() == {}
     assert [offset for offset, *_ in rows()] == [2]
-    assert retention.thinned() == 2
+    assert retention.deleted_count() == 2
 
 
 @given(
@@ -156,7 +158,9 @@ def test_old_letters_go_by_schedule(job, monkeypatch):
     headers=st.lists(st.tuples(st.text(max_size=20), st.binary(max_size=20)), max_size=4),
 )
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_any_key_value_and_headers_can_be_kept(reason, key, value, headers):
     dead = DeadRecord(reason, "attack.reports", 0, 1, NOW, key, value, tuple(headers))

@@ -8,7 +8,7 @@ import pytest
 
 from dashboard.job import ingestion
 from dashboard.job.models import JobProgress, JobRequest
-from dashboard.job.retention import DAY_MS, HOUR_MS, KEPT_MS, surplus, thin
+from dashboard.job.retention import DAY_MS, HOUR_MS, KEPT, KEPT_MS, surplus
 from wire.job import Answer, Checkpoint, Progress, Stopped
 
 NOW = 1_790_000_000_000
@@ -117,8 +117,8 @@ def test_thinning_out_keeps_the_words():
     batches = [Progress("kernel", old + at, "running", 1, batch={"batchId": at}) for at in (1, 2)]
     ingestion.take_in([Progress("kernel", old, "restarting", 1, "again"), *batches])
     gone = asked(asked_at=NOW - 91 * DAY_MS)
-    assert thin(NOW) == 3
+    assert sum(each.apply(NOW) for each in KEPT) == 3
     assert not JobRequest.objects.filter(pk=gone.pk).exists()
     left = JobProgress.objects.order_by("id").values_list("message", "batch")
     assert list(left) == [("again", ""), ("", '{"batchId":2}')]
-    assert thin(NOW) == 0
+    assert sum(each.apply(NOW) for each in KEPT) == 0

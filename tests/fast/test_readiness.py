@@ -12,8 +12,8 @@ from webkit import memory_bus
 
 from dashboard.api import health
 from dashboard.checkpoints.models import SinkOffset
-from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.job.models import BucketStatus, JobProgress
 from wire.job import bucket_name
 

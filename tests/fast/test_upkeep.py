@@ -12,11 +12,13 @@ from sinks import PlayedJob
 from bus.memory import MemoryBus
 from dashboard.celery import app
 from dashboard.checkpoints.models import FoldSnapshot
+from dashboard.core import retention as core_retention
 from dashboard.materialiser import tasks
+from dashboard.materialiser.retention import KEPT as ALL_KEPT
 from dashboard.reconciliation.snapshots import KEPT, Snapshots, take
 from dashboard.states.models import Answer, AssetState, Transition
 from domain.records import Report
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 
 pytestmark = pytest.mark.django_db
 SCENARIOS = load_scenarios(Path(__file__).parents[2] / "scenarios.toml")
@@ -48,13 +50,13 @@ def row(asset: str, *, purged_at: int | None) -> None:
 
 
 def test_purged_rows_are_deleted_after_a_week_and_no_others(monkeypatch):
-    monkeypatch.setattr(tasks, "PORTION", 2)
+    monkeypatch.setattr(core_retention, "PORTION", 2)
     row("shown", purged_at=None)
     row("hidden", purged_at=NOW - 7 * DAY)
     for n in range(5):
         row(f"old-{n}", purged_at=NOW - 7 * DAY - 1 - n)
-    assert tasks.forget_purged() == 5
-    assert tasks.forget_purged() == 0
+    assert tasks.apply_retention() == {"purged assets, hidden": 5}
+    assert tasks.apply_retention() == {}
     assert set(AssetState.objects.values_list("asset", flat=True)) == {"shown", "hidden"}
 
 
@@ -63,9 +65,46 @@ def test_history_is_deleted_after_three_months():
         fields = {"scenario": "orders", "asset": "a", "version": f"v{n}", "at": at}
         Transition.objects.create(place=str(n), cause_type="report", cause="{}", **fields)
         Answer.objects.create(command=str(n), outcome="applied", **fields)
-    assert tasks.prune_history() == 2
+    assert tasks.apply_retention() == {"changes of assets": 1, "answers to commands": 1}
     assert [t.at for t in Transition.objects.all()] == [NOW - 90 * DAY]
     assert [a.at for a in Answer.objects.all()] == [NOW - 90 * DAY]
+
+
+def test_what_cannot_be_deleted_hinders_nothing_else(monkeypatch):
+    def fail(_now: int) -> int:
+        raise OSError
+
+    monkeypatch.setattr(tasks, "KEPT", (core_retention.Thinning("letters", fail), *ALL_KEPT))
+    row("old", purged_at=1)
+    with pytest.raises(ExceptionGroup) as raised:
+        tasks.apply_retention()
+    assert [type(error) for error in raised.value.exceptions] == [OSError]
+    assert not AssetState.objects.exists()
+
+
+def test_the_newest_are_kept_where_only_so_many_are(monkeypatch):
+    monkeypatch.setattr(core_retention, "PORTION", 2)
+    for n in range(7):
+        row(f"a{n}", purged_at=NOW - n)
+    newest = core_retention.Retention("assets", AssetState, "purged_at", at_most=3)
+    assert newest.apply(NOW) == 4
+    assert newest.apply(NOW) == 0
+    assert set(AssetState.objects.values_list("asset", flat=True)) == {"a0", "a1", "a2"}
+
+
+def test_the_operators_table_is_what_is_declared():
+    text = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    section = text.partition("## What is kept how long")[2].partition("\n## ")[0]
+    lines = [line.split("|")[1:4] for line in section.splitlines() if line[:2] == "| "]
+    declared = [
+        (
+            each.what,
+            "" if each.kept_ms is None else f"{each.kept_ms // DAY} d",
+            "" if each.at_most is None else f"{each.at_most:,}",
+        )
+        for each in ALL_KEPT
+    ]
+    assert [tuple(cell.strip() for cell in line) for line in lines[1:]] == declared
 
 
 @pytest.mark.parametrize(("age", "taken"), [(22, 0), (24, 12)])

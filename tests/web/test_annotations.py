@@ -14,7 +14,7 @@ from world import World
 
 from dashboard.annotations import acknowledgements, notes, retention
 from dashboard.annotations.models import Acknowledgement, Mark, Note
-from dashboard.core.clock import now_ms
+from dashboard.core.times import now_ms
 
 pytestmark = pytest.mark.django_db
 
@@ -248,6 +248,7 @@ def test_an_asset_has_so_many_notes(attacked: World, client: Client, monkeypatch
 
 
 @text
+@pytest.mark.spread(4)
 def test_a_text_of_a_note_a_reason_or_a_name(attacked: World, client: Client, text: str):
     text = text.encode(errors="replace").decode()  # no browser sends half a pair
     calm(client.post("/s/attack/note/a/", {"text": text}, follow=True), text)
@@ -263,6 +264,7 @@ def test_a_text_of_a_note_a_reason_or_a_name(attacked: World, client: Client, te
 
 
 @text
+@pytest.mark.spread(4)
 def test_a_text_for_the_next_shift_and_of_its_address(attacked: World, client: Client, text: str):
     sent = text.encode(errors="replace").decode()  # no browser sends half a pair
     calm(client.post("/handover/shift/text/", {"text": sent}, follow=True), text)
@@ -277,14 +279,18 @@ def test_a_text_for_the_next_shift_and_of_its_address(attacked: World, client: C
 # ---- what is kept ---------------------------------------------------------------------------
 
 
+def apply(now: int) -> int:
+    return sum(each.apply(now) for each in retention.KEPT)
+
+
 def test_what_is_over_goes_after_its_time_and_notes_stay(attacked: World, client: Client):
     acknowledge(client, "a", "b")
     client.post("/s/attack/note/b/", {"text": "stays"})
     later = now_ms() + retention.KEPT_MS + 2 * HOUR_MS
-    assert retention.thin(now_ms()) == 0
-    retention.thin(later)
+    assert apply(now_ms()) == 0
+    apply(later)
     assert not Acknowledgement.objects.exists()
     assert [mark.asset for mark in Mark.objects.all()] == ["b"]
     Note.objects.update(deleted_at=1)
-    retention.thin(later)
+    apply(later)
     assert not Note.objects.exists()

@@ -14,9 +14,9 @@ from dashboard.agents import mutes as muting
 from dashboard.annotations import acknowledgements
 from dashboard.annotations.models import Acknowledgement, Mark
 from dashboard.audit.models import AuditEntry
-from dashboard.core.clock import now_ms
 from dashboard.core.rate_limits import Limit
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 
 pytestmark = pytest.mark.django_db
 

@@ -14,19 +14,20 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import Case
 from schemathesis.specs.openapi.checks import positive_data_acceptance
+from selection import examples
 from webkit import bearer, make_user, memory_bus, show
 
 from dashboard.agents import mutes
 from dashboard.api import auth
 from dashboard.commands import submission
 from dashboard.commands.models import Command as Row
-from dashboard.core import clock, rate_limits
+from dashboard.core import rate_limits, times
 from dashboard.core.scenarios import scenarios
 from dashboard.job.models import BucketStatus, JobProgress
 
 pytestmark = pytest.mark.django_db
 
-EXAMPLES = 30
+EXAMPLES = examples(30)
 COMMAND = uuid.UUID("6f1d7a9e-0000-4000-8000-000000000001")
 
 
@@ -40,7 +41,7 @@ def headers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     show("attack", "shop", "suspicious")
     Row.objects.create(
         id=COMMAND, scenario="attack", asset="shop", kind="set", state="clear", username="x",
-        source="form", created_at=clock.now_ms(), status="sent",
+        source="form", created_at=times.now_ms(), status="sent",
     )  # fmt: skip
     with memory_bus(scenarios()):
         told()
@@ -49,7 +50,7 @@ def headers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
 
 def told() -> None:
     """A heartbeat and a word of the job, so that its operations have something to tell."""
-    at = clock.now_ms()
+    at = times.now_ms()
     BucketStatus.objects.create(
         bucket="attack/0", scenario="attack", partition=0, epoch=1, executor="1", host="h",
         log_time=at, offset=1, assets=0, dues=0, records=0, dead_letters=0, stale=0,

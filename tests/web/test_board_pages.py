@@ -15,12 +15,11 @@ from sinks import PlayedJob
 from webkit import make_user
 
 from bus.memory import MemoryBus
-from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios, topics
+from dashboard.core.times import duration, now_ms
 from dashboard.live.shared_view import live_view
 from dashboard.live.tailer import Tailer
 from dashboard.materialiser.worker import Materialiser
-from dashboard.states.templatetags.board import duration
 from domain.records import Command, Report
 
 pytestmark = pytest.mark.django_db

@@ -14,8 +14,8 @@ from webkit import bearer, make_user
 from world import World
 
 from dashboard.audit.models import AuditEntry
-from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.labels import writer
 from dashboard.states.sort_orders import OFFERED
 
@@ -24,13 +24,6 @@ LABELS = ["suspicious", "Suspicious", "SUSPICIOUS", "under-attack", "Under attac
 PANEL = "/s/attack/a/pinned.example/"
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def client() -> Client:
-    client = Client()
-    client.force_login(make_user("operator"))
-    return client
 
 
 @pytest.fixture

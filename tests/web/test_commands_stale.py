@@ -14,8 +14,8 @@ from world import World
 
 from dashboard.commands.models import Command as Row
 from dashboard.commands.stale_forms import Sight, changes, moved_on, read_sight
-from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.job.models import BucketStatus
 from dashboard.live.shared_view import live_view
 from dashboard.states.models import AssetState
@@ -26,13 +26,6 @@ pytestmark = pytest.mark.django_db
 HX = {"HX-Request": "true"}
 ASSET = "shop.example"
 PAGE = f"/s/attack/a/{ASSET}/"
-
-
-@pytest.fixture
-def client() -> Client:
-    client = Client()
-    client.force_login(make_user("operator"))
-    return client
 
 
 def url(kind: str) -> str:

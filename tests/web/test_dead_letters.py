@@ -17,8 +17,8 @@ from world import World, made_world
 
 from bus.base import Message, Unavailable
 from dashboard.core import kafka as gateways
-from dashboard.core.clock import now_ms
 from dashboard.core.exports import safe_cell
+from dashboard.core.times import now_ms
 from dashboard.dead_letters import queries, redrive
 from dashboard.dead_letters.ingestion import take_in
 from dashboard.dead_letters.models import DISCARDED, OPEN, REDRIVEN, SENDING, DeadLetter
@@ -37,13 +37,6 @@ UNKNOWN = b'{"type":"report","agent":"waf-1","state":"on-fire"}'
 def world() -> Iterator[World]:
     with made_world() as made:
         yield made
-
-
-@pytest.fixture
-def admin() -> Client:
-    client = Client()
-    client.force_login(make_user("admin"))
-    return client
 
 
 def put(world: World, key: bytes | None, value: bytes, headers: Any = ()) -> None:

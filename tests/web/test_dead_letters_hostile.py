@@ -12,7 +12,7 @@ from hostile import TEXTS, calm
 from webkit import make_user
 from world import World, made_world
 
-from dashboard.core.clock import now_ms
+from dashboard.core.times import now_ms
 from dashboard.dead_letters.ingestion import take_in
 from dashboard.dead_letters.models import OPEN, DeadLetter
 
@@ -64,6 +64,7 @@ def kept(key: bytes | None, value: bytes | None, reason: str = "not-json") -> De
 
 
 @pytest.mark.parametrize("value", VALUES.values(), ids=list(VALUES))
+@pytest.mark.spread(5)
 def test_any_letter_can_be_looked_at(admin, value: bytes | None):
     one = kept(b"\xffshop", value)
     response = admin.get(f"/dead-letters/{one.pk}/")

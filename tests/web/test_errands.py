@@ -14,9 +14,9 @@ from world import World
 
 from bus.memory import MemoryBus
 from dashboard.checkpoints.models import FoldSnapshot
-from dashboard.core.clock import now_ms
 from dashboard.core.kafka import Gateway
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.job.models import JobRequest
 from dashboard.state_store import queries as store
 from dashboard.state_store.models import Reading, StoredRow
@@ -24,8 +24,8 @@ from dashboard.what_if import queries as tried
 from dashboard.what_if.models import Fared, Trial
 from domain.asset import all_dues
 from domain.overlay import overlaid
-from streaming.errands.comparing import History, Tally, compare
-from wire.errand import (
+from streaming.batch_queries.comparison import History, Tally, compare
+from wire.batch_query import (
     Began,
     Compared,
     Result,

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from webkit import make_user, show
+from webkit import show
 
 from dashboard.audit.models import AuditEntry
 from dashboard.bulk.models import Item, Run
 from dashboard.core import exports
-from dashboard.core.clock import now_ms
-from dashboard.core.moments import iso
+from dashboard.core.times import iso, now_ms
 from dashboard.dead_letters.models import DeadLetter
 from dashboard.labels import writer
 from dashboard.state_store.models import Reading, StoredRow
@@ -25,13 +24,6 @@ from domain.version import Version
 pytestmark = pytest.mark.django_db
 
 ID = uuid.UUID("6f1d7a9e-0000-4000-8000-000000000001")
-
-
-@pytest.fixture
-def admin() -> Client:
-    client = Client()
-    client.force_login(make_user("admin"))
-    return client
 
 
 def file(client: Client, path: str, **given: str) -> str:

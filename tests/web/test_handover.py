@@ -17,8 +17,8 @@ from dashboard.agents.models import MuteRequest
 from dashboard.annotations import shifts
 from dashboard.annotations.models import Handover, Presence, Shift
 from dashboard.bulk.models import Run
-from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.handover import state_changes, views
 from dashboard.job.freshness import Trouble
 from dashboard.job.models import JobRequest

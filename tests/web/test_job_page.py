@@ -17,9 +17,9 @@ from world import World
 
 from bus.memory import MemoryBus
 from dashboard.console import samples
-from dashboard.core.clock import now_ms
 from dashboard.core.kafka import Gateway
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.dead_letters.models import DeadLetter
 from dashboard.job.ingestion import take_in
 from dashboard.job.models import FIGURES, BucketStatus, JobProgress, JobRequest, JobSample
@@ -266,6 +266,7 @@ def test_what_is_offered_fits_the_state(status: Any, offered: set[str]):
 
 
 @text
+@pytest.mark.spread(4)
 def test_hostile_reasons(text: str):
     tell()
     admin = client_of("admin")

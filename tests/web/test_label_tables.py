@@ -20,6 +20,7 @@ from dashboard.labels import (
     import_counts,
     imports,
     queries,
+    retention,
     tasks,
     upload_service,
     upload_views,
@@ -50,13 +51,6 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(imports, "AT_ONCE", -1)
     monkeypatch.setattr(imports, "AT_ONCE_BYTES", -1)
     monkeypatch.setattr(imports, "PORTION", 4)
-
-
-@pytest.fixture
-def client() -> Client:
-    client = Client()
-    client.force_login(make_user("operator"))
-    return client
 
 
 @pytest.fixture
@@ -337,7 +331,7 @@ def test_turns_end_and_go_on(
 def test_of_what_was_not_applied_the_newest_is_kept(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upload_service, "KEPT", 2)
+    monkeypatch.setattr(upload_service, "UPLOADS_OF_USER", 2)
     for n in range(3):
         answer = upload(client, ten(f"gold-{n}"), f"{n}.csv")
         client.post(f"{answer.url}apply/")
@@ -346,15 +340,19 @@ def test_of_what_was_not_applied_the_newest_is_kept(
     assert sorted(LabelUpload.objects.values_list("name", flat=True)) == ["2.csv", "4.csv"]
 
 
+def apply(now: int) -> int:
+    return sum(each.apply(now) for each in retention.KEPT)
+
+
 def test_tables_go_after_their_time(client: Client) -> None:
     applied = upload(client, ten(), "applied.csv")
     client.post(f"{applied.url}apply/")
     upload(client, ten(), "never.csv")
     now = LabelUpload.objects.latest("sent_at").sent_at
-    assert upload_service.thin(now + DAY_MS - 10_000) == 0
-    assert upload_service.thin(now + DAY_MS + 1) == 1
+    assert apply(now + DAY_MS - 10_000) == 0
+    assert apply(now + DAY_MS + 1) == 1
     assert LabelUpload.objects.get().name == "applied.csv"
-    assert upload_service.thin(now + 91 * DAY_MS) == 1
+    assert apply(now + 91 * DAY_MS) == 1
 
 
 def test_so_many_a_minute(client: Client) -> None:

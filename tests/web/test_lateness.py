@@ -9,18 +9,16 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from webkit import make_user
 from world import World
 
+from dashboard.agents import retention
 from dashboard.agents.late_reports import NONE, Late, clock_now, of_the_day, reason
 from dashboard.agents.models import Agent, AgentHour, LateHour, LateMark
 from dashboard.agents.statistics import listed, one
-from dashboard.agents.tasks import HOURS_KEPT, forget_agents
 from dashboard.agents.vote_counts import walk
 from dashboard.checkpoints.models import Counted, SinkOffset
-from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios, topics
-from dashboard.core.spans import HOUR_MS, span
+from dashboard.core.times import HOUR_MS, now_ms, span
 from dashboard.job.models import BucketStatus
 from dashboard.live.shared_view import live_view
 from dashboard.materialiser.worker import Materialiser
@@ -30,13 +28,6 @@ from wire.job import Heartbeat, Lateness, encode
 pytestmark = pytest.mark.django_db
 
 MINUTE = 60_000
-
-
-@pytest.fixture
-def client() -> Client:
-    client = Client()
-    client.force_login(make_user("operator"))
-    return client
 
 
 def text(body: str) -> str:
@@ -150,13 +141,14 @@ def test_a_bucket_whose_clock_is_ahead_counts_in_the_hour_of_the_jobs_own(world:
 
 
 def test_hours_are_forgotten_as_others_are() -> None:
-    now = now_ms() // HOUR_MS
-    for hour in (now - HOURS_KEPT - 1, now - HOURS_KEPT):
+    now = now_ms()
+    oldest = (now - retention.HOURS_KEPT_MS) // HOUR_MS
+    for hour in (oldest - 1, oldest):
         fields = {"stale": 1, "late": 0, "silent": 0, "rare": 0, "age": 1, "last": 1}
         LateHour.objects.create(scenario="attack", agent="a", hour=hour, **fields)
         AgentHour.objects.create(scenario="attack", agent="a", hour=hour, records=1, changes=1)
-    forget_agents()
-    assert LateHour.objects.get().hour == AgentHour.objects.get().hour == now - HOURS_KEPT
+    assert sum(each.apply(now) for each in retention.KEPT) == 2
+    assert LateHour.objects.get().hour == AgentHour.objects.get().hour == oldest
 
 
 # ---- why ----------------------------------------------------------------------------------------

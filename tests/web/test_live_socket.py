@@ -25,9 +25,9 @@ from webkit import make_user
 
 from bus.memory import MemoryBus
 from dashboard.asgi import application
-from dashboard.core.clock import now_ms
 from dashboard.core.roles import Role
 from dashboard.core.scenarios import scenarios, topics
+from dashboard.core.times import now_ms
 from dashboard.labels import writer
 from dashboard.live import (
     consumer,

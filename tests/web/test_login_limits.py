@@ -15,8 +15,8 @@ from webkit import bearer, make_user
 
 from dashboard.accounts import known_addresses
 from dashboard.accounts.models import FirstPassword, KnownAddress
-from dashboard.core.clock import now_ms
 from dashboard.core.rate_limits import Limit, TooMany
+from dashboard.core.times import now_ms
 from dashboard.dead_letters.queries import count_open
 
 pytestmark = pytest.mark.django_db

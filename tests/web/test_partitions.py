@@ -13,8 +13,8 @@ from webkit import bearer, make_user
 from world import World
 
 from bus.base import Message
-from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.job.models import FIGURES, BucketStatus
 from dashboard.live.shared_view import live_view
 from wire.job import Heartbeat, bucket_name, encode

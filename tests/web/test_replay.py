@@ -16,8 +16,8 @@ from world import World
 
 from dashboard.audit.models import AuditEntry
 from dashboard.checkpoints.models import FoldSnapshot, LogBound
-from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.job.ingestion import take_in
 from dashboard.job.models import BucketStatus, JobRequest
 from dashboard.reconciliation.log_bounds import dump
@@ -347,6 +347,7 @@ def test_the_worker_starts_a_comparison_and_forgets_old_replays(
 
 
 @text
+@pytest.mark.spread(4)
 def test_hostile_choices(client: Client, text: str) -> None:
     for name in ("query", "scenario", "start", "time", "offset-attack/0", "exactly"):
         given = {"query": "kernel", "start": "offsets", name: text.replace("\ud800", "?")}
@@ -356,6 +357,7 @@ def test_hostile_choices(client: Client, text: str) -> None:
 
 
 @text
+@pytest.mark.spread(4)
 def test_hostile_confirmations(client: Client, world: World, text: str) -> None:
     body, text = review(client, scenario="attack"), text.replace("\ud800", "?")
     form = body[body.index('action="/replay/start/') :]

@@ -328,6 +328,6 @@ def test_what_has_ended_is_forgotten(client: Client):
     assert UserSession.objects.count() == 2
     rest(client, 3601)
     assert len(places(apps.get_model("auth", "User").objects.get())) == 1
-    forget_ended()
+    forget_ended(0)
     assert Session.objects.count() == UserSession.objects.count() == 1
     assert logged_in(other)

@@ -8,14 +8,13 @@ import re
 import pytest
 from django.db import connection
 from django.test import Client
-from webkit import make_user
 from world import World
 
 from dashboard.bulk import stale_assets
 from dashboard.bulk.models import Run
 from dashboard.bulk.stale_assets import Reason
-from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
 from dashboard.states.models import AssetState
 from domain.records import Report
 
@@ -23,13 +22,6 @@ pytestmark = pytest.mark.django_db
 
 HOUR = 3_600_000
 MINUTE = 60_000
-
-
-@pytest.fixture
-def client() -> Client:
-    client = Client()
-    client.force_login(make_user("operator"))
-    return client
 
 
 def found(reason: Reason, age: int, now: int, scenario: str = "attack") -> list[str]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from django import template
 
 from dashboard.board.explanation import names
-from dashboard.core.moments import moment
-from dashboard.core.spans import exact_span
-from dashboard.states.templatetags.board import duration
+from dashboard.core.times import duration, exact_span, moment
 from domain.scenario import Scenario
 
 register = template.Library()

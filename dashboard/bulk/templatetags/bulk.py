@@ -22,10 +22,10 @@ from dashboard.bulk.models import (
 from dashboard.bulk.pins import pin_of
 from dashboard.bulk.run_progress import RunProgress
 from dashboard.core.bidi import isolated
-from dashboard.core.moments import moment
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import duration, moment
 from dashboard.states.board_rows import asset_path
-from dashboard.states.templatetags.board import duration, icon
+from dashboard.states.templatetags.board import icon
 
 register = template.Library()
 

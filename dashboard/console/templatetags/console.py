@@ -10,9 +10,9 @@ from django.utils.safestring import SafeString
 
 from dashboard.core.navigation import Place, places
 from dashboard.core.roles import Role
-from dashboard.core.spans import span
+from dashboard.core.times import duration, span
 from dashboard.job.throughput import Sign, Trend
-from dashboard.states.templatetags.board import duration, icon
+from dashboard.states.templatetags.board import icon
 
 register = template.Library()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django import template
 
-from dashboard.states.templatetags.board import duration
+from dashboard.core.times import duration
 
 register = template.Library()
 

@@ -1,8 +1,7 @@
-"""Small marks that pages are made of. `static/js/marks.js` makes the same ones in the browser."""
+"""Small marks that pages are made of, as `static/js/board/badges.js` makes them in the browser."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from django import template
@@ -14,11 +13,16 @@ from django.utils.safestring import SafeString, mark_safe
 from dashboard.core.bidi import isolated
 from dashboard.core.glossary import TERMS
 from dashboard.core.roles import role_of
+from dashboard.core.times import since, time_of_day, until, utc
 from dashboard.states.board_rows import Row
 from domain.scenario import UNKNOWN, Scenario
 
 register = template.Library()
 register.filter(isolated)
+register.filter(utc)
+register.filter("clock", time_of_day)
+register.simple_tag(since)
+register.simple_tag(until)
 
 UNHEARD = "nothing has reported it since"
 """What an unknown state says."""
@@ -178,55 +182,10 @@ def votes_text(scenario: Scenario, row: Row) -> str:
     return f"{whole} {'vote' if whole == 1 else 'votes'}: {parts}{more}{muted}"
 
 
-@register.simple_tag
-def since(at: int, now: int) -> SafeString:
-    """How long ago `at` (Unix ms) was; the browser lets it tick."""
-    return format_html(
-        '<time data-since="{}" datetime="{}" title="{}">{}</time>',
-        at,
-        _iso(at),
-        utc(at),
-        duration(now - at),
-    )
-
-
-@register.simple_tag
-def until(at: int, now: int) -> SafeString:
-    """How long it is until `at` (Unix ms); the browser lets it tick."""
-    return format_html(
-        '<time data-until="{}" datetime="{}" title="{}">{}</time>',
-        at,
-        _iso(at),
-        utc(at),
-        duration(at - now),
-    )
-
-
 @register.filter
 def number(n: int) -> str:
     """A number in groups of three digits: `12,345`."""
     return f"{n:,}"
-
-
-@register.filter
-def clock(at: int) -> str:
-    """The time of day in UTC, `14:03:59`."""
-    return _moment(at).strftime("%H:%M:%S")
-
-
-@register.filter
-def utc(at: int) -> str:
-    """The moment in UTC, `2026-01-31 14:03:59 UTC`."""
-    return _moment(at).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def duration(ms: int) -> str:
-    """A duration in its two largest units: `42 s`, `5 m 07 s`, `3 h 12 m`, `4 d 03 h`."""
-    seconds = max(0, ms) // 1000
-    for size, large, below, small in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "m")):
-        if seconds >= size:
-            return f"{seconds // size} {large} {seconds % size // below:02d} {small}"
-    return f"{seconds // 60} m {seconds % 60:02d} s" if seconds >= 60 else f"{seconds} s"
 
 
 @register.simple_tag(takes_context=True)
@@ -234,11 +193,3 @@ def user_role(context: Context) -> Any:
     """The role of who asks, or None."""
     request = context.get("request")
     return role_of(request.user) if request is not None and hasattr(request, "user") else None
-
-
-def _iso(at: int) -> str:
-    return _moment(at).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _moment(at: int) -> datetime:
-    return datetime.fromtimestamp(at / 1000, UTC)

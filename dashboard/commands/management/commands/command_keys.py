@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from dashboard.audit.log import Actor, note
-from dashboard.core.kafka import key_file, now_ms
+from dashboard.core.kafka import key_file
+from dashboard.core.times import iso_second, now_ms, unix_ms
 from wire.keys import Key, KeyFile, KeysProblem, Ring
 
 
@@ -57,13 +58,9 @@ class Command(BaseCommand):
 
 
 def _line(key: Key, *, signs: bool) -> str:
-    begin = _text(key.since) if key.since else "always"
-    end = "" if key.until is None else f" until {_text(key.until)}"
+    begin = iso_second(key.since) if key.since else "always"
+    end = "" if key.until is None else f" until {iso_second(key.until)}"
     return f"{key.id} counts from {begin}{end}{', signs now' if signs else ''}"
-
-
-def _text(time: int) -> str:
-    return datetime.fromtimestamp(time / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _since(text: str | None, now: int) -> int:
@@ -74,6 +71,6 @@ def _since(text: str | None, now: int) -> int:
         found = datetime.fromisoformat(text)
     except ValueError:
         found = None
-    if found is None or found.tzinfo is None or found.timestamp() * 1000 > now:
+    if found is None or found.tzinfo is None or unix_ms(found) > now:
         raise CommandError(f"--since is {text!r}: expected a past time as in --help")
-    return int(found.timestamp() * 1000)
+    return unix_ms(found)

@@ -7,9 +7,9 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import utc
 from dashboard.job.models import BucketStatus, JobProgress
 from dashboard.job.stored_status import stopped
-from dashboard.states.templatetags.board import utc
 
 
 class Command(BaseCommand):

@@ -12,8 +12,8 @@ from django.core.management.base import BaseCommand
 from bus.kafka import KafkaBus
 from config.logs import configure_logs
 from config.pulse import Pulse
-from dashboard.core.clock import now_ms
 from dashboard.core.scenarios import scenarios, topics
+from dashboard.core.times import now_ms
 from dashboard.materialiser.worker import Materialiser
 
 

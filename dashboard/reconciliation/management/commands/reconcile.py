@@ -12,9 +12,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from bus.base import BusError
 from bus.kafka import KafkaBus
-from dashboard.core.clock import now_ms
 from dashboard.core.progress_bar import Bar
 from dashboard.core.scenarios import scenarios, topics
+from dashboard.core.times import now_ms
 from dashboard.reconciliation.comparison import Behind, Difference, Reconciler, Result
 from dashboard.reconciliation.snapshots import Snapshots
 from dashboard.states.aggregates import Miscounted

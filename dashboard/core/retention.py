@@ -1,0 +1,87 @@
+"""How long rows are kept, and how many: declared once for each kind, deleted in portions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import models
+from django.db.models import Q, QuerySet
+
+PORTION = 900
+"""Rows deleted at a time, so that nobody waits long for the lock."""
+
+
+def delete_rows(rows: QuerySet[Any]) -> int:
+    """Delete rows with what refers to them. Returns how many, without the rest."""
+    return rows.delete()[1].get(rows.model._meta.label, 0)  # noqa: SLF001 - Django's documented API
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long rows are kept after `time`, and how many of them at most: then the oldest go."""
+
+    what: str
+    """What is kept, as docs/operations.md calls it."""
+    model: type[models.Model]
+    time: str
+    kept_ms: int | None = None
+    at_most: int | None = None
+    condition: Q = field(default_factory=Q)
+    also_past: str = ""
+    """Another time which, where a row has one, has to be as long ago."""
+    unit_ms: int = 1
+    """The unit of the times, in ms."""
+    delete: Callable[[QuerySet[Any]], int] = delete_rows
+    """Deletes a portion, and returns how many rows."""
+
+    def apply(self, now: int) -> int:
+        """Delete what is past its time at `now` (Unix ms), and what is too many. Returns how
+        many rows."""
+        expired = 0 if self.kept_ms is None else self._delete_expired(now - self.kept_ms)
+        return expired + (0 if self.at_most is None else self._delete_surplus(self.at_most))
+
+    def _delete_expired(self, before: int) -> int:
+        edge = before // self.unit_ms
+        rows = self._rows.filter(**{f"{self.time}__lt": edge})
+        if self.also_past:
+            unset, past = {self.also_past: None}, {f"{self.also_past}__lt": edge}
+            rows = rows.filter(Q(**unset) | Q(**past))
+        return delete_in_portions(rows, self.delete)
+
+    def _delete_surplus(self, at_most: int) -> int:
+        return delete_surplus(self._rows.order_by(f"-{self.time}", "-pk"), at_most, self.delete)
+
+    @property
+    def _rows(self) -> QuerySet[Any]:
+        return self.model._default_manager.filter(self.condition)  # noqa: SLF001 - documented API
+
+
+@dataclass(frozen=True, slots=True)
+class Thinning:
+    """Rows of which a function of their own decides which ones go."""
+
+    what: str
+    """What is kept, as docs/operations.md calls it."""
+    apply: Callable[[int], int]
+    """Deletes what is too old or too much at a time (Unix ms), and returns how many rows."""
+    kept_ms: int | None = None
+    at_most: int | None = None
+
+
+def delete_in_portions(
+    rows: QuerySet[Any], delete: Callable[[QuerySet[Any]], int] = delete_rows, begin: int = 0
+) -> int:
+    """Delete rows from place `begin` of their order on, a portion at a time. Returns how many."""
+    total = 0
+    while portion := list(rows.values_list("pk", flat=True)[begin : begin + PORTION]):
+        total += delete(rows.filter(pk__in=portion))
+    return total
+
+
+def delete_surplus(
+    ordered: QuerySet[Any], at_most: int, delete: Callable[[QuerySet[Any]], int] = delete_rows
+) -> int:
+    """Delete all but the first `at_most` rows. Returns how many."""
+    return delete_in_portions(ordered, delete, begin=at_most)
