@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
 
-from bus.base import BusError, Delivered, Producer, QueueFull, Unavailable
+from bus.base import Delivered, Unavailable
 from dashboard.api.problems import MAX_ERRORS, Problem, invalid
 from dashboard.api.schemas import ReportAnswer
-from dashboard.core.kafka import REACH_S, SEND_TIMEOUT_S, gateway
+from dashboard.core.delivery import Outgoing, Result, deliver_all
+from dashboard.core.kafka import REACH_S, gateway
 from dashboard.core.metrics import API_REPORTS
 from domain.records import Report, Unreadable
 from domain.scenario import Scenario
@@ -81,7 +81,7 @@ class Item:
 
     key: bytes = b""
     value: bytes = b""
-    outcome: Delivered | BusError | None = None
+    outcome: Result = None
     refused: str = ""
     detail: str = ""
 
@@ -135,30 +135,10 @@ def _send(scenario: Scenario, items: list[Item]) -> None:
         to.bus.wait(REACH_S)
     except Unavailable as error:
         raise Problem(503, "unsent", f"Kafka does not answer: {error}") from error
-    producer, topic = to.producer(), to.topics.reports(scenario.name)
-    end = time.monotonic() + SEND_TIMEOUT_S + 1
-    for item in items:
-        _enqueue(producer, topic, item, end)
-    while any(item.outcome is None for item in items) and time.monotonic() < end:
-        producer.poll(0.02)
-
-
-def _enqueue(producer: Producer, topic: str, item: Item, end: float) -> None:
-    def note(outcome: Delivered | BusError) -> None:
-        item.outcome = outcome
-
-    while True:
-        try:
-            producer.send(topic, item.key, item.value, on_delivery=note)
-            return
-        except QueueFull as full:
-            if time.monotonic() > end:
-                item.outcome = full
-                return
-            producer.poll(0.02)
-        except BusError as error:
-            item.outcome = error
-            return
+    topic = to.topics.reports(scenario.name)
+    results = deliver_all(Outgoing(topic, item.key, item.value) for item in items)
+    for item, result in zip(items, results, strict=True):
+        item.outcome = result
 
 
 def answered(answers: list[ReportAnswer]) -> dict[str, Any]:

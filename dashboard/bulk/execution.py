@@ -36,7 +36,7 @@ from dashboard.bulk.models import (
 )
 from dashboard.bulk.outcomes import settle
 from dashboard.bulk.run_progress import counts
-from dashboard.core.delivery import Outgoing, deliver_all
+from dashboard.core.delivery import Outgoing, Result, deliver_all
 from dashboard.core.kafka import REACH_S, Gateway, NotSigned, gateway
 from dashboard.core.resumable import MAX_TROUBLE, ResumableTask, take_turns
 from dashboard.core.scenarios import scenarios
@@ -209,20 +209,20 @@ class RunTask(ResumableTask[Run]):
             return rows if last.update(fate=SENDING) == len(rows) else []
 
 
-class Result(NamedTuple):
-    """The delivery of one command; None: neither confirmed nor refused yet."""
+class Sent(NamedTuple):
+    """An item, and the delivery of its command."""
 
     item: int
-    came: Delivered | BusError | None
+    result: Result
 
 
-def produce(to: Gateway, run: Run, rows: Sequence[Row]) -> list[Result]:
+def produce(to: Gateway, run: Run, rows: Sequence[Row]) -> list[Sent]:
     """Send a portion's commands, and wait until each is confirmed or refused, or for a while.
 
     Raises NotSigned.
     """
     results = deliver_all(_outgoing(to, run, *row) for row in rows)
-    return [Result(pk, _in_time(to, came)) for (pk, *_), came in zip(rows, results, strict=True)]
+    return [Sent(pk, _in_time(to, result)) for (pk, *_), result in zip(rows, results, strict=True)]
 
 
 def _outgoing(to: Gateway, run: Run, _pk: int, asset: str, version: str, command: str) -> Outgoing:
@@ -231,11 +231,11 @@ def _outgoing(to: Gateway, run: Run, _pk: int, asset: str, version: str, command
     return Outgoing(topic, key, to.signed(topic, key, value))
 
 
-def _in_time(to: Gateway, came: Delivered | BusError | None) -> Delivered | BusError | None:
-    """A delivery; a record that was signed by a clock that is wrong is sent again."""
-    if isinstance(came, Delivered) and not to.signer.in_time(came.timestamp):
+def _in_time(to: Gateway, result: Result) -> Result:
+    """Return a delivery; a record that was signed by a clock that is wrong is sent again."""
+    if isinstance(result, Delivered) and not to.signer.in_time(result.timestamp):
         return Unavailable("the broker's clock is another one: it is signed anew")
-    return came
+    return result
 
 
 def _command(run: Run, asset: str, version: str, command: str) -> Command:
@@ -251,13 +251,13 @@ def _command(run: Run, asset: str, version: str, command: str) -> Command:
     )
 
 
-def note(results: Sequence[Result]) -> int:
+def note(results: Sequence[Sent]) -> int:
     """Note what arrived and what cannot; the rest stays claimed, and is sent again under its id.
 
     Returns how many are dealt with.
     """
-    sent = [(r.came.partition, r.came.offset, r.item) for r in results if _arrived(r)]  # type: ignore[union-attr]
-    refused = [(str(r.came)[:200], r.item) for r in results if _refused(r)]
+    sent = [(r.result.partition, r.result.offset, r.item) for r in results if _arrived(r)]  # type: ignore[union-attr]
+    refused = [(str(r.result)[:200], r.item) for r in results if _refused(r)]
     table = Item._meta.db_table  # noqa: SLF001 - Django's documented API
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.executemany(
@@ -273,15 +273,17 @@ def note(results: Sequence[Result]) -> int:
     return len(sent) + len(refused)
 
 
-def _arrived(result: Result) -> bool:
-    return isinstance(result.came, Delivered)
+def _arrived(each: Sent) -> bool:
+    return isinstance(each.result, Delivered)
 
 
-def _refused(result: Result) -> bool:
+def _refused(each: Sent) -> bool:
     """Whether trying again would not help."""
-    return isinstance(result.came, BusError) and not isinstance(result.came, Unavailable)
+    return isinstance(each.result, BusError) and not isinstance(each.result, Unavailable)
 
 
-def _first_trouble(results: Sequence[Result]) -> str:
-    error = next((str(r.came) for r in results if isinstance(r.came, BusError)), "no confirmation")
+def _first_trouble(results: Sequence[Sent]) -> str:
+    error = next(
+        (str(r.result) for r in results if isinstance(r.result, BusError)), "no confirmation"
+    )
     return f"Kafka does not confirm: {error}"[:MAX_TROUBLE]

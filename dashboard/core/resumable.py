@@ -14,7 +14,6 @@ from contextlib import suppress
 from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
-from django.core.exceptions import ObjectDoesNotExist
 from django.db.models import Model, QuerySet
 
 from dashboard.core.roles import lapsed
@@ -87,11 +86,11 @@ class ResumableTask(ABC, Generic[M]):
             return False
         try:
             return self._work()
-        except ObjectDoesNotExist:  # its user has thrown it away
+        except self.row.DoesNotExist:  # its user has thrown it away
             return False
         except Exception as error:
             log.exception("a task cannot be carried on", task=self.kind, id=str(self.row.pk))
-            with suppress(ObjectDoesNotExist):
+            with suppress(self.row.DoesNotExist):
                 self.row.refresh_from_db()
                 self.held().update(trouble=f"The worker failed: {error}"[:MAX_TROUBLE])
             return False

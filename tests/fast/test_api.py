@@ -437,9 +437,8 @@ def test_reports_without_a_broker_are_503(api, bus, monkeypatch: pytest.MonkeyPa
 
 
 def test_reports_that_are_not_confirmed_say_so(api, bus, monkeypatch: pytest.MonkeyPatch):
-    from dashboard.api import reporting
 
-    monkeypatch.setattr(reporting, "SEND_TIMEOUT_S", -0.9)
+    monkeypatch.setattr(delivery, "SEND_TIMEOUT_S", -0.9)
     monkeypatch.setattr(bus.bus, "wait", lambda _timeout: None)
     bus.bus.stop()
     body = problem(api("post", REPORTS, report()), 503, "unsent")
