@@ -11,13 +11,13 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from dashboard.audit.log import Actor, note
 from dashboard.console import query_status, samples
 from dashboard.core.access import form_of, is_fragment, role_required
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import Role, role_of
 from dashboard.core.times import now_ms
 from dashboard.dead_letters.forgeries import refused
-from dashboard.job.audit_entries import note_ask
 from dashboard.job.requests import OFFERS, AskForm, asked, last_of, send
 from wire.job import Action
 
@@ -41,14 +41,15 @@ def ask(request: HttpRequest, query: str) -> HttpResponse:
     if not form.is_valid():
         return _page(request, (query, form), 422)
     assert isinstance(request.user, User)
-    data = form.cleaned_data
+    data, actor = form.cleaned_data, Actor.of(request)
+    reason = data["reason"]
     try:
-        row = send(query, form.offer.action, data["reason"], data["id"], request.user, now_ms())
+        row = send(query, form.offer.action, reason, data["id"], request.user, now_ms())
     except TooMany as error:
-        note_ask(request, query, action, data["reason"], "refused: too many")
+        note(actor, f"job.{action}", target=query, outcome="refused: too many", reason=reason)
         form.add_error(None, str(error))
         return _page(request, (query, form), 429)
-    note_ask(request, query, action, data["reason"], row.status)
+    note(actor, f"job.{action}", target=query, outcome=row.status, reason=reason)
     return redirect(f"{reverse('job:job')}#query-{query}")
 
 
