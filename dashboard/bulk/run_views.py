@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -36,7 +36,7 @@ from dashboard.bulk.run_progress import Told, reasons, tell
 from dashboard.bulk.senders import sent_as
 from dashboard.bulk.tasks import carry_on
 from dashboard.core.access import form_of, is_fragment, role_required, user_of
-from dashboard.core.exports import attachment, written
+from dashboard.core.listing import Order, TableFile
 from dashboard.core.roles import may
 from dashboard.core.task_wakeup import wake
 from dashboard.core.times import now_ms
@@ -46,8 +46,6 @@ PAGE = 100
 """Assets of one page."""
 ASK_ABOVE = 1_000
 """For more assets their number must be typed."""
-PORTION = 1_000
-"""Assets written to a file at a time."""
 ASKS = {"pause": ((RUNNING,), PAUSED), "resume": ((PAUSED, STOPPED), RUNNING)}
 """What is asked of a run: of which status it must be, and which it has then."""
 PINS_ONLY = "replace: expected the tick, as each of these is pinned by a colleague"
@@ -154,15 +152,11 @@ def _asked(known: Run, do: str, user: User) -> bool:
 def outcomes(request: HttpRequest, id: uuid.UUID) -> HttpResponseBase:  # noqa: A002 - as in the URL
     """What became of each asset, as CSV."""
     known = _known(id)
-    lines = written("csv", FIELDS, _portions(tell(known)))
-    return attachment(request, lines, f"bulk-{str(known.pk)[:8]}", "csv")
-
-
-def _portions(told: Told) -> Iterator[list[dict[str, Any]]]:
-    items, last = told.run.items.order_by("number"), -1
-    while portion := list(items.filter(number__gt=last)[:PORTION]):
-        yield [_plain(told, item) for item in portion]
-        last = portion[-1].number
+    told = tell(known)
+    oldest_first = Order("number", down=False)
+    name = f"bulk-{str(known.pk)[:8]}"
+    file = TableFile(name, FIELDS, partial(_plain, told), order=oldest_first)
+    return file.response(request, "csv", known.items.all())
 
 
 def _plain(told: Told, item: Item) -> dict[str, Any]:

@@ -43,8 +43,8 @@ def letters(request: HttpRequest) -> HttpResponse:
         return render(request, "deadletters/_figures.html", context)
     found = page(wanted) if valid else None
     context["page"] = found
-    if found and found.more_after:
-        context["next"] = wanted.query(after=found.more_after)
+    if found and found.following:
+        context["next"] = wanted.query(after=found.following)
     return render(request, "deadletters/letters.html", context, status=200 if valid else 422)
 
 

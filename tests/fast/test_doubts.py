@@ -191,7 +191,7 @@ def test_the_migration_ranks_and_counts_what_is_there():
     AssetState.objects.update(rank=None)
     DoubtCount.objects.all().delete()
     editor = SimpleNamespace(connection=connection)
-    import_module("dashboard.board.migrations.0009_doubts").fill(apps, editor)
+    import_module("dashboard.states.migrations.0009_doubts").fill(apps, editor)
     assert set(AssetState.objects.values_list("asset", "rank")) == {("a", 5), ("b", 5)}
     assert queries.doubt_counts("attack") == {"disputed": 0, "unconfirmed": 1, "silent": 0}
 
