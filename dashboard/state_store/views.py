@@ -19,25 +19,24 @@ from dashboard.batch_queries.status import follow, query_of
 from dashboard.core.access import is_fragment, role_required
 from dashboard.core.exports import attachment, written
 from dashboard.core.rate_limits import TooMany
+from dashboard.core.retention import apply_all
 from dashboard.core.roles import Role
 from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
+from dashboard.core.times import DAY_MS, now_ms
 from dashboard.job.requests import send
 from dashboard.state_store.comparison import VERDICTS
 from dashboard.state_store.forms import ReadForm, ShowForm
 from dashboard.state_store.models import Reading, StoredRow
 from dashboard.state_store.queries import (
-    KEPT,
-    KEPT_MS,
     PAGE,
     Shown,
     buckets_of,
     counts,
     rows_of,
     stored_of,
-    thin,
 )
 from dashboard.state_store.record_lines import lines
+from dashboard.state_store.retention import KEPT, KEPT_MS, MOST_READINGS
 from dashboard.states.board_rows import asset_path
 from wire.errand import MOST_ROWS
 
@@ -65,7 +64,7 @@ def readings(request: HttpRequest) -> HttpResponse:
         return _list(request, form, 409)
     assert isinstance(request.user, User)
     id_, now = uuid4(), now_ms()
-    thin(now)
+    apply_all(KEPT, now)
     reading = Reading.objects.create(
         id=id_,
         scenario=wanted.scenario,
@@ -94,13 +93,13 @@ def readings(request: HttpRequest) -> HttpResponse:
 
 def _list(request: HttpRequest, form: ReadForm, status: int = 200) -> HttpResponse:
     now = now_ms()
-    found = Reading.objects.order_by("-asked_at")[:KEPT]
+    found = Reading.objects.order_by("-asked_at")[:MOST_READINGS]
     context = {
         "now": now,
         "form": form,
         "readings": [(each, follow(each.pk, each.complete, now)) for each in found],
-        "kept": KEPT,
-        "kept_days": KEPT_MS // 86_400_000,
+        "kept": MOST_READINGS,
+        "kept_days": KEPT_MS // DAY_MS,
         "most": MOST_ROWS,
     }
     return render(request, "statestore/readings.html", context, status=status)

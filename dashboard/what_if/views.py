@@ -17,16 +17,15 @@ from dashboard.audit.log import Actor, note
 from dashboard.batch_queries.status import follow, query_of
 from dashboard.core.access import form_of, is_fragment, role_required
 from dashboard.core.rate_limits import TooMany
+from dashboard.core.retention import apply_all
 from dashboard.core.roles import Role, role_of
 from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
+from dashboard.core.times import DAY_MS, now_ms
 from dashboard.job.requests import send
 from dashboard.rules.active_rule import as_carried
 from dashboard.what_if.forms import TrialForm
 from dashboard.what_if.models import Trial
 from dashboard.what_if.queries import (
-    KEPT,
-    KEPT_MS,
     PAGE,
     again_url,
     began_of,
@@ -34,9 +33,9 @@ from dashboard.what_if.queries import (
     proposed,
     rows_of,
     states_of,
-    thin,
     totals_of,
 )
+from dashboard.what_if.retention import KEPT, KEPT_MS, MOST_TRIALS
 from dashboard.what_if.start_snapshots import snapshots
 from domain.overlay import MAX_TEXT, overlaid, overlay_text
 from domain.scenario import Scenario
@@ -77,7 +76,7 @@ def run(request: HttpRequest) -> HttpResponse:
 def _ask(request: HttpRequest, form: TrialForm, query: str, now: int) -> HttpResponse:
     assert isinstance(request.user, User)
     data, id_ = form.cleaned_data, uuid4()
-    thin(now)
+    apply_all(KEPT, now)
     tried = Trial.objects.create(
         id=id_,
         scenario=form.running.name,
@@ -125,10 +124,10 @@ def _list(request: HttpRequest, form: TrialForm, status: int = 200) -> HttpRespo
         "admin": role_of(request.user) is Role.ADMIN,
         "trials": [
             (each, follow(each.pk, each.complete, now), totals_of(each))
-            for each in Trial.objects.order_by("-asked_at")[:KEPT]
+            for each in Trial.objects.order_by("-asked_at")[:MOST_TRIALS]
         ],
-        "kept": KEPT,
-        "kept_days": KEPT_MS // 86_400_000,
+        "kept": MOST_TRIALS,
+        "kept_days": KEPT_MS // DAY_MS,
     }
     return render(request, "whatif/trials.html", context, status=status)
 
