@@ -13,10 +13,10 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make run           start everything (Ctrl-C stops it)"
 	@echo "make run ONLY=a,b  start some of the processes: broker, job, web, ..."
-	@echo "make test          all tests, with a real broker, Spark and browser"
-	@echo "make test-all      these and the long trials"
-	@echo "make test-fast     the tests that need none of these"
-	@echo "make lint types    ruff, mypy"
+	@echo "make test          every stage of the tests, with a real broker, Spark and browser"
+	@echo "make test-all      every case of them, and the long trials"
+	@echo "make test-fast     the stage that needs none of these"
+	@echo "make lint types    ruff and import-linter, mypy"
 	@echo "make target-stop   stop the target that the demo's probes watch (target-start: start it)"
 	@echo "make status        what the supervisor says of each process"
 	@echo "make pictures      take the pictures of README and tour from a running copy"
@@ -55,6 +55,7 @@ test-fast: environment
 lint: environment
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
+	@.venv/bin/lint-imports
 
 types: environment
 	@$(PYTHON) -m mypy .
@@ -99,4 +100,4 @@ $(BENCHES:%=bench-%): bench-%: setup
 	@$(PYTHON) -m bench.report
 
 clean:
-	rm -rf .venv .jars .pytest_cache .mypy_cache .ruff_cache .hypothesis test-results
+	rm -rf .venv .jars .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis test-results

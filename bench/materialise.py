@@ -20,7 +20,8 @@ from bench.stack import ROOT, say
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
 from domain.records import Cause, StateRecord, Vote
-from domain.scenario import Scenario, load_scenarios
+from domain.scenario import Scenario
+from domain.scenario_parser import load_scenarios
 from domain.version import Version
 from wire.sink import encode_headers, encode_state
 from wire.topics import Topics

@@ -21,7 +21,8 @@ from typing import Any
 from bus.base import BusError, TopicSpec
 from bus.kafka import KafkaBus
 from config.settings import PREFIX
-from domain.scenario import Scenario, load_scenarios
+from domain.scenario import Scenario
+from domain.scenario_parser import load_scenarios
 from ops.leftovers import MARK, descendants, end_leftovers, mark_of, stat_fields
 from ops.ports import free_port
 from wire.job import Heartbeat, decode_heartbeat, decode_progress

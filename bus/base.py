@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from bus.batches import Batch
+    from bus.batch import Batch
 
 TopicPartition = tuple[str, int]
 """A topic's name and one of its partitions."""
@@ -141,7 +141,7 @@ class Reader(Protocol):
         """The next offset to read, per assigned partition."""
 
     def at_end(self) -> bool:
-        """Whether all has been returned that the logs held when the broker last answered."""
+        """Return whether all has been returned that the logs held when the broker last answered."""
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets, and no others."""
@@ -174,7 +174,7 @@ class Bus(Protocol):
         """
 
     def partitions(self, topic: str) -> int:
-        """How many partitions the topic has, 0 where it is missing. Raises Unavailable."""
+        """Return how many partitions the topic has, 0 where it is missing. Raises Unavailable."""
 
     def offsets(
         self, topics: Iterable[str], timeout_s: float = 10

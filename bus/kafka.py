@@ -38,7 +38,7 @@ from bus.base import (
     TopicSpec,
     Unavailable,
 )
-from bus.batches import Batches
+from bus.kafka_batches import KafkaBatches
 
 log = logging.getLogger("bus.kafka")
 
@@ -235,7 +235,7 @@ class KafkaReader:
         self,
         options: Mapping[str, str],
         starts: Mapping[TopicPartition, int],
-        batches: Callable[[TopicPartition], Batches],
+        batches: Callable[[TopicPartition], KafkaBatches],
     ) -> None:
         """batches: opens a partition's log, to look at what cannot be unpacked."""
         self.gaps: list[Gap] = []
@@ -262,12 +262,12 @@ class KafkaReader:
         """What has arrived, each partition in order of offset; waits for the first record only."""
         end = time.monotonic() + timeout_s
         while True:
-            found = self._take(max(0.0, end - time.monotonic()), max_records)
-            if found or time.monotonic() >= end:
-                return found
+            messages = self._take(max(0.0, end - time.monotonic()), max_records)
+            if messages or time.monotonic() >= end:
+                return messages
 
     def at_end(self) -> bool:
-        """Whether all has been returned that the logs held when the broker last answered."""
+        """Return whether all has been returned that the logs held when the broker last answered."""
         return not self._lost and all(
             position >= self._known_end(place) for place, position in self._positions.items()
         )
@@ -400,17 +400,17 @@ class KafkaBus:
         """A reader of these partitions; an offset out of range goes to the earliest."""
         return KafkaReader({**self._options, **_gathering(gather_s)}, starts, self.batches)
 
-    def batches(self, place: TopicPartition, timeout_s: float = 10) -> Batches:
+    def batches(self, place: TopicPartition, timeout_s: float = 10) -> KafkaBatches:
         """The log of a partition, batch by batch. Raises BusError."""
         try:
-            found = self._client().list_topics(place[0], timeout=timeout_s)
+            cluster = self._client().list_topics(place[0], timeout=timeout_s)
         except ck.KafkaException as error:
             raise _raised(error) from error
-        partition = found.topics[place[0]].partitions.get(place[1])
-        leader = found.brokers.get(partition.leader) if partition is not None else None
+        partition = cluster.topics[place[0]].partitions.get(place[1])
+        leader = cluster.brokers.get(partition.leader) if partition is not None else None
         if leader is None or leader.host is None:
             raise Unavailable(f"{place[0]}/{place[1]} has no leader")
-        return Batches((leader.host, leader.port), place, self._options, timeout_s)
+        return KafkaBatches((leader.host, leader.port), place, self._options, timeout_s)
 
     def alter(self, topic: str, settings: Mapping[str, str], timeout_s: float = 10) -> None:
         """Change these of a topic's settings, and no others. Raises BusError."""
@@ -419,26 +419,26 @@ class KafkaBus:
             ConfigEntry(key, value, incremental_operation=change) for key, value in settings.items()
         ]
         asked = ConfigResource(kind, topic, incremental_configs=entries)
-        told = self._client().incremental_alter_configs([asked], request_timeout=timeout_s)
-        for future in told.values():
+        futures = self._client().incremental_alter_configs([asked], request_timeout=timeout_s)
+        for future in futures.values():
             _result(future, timeout_s)
 
     def partitions(self, topic: str) -> int:
-        """How many partitions the topic has, 0 where it is missing. Raises Unavailable."""
+        """Return how many partitions the topic has, 0 where it is missing. Raises Unavailable."""
         return self._counts(10).get(topic, 0)
 
     def offsets(
         self, topics: Iterable[str], timeout_s: float = 10
     ) -> dict[TopicPartition, tuple[int, int]]:
         """First and next offset of each partition; a missing topic is left out. Raises BusError."""
-        wanted, found = list(topics), {}
+        wanted, edges = list(topics), {}
 
         def ask(left_s: float) -> bool:
-            found.update(self._offsets(wanted, left_s))
+            edges.update(self._offsets(wanted, left_s))
             return True
 
         _until(timeout_s, ask)
-        return found
+        return edges
 
     def _offsets(
         self, topics: list[str], timeout_s: float
@@ -459,31 +459,31 @@ class KafkaBus:
             isolation_level=ck.IsolationLevel.READ_COMMITTED,
             request_timeout=timeout_s,
         )
-        found = {(p.topic, p.partition): _result(f, timeout_s).offset for p, f in asked.items()}
-        for (topic, partition), offset in found.items():
+        offsets = {(p.topic, p.partition): _result(f, timeout_s).offset for p, f in asked.items()}
+        for (topic, partition), offset in offsets.items():
             if offset < 0:  # librdkafka's word for "not known", as after a broker's restart
                 raise Unavailable(f"no broker knows the offsets of {topic}/{partition} yet")
-        return found
+        return offsets
 
     def settings(self, topics: Iterable[str], timeout_s: float = 10) -> dict[str, dict[str, str]]:
         """Each topic's settings in force, by Kafka's own names. Raises BusError."""
-        wanted, found = set(topics), {}
+        wanted, settings = set(topics), {}
 
         def ask(left_s: float) -> bool:
-            found.update(self._settings(wanted & self._counts(left_s).keys(), left_s))
+            settings.update(self._settings(wanted & self._counts(left_s).keys(), left_s))
             return True
 
         _until(timeout_s, ask)
-        return found
+        return settings
 
     def _settings(self, topics: Iterable[str], timeout_s: float) -> dict[str, dict[str, str]]:
         asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
         if not asked:
             return {}
-        told = self._client().describe_configs(asked, request_timeout=timeout_s)
+        futures = self._client().describe_configs(asked, request_timeout=timeout_s)
         return {
             resource.name: {key: entry.value for key, entry in _result(future, timeout_s).items()}
-            for resource, future in told.items()
+            for resource, future in futures.items()
         }
 
     def ensure_topics(
@@ -501,9 +501,9 @@ class KafkaBus:
         counts = self._counts(left_s)
         for name, spec in wanted.items():
             if counts.get(name, spec.partitions) != spec.partitions:
-                found = counts[name]
+                partitions = counts[name]
                 raise TopicMismatch(
-                    f"topic {name} has {found} partitions, expected {spec.partitions}: "
+                    f"topic {name} has {partitions} partitions, expected {spec.partitions}: "
                     "a topic's partition count is fixed"
                 )
         missing = [
@@ -528,12 +528,12 @@ class KafkaBus:
     def _counts(self, timeout_s: float) -> dict[str, int]:
         """Partition counts of the topics of which each partition has a leader."""
         try:
-            found = self._client().list_topics(timeout=max(0.1, min(timeout_s, 10)))
+            cluster = self._client().list_topics(timeout=max(0.1, min(timeout_s, 10)))
         except ck.KafkaException as error:
             raise _raised(error) from error
         return {
             name: len(topic.partitions)
-            for name, topic in found.topics.items()
+            for name, topic in cluster.topics.items()
             if topic.error is None and all(p.leader >= 0 for p in topic.partitions.values())
         }
 
@@ -545,7 +545,7 @@ class KafkaBus:
 
 
 def _result(future: Future[Any], timeout_s: float) -> Any:
-    """What an admin request answered. Raises BusError."""
+    """Return what an admin request answered. Raises BusError."""
     try:
         return future.result(timeout_s + 1)
     except ck.KafkaException as error:

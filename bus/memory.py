@@ -23,7 +23,7 @@ from bus.base import (
     TopicSpec,
     Unavailable,
 )
-from bus.batches import Batch
+from bus.batch import Batch
 
 MAX_RECORD = 1_000_000
 """Largest record a producer takes, bytes: librdkafka's default."""
@@ -147,7 +147,7 @@ class MemoryBus:
         return MemoryReader(self, starts)
 
     def partitions(self, topic: str) -> int:
-        """How many partitions the topic has, 0 where it is missing. Raises Unavailable."""
+        """Return how many partitions the topic has, 0 where it is missing. Raises Unavailable."""
         with self._changed:
             self._check()
             return len(self._topics.get(topic, ()))
@@ -235,10 +235,10 @@ class MemoryBus:
         end = time.monotonic() + timeout_s
         with self._changed:
             while True:
-                found = self._read(positions, gaps, most) if self._up else []
+                messages = self._read(positions, gaps, most) if self._up else []
                 left = end - time.monotonic()
-                if found or left <= 0:
-                    return found
+                if messages or left <= 0:
+                    return messages
                 self._changed.wait(left)
 
     def _read(
@@ -378,7 +378,7 @@ class MemoryReader:
         return dict(self._positions)
 
     def at_end(self) -> bool:
-        """Whether all has been returned that the logs hold."""
+        """Return whether all has been returned that the logs hold."""
         ends = self._bus.offsets({topic for topic, _ in self._positions})
         return all(position >= ends[place][1] for place, position in self._positions.items())
 

@@ -107,7 +107,7 @@ def _differences(folder: Path, expected: Digests, found: Digests) -> Iterator[st
 
 
 def _look(folder: Path, expected: Digests) -> str:
-    """What is there, in so few words that it changes with any file, and with the lock."""
+    """Return what is there, in so few words that it changes with any file, and with the lock."""
     stats = [(path.name, path.stat()) for path in sorted(folder.glob("*.jar"))]
     files = [(n, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for n, s in stats]
     return _digest(repr((sorted(expected.items()), files)))

@@ -71,8 +71,8 @@ def enter(*, whole: bool = False) -> Settings:
     except NotPrivate as problem:
         raise SystemExit(str(problem)) from None
     if narrowed:
-        said = f"took the rights of other users from {narrowed} files and directories"
-        print(f"{settings.data_dir}: {said}", file=sys.stderr)
+        message = f"took the rights of other users from {narrowed} files and directories"
+        print(f"{settings.data_dir}: {message}", file=sys.stderr)
     return settings
 
 
@@ -179,11 +179,11 @@ def unknown_settings(
 ) -> list[str]:
     """A line for each name that looks like a setting and is none, with the nearest that is."""
     known = {name.upper() for name in Settings.model_fields}
-    given = dict.fromkeys(dotenv_values(file), str(file))
-    given |= dict.fromkeys(os.environ if environment is None else environment, "environment")
+    origins = dict.fromkeys(dotenv_values(file), str(file))
+    origins |= dict.fromkeys(os.environ if environment is None else environment, "environment")
     return [
         _unknown(name, where, known)
-        for name, where in sorted(given.items())
+        for name, where in sorted(origins.items())
         if name.upper().startswith(PREFIX)
         and name not in INTERNAL
         and name.upper().removeprefix(PREFIX) not in known

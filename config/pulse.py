@@ -29,12 +29,12 @@ class Pulse:
 
 
 def path_of(data_dir: Path, name: str) -> Path:
-    """Where a process says that it lives."""
+    """Return where a process says that it lives."""
     return data_dir / "pulse" / name
 
 
 def age_s(data_dir: Path, name: str) -> float | None:
-    """How long ago it last did, s; None where it never has."""
+    """Return how long ago it last did, s; None where it never has."""
     try:
         return max(0.0, time.time() - path_of(data_dir, name).stat().st_mtime)
     except FileNotFoundError:

@@ -142,7 +142,7 @@ class Settings(BaseSettings):
 
     @property
     def embedded_broker(self) -> bool:
-        """Whether the product starts its own broker: no outside Kafka is named."""
+        """Return whether the product starts its own broker: no outside Kafka is named."""
         return self.kafka_bootstrap is None
 
     @property

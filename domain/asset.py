@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from domain.records import Answer, Override, Pending, Vote
+from domain.records import Answer, Cause, Override, Pending, StateRecord, Tombstone, Vote
 from domain.scenario import UNKNOWN, Scenario
+from domain.version import Version
 
 ANSWERS_KEPT = 16
 """A command repeated within this many commands on its asset gets its first answer again."""
@@ -25,7 +26,7 @@ class Answered(NamedTuple):
 
     @property
     def answer(self) -> Answer:
-        """What the record that answers says."""
+        """Return what the record that answers says."""
         return Answer(self.command, self.outcome)
 
 
@@ -60,7 +61,7 @@ class Asset:
     purged_at: int | None = None
 
     def answered(self, command: str) -> Answered | None:
-        """How this command was answered first, if that is still remembered."""
+        """Return how this command was answered first, if that is still remembered."""
         return next((a for a in self.answers if a.command == command), None)
 
     def remember(self, answered: Answered) -> None:
@@ -82,7 +83,7 @@ class Asset:
         return Pending(first, self.waits[first], end(first)[0])
 
     def falling(self, scenario: Scenario) -> bool:
-        """Whether a wait for a milder state runs."""
+        """Return whether a wait for a milder state runs."""
         here = scenario.severity(self.state or "")
         return any(scenario.severity(state) > here for state in self.waits)
 
@@ -91,6 +92,11 @@ class Asset:
         self.state = self.shown = self.override = self.unconfirmed = self.disputed = None
         self.votes, self.waits = {}, {}
         self.purged_at = at
+
+    def drop_unknown(self, at: int) -> None:
+        """Purge an asset that nothing ever tallied, once the last that was said of it is gone."""
+        if self.state is None and self.override is None and not self.votes:
+            self.clear(at)
 
     def show(self) -> None:
         """Show the override, else the state; one that nothing has tallied is unknown."""
@@ -112,6 +118,29 @@ class Asset:
             purged_at=self.purged_at,
         )
 
+    def record(
+        self, name: str, scenario: Scenario, epoch: int, cause: Cause, answer: Answer | None
+    ) -> StateRecord | Tombstone:
+        """Return the asset's record as of its last event: a tombstone if it is not shown."""
+        version = Version(epoch, self.offset, self.step)
+        if self.shown is None:
+            return Tombstone(name, version, cause, answer)
+        return StateRecord(
+            asset=name,
+            state=self.shown,
+            previous=self.previous,
+            since=self.since,
+            unconfirmed=self.unconfirmed is not None,
+            version=version,
+            cause=cause,
+            votes=tuple(self.votes[agent] for agent in sorted(self.votes)),
+            pending=self.pending(scenario),
+            override=self.override,
+            answer=answer,
+            unconfirmed_reason=self.unconfirmed,
+            disputed=self.disputed,
+        )
+
 
 class Due(NamedTuple):
     """Something due: ordered by time, then by `order`."""
@@ -121,7 +150,7 @@ class Due(NamedTuple):
 
     @property
     def type(self) -> str:
-        """The type of the cause that it is."""
+        """Return the type of the cause that it is."""
         return DUE_TYPES[self.order]
 
 
@@ -140,12 +169,12 @@ OVERRIDE_END, VOTE_EXPIRY, VOTE_FORGOTTEN, MUTE_END, HOLD, REMINDER, PURGE_AFTER
 
 
 def next_due(asset: Asset, scenario: Scenario) -> Due | None:
-    """What is due first for this asset, or None."""
+    """Return what is due first for this asset, or None."""
     return min(all_dues(asset, scenario), default=None)
 
 
 def all_dues(asset: Asset, scenario: Scenario) -> list[Due]:
-    """Everything due for this asset, of each kind the first."""
+    """List everything due for this asset, of each kind the first."""
     if asset.shown is None:
         return [] if asset.forget_at is None else [Due(asset.forget_at, FORGET)]
     dues = _dues_of_votes(asset, scenario)
@@ -172,3 +201,54 @@ def _dues_of_votes(asset: Asset, scenario: Scenario) -> list[Due]:
         if vote.muted is not None and vote.muted.until is not None:
             dues.append(Due(vote.muted.until, MUTE_END))
     return dues
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What readers see of an asset, kept to be compared."""
+
+    shown: str | None
+    pending: Pending | None
+    override: Override | None
+    unconfirmed: str | None
+    disputed: str | None
+    votes: dict[str, Vote]
+
+    @classmethod
+    def of(cls, asset: Asset, scenario: Scenario) -> View:
+        """Return what is visible of the asset now."""
+        return cls(
+            asset.shown,
+            asset.pending(scenario),
+            asset.override,
+            asset.unconfirmed,
+            asset.disputed,
+            dict(asset.votes),
+        )
+
+    def differs(self, asset: Asset, scenario: Scenario) -> bool:
+        """Return whether anything visible of the asset is another than it was."""
+        return (
+            self.shown != asset.shown
+            or self.unconfirmed != asset.unconfirmed
+            or self.disputed != asset.disputed
+            or self.override != asset.override
+            or self.pending != asset.pending(scenario)
+            or self._votes_differ(asset.votes)
+        )
+
+    def _votes_differ(self, votes: dict[str, Vote]) -> bool:
+        return self.votes.keys() != votes.keys() or any(
+            vote is not votes[agent] and vote.shown() != votes[agent].shown()
+            for agent, vote in self.votes.items()
+        )
+
+    def looked_at(self, asset: Asset, scenario: Scenario) -> bool:
+        """Return whether a command's sender sees the same: state, pin, else what waits."""
+        if self.shown != asset.shown:
+            return False
+        if self.override is not None and asset.override is not None:
+            return replace(self.override, underlying=asset.override.underlying) == asset.override
+        pending = asset.pending(scenario)
+        same_wait = (self.pending and self.pending.state) == (pending and pending.state)
+        return self.override is asset.override and same_wait

@@ -16,7 +16,7 @@ Bound = tuple[int, int]
 
 
 def applied_time(bounds: Iterable[Bound], offset: int, time: int, clock: int) -> int:
-    """When the record at `offset`, appended at `time` ms, counts as appended, ms.
+    """Return when the record at `offset`, appended at `time` ms, counts as appended, ms.
 
     clock: the bucket's own, before the record; 0 before the first one.
     """

@@ -48,13 +48,13 @@ class Dues:
         return None
 
     def earliest(self) -> int | None:
-        """The earliest due time, ms, or None."""
+        """Return the earliest due time, ms, or None."""
         while self._heap and self._due.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def items(self) -> Iterator[tuple[str, int]]:
-        """Every (asset, due)."""
+        """List every (asset, due)."""
         return iter(self._due.items())
 
     def __len__(self) -> int:

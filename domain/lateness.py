@@ -51,11 +51,11 @@ class LatenessCounts:
         row.add(kind, age)
 
     def total(self, kind: Kind) -> int:
-        """How many of all agents."""
+        """Return how many of all agents."""
         return sum(getattr(row, kind) for row in self.by_agent.values())
 
     def rows(self) -> list[tuple[str, int, int, int, int, int]]:
-        """What is counted, by agent: its name, then stale, late, silent, rare and age."""
+        """Return what is counted, by agent: its name, then stale, late, silent, rare and age."""
         return [astuple(self.by_agent[agent]) for agent in sorted(self.by_agent)]
 
     def clear(self) -> None:

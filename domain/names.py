@@ -18,7 +18,7 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def name_ok(name: str) -> bool:
-    """Whether `name` can name an asset, an agent or a user."""
+    """Return whether `name` can name an asset, an agent or a user."""
     return 0 < len(name) <= MAX_NAME and not CONTROL.search(name)
 
 

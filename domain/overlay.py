@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from domain.plain import PlainError, duration_text
-from domain.scenario import Scenario, ScenarioError, parse_whole
+from domain.scenario import Scenario, ScenarioError
+from domain.scenario_parser import parse_whole
 
 LIVE_KEYS = (
     "rule",

@@ -25,14 +25,14 @@ class PlainError(ValueError):
 
 def duration(value: object, path: str, zero: bool = False) -> int:
     """A duration in ms from text such as "250ms", "30s", "5m", "1h", "7d", or from integer ms."""
-    found: int | None = None
+    ms: int | None = None
     if isinstance(value, str) and (match := _DURATION.match(value)):
-        found = int(match[1]) * _UNITS[match[2]]
+        ms = int(match[1]) * _UNITS[match[2]]
     elif isinstance(value, int) and not isinstance(value, bool):
-        found = value
-    if found is None or not (0 if zero else 1) <= found <= MAX_DURATION:
+        ms = value
+    if ms is None or not (0 if zero else 1) <= ms <= MAX_DURATION:
         raise PlainError(path, 'a duration such as "30s", "5m" or "1h", at most 366d', value)
-    return found
+    return ms
 
 
 def duration_text(ms: int) -> str:
@@ -96,7 +96,7 @@ class Table:
         return whole(low, high)(default if value is None else value, f"{self.path}.{key}")
 
     def optional(self, key: str, read: Callable[[object, str], T]) -> T | None:
-        """What `read` makes of the value, or None where there is none."""
+        """Return what `read` makes of the value, or None where there is none."""
         value = self.get(key)
         return None if value is None else read(value, f"{self.path}.{key}")
 

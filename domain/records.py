@@ -240,7 +240,7 @@ class Vote:
 
     @property
     def live(self) -> bool:
-        """Whether it counts and is not silent."""
+        """Return whether it counts and is not silent."""
         return self.silent is None and self.weight > 0 and self.muted is None
 
     def shown(self) -> tuple[str, str, int, Muted | None, int | None]:
@@ -270,7 +270,7 @@ class Override:
     underlying: str | None = None
 
     def same_pin(self, other: Override) -> bool:
-        """Whether the other pins the same: state, end, user and reason."""
+        """Return whether the other pins the same: state, end, user and reason."""
         mine = (self.state, self.until, self.user, self.reason)
         return mine == (other.state, other.until, other.user, other.reason)
 

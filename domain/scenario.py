@@ -1,18 +1,13 @@
-"""Scenarios: one kind of thing watched, as data, checked on load."""
+"""Scenarios: one kind of thing watched, as data. `domain/scenario_parser.py` reads them."""
 
 from __future__ import annotations
 
-import re
-import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
-from domain.functions import EXPECTED, rule_function
-from domain.names import MAX_STATE, USER_PREFIX, state_name_ok
-from domain.plain import PlainError, Table, duration, duration_text, whole
+from domain.names import USER_PREFIX, state_name_ok
 
 FOLD = 3
 """The version of the fold that this is: a scenario record names the one that it needs."""
@@ -47,9 +42,6 @@ MAX_MIN_VOTERS = 1000
 MAX_WEIGHT = 1_000_000
 """Largest weight of an agent, of an electorate, or that a rung may ask for."""
 
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}\Z")
-_FRACTION = re.compile(r"([0-9]{1,6})/([0-9]{1,6})\Z")
-
 
 class ScenarioError(ValueError):
     """A scenario that cannot be used: names the file, the key, and what was expected."""
@@ -78,7 +70,7 @@ class Rung:
     strict: bool = False
 
     def met(self, weight: int, whole_weight: int) -> bool:
-        """Whether `weight` of `whole_weight` is enough."""
+        """Return whether `weight` of `whole_weight` is enough."""
         if self.q == 0:
             return weight >= self.p
         if self.strict:
@@ -110,7 +102,7 @@ class Quorum:
 
 @dataclass(frozen=True, slots=True)
 class PythonRule:
-    """The function `tally` of the module `rules/<function>.py`; see domain/functions.py."""
+    """The function `tally` of the module `rules/<function>.py`; see domain/python_rules.py."""
 
     function: str
 
@@ -164,7 +156,7 @@ class Scenario:
 
     @cached_property
     def forget_delay(self) -> int | None:
-        """How long a silent vote is kept, ms; None: silent votes are not kept."""
+        """Return how long a silent vote is kept, ms; None: silent votes are not kept."""
         if self.life_cycle:
             return None
         if self.forget_after is None:
@@ -185,7 +177,7 @@ class Scenario:
         return StateSpec(state, state, "grey", "ring") if rank is None else self.states[rank]
 
     def knows(self, state: str) -> bool:
-        """Whether a report may claim `state`."""
+        """Return whether a report may claim `state`."""
         return state in self._ranks or (self.open_vocabulary and state_name_ok(state))
 
     def weight(self, agent: str) -> int:
@@ -201,15 +193,15 @@ class Scenario:
         return 1
 
     def hold(self, state: str) -> int:
-        """How long a new tally for `state` must last before it becomes the state, ms."""
+        """Return how long a new tally for `state` must last before it becomes the state, ms."""
         return (self.holds or {}).get(state, 0)
 
     def reminder(self, state: str) -> int | None:
-        """How often a record is repeated while an asset stays in `state`, ms, or None."""
+        """Return how often a record is repeated while an asset stays in `state`, ms, or None."""
         return (self.reminders or {}).get(state)
 
     def purge_delay(self, state: str) -> int | None:
-        """How long an asset may stay in `state` before it purges itself, ms, or None."""
+        """Return how long an asset may stay in `state` before it purges itself, ms, or None."""
         return (self.purge_after or {}).get(state)
 
     @cached_property
@@ -226,7 +218,7 @@ class Scenario:
         return sorted(prefixes, key=lambda item: -len(item[0]))
 
     def to_plain(self) -> dict[str, Any]:
-        """The scenario as JSON-able data; `from_plain` reads it back, equal."""
+        """The scenario as JSON-able data; `scenario_from_plain` reads it back, equal."""
         return {
             "name": self.name,
             "title": self.title,
@@ -256,229 +248,6 @@ class Scenario:
         if self.raise_voters == 1:
             return self.min_voters
         return {"lower": self.min_voters, "raise": self.raise_voters}
-
-    @classmethod
-    def from_plain(cls, data: Any) -> Scenario:
-        """Read what `to_plain` wrote; unknown keys are ignored. Raises ScenarioError."""
-        try:
-            table = Table(data, "scenario")
-            return parse_scenario(table.text("name"), table)
-        except PlainError as error:
-            raise ScenarioError(str(error)) from None
-
-
-def load_scenarios(path: Path, demo: bool = False) -> dict[str, Scenario]:
-    """Read scenarios.toml. `demo`: apply each scenario's `demo` table on top.
-
-    Raises ScenarioError, which names the file, the key and what was expected.
-    """
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ScenarioError(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ScenarioError(f"{path}: expected TOML in UTF-8: {error}") from None
-    try:
-        return _parse_file(data, demo)
-    except PlainError as error:
-        raise ScenarioError(f"{path}: {error}") from None
-
-
-def _parse_file(data: dict[str, Any], demo: bool) -> dict[str, Scenario]:
-    if not data:
-        raise PlainError("", "at least one scenario, for example [attack]", "an empty file")
-    scenarios = {}
-    for name, content in data.items():
-        plain = Table(content, name).mapping_itself()
-        overlay = Table(plain.pop("demo", {}), f"{name}.demo").mapping_itself()
-        usual, shown = parse_whole(name, plain), parse_whole(name, {**plain, **overlay})
-        scenarios[name] = shown if demo else usual
-    return scenarios
-
-
-def parse_whole(name: str, content: dict[str, Any]) -> Scenario:
-    """Read one scenario that holds known keys alone and is safe. Raises PlainError with the key."""
-    table = Table(content, name)
-    scenario = parse_scenario(name, table, fold=FOLD)
-    table.no_more()
-    _check_severity(scenario, table)
-    _check_memory(scenario, name)
-    _check_default(scenario)
-    return scenario
-
-
-def _check_severity(scenario: Scenario, table: Table) -> None:
-    if scenario.open_vocabulary and table.get("severity") == "order":
-        expected = '"none", as an open vocabulary has no order'
-        raise PlainError(f"{scenario.name}.severity", expected, "order")
-    if scenario.life_cycle:
-        return
-    for state in scenario.purge_after or {}:
-        if state != scenario.mildest:
-            expected = f'only {scenario.mildest}, the mildest state, or severity = "none"'
-            raise PlainError(f"{scenario.name}.purge_after", expected, state)
-
-
-def _check_memory(scenario: Scenario, name: str) -> None:
-    """A vote whose agent has long been forgotten must not come back by a report as old."""
-    limit = scenario.report_age_limit
-    if scenario.max_report_age is not None and limit != scenario.max_report_age:
-        expected = f'at most forget_after, which is "{duration_text(limit or 0)}"'
-        given = duration_text(scenario.max_report_age)
-        raise PlainError(f"{name}.max_report_age", expected, given)
-
-
-def _check_default(scenario: Scenario) -> None:
-    """Votes for a worse state count towards a milder rung: it must not be milder than what holds
-    without it, or they would make the tally milder. The mildest state's rung counts it alone."""
-    rule = scenario.rule
-    if scenario.life_cycle or not isinstance(rule, Quorum) or rule.default == KEEP:
-        return
-    for rung in rule.ladder:
-        milder = scenario.severity(rung.state) > scenario.severity(rule.default)
-        if milder and rung.state != scenario.mildest:
-            expected = f"keep, or a state no worse than the rung {rung.state}"
-            raise PlainError(f"{scenario.name}.rule.default", expected, rule.default)
-
-
-def parse_scenario(name: str, table: Table, *, fold: int = 1) -> Scenario:
-    """Read one scenario from a table of plain data. Raises PlainError with the key.
-
-    fold: the version of the fold that one is written for which does not name it.
-    """
-    if not _NAME.match(name):
-        raise PlainError(table.path, "a name of a-z, 0-9 and -, at most 40 characters", name)
-    states = _states(table)
-    open_vocabulary = table.choice("vocabulary", ("closed", "open"), "closed") == "open"
-    known = None if open_vocabulary else {spec.name for spec in states}
-    severity = table.choice("severity", ("order", "none"), "none" if open_vocabulary else "order")
-    min_voters, raise_voters = _voters(table)
-    return Scenario(
-        name=name,
-        title=table.text("title", name.capitalize()),
-        noun=table.text("noun", "asset"),
-        states=states,
-        open_vocabulary=open_vocabulary,
-        rule=_rule(table.table("rule"), [spec.name for spec in states], known),
-        partitions=table.integer("partitions", 4, low=1, high=1000),
-        life_cycle=open_vocabulary or severity == "none",
-        min_voters=min_voters,
-        raise_voters=raise_voters,
-        vote_lifetime=table.optional("vote_lifetime", duration),
-        max_report_age=table.optional("max_report_age", duration),
-        electorate=table.optional("electorate", whole(1, MAX_WEIGHT)),
-        holds=_by_state(table, "holds", known, zero=True),
-        reminders=_by_state(table, "reminders", known),
-        purge_after=_by_state(table, "purge_after", known),
-        weights=_weights(table),
-        forget_after=table.optional("forget_after", partial(duration, zero=True)),
-        fold=table.integer("fold", fold, low=1, high=FOLD),
-        signed_commands=table.choice("commands", ("any", "signed"), "any") == "signed",
-    )
-
-
-def _voters(table: Table) -> tuple[int, int]:
-    """The live voters that lowering and raising a state takes."""
-    if not isinstance(table.get("min_voters"), Mapping):
-        return table.integer("min_voters", 1, low=1, high=MAX_MIN_VOTERS), 1
-    both = table.table("min_voters")
-    return both.integer("lower", 1, 1, MAX_MIN_VOTERS), both.integer("raise", 1, 1, MAX_MIN_VOTERS)
-
-
-def _states(table: Table) -> tuple[StateSpec, ...]:
-    specs = [
-        StateSpec(
-            name=_state_name(entry, "name"),
-            label=entry.text("label", str(entry.get("name"))),
-            colour=entry.choice("colour", COLOURS, "grey"),
-            icon=entry.choice("icon", ICONS, "ring"),
-        )
-        for entry in table.tables("states")
-    ]
-    names = [spec.name for spec in specs]
-    if not names or len(set(names)) != len(names):
-        raise PlainError(f"{table.path}.states", "at least one state, each name once", names)
-    return tuple(specs)
-
-
-def _state_name(table: Table, key: str) -> str:
-    name = table.text(key)
-    if not state_name_ok(name) or name == KEEP:
-        raise PlainError(f"{table.path}.{key}", f"a state of 1-{MAX_STATE} characters", name)
-    return name
-
-
-def _rule(table: Table, order: list[str], known: set[str] | None) -> Rule:
-    match table.choice("kind", ("latest", "quorum", "python")):
-        case "latest":
-            return Latest()
-        case "python":
-            return _python_rule(table)
-        case _:
-            return _quorum(table, order, known)
-
-
-def _python_rule(table: Table) -> PythonRule:
-    function = table.get("function")
-    if rule_function(function) is None:
-        raise PlainError(f"{table.path}.function", EXPECTED, function)
-    return PythonRule(function)
-
-
-def _quorum(table: Table, order: list[str], known: set[str] | None) -> Quorum:
-    rungs = [_rung(entry, known) for entry in table.tables("ladder")]
-    if not rungs:
-        raise PlainError(f"{table.path}.ladder", "at least one rung", [])
-    rank = {name: place for place, name in enumerate(order)}
-    rungs.sort(key=lambda rung: rank.get(rung.state, len(order)))
-    default = table.text("default", KEEP)
-    if default != KEEP:
-        _check_known(default, known, f"{table.path}.default")
-    return Quorum(tuple(rungs), default)
-
-
-def _rung(table: Table, known: set[str] | None) -> Rung:
-    state = _state_name(table, "state")
-    _check_known(state, known, f"{table.path}.state")
-    at_least, more_than = table.get("at_least"), table.get("more_than")
-    if (at_least is None) == (more_than is None):
-        raise PlainError(table.path, "either at_least or more_than", table.keys())
-    if more_than is not None:
-        return Rung(state, *_fraction(more_than, f"{table.path}.more_than", low=0), strict=True)
-    if isinstance(at_least, int) and not isinstance(at_least, bool):
-        return Rung(state, whole(1, MAX_WEIGHT)(at_least, f"{table.path}.at_least"))
-    return Rung(state, *_fraction(at_least, f"{table.path}.at_least", low=1))
-
-
-def _fraction(value: object, path: str, low: int) -> tuple[int, int]:
-    match = _FRACTION.match(value) if isinstance(value, str) else None
-    p, q = (int(match[1]), int(match[2])) if match else (0, 0)
-    if q == 0 or not low <= p <= q - (1 - low):
-        form = "an integer of 1 or more, or a fraction" if low else "a fraction below 1,"
-        raise PlainError(path, f'{form} as "1/2"', value)
-    return p, q
-
-
-def _check_known(state: str, known: Iterable[str] | None, path: str) -> None:
-    if known is not None and state not in known:
-        raise PlainError(path, f"one of the scenario's states ({', '.join(sorted(known))})", state)
-
-
-def _by_state(
-    table: Table, key: str, known: set[str] | None, zero: bool = False
-) -> dict[str, int] | None:
-    entries = table.mapping(key)
-    for state, value in entries.items():
-        _check_known(state, known, f"{table.path}.{key}.{state}")
-        entries[state] = duration(value, f"{table.path}.{key}.{state}", zero=zero)
-    return entries or None
-
-
-def _weights(table: Table) -> dict[str, int] | None:
-    entries = table.mapping("weights")
-    for agent, value in entries.items():
-        entries[agent] = whole(0, MAX_WEIGHT)(value, f"{table.path}.weights.{agent}")
-    return entries or None
 
 
 def _plain_rule(rule: Rule) -> dict[str, Any]:

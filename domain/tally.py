@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
-from domain.functions import ask
+from domain.asset import Asset
+from domain.python_rules import evaluate
 from domain.records import Vote
 from domain.scenario import KEEP, Latest, PythonRule, Quorum, Scenario
 
 
 def tally(scenario: Scenario, votes: Collection[Vote], current: str | None) -> str:
-    """The state that `votes` (at least one) make, where `current` is the state so far.
+    """Return the state that `votes` (at least one) make, where `current` is the state so far.
 
     A ladder that would keep a state there is not yet takes the worst vote's (in a life cycle the
     newest one's), and so does a rule in Python that fails.
@@ -31,7 +32,7 @@ def raising(scenario: Scenario, votes: Iterable[Vote], current: str | None) -> s
 
 
 def lowering(scenario: Scenario, votes: Collection[Vote], current: str) -> str | None:
-    """The mildest state that live votes bear out and that no silent one stands against.
+    """Return the mildest state that live votes bear out and that no silent one stands against.
 
     That is the mildest X such that the live votes, and they together with the silent ones that are
     worse than X, make X or milder, and some live vote says X or milder. Where there is none: the
@@ -67,18 +68,18 @@ def _made(scenario: Scenario, live: list[Vote], worse: list[Vote], current: str)
 
 
 def _outcome(scenario: Scenario, votes: Collection[Vote], current: str | None) -> str | None:
-    """What the rule says, or None where it leaves the state as it is."""
+    """Return what the rule says, or None where it leaves the state as it is."""
     rule = scenario.rule
     if isinstance(rule, Latest):
         return newest(votes).state
     if isinstance(rule, PythonRule):
-        return ask(rule.function, votes, current, scenario.knows)
+        return evaluate(rule.function, votes, current, scenario.knows)
     state = climb(scenario, rule, votes)
     return None if state == KEEP else state
 
 
 def climb(scenario: Scenario, rule: Quorum, votes: Collection[Vote]) -> str:
-    """The first rung that holds, from the most severe down, or the ladder's default."""
+    """Return the first rung that holds, from the most severe down, or the ladder's default."""
     weights: Counter[str] = Counter()
     for vote in votes:
         weights[vote.state] += vote.weight
@@ -90,7 +91,7 @@ def climb(scenario: Scenario, rule: Quorum, votes: Collection[Vote]) -> str:
 
 
 def rung_weight(scenario: Scenario, weights: Counter[str], state: str) -> int:
-    """The weight that a rung for `state` sums: of that state or worse.
+    """Return the weight that a rung for `state` sums: of that state or worse.
 
     So no worse vote makes a milder tally. Of the mildest state, and in a life cycle, it is the
     state's own alone.
@@ -102,27 +103,36 @@ def rung_weight(scenario: Scenario, weights: Counter[str], state: str) -> int:
 
 
 def newest(votes: Collection[Vote]) -> Vote:
-    """The vote that came last in the log; an agent's own clock has no say."""
+    """Return the vote that came last in the log; an agent's own clock has no say."""
     return max(votes, key=lambda vote: vote.offset)
 
 
 def _last(votes: Collection[Vote]) -> Vote:
-    """The vote that was last in time; of several the one that came last in the log."""
+    """Return the vote that was last in time; of several the one that came last in the log."""
     return max(votes, key=lambda vote: (vote.order, vote.offset))
 
 
 def worst(scenario: Scenario, votes: Iterable[Vote]) -> str:
-    """The worst state that `votes` (at least one) say."""
+    """Return the worst state that `votes` (at least one) say."""
     return min((vote.state for vote in votes), key=scenario.severity)
 
 
 # ---- marks ----------------------------------------------------------------------------------
 
 
+def mark(scenario: Scenario, asset: Asset) -> None:
+    """Note on an asset whether its tallied state is confirmed, and who disputes what it shows."""
+    if asset.shown is None:
+        return
+    votes, falling = asset.votes.values(), asset.falling(scenario)
+    asset.unconfirmed = unconfirmed_reason(scenario, votes, asset.state, falling=falling)
+    asset.disputed = disputed(scenario, votes, asset.shown)
+
+
 def unconfirmed_reason(
     scenario: Scenario, votes: Iterable[Vote], state: str | None, *, falling: bool
 ) -> str | None:
-    """Why `state` is not confirmed by live votes, in words, or None where it is.
+    """Return why `state` is not confirmed by live votes, in words, or None where it is.
 
     falling: whether a wait for a milder state runs, which says that nobody needs to be as worse.
     """
@@ -140,7 +150,7 @@ def unconfirmed_reason(
 
 
 def disputed(scenario: Scenario, votes: Iterable[Vote], shown: str | None) -> str | None:
-    """The worst state that a vote says, live or silent, if that is worse than `shown`."""
+    """Return the worst state that a vote says, live or silent, if that is worse than `shown`."""
     if scenario.life_cycle or shown is None:
         return None
     said = worst(scenario, counting) if (counting := [v for v in votes if v.counts]) else shown

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import IO
 
 from config.settings import PREFIX, Settings
-from domain.scenario import ScenarioError, load_scenarios
+from domain.scenario import ScenarioError
+from domain.scenario_parser import load_scenarios
 from ops.java import find_java
 from ops.ports import require_free
 

@@ -30,29 +30,27 @@ class ClassesProblem(Exception):
 
 def build(jars_dir: Path, say: Callable[[str], None]) -> None:
     """Write the class archive, unless it is there. Raises ClassesProblem."""
-    if _job(jars_dir, {}, "--check").returncode == 0:
+    if _job("streaming.cds_archive", jars_dir, {}).returncode == 0:
         return
     say("noting down what the job loads, so that it starts faster (once, about a minute)")
     with tempfile.TemporaryDirectory(prefix="tallyboard-classes-") as name:
         folder, port = Path(name), free_port()
         settings = {"DATA_DIR": name, "KAFKA_PORT": str(port), "BATCH_S": str(BATCH_S)}
         with _broker(folder, jars_dir, port):
-            done = _job(jars_dir, settings)
+            done = _job("streaming.cds_training", jars_dir, settings)
     if done.returncode:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it ended without a word"]
         raise ClassesProblem(last[0])
     say("done")
 
 
-def _job(
-    jars_dir: Path, settings: dict[str, str], *options: str
-) -> subprocess.CompletedProcess[str]:
-    """Run the job's part of it in `/`, where no `.env` names a user's own Kafka."""
+def _job(module: str, jars_dir: Path, settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a module of the job in `/`, where no `.env` names a user's own Kafka."""
     own = {"JARS_DIR": str(jars_dir), "SCENARIOS": str(ROOT / "scenarios.toml"), **settings}
-    command = [sys.executable, "-m", "ops.child", sys.executable, "-m", "streaming.classes"]
+    command = [sys.executable, "-m", "ops.child", sys.executable, "-m", module]
     try:
         return subprocess.run(
-            [*command, *options],
+            command,
             cwd="/",
             env=_environment() | {f"{PREFIX}{name}": text for name, text in own.items()},
             capture_output=True,

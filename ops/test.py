@@ -1,6 +1,8 @@
 """`make test`: one pytest process per stage, and a last line that sums them up.
 
-`make test-all` adds a stage of trials, the tests that are marked `long`, wherever they lie.
+A plain run leaves out what is marked `extensive`: of many like cases it takes a spread, and it
+tries fewer generated examples. `make test-all` takes all of them, and adds a stage of trials, the
+tests that are marked `long`, wherever they lie.
 """
 
 from __future__ import annotations
@@ -30,18 +32,32 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 class Stage:
     """Tests of one directory, run in a pytest process of their own.
 
-    long: it has the tests of all directories that are marked so, in place of the others.
+    holds: what these tests are, for people. plain_s, whole_s: seconds that a plain run and a
+    whole one take on two idle cores. long: it has the tests of all directories that are marked
+    so, in place of the others.
     """
 
     name: str
+    holds: str
+    plain_s: int
+    whole_s: int
     options: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     long: bool = False
 
-    @property
-    def tests(self) -> tuple[str, ...]:
-        """What pytest is to collect."""
-        return ("tests", "-m", "long") if self.long else (f"tests/{self.name}",)
+    def tests(self, *, whole: bool) -> tuple[str, ...]:
+        """Return what pytest is to collect; whole: every case and every example."""
+        if self.long:
+            return ("tests", "-m", "long")
+        return (f"tests/{self.name}", *(WHOLE if whole else ()))
+
+    def seconds(self, *, whole: bool) -> int:
+        """Return how many seconds it is expected to take."""
+        return self.whole_s if whole else self.plain_s
+
+
+WHOLE = ("-m", "not long", "--hypothesis-profile=full")
+"""Every case but the trials, and every example; see `tests/selection.py`."""
 
 
 EACH_CORE = ("-n", "auto", "--dist", "worksteal")
@@ -54,8 +70,14 @@ works."""
 FILES = ("-n", "2", "--dist", "loadfile")
 """Two workers as well, but each file is one's own: its tests may stop what others need."""
 
-UNLOADED = ("-p", "no:schemathesis", "-p", "no:playwright")
-"""Plugins that take seconds to load, in every worker."""
+NO_BROWSER = ("-p", "no:playwright")
+"""This plugin takes seconds to load, in every worker, and empties a directory for its pictures."""
+
+UNLOADED = ("-p", "no:schemathesis", *NO_BROWSER)
+"""Plugins that take seconds to load."""
+
+PICTURES = ("--output", str(RESULTS / "pictures"))
+"""That directory: by default it is that of the reports."""
 
 SLOWEST = ("--durations=5", "--durations-min=1")
 """Tell which tests took longest, at the end of each stage."""
@@ -63,14 +85,14 @@ SLOWEST = ("--durations=5", "--durations-min=1")
 BROWSING = {"DJANGO_ALLOW_ASYNC_UNSAFE": "1"}
 
 STAGES = (
-    Stage("fast", options=(*EACH_CORE, *UNLOADED)),
-    Stage("web", options=EACH_CORE),
-    Stage("kafka", options=TWO),
-    Stage("spark", options=TWO),
-    Stage("browser", options=FILES, environment=BROWSING),
-    Stage("faults", options=TWO),
+    Stage("fast", "functions and classes, without a process", 40, 70, (*EACH_CORE, *UNLOADED)),
+    Stage("web", "pages, calls and socket messages", 90, 160, (*EACH_CORE, *NO_BROWSER)),
+    Stage("kafka", "a broker, and what lives with it", 120, 170, (*TWO, *UNLOADED)),
+    Stage("spark", "the job and the kernel against the fold", 200, 570, (*TWO, *UNLOADED)),
+    Stage("browser", "the product in Chromium", 240, 720, (*FILES, *PICTURES), BROWSING),
+    Stage("faults", "the product is killed, stopped, started", 100, 150, (*TWO, *UNLOADED)),
 )
-TRIALS = Stage("trials", options=("-v",), environment=BROWSING, long=True)
+TRIALS = Stage("trials", "what takes minutes", 1800, 1800, ("-v", *PICTURES), BROWSING, long=True)
 """Tests that take minutes, one after the other, so that each has the machine to itself; each is
 named when it begins."""
 
@@ -109,11 +131,11 @@ def read_count(report: Path, returncode: int) -> Count:
     return count + Count(failed=1) if broken else count
 
 
-def run_stage(stage: Stage, extra: Sequence[str]) -> Count:
+def run_stage(stage: Stage, extra: Sequence[str], *, whole: bool) -> Count:
     """Run one stage, its output to this terminal, and count how its tests ended."""
     report = RESULTS / f"{stage.name}.xml"
     report.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", *stage.tests, *stage.options, *SLOWEST]
+    command = [sys.executable, "-m", "pytest", *stage.tests(whole=whole), *stage.options, *SLOWEST]
     command += [f"--junitxml={report}", *extra]
     environment = {**os.environ, **stage.environment}
     begun = time.monotonic()
@@ -167,29 +189,38 @@ def choose(names: Sequence[str]) -> list[Stage]:
     if unknown:
         known = ", ".join(stage.name for stage in every)
         sys.exit(f"test: no stage {', '.join(sorted(unknown))}; there are {known}, and all")
-    if "all" in names:
+    if set(names) == {"all"}:
         return every
     return [stage for stage in every if stage.name in names] if names else list(STAGES)
 
 
 def main(arguments: list[str]) -> int:
-    """Run the named stages (by default all but the trials, with `all` those too).
+    """Run the named stages (by default all but the trials, with `all` those too, and whole).
 
-    Returns 1 when anything failed.
+    `all` with names: these alone, whole. Returns 1 when anything failed.
     """
     names = [argument for argument in arguments if not argument.startswith("-")]
     extra = [argument for argument in arguments if argument.startswith("-")]
+    whole, chosen = "all" in names, choose(names)
     RESULTS.mkdir(exist_ok=True)
-    total = Count()
-    chosen = choose(names)
+    total, begun = Count(), time.monotonic()
+    print(announce(chosen, whole=whole), flush=True)
     for at, stage in enumerate(chosen, 1):
-        print(f"\n== stage {at} of {len(chosen)}: {stage.name}", flush=True)
+        print(f"\n== stage {at} of {len(chosen)}: {stage.name}, {stage.holds}", flush=True)
         problem = ensure_needs(stage)
         if problem:
             print(f"== {stage.name}: {problem}", flush=True)
-        total += Count(failed=1) if problem else run_stage(stage, extra)
-    print(f"\n{total}")
+        total += Count(failed=1) if problem else run_stage(stage, extra, whole=whole)
+    print(f"\n== all stages: {time.monotonic() - begun:.0f} s\n{total}")
     return 1 if total.failed else 0
+
+
+def announce(chosen: Sequence[Stage], *, whole: bool) -> str:
+    """Return what will be run, and how long that should take, as one line."""
+    expected = sum(stage.seconds(whole=whole) for stage in chosen)
+    names = ", ".join(stage.name for stage in chosen)
+    about = f"{expected} s" if expected < 100 else f"{expected / 60:.0f} minutes"
+    return f"== {'all cases' if whole else 'a spread of cases'} of {names}: about {about}"
 
 
 if __name__ == "__main__":

@@ -13,8 +13,9 @@ from config.entry import enter
 from config.logs import configure_logs
 from config.pulse import Pulse
 from domain.scenario import ScenarioError
-from streaming.driver import Driver, JvmLost, end_spark, run_all
-from streaming.engines import Sharing, share_out, slots
+from streaming.driver import Driver, run_all
+from streaming.engine_assignment import EngineAssignment, assign_engines, slots
+from streaming.jvm import JvmLost, end_spark
 from streaming.kernel import KernelProblem
 from streaming.overlays import read_book
 from streaming.session import VersionProblem, start_session
@@ -32,14 +33,14 @@ def main() -> None:
     try:
         book = read_book(settings)
         home = settings.data_dir / "checkpoint"
-        shares = share_out(settings.engine, book.rules, home)
+        shares = assign_engines(settings.engine, book.rules, home)
         room = slots(shares, settings.wanted_trigger)
         spark = start_session(settings, room)
     except (ScenarioError, VersionProblem, KernelProblem) as problem:
         sys.exit(f"job: {problem}")
     bus = KafkaBus(settings.kafka_options())
     own = None if settings.spark_master else room  # another master may have room for more
-    sharing = Sharing(settings.engine, settings.wanted_trigger, home, shares, own)
+    sharing = EngineAssignment(settings.engine, settings.wanted_trigger, home, shares, own)
     drivers = [Driver(settings, sharing, bus, spark, stop, engine, book) for engine in shares]
     try:
         run_all(drivers, stop, Pulse(settings.data_dir, "job").beat)

@@ -57,8 +57,8 @@ def merged(one: Mapping[str, Iterable[Bound]], other: Mapping[str, Iterable[Boun
 
 def in_log(bounds: Mapping[str, Iterable[Bound]], edges: Mapping[str, tuple[int, int]]) -> Bounds:
     """Those about records that the logs still hold. edges: first and next offset, by bucket."""
-    found = {
+    kept = {
         name: [each for each in bounds[name] if each[1] > edges[name][0]]
         for name in sorted(bounds.keys() & edges.keys())
     }
-    return {name: held for name, held in found.items() if held}
+    return {name: held for name, held in kept.items() if held}

@@ -50,7 +50,7 @@ def next_epoch(home: Path) -> Epoch:
 
 
 def start_folder(epoch: Epoch) -> Path:
-    """Where it is kept how an epoch begins: see streaming/starts.py."""
+    """Return where it is kept how an epoch begins: see streaming/epoch_start.py."""
     return epoch.path.with_name(f"start-{epoch.number}")
 
 
@@ -128,19 +128,19 @@ def gaps(
     edges: Mapping[TopicPartition, tuple[int, int]],
     read: set[TopicPartition],
 ) -> list[str]:
-    """What a query that has `reached` these offsets will pass over, in words.
+    """Return what a query that has `reached` these offsets will pass over, in words.
 
     edges: first and next offset of each partition; read: the partitions that are still read.
     Raises LogProblem where a log ends before the place that was reached.
     """
-    found = []
+    notes = []
     for place, offset in sorted(reached.items()):
         name = f"{place[0]}/{place[1]}"
         begin, end = edges.get(place, (0, 0))
         if place not in read:
-            found.append(f"{name}: no longer read")
+            notes.append(f"{name}: no longer read")
         elif end < offset:
             raise LogProblem(f"{name}: the log ends at {end}, the checkpoint at {offset}")
         elif begin > offset:
-            found.append(f"{name}: offsets {offset} to {begin - 1} are lost")
-    return found
+            notes.append(f"{name}: offsets {offset} to {begin - 1} are lost")
+    return notes

@@ -16,7 +16,8 @@ import msgspec
 
 from config.settings import Settings
 from domain.overlay import digest, overlaid
-from domain.scenario import Scenario, ScenarioError, load_scenarios
+from domain.scenario import Scenario, ScenarioError
+from domain.scenario_parser import load_scenarios
 from streaming.buckets import BucketId
 from wire.job import Carried, Overlay
 from wire.source import MAX_BRACKETS, MAX_RECORD, fits
@@ -39,7 +40,7 @@ class Book:
     problems: Mapping[str, str] = field(default_factory=dict)
 
     def overlay(self, name: str) -> Overlay:
-        """What is laid over a scenario."""
+        """Return what is laid over a scenario."""
         return self.overlays.get(name, NOTHING)
 
     def version(self, name: str) -> str:
@@ -58,7 +59,7 @@ class Book:
         )
 
     def carried(self, names: Iterable[str], newest: Mapping[BucketId, int]) -> Iterator[Carried]:
-        """What is told of these scenarios. newest: the offsets of their rules in the log."""
+        """Return what is told of these scenarios. newest: the offsets of their rules in the log."""
         for name in names:
             yield Carried(
                 scenario=name,

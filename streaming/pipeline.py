@@ -49,8 +49,8 @@ def through_kernel(source: DataFrame, plan: str) -> DataFrame:
 
 def through_python(source: DataFrame, processor: StatefulProcessor) -> DataFrame:
     """Rows through the Python engine; gives a Kafka sink's columns."""
-    given = source.withColumn("headers", sql.to_json("headers"))
-    records = given.groupBy("bucket").transformWithStateInPandas(
+    encoded = source.withColumn("headers", sql.to_json("headers"))
+    records = encoded.groupBy("bucket").transformWithStateInPandas(
         processor, outputStructType=SINK_ROWS, outputMode="Update", timeMode="None"
     )
     return records.select(
@@ -60,7 +60,7 @@ def through_python(source: DataFrame, processor: StatefulProcessor) -> DataFrame
 
 def _grouping_key(keys: Mapping[tuple[str, int], str]) -> Column:
     """By topic, then by partition: cheaper for each record than a name made of both."""
-    found: Column = sql.lit(None).cast("string")
+    column: Column = sql.lit(None).cast("string")
     for topic in sorted({topic for topic, _ in keys}, reverse=True):
         of_topic = sql.create_map(
             *(
@@ -70,5 +70,7 @@ def _grouping_key(keys: Mapping[tuple[str, int], str]) -> Column:
                 for part in (at, key)
             )
         )
-        found = sql.when(sql.col("topic") == topic, of_topic[sql.col("partition")]).otherwise(found)
-    return found
+        column = sql.when(sql.col("topic") == topic, of_topic[sql.col("partition")]).otherwise(
+            column
+        )
+    return column

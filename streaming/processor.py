@@ -19,15 +19,15 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from domain.bounds import applied_time
 from domain.fold import Bucket
-from domain.functions import rule_functions
 from domain.lateness import Lateness as Late
+from domain.python_rules import rule_functions
 from domain.records import DeadLetter, Emission, Mute, StateRecord, Tick
 from domain.scenario import Scenario
 from streaming.buckets import BucketId
-from streaming.planting import HeldBack, plant
+from streaming.epoch_start import EpochStart
 from streaming.rules import dump_rule, load_rule
-from streaming.starts import Start
 from streaming.state import AssetStore, DueStore
+from streaming.state_restore import SuppressedOutput, restore_state
 from wire.job import Heartbeat, Lateness, encode
 from wire.keys import KeyFile
 from wire.signature import Trust
@@ -96,7 +96,7 @@ class Plan:
     epoch: int
     partitions: Mapping[str, int]
     rules: Mapping[BucketId, str] = field(default_factory=dict)
-    start: Start = field(default_factory=Start)
+    start: EpochStart = field(default_factory=EpochStart)
     keys: str | None = None
 
     def json(self, *, real_time: bool) -> str:
@@ -180,7 +180,7 @@ class TallyProcessor(StatefulProcessor):
             lateness=_load_lateness(late),
         )
         dues.scenario = lambda: bucket.scenario
-        held_back = HeldBack(self._last, self._plan.start.quiet.get(str(bucket_id), -1))
+        held_back = SuppressedOutput(self._last, self._plan.start.quiet.get(str(bucket_id), -1))
         run = _Run(self._plan, self._topics, bucket_id, bucket, meta, held_back)
         for row in rows:
             run.apply(row)
@@ -195,13 +195,13 @@ class TallyProcessor(StatefulProcessor):
         return run.out
 
     def _begin(self, bucket_id: BucketId) -> Meta:
-        """What a bucket without state begins with: nothing, or its seed."""
+        """Return what a bucket without state begins with: nothing, or its seed."""
         meta = Meta(self._plan.rules[bucket_id])
         path = self._plan.start.seeds.get(str(bucket_id))
         if path is None:
             return meta
         rule = scenario_of(meta.scenario)
-        head, slot, waiting = plant(path, self._assets, self._dues, self._last, rule)
+        head, slot, waiting = restore_state(path, self._assets, self._dues, self._last, rule)
         if head.mutes:
             self._mutes.update((_dump_mutes({mute.agent: mute for mute in head.mutes}),))
         return meta._replace(
@@ -219,7 +219,7 @@ class _Run:
         bucket_id: BucketId,
         bucket: Bucket,
         meta: Meta,
-        held_back: HeldBack,
+        held_back: SuppressedOutput,
     ) -> None:
         self.out: list[SinkRow] = []
         self._held_back = held_back
@@ -317,7 +317,7 @@ class _Run:
         )
 
     def meta(self, slot: int, waiting: int) -> Meta:
-        """What is to be kept, now that the dues are noted down."""
+        """Return what is to be kept, now that the dues are noted down."""
         bucket = self._bucket
         same = bucket.scenario is scenario_of(self._start.scenario)
         return Meta(

@@ -9,8 +9,8 @@ from time import monotonic
 from typing import Any
 
 from bus.base import Bus, BusError
-from domain.asides import Aside
 from domain.bounds import Bound
+from domain.quarantine import QuarantinedRange
 from streaming.checkpoint import measure
 from wire.job import MAX_ERROR, Answer, Carried, Checkpoint, Progress, Status, Stopped, encode
 
@@ -56,7 +56,7 @@ _ROCKSDB = (
 """Spark's custom metrics of the state, as they are named after `rocksdb`."""
 
 
-class Reporting:
+class ProgressReporter:
     """Publishes what happens to one query. While Kafka is away it is logged alone."""
 
     def __init__(self, bus: Bus, topic: str, query: str, clock: Callable[[], int]) -> None:
@@ -70,14 +70,14 @@ class Reporting:
         self._stopped: Stopped | None = None
         self.rebuild: Callable[[], Stopped | None] = lambda: None
         self.bounds: Mapping[str, Sequence[Bound]] = {}
-        self.asides: Mapping[str, Sequence[Aside]] = {}
+        self.asides: Mapping[str, Sequence[QuarantinedRange]] = {}
         self._folder: Path | None = None
         self._checkpoint: Checkpoint | None = None
         self._measured = 0.0
 
     @property
     def running(self) -> bool:
-        """Whether the query runs, as told last."""
+        """Return whether the query runs, as told last."""
         return self._status in ("running", "catching-up")
 
     def status(self, status: Status, message: str = "", error: str = "") -> None:
@@ -162,7 +162,7 @@ def batch_figures(progress: Mapping[str, Any]) -> dict[str, Any]:
     operators = progress.get("stateOperators") or [{}]
     figures["state"] = {name: operators[0][name] for name in _STATE if name in operators[0]}
     custom = operators[0].get("customMetrics") or {}
-    found = {name: custom[f"rocksdb{name}"] for name in _ROCKSDB if f"rocksdb{name}" in custom}
-    if found:
-        figures["rocksdb"] = {name[0].lower() + name[1:]: n for name, n in found.items()}
+    rocksdb = {name: custom[f"rocksdb{name}"] for name in _ROCKSDB if f"rocksdb{name}" in custom}
+    if rocksdb:
+        figures["rocksdb"] = {name[0].lower() + name[1:]: n for name, n in rocksdb.items()}
     return figures

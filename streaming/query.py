@@ -6,13 +6,13 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from streaming.buckets import bucket_keys
+from streaming.engine import STATE_PARTITIONS, Engine, Trigger
+from streaming.epoch_start import EARLIEST
 from streaming.pipeline import rows, through_kernel, through_python
 from streaming.processor import Plan, TallyProcessor
-from streaming.session import STATE_PARTITIONS
-from streaming.starts import EARLIEST
 from wire.topics import Topics
 
 if TYPE_CHECKING:
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
     from config.settings import Settings
-
-Engine = Literal["kernel", "python"]
-Trigger = Literal["real-time", "micro-batch", "catch-up", "leg"]
-"""How a query runs. catch-up: micro-batches up to the log's present end, then it ends by itself;
-leg: the batch alone that its checkpoint has planned."""
 
 MAX_PER_BATCH: Mapping[Engine, int] = {"kernel": 500_000, "python": 100_000}
 """Most records of one micro-batch: a long backlog comes in many, each of some seconds."""
@@ -103,11 +98,11 @@ def _places(plan: Plan) -> dict[tuple[str, int], str]:
 
 def _starting(plan: Plan) -> str:
     """Where a new checkpoint's reading begins, as Spark's source is told: every partition."""
-    topics, found = Topics(plan.prefix), dict[str, dict[str, int]]()
+    topics, offsets = Topics(plan.prefix), dict[str, dict[str, int]]()
     for bucket in plan.rules:
         offset = plan.start.offsets.get(str(bucket), EARLIEST)
-        found.setdefault(topics.reports(bucket.scenario), {})[str(bucket.partition)] = offset
-    return json.dumps(found)
+        offsets.setdefault(topics.reports(bucket.scenario), {})[str(bucket.partition)] = offset
+    return json.dumps(offsets)
 
 
 def _source(
@@ -131,14 +126,16 @@ def _trigger(trigger: Trigger, settings: Settings) -> dict[str, Any]:
 
 
 def batch_metadata(spark: SparkSession) -> str:
-    """What Spark writes into its write-ahead log beside the offsets of a first batch."""
+    """Return what Spark writes into its write-ahead log beside the offsets of a first batch."""
     jvm: Any = spark._jvm  # noqa: SLF001
-    told = jvm.org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata.apply(
-        0,
-        int(time.time() * 1000),
-        spark._jsparkSession.conf(),  # noqa: SLF001
+    spark_metadata = (
+        jvm.org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata.apply(
+            0,
+            int(time.time() * 1000),
+            spark._jsparkSession.conf(),  # noqa: SLF001
+        )
     )
-    metadata = json.loads(str(told.json()))
+    metadata = json.loads(str(spark_metadata.json()))
     # Spark fills this one in once a query runs, and takes no batch that was planned without it.
     metadata["conf"]["spark.sql.shuffle.partitions"] = str(STATE_PARTITIONS)
     return json.dumps(metadata)

@@ -11,6 +11,7 @@ from bus.base import Bus, Delivered, Message, Producer, TopicPartition
 from domain.fold import UnknownFoldVersion
 from domain.records import ScenarioChange, Tick, UnknownFold, Unsigned
 from domain.scenario import Scenario
+from domain.scenario_parser import scenario_from_plain
 from streaming.buckets import BucketId
 from wire.keys import Ring
 from wire.signature import Signer, Trust
@@ -52,8 +53,8 @@ class Rules:
         edges = self._bus.offsets(self._topics.reports(name) for name in scenarios)
         known = self._known(edges)
         unknown = {place: edges[place] for place in edges if place not in known}
-        found = scan(self._bus, self._topics, unknown, self._ring)
-        records = {**known, **found}
+        scanned = scan(self._bus, self._topics, unknown, self._ring)
+        records = {**known, **scanned}
         self._append(records, scenarios)
         self._save(records)
         self.newest = {self._bucket(place): held[-1][0] for place, held in records.items()}
@@ -62,7 +63,7 @@ class Rules:
     def _known(
         self, edges: Mapping[TopicPartition, tuple[int, int]]
     ) -> dict[TopicPartition, list[RuleRecord]]:
-        """What the file knows, without records that the log has lost since."""
+        """Return what the file knows, without records that the log has lost since."""
         try:
             stored = json.loads(self._path.read_text())
         except (OSError, ValueError):
@@ -191,4 +192,4 @@ def dump_rule(scenario: Scenario) -> str:
 
 def load_rule(text: str) -> Scenario:
     """Read what `dump_rule` wrote."""
-    return Scenario.from_plain(json.loads(text))
+    return scenario_from_plain(json.loads(text))

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from config.archives import ArchivesProblem, verify
-from streaming.classes import class_archive, use
+from streaming.cds_archive import class_archive, use
+from streaming.engine import STATE_PARTITIONS
+from streaming.jvm import JVM_OPTIONS
 from streaming.kernel import archive, build, java_command
 
 if TYPE_CHECKING:
@@ -22,10 +24,6 @@ if TYPE_CHECKING:
     from config.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
-LOGGING = Path(__file__).resolve().parent / "log4j2.properties"
-STATE_PARTITIONS = 2
-"""State partitions of a checkpoint. Fixed for the life of a checkpoint; see docs/benchmarks.md."""
-
 LOOPBACK = "127.0.0.1"
 
 FLUSH_MS = 15
@@ -67,9 +65,9 @@ def _check_jar(folder: Path, artifact: str, version: str) -> None:
     if (folder / f"{artifact}-{version}.jar").exists():
         return
     others = sorted(path.name for path in folder.glob(f"{artifact}-*.jar"))
-    found = ", ".join(others) or "no such archive"
+    present = ", ".join(others) or "no such archive"
     raise VersionProblem(
-        f"{folder}: expected {artifact}-{version}.jar, found {found}: run make setup"
+        f"{folder}: expected {artifact}-{version}.jar, found {present}: run make setup"
     )
 
 
@@ -161,16 +159,6 @@ def _jars(jars_dir: Path, master: str) -> dict[str, str]:
     if master.partition("[")[0] == "local":
         return {"spark.driver.extraClassPath": os.pathsep.join(map(str, jars))}
     return {"spark.jars": ",".join(map(str, jars))}
-
-
-JVM_OPTIONS = (
-    "-XX:+UseParallelGC",
-    # Loading classes is much of a start: no full collections for their sake.
-    "-XX:MetaspaceSize=256m",
-    "-XX:+ExitOnOutOfMemoryError",
-    "-Dio.netty.tryReflectionSetAccessible=true",
-    f"-Dlog4j2.configurationFile={LOGGING}",
-)
 
 
 def start_session(

@@ -59,7 +59,7 @@ def bound(bus: Bus, topics: Iterable[str], bootstrap: str) -> list[str]:
 
 
 def _looser(key: str, value: str, found: dict[str, str]) -> bool:
-    """Whether a setting lets more in than it should."""
+    """Return whether a setting lets more in than it should."""
     now = found.get(key, "")
     if key == "max.message.bytes" and now.isdigit():
         return int(now) > int(value)

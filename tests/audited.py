@@ -31,10 +31,10 @@ def main() -> None:
     import django
 
     django.setup()
-    from django.core.management import call_command
+    from database import migrate
     from django.db import connection
 
-    call_command("migrate", verbosity=0)
+    migrate()
     begun = time.monotonic()
     together(WRITERS, write)
     took = time.monotonic() - begun

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from bus.batches import CODECS
+from bus.batch import CODECS
 
 MIB = 1 << 20
 _PRODUCE, _VERSION = 0, 7

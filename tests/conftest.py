@@ -33,7 +33,25 @@ def isolate() -> None:
 isolate()
 gc.set_threshold(50_000, 20, 50)  # modules and tests stay: to look at them less saves a fifth
 
+from database import migrated_by_copy  # noqa: E402
+from selection import mark_extensive, register_profiles  # noqa: E402
+
 from stack import EmbeddedBroker  # noqa: E402
+
+register_profiles()
+
+
+@pytest.hookimpl(tryfirst=True)  # pytest deselects by marks in the same hook
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the cases that a plain run leaves out."""
+    mark_extensive(items)
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings: None) -> Iterator[None]:
+    """Before the database is set up: migrating it means to copy it."""
+    with migrated_by_copy():
+        yield
 
 
 @pytest.fixture(scope="session")

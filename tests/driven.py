@@ -15,8 +15,9 @@ from config.settings import Settings
 from stack import wait_until
 from streaming import driver as driving
 from streaming import query as queries
-from streaming.driver import Driver, JvmLost
-from streaming.engines import Sharing
+from streaming.driver import Driver
+from streaming.engine_assignment import EngineAssignment
+from streaming.jvm import JvmLost
 from streaming.overlays import read_book
 from wire.job import Answer, Control, Progress, decode_progress, encode
 from wire.topics import Topics
@@ -60,7 +61,7 @@ class Stage:
         self.queries: list[Query] = []
         self.stop = threading.Event()
         self.lost: list[JvmLost] = []
-        monkeypatch.setattr(driving, "jvm", lambda _spark: None)
+        monkeypatch.setattr(driving, "jvm_process", lambda _spark: None)
         monkeypatch.setattr(driving, "PAUSE_STAYING_S", 60)
         monkeypatch.setattr(queries, "start", self._started)
 
@@ -77,7 +78,7 @@ class Stage:
         )  # type: ignore[call-arg]
         shares: Any = {"kernel": dict(read_book(settings).rules)}
         home = self.folder / "checkpoint"
-        sharing = Sharing("kernel", "real-time", home, shares, room)
+        sharing = EngineAssignment("kernel", "real-time", home, shares, room)
         spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(setLogLevel=lambda _: None))
         driver = Driver(settings, sharing, self.bus, spark, self.stop, "kernel")
         self.thread = threading.Thread(target=self._run, args=(driver,))

@@ -24,7 +24,8 @@ from domain.records import (
     Tick,
     Tombstone,
 )
-from domain.scenario import Scenario, load_scenarios
+from domain.scenario import Scenario
+from domain.scenario_parser import load_scenarios, scenario_from_plain
 from domain.version import Version
 
 SHIPPED = Path(__file__).resolve().parent.parent / "scenarios.toml"
@@ -151,7 +152,7 @@ def watch(**rule: Any) -> Scenario:
     """A scenario of one partition with the states attack and clear."""
     states = [{"name": ATTACK}, {"name": CLEAR}]
     plain = {"name": "watch", "partitions": 1, "states": states, "fold": 2, "rule": MAJORITY}
-    return Scenario.from_plain({**plain, **rule})
+    return scenario_from_plain({**plain, **rule})
 
 
 @cache

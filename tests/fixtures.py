@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from django.test import Client
     from world import World
 
     from dashboard.core.kafka import Gateway
@@ -35,3 +36,25 @@ def world() -> Iterator[World]:
 
     with made_world() as world:
         yield world
+
+
+@pytest.fixture
+def client(db: None) -> Client:
+    """A browser in which an operator is logged in."""
+    return browser_of("operator")
+
+
+@pytest.fixture
+def admin(db: None) -> Client:
+    """A browser in which an admin is logged in."""
+    return browser_of("admin")
+
+
+def browser_of(role: str) -> Client:
+    """Log a user with a role in; returns the browser."""
+    from django.test import Client
+    from webkit import make_user
+
+    browser = Client()
+    browser.force_login(make_user(role))
+    return browser

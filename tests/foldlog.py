@@ -17,6 +17,7 @@ from domain.records import (
     Tombstone,
 )
 from domain.scenario import Scenario
+from domain.scenario_parser import scenario_from_plain
 from wire.asset import dump_bucket, load_bucket
 
 SHOP = "shop.example"
@@ -31,7 +32,7 @@ MAJORITY = {
 def scenario(**rule: Any) -> Scenario:
     """A scenario with the states down, slow and up; its rule is `latest` unless told."""
     states = [{"name": name} for name in ("down", "slow", "up")]
-    return Scenario.from_plain({"name": "net", "states": states, "rule": LATEST, **rule})
+    return scenario_from_plain({"name": "net", "states": states, "rule": LATEST, **rule})
 
 
 class Log:

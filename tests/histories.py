@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from selection import examples
 
 from domain.asset import next_due
 from domain.dues import Dues
@@ -36,6 +37,7 @@ from domain.records import (
     Unreadable,
 )
 from domain.scenario import FOLD, Scenario
+from domain.scenario_parser import scenario_from_plain
 from domain.version import Version
 from wire.asset import dump_asset, dump_bucket, load_asset, load_bucket
 
@@ -111,7 +113,7 @@ def restored_whole(bucket: Bucket) -> Bucket:
 def restored_by_asset(bucket: Bucket) -> Bucket:
     """The bucket after each asset was written and read for itself, as a state store does."""
     return Bucket(
-        Scenario.from_plain(bucket.scenario.to_plain()),
+        scenario_from_plain(bucket.scenario.to_plain()),
         bucket.partition,
         bucket.epoch,
         {name: load_asset(dump_asset(asset)) for name, asset in bucket.assets.items()},
@@ -132,7 +134,7 @@ def due_times(bucket: Bucket) -> dict[str, int]:
 # ---- testing with them ---------------------------------------------------------------------
 
 FOUND = settings(
-    max_examples=20,
+    max_examples=examples(20),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -145,7 +147,7 @@ def every_history(
     """Run a test with generated histories.
 
     found: how many hypothesis finds; seeds: how many come from plain seeds, longer and the same
-    ones in every run.
+    ones in every run, of which a plain run takes the first few.
     """
 
     @found
@@ -154,7 +156,7 @@ def every_history(
         test(history, random.Random(number))
 
     def run() -> None:
-        for seed in range(seeds):
+        for seed in range(examples(seeds)):
             test(seeded(seed), random.Random(seed))
         by_hypothesis()
 
@@ -302,7 +304,7 @@ class _Maker:
             if key == "holds":
                 known = [spec["name"] for spec in now["states"]]
                 value = {word: hold for word, hold in value.items() if word in known}
-            drawn = Scenario.from_plain({**now, key: value})
+            drawn = scenario_from_plain({**now, key: value})
         self._rule_now = drawn
         return ScenarioChange(drawn)
 
@@ -372,7 +374,7 @@ class _Maker:
     def scenario(self) -> Scenario:
         open_words = self.chance(5)
         words = STATES[: 2 if self.chance(6) else 3]
-        return Scenario.from_plain(
+        return scenario_from_plain(
             {
                 "name": "watch",
                 **({} if self.chance(6) else {"fold": FOLD}),

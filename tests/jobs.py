@@ -16,7 +16,8 @@ from uuid import UUID
 from bus.base import Bus, BusError, Message, TopicPartition, TopicSpec
 from bus.kafka import KafkaBus
 from domain.records import Command, Report
-from domain.scenario import Scenario, load_scenarios
+from domain.scenario import Scenario
+from domain.scenario_parser import load_scenarios
 from ops.leftovers import descendants
 from stack import ROOT, EmbeddedBroker, wait_until
 from wire.partitioner import partition_of

@@ -1,4 +1,4 @@
-"""A browser's side of the live board in Python, by the rules of static/js/rows.js and paging.js."""
+"""A browser's side of the live board in Python, by the rules of js/board/rows.js and paging.js."""
 
 from __future__ import annotations
 

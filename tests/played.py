@@ -24,9 +24,9 @@ def main() -> None:
     import django
 
     django.setup()
-    from django.core.management import call_command
+    from database import migrate
 
-    call_command("migrate", verbosity=0)
+    migrate()
     print(json.dumps(_played()))
 
 
@@ -36,7 +36,7 @@ def _played() -> dict[str, Any]:
     from bus.memory import MemoryBus
     from dashboard.checkpoints.models import Divergence, SinkOffset
     from dashboard.states.queries import consistent, counts, find
-    from domain.scenario import load_scenarios
+    from domain.scenario_parser import load_scenarios
 
     clock = itertools.count(START, 700)
     scenarios = load_scenarios(ROOT / "scenarios.toml", demo=True)

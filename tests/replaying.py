@@ -36,7 +36,7 @@ from wire.source import (
     encode_tick,
 )
 
-REPLAY = Path(__file__).parent / "kernel" / "Replay.java"
+REPLAY = Path(__file__).parent / "kernel/java/tallyboard/kernel/Replay.java"
 
 
 class State(NamedTuple):

@@ -27,9 +27,9 @@ def main() -> None:
     import django
 
     django.setup()
-    from django.core.management import call_command
+    from database import migrate
 
-    call_command("migrate", verbosity=0)
+    migrate()
     job = played()
     messages = read_all(job)
     barrier = Barrier(2)
@@ -49,7 +49,7 @@ def played() -> Any:
 
     from bus.memory import MemoryBus
     from domain.records import Command, Report
-    from domain.scenario import load_scenarios
+    from domain.scenario_parser import load_scenarios
 
     clock, source = itertools.count(START, 700), random.Random(5)
     scenarios = load_scenarios(ROOT / "scenarios.toml", demo=True)

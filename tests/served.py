@@ -18,8 +18,8 @@ from stack import ROOT, free_port, wait_until
 LOGIN = """
 import django
 django.setup()
-from django.core.management import call_command
-call_command("migrate", verbosity=0)
+from database import migrate
+migrate()
 from django.conf import settings
 from django.test import Client
 from webkit import make_user, show

@@ -36,6 +36,7 @@ from domain.records import (
     Unmute,
 )
 from domain.scenario import Scenario
+from domain.scenario_parser import scenario_from_plain
 from wire.partitioner import partition_of
 from wire.source import (
     MAX_AHEAD,
@@ -365,7 +366,7 @@ class _PartitionLog:
         plain = self._maker.scenario().to_plain()
         if self._one_in(3):
             plain["weights"] = {"～*": 3, "😀*": 2, "s2\U0001f4a9": 7, "w1é": 0, "*": 2}
-        return Scenario.from_plain({**plain, "name": self._scenario})
+        return scenario_from_plain({**plain, "name": self._scenario})
 
     # ---- mutes ----
 

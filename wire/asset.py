@@ -18,6 +18,7 @@ from domain.dues import Dues
 from domain.fold import Bucket
 from domain.records import REFUSED, Mute, Muted, Override, Vote
 from domain.scenario import Scenario
+from domain.scenario_parser import scenario_from_plain
 from wire.source import detail_text
 
 T = TypeVar("T")
@@ -64,7 +65,7 @@ def load_bucket(data: bytes, epoch: int) -> Bucket:
 def _bucket(fields: list[Any], version: int, epoch: int) -> Bucket:
     plain, partition, clock, offset, live, entries, *later = fields
     mutes = [Mute(*mute) for mute in later[0]] if later else []
-    scenario = Scenario.from_plain(plain)
+    scenario = scenario_from_plain(plain)
     assets = {name: _asset(asset, version) for name, asset in entries}
     dues = Dues(_dues(assets, scenario))
     return Bucket(
@@ -81,8 +82,8 @@ def _bucket(fields: list[Any], version: int, epoch: int) -> Bucket:
 
 
 def _dues(assets: dict[str, Asset], scenario: Scenario) -> list[tuple[str, int]]:
-    found = [(name, next_due(asset, scenario)) for name, asset in assets.items()]
-    return [(name, due.time) for name, due in found if due is not None]
+    next_dues = [(name, next_due(asset, scenario)) for name, asset in assets.items()]
+    return [(name, due.time) for name, due in next_dues if due is not None]
 
 
 def _dump(data: Any) -> bytes:

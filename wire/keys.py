@@ -38,7 +38,7 @@ class Key(msgspec.Struct, frozen=True, omit_defaults=True):
     until: int | None = None
 
     def counts(self, time: int) -> bool:
-        """Whether what it signed counts in a record appended at `time`."""
+        """Return whether what it signed counts in a record appended at `time`."""
         return self.since <= time and (self.until is None or time < self.until)
 
 

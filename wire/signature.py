@@ -47,17 +47,17 @@ class Trust(NamedTuple):
     ring: Callable[[], Ring]
 
     def fault(self, key: bytes | None, value: bytes, time: int) -> str | None:
-        """Which of FAULTS a record has that was appended at `time` (ms), or None.
+        """Return which of FAULTS a record has that was appended at `time` (ms), or None.
 
         Raises KeysProblem where the keys cannot be read: nothing can be decided then.
         """
         at = value.rfind(_MEMBER)
         if at < 0:
             return UNSIGNED
-        found = _TEXT.match(value, at + len(_MEMBER))
-        if found is None:
+        match = _TEXT.match(value, at + len(_MEMBER))
+        if match is None:
             return BAD
-        name, signed_at, mac = found.groups()
+        name, signed_at, mac = match.groups()
         with_ = self.ring().key(name.decode())
         if with_ is None or time < with_.since:
             return UNKNOWN

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Self
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, NamedTuple, Self
 
 import msgspec
 
@@ -29,12 +29,13 @@ class UnreadableState(ValueError):
     """A record of a states topic that is not one of ours."""
 
 
+# ---- writing ------------------------------------------------------------------------------------
+
 _NULL = msgspec.Raw(b"null")
 
 
-class _Vote(msgspec.Struct, forbid_unknown_fields=True):
-    """A vote as it stands in a state record: its detail as it came; `muted` and `silent` only
-    where it is."""
+class _Vote(msgspec.Struct):
+    """A vote as it is written: its detail as it came; `muted` and `silent` only where it is."""
 
     agent: str
     state: str
@@ -63,29 +64,9 @@ class _Vote(msgspec.Struct, forbid_unknown_fields=True):
             msgspec.UNSET if vote.silent is None else vote.silent,
         )
 
-    def vote(self) -> Vote:
-        """The domain's form of it. Raises ValueError for a detail that is no object."""
-        detail = bytes(self.detail).decode()
-        if detail != "null" and not detail.startswith("{"):
-            raise ValueError("detail: expected an object")
-        return Vote(
-            self.agent,
-            self.state,
-            self.reported_at,
-            self.time,
-            self.offset,
-            self.expires,
-            self.weight,
-            None if detail == "null" else detail,
-            None if self.muted is msgspec.UNSET else self.muted,
-            None if self.silent is msgspec.UNSET else self.silent,
-            min(self.reported_at, self.time),
-            max(0, self.time - self.reported_at),
-        )
-
 
 class _State(msgspec.Struct, kw_only=True):
-    """The value of a state record, its fields in their order; two only where they say something."""
+    """A state record as it is written: two of its fields only where they say something."""
 
     asset: str
     state: str
@@ -100,9 +81,6 @@ class _State(msgspec.Struct, kw_only=True):
     pending: Pending | None
     override: Override | None
     answer: Answer | None
-
-
-_STATE = msgspec.json.Decoder(_State)
 
 
 def encode_state(record: StateRecord) -> bytes:
@@ -137,43 +115,201 @@ def encode_headers(record: StateRecord | Tombstone) -> tuple[tuple[str, bytes], 
     return tuple(headers)
 
 
+# ---- reading ------------------------------------------------------------------------------------
+
+Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+
+
+# Without the garbage collector: what is decoded holds no cycles, and a batch is many objects.
+
+
+class CauseValue(msgspec.Struct, frozen=True, gc=False):
+    """A cause as it stands in the topic."""
+
+    type: Annotated[str, msgspec.Meta(pattern=r"\A[a-z-]{1,20}\Z")]
+    partition: Count
+    offset: Whole
+    time: Whole
+    agent: str | None = None
+    user: str | None = None
+    command: str | None = None
+
+
+class VoteValue(msgspec.Struct, frozen=True, gc=False):
+    """A vote as it stands in the topic. silent: since when, None for a live one.
+
+    detail: JSON of an object or null, as it came.
+    """
+
+    agent: str
+    state: str
+    reported_at: int
+    time: int
+    offset: int
+    expires: int | None
+    weight: int
+    detail: msgspec.Raw = _NULL
+    muted: Muted | None = None
+    silent: Whole | None = None
+
+    def detail_object(self) -> dict[str, Any] | None:
+        """Return the detail, read. Raises msgspec.MsgspecError for what is no object."""
+        return _read_detail(self.detail)
+
+
+_Detail = dict[str, Any] | None
+_read_detail: Callable[[msgspec.Raw], _Detail] = msgspec.json.Decoder(_Detail).decode
+
+
+class PendingValue(msgspec.Struct, frozen=True, gc=False):
+    """A pending tally as it stands in the topic."""
+
+    state: str
+    since: Whole
+    due: Whole
+
+
+class OverrideValue(msgspec.Struct, frozen=True, gc=False):
+    """An override as it stands in the topic."""
+
+    state: str
+    until: Whole | None
+    user: Annotated[str, msgspec.Meta(max_length=255)]
+    reason: str
+    command: str
+    since: Whole
+    underlying: str | None = None
+
+
+class AnswerValue(msgspec.Struct, frozen=True, gc=False):
+    """A command's outcome as it stands in the topic."""
+
+    command: str
+    outcome: str
+
+
+class StateValue(msgspec.Struct, frozen=True, gc=False):
+    """The value of a state record. The last two stand in it only where they say something."""
+
+    asset: str
+    state: str
+    previous: str | None
+    since: Whole
+    unconfirmed: bool
+    version: str
+    cause: CauseValue
+    votes: list[VoteValue]
+    pending: PendingValue | None
+    override: OverrideValue | None
+    answer: AnswerValue | None
+    unconfirmed_reason: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+    disputed: str | None = None
+
+
+class TombstoneValue(msgspec.Struct, frozen=True, gc=False):
+    """What key and headers of a purged asset's record say."""
+
+    asset: str
+    version: str
+    cause: CauseValue
+    answer: AnswerValue | None
+
+
+_STATE = msgspec.json.Decoder(StateValue)
+_CAUSE = msgspec.json.Decoder(CauseValue)
+
+
+def read_state(
+    key: bytes | None, value: bytes | None, headers: Headers = ()
+) -> StateValue | TombstoneValue:
+    """Read a record of a states topic into plain fields, the fast way. Raises UnreadableState."""
+    try:
+        asset = (key or b"").decode()
+        return _tombstone(asset, dict(headers)) if value is None else _state(value)
+    except (KeyError, ValueError) as error:  # msgspec's and Unicode's are ValueErrors
+        raise UnreadableState(f"states record of {key!r}: {error!r}") from None
+
+
+def _state(value: bytes | str) -> StateValue:
+    state = _STATE.decode(value)
+    check = _read_detail  # msgspec has not looked into a Raw yet
+    for vote in state.votes:
+        check(vote.detail)
+    return state
+
+
+def _tombstone(asset: str, headers: dict[str, bytes]) -> TombstoneValue:
+    answer = None
+    if "command" in headers:
+        answer = AnswerValue(headers["command"].decode(), headers["outcome"].decode())
+    cause = _CAUSE.decode(headers["cause"])
+    return TombstoneValue(asset, headers["version"].decode(), cause, answer)
+
+
 def decode_state(
     key: bytes | None, value: bytes | None, headers: Headers = ()
 ) -> StateRecord | Tombstone:
-    """Read a record of a states topic. Raises UnreadableState."""
+    """Read a record of a states topic into the domain's form. Raises UnreadableState."""
+    read = read_state(key, value, headers)
     try:
-        asset = (key or b"").decode("utf-8")
-        return _tombstone(asset, dict(headers)) if value is None else state_of_json(value)
-    except (AttributeError, KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
+        if isinstance(read, StateValue):
+            return _state_record(read)
+        version, cause = Version.parse(read.version), Cause(*_fields(read.cause))
+        return Tombstone(read.asset, version, cause, _answer(read.answer))
+    except ValueError as error:
         raise UnreadableState(f"states record of {key!r}: {error}") from None
 
 
 def state_of_json(value: bytes | str) -> StateRecord:
     """Read the value that `encode_state` wrote. Raises ValueError for anything else."""
-    data = _STATE.decode(value)
+    return _state_record(_state(value))
+
+
+def _state_record(read: StateValue) -> StateRecord:
     return StateRecord(
-        data.asset,
-        data.state,
-        data.previous,
-        data.since,
-        data.unconfirmed,
-        Version.parse(data.version),
-        data.cause,
-        tuple([vote.vote() for vote in data.votes]),
-        data.pending,
-        data.override,
-        data.answer,
-        data.unconfirmed_reason or None,
-        data.disputed or None,
+        read.asset,
+        read.state,
+        read.previous,
+        read.since,
+        read.unconfirmed,
+        Version.parse(read.version),
+        Cause(*_fields(read.cause)),
+        tuple([_vote(vote) for vote in read.votes]),
+        None if read.pending is None else Pending(*_fields(read.pending)),
+        None if read.override is None else Override(*_fields(read.override)),
+        _answer(read.answer),
+        read.unconfirmed_reason,
+        read.disputed,
     )
 
 
-def _tombstone(asset: str, headers: dict[str, bytes]) -> Tombstone:
-    answer = None
-    if "command" in headers:
-        answer = Answer(headers["command"].decode(), headers["outcome"].decode())
-    cause = Cause(**msgspec.json.decode(headers["cause"]))
-    return Tombstone(asset, Version.parse(headers["version"].decode()), cause, answer)
+def _answer(read: AnswerValue | None) -> Answer | None:
+    return None if read is None else Answer(read.command, read.outcome)
+
+
+def _vote(read: VoteValue) -> Vote:
+    detail = bytes(read.detail)
+    return Vote(
+        read.agent,
+        read.state,
+        read.reported_at,
+        read.time,
+        read.offset,
+        read.expires,
+        read.weight,
+        None if detail == b"null" else detail.decode(),
+        read.muted,
+        read.silent,
+        min(read.reported_at, read.time),
+        max(0, read.time - read.reported_at),
+    )
+
+
+_fields = msgspec.structs.astuple
+
+
+# ---- dead letters -------------------------------------------------------------------------------
 
 
 class DeadRecord(NamedTuple):

@@ -30,6 +30,7 @@ from domain.records import (
     Unsigned,
 )
 from domain.scenario import FOLD, Scenario, ScenarioError
+from domain.scenario_parser import scenario_from_plain
 from domain.version import Version
 from wire.partitioner import partition_of
 from wire.signature import ROOM, UNSIGNED, Trust
@@ -178,7 +179,7 @@ def encode_scenario(scenario: Scenario) -> bytes:
 
 
 def fits(scenario: Scenario) -> bool:
-    """Whether a record of the log can carry a scenario, with its signature."""
+    """Return whether a record of the log can carry a scenario, with its signature."""
     value = encode_scenario(scenario)
     whole = decode_source(None, value, 0) == ScenarioChange(scenario)
     return whole and len(value) + ROOM <= MAX_RECORD
@@ -220,13 +221,13 @@ def _scenario(data: dict[str, Any]) -> Record:
     if (later := _later_fold(plain)) is not None:
         return later
     try:
-        return ScenarioChange(Scenario.from_plain(plain))
+        return ScenarioChange(scenario_from_plain(plain))
     except ScenarioError:
         return Unreadable("bad-scenario")
 
 
 def _later_fold(plain: Any) -> UnknownFold | None:
-    """What a scenario of a later version is, whose other fields nobody here can read."""
+    """Return what a scenario of a later version is, whose other fields nobody here can read."""
     if not isinstance(plain, dict):
         return None
     name, fold = plain.get("name"), plain.get("fold")
@@ -327,7 +328,7 @@ def _command(asset: str, data: dict[str, Any]) -> Command | Refusal | Unreadable
 
 
 def _fault(data: dict[str, Any]) -> str | None:
-    """What is wrong with a command's fields, or None."""
+    """Return what is wrong with a command's fields, or None."""
     state, until, reason = data.get("state"), data.get("until"), data.get("reason")
     if not _reason_ok(reason):
         return f"reason: expected a text of at most {MAX_REASON} characters"

@@ -23,7 +23,7 @@ _BRIEFLY = {
     "retention.bytes": str(256 << 20),
     "segment.bytes": str(64 << 20),
 }
-"""Results of errands: until the materialiser has taken them in, and never much."""
+"""Results of batch queries: until the materialiser has taken them in, and never much."""
 _COMPACTED = {**BOUNDED, "cleanup.policy": "compact"}
 _STATES = {
     **_COMPACTED,

@@ -12,7 +12,7 @@ from domain.names import USER_PREFIX, name_ok
 from wire.job import AHEAD_MS
 
 if TYPE_CHECKING:
-    from dashboard.states.record_rows import CauseShape, VoteShape
+    from wire.sink import CauseValue, VoteValue
 
 
 SEEN = """\
@@ -42,14 +42,14 @@ class Counts:
         self._hours: dict[tuple[str, str, int], list[int]] = {}
         self._seen: dict[tuple[str, str], tuple[int, int]] = {}
 
-    def record(self, scenario: str, cause: CauseShape, changed: bool) -> None:
+    def record(self, scenario: str, cause: CauseValue, changed: bool) -> None:
         """A record that was new; changed: whether the state is another one now."""
         hour = cause.time // HOUR_MS
         self._add((scenario, "", hour), changed)
         if cause.agent and cause.type == "report":
             self._add((scenario, cause.agent, hour), changed)
 
-    def votes(self, scenario: str, votes: Iterable[VoteShape]) -> None:
+    def votes(self, scenario: str, votes: Iterable[VoteValue]) -> None:
         """The votes of an asset's newest record: each agent was seen, with its clock as it was."""
         seen = self._seen
         for vote in votes:

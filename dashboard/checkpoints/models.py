@@ -45,7 +45,7 @@ class LogBound(models.Model):
     """The bounds on append times with which the job folds a bucket's log: see domain/bounds.py.
 
     pairs: as JSON; epoch: the newest one that told of them; asides: first and last offsets of what
-    was set aside, as JSON: see domain/asides.py.
+    was set aside, as JSON: see domain/quarantine.py.
     """
 
     bucket = models.CharField(max_length=60, primary_key=True)

@@ -16,6 +16,6 @@ _TURNS = re.compile(f"[{_CONTROLS}{_LEFTWARDS}]")
 def isolated(name: str) -> str:
     """The name for a sentence without markup: between Unicode's FSI and PDI, as `<bdi>` is in HTML.
 
-    Characters that would break out of it are shown as replaced. `static/js/marks.js` has the same.
+    Characters that would break out of it are shown as replaced, as in `js/board/badges.js`.
     """
     return f"\u2068{_STEERS.sub(chr(0xFFFD), name)}\u2069" if _TURNS.search(name) else name

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from django.conf import settings
 
-from domain.scenario import Scenario, ScenarioError, load_scenarios
+from domain.scenario import Scenario, ScenarioError
+from domain.scenario_parser import load_scenarios
 from wire.topics import Topics
 
 

@@ -18,6 +18,7 @@ from dashboard.dead_letters.byte_display import Span, bad_bytes, point
 from domain.names import CONTROL, MAX_NAME, MAX_STATE, USER_PREFIX
 from domain.records import MAX_MUTED, MAX_VOTERS, SET_ASIDE
 from domain.scenario import Scenario, ScenarioError
+from domain.scenario_parser import scenario_from_plain
 from wire.partitioner import partition_of
 from wire.sink import MAX_DEAD_VALUE
 from wire.source import MAX_AHEAD, MAX_BRACKETS, MAX_DETAIL, MAX_REASON, MAX_TIME
@@ -388,7 +389,7 @@ def _bad_scenario(_sample: Sample, fields: Fields, scenario: Scenario | None) ->
     if missing := _missing(fields, "scenario"):
         return missing
     try:
-        found = Scenario.from_plain(fields["scenario"].value)
+        found = scenario_from_plain(fields["scenario"].value)
     except (ScenarioError, RecursionError) as error:
         return _at(fields, "scenario", str(error)[:500])
     if scenario is not None and found.name != scenario.name:

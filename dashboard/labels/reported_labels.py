@@ -18,7 +18,7 @@ def labels_of_votes(votes: Iterable[Any]) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     live = (vote for vote in votes if vote.silent is None)
     for vote in sorted(live, key=lambda vote: (-vote.time, vote.agent)):
-        labels = (vote.detail or {}).get("labels")
+        labels = (vote.detail_object() or {}).get("labels")
         if not isinstance(labels, dict):
             continue
         for key, value in list(labels.items())[:MOST]:

@@ -13,7 +13,7 @@ from bus.base import Message
 from dashboard.dead_letters.ingestion import UnreadableLetter, read_letter
 from dashboard.dead_letters.models import DeadLetter
 from dashboard.states.record_rows import Seen, read
-from wire.errand import Result, decode_result
+from wire.batch_query import Result, decode_result
 from wire.job import (
     MAX_ERROR,
     Heartbeat,

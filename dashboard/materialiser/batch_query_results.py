@@ -10,7 +10,7 @@ from uuid import UUID
 
 from dashboard.state_store import ingestion as statestore
 from dashboard.what_if import ingestion as whatif
-from wire.errand import Result, Stored
+from wire.batch_query import Result, Stored
 
 
 def take_in(results: Sequence[Result], now: int) -> None:

@@ -37,9 +37,10 @@ from dashboard.rules import ingestion as rulebook
 from dashboard.states import queries
 from dashboard.states.caveats import Doubts
 from dashboard.states.models import CHANGE, Answer, AssetState
-from dashboard.states.record_rows import COLUMNS, Seen, StateShape, row_of, same_content
+from dashboard.states.record_rows import COLUMNS, Seen, row_of, same_content
 from domain.scenario import Scenario
 from wire.job import Heartbeat
+from wire.sink import StateValue
 
 log = structlog.get_logger(__name__)
 
@@ -178,7 +179,7 @@ def compare(batch: Batch, scenarios: dict[str, Scenario], known: Known, now: int
         if newest is not None:
             changes.rows.append(row_of(scenarios[place[0]], newest))
             changes.newest.setdefault(place[0], {})[place[1]] = newest
-            if isinstance(newest.shape, StateShape):
+            if isinstance(newest.shape, StateValue):
                 changes.agents.votes(place[0], newest.shape.votes)
             _move(changes.counts, place[0], before.state, newest.state)
             _doubt(changes.doubts, place[0], before.doubts, newest.doubts)
@@ -210,10 +211,10 @@ def _moves(changes: Changes) -> Iterator[Move]:
 def _transition(scenario: str, seen: Seen, previous: str) -> tuple[Any, ...]:
     """The row of a change; what came before is as the record says, if that is known."""
     shape = seen.shape
-    if isinstance(shape, StateShape):
+    if isinstance(shape, StateValue):
         previous = shape.previous or ""
     cause = msgspec.json.encode(shape.cause).decode()
-    at = shape.since if isinstance(shape, StateShape) else shape.cause.time
+    at = shape.since if isinstance(shape, StateValue) else shape.cause.time
     fields = (CHANGE, seen.version, at, previous, seen.state, shape.cause.type, cause)
     return (scenario, seen.asset, seen.place, *fields)
 

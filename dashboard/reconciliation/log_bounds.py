@@ -11,12 +11,12 @@ from typing import NamedTuple
 import msgspec
 
 from dashboard.checkpoints.models import FoldSnapshot, LogBound
-from domain.asides import Aside
 from domain.bounds import Bound
+from domain.quarantine import QuarantinedRange
 from wire.job import Progress, bucket_name
 
 Bounds = tuple[Bound, ...]
-Asides = tuple[Aside, ...]
+Asides = tuple[QuarantinedRange, ...]
 
 
 class Terms(NamedTuple):

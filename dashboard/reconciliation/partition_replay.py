@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from bus.base import Message
 from dashboard.core import kafka
 from dashboard.reconciliation.log_bounds import NONE, Terms
-from domain.asides import is_aside
 from domain.bounds import applied_time
 from domain.fold import Bucket, UnknownFoldVersion
+from domain.quarantine import is_aside
 from domain.records import (
     DeadLetter,
     Record,

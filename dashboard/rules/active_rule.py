@@ -11,6 +11,7 @@ from functools import lru_cache
 from dashboard.rules.models import CarriedScenario, RuleRecord
 from domain.overlay import LIVE_KEYS, overlaid
 from domain.scenario import Scenario, ScenarioError
+from domain.scenario_parser import scenario_from_plain
 
 
 def in_force(scenario: Scenario, partition: int, reached: int) -> Scenario:
@@ -48,4 +49,4 @@ def _laid(scenario: Scenario, text: str) -> Scenario:
 @lru_cache(maxsize=64)
 def parsed(text: str) -> Scenario:
     """A scenario from its text; see models.py."""
-    return Scenario.from_plain(json.loads(text))
+    return scenario_from_plain(json.loads(text))

@@ -12,6 +12,7 @@ import structlog
 from dashboard.job.ingestion import SETTLED
 from dashboard.rules.models import CarriedScenario, RuleChange, RuleRecord
 from domain.scenario import Scenario, ScenarioError
+from domain.scenario_parser import scenario_from_plain
 from wire.job import Answer, Carried, Progress
 
 log = structlog.get_logger(__name__)
@@ -43,7 +44,7 @@ def dump(plain: Any) -> str:
 
 def _take(told: Carried, record: Progress) -> None:
     try:
-        configured, rule = Scenario.from_plain(told.configured), Scenario.from_plain(told.rule)
+        configured, rule = scenario_from_plain(told.configured), scenario_from_plain(told.rule)
     except ScenarioError as error:
         log.warning(
             "a scenario of the job cannot be read", scenario=told.scenario, error=str(error)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from domain.version import Version
-from wire.errand import StoredAsset
+from wire.batch_query import StoredAsset
 
 EQUAL, BEHIND, BOARD_BEHIND, DIFFERS = "equal", "behind", "board-behind", "differs"
 VERDICTS: dict[str, tuple[str, str, str, str]] = {

@@ -10,7 +10,7 @@ from dashboard.core.scenarios import scenarios
 from dashboard.state_store.comparison import VERDICTS
 from domain.names import MAX_NAME, name_ok
 from domain.scenario import Scenario
-from wire.errand import ReadState
+from wire.batch_query import ReadState
 
 
 class ReadForm(forms.Form):

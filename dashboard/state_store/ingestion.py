@@ -11,7 +11,7 @@ from dashboard.state_store.comparison import Board, Judged, judge, judge_missing
 from dashboard.state_store.models import Reading, StoredRow
 from dashboard.states.models import AssetState
 from domain.version import Version
-from wire.errand import MOST_ROWS, Stored, StoredAsset
+from wire.batch_query import MOST_ROWS, Stored, StoredAsset
 
 CHUNK = 500
 """Rows read or written in one statement."""

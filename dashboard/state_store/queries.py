@@ -13,7 +13,7 @@ from dashboard.state_store.comparison import VERDICTS
 from dashboard.state_store.forms import ORDERS
 from dashboard.state_store.models import Reading, StoredRow
 from domain.overlay import overlay_text
-from wire.errand import StoredAsset, StoredBucket
+from wire.batch_query import StoredAsset, StoredBucket
 
 PAGE = 100
 """Rows of one page."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from wire.errand import StoredAsset
+from wire.batch_query import StoredAsset
 
 MOST_VOTES = 20
 """Most votes that are told one by one."""

@@ -38,7 +38,7 @@ from dashboard.state_store.queries import (
 from dashboard.state_store.record_lines import lines
 from dashboard.state_store.retention import KEPT, KEPT_MS, MOST_READINGS
 from dashboard.states.board_rows import asset_path
-from wire.errand import MOST_ROWS
+from wire.batch_query import MOST_ROWS
 
 ADMINS = (Role.ADMIN,)
 PORTION = 500

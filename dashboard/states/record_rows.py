@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -18,7 +18,17 @@ from dashboard.states.caveats import Doubts, doubts_of, rank_of
 from domain.names import USER_PREFIX, name_ok, state_name_ok
 from domain.records import StateRecord, Tombstone
 from domain.scenario import Scenario
-from wire.sink import UnreadableState, encode_headers, encode_state
+from wire.sink import (
+    AnswerValue,
+    OverrideValue,
+    StateValue,
+    TombstoneValue,
+    UnreadableState,
+    VoteValue,
+    encode_headers,
+    encode_state,
+    read_state,
+)
 
 COLUMNS = (
     "scenario",
@@ -53,96 +63,7 @@ VERSION_PARTS = _EPOCH, _OFFSET, _STEP = (6, 19, 13)
 
 _VERSION = re.compile(r"\.".join(rf"([0-9]{{1,{digits}}})" for digits in VERSION_PARTS))
 
-Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Headers = Sequence[tuple[str, bytes]]
-
-
-# Without the garbage collector: what is decoded holds no cycles, and a batch is many objects.
-
-
-class CauseShape(msgspec.Struct, frozen=True, gc=False):
-    """A cause as it stands in the topic."""
-
-    type: Annotated[str, msgspec.Meta(pattern=r"\A[a-z-]{1,20}\Z")]
-    partition: Count
-    offset: Whole
-    time: Whole
-    agent: str | None
-    user: str | None
-    command: str | None
-
-
-class VoteShape(msgspec.Struct, frozen=True, gc=False):
-    """A vote as it stands in the topic. silent: since when, None for a live one."""
-
-    agent: str
-    state: str
-    reported_at: int
-    time: int
-    offset: int
-    expires: int | None
-    weight: int
-    detail: dict[str, Any] | None
-    muted: Any = None
-    silent: Whole | None = None
-
-
-class PendingShape(msgspec.Struct, frozen=True, gc=False):
-    """A pending tally as it stands in the topic."""
-
-    state: str
-    since: Whole
-    due: Whole
-
-
-class OverrideShape(msgspec.Struct, frozen=True, gc=False):
-    """An override as it stands in the topic."""
-
-    state: str
-    until: Whole | None
-    user: Annotated[str, msgspec.Meta(max_length=255)]
-    reason: str
-    command: str
-    since: Whole
-    underlying: str | None
-
-
-class AnswerShape(msgspec.Struct, frozen=True, gc=False):
-    """A command's outcome as it stands in the topic."""
-
-    command: str
-    outcome: str
-
-
-class StateShape(msgspec.Struct, frozen=True, gc=False):
-    """The value of a state record. What does not fit cannot be read, by us or by the board.
-
-    The last two stand in it only where they say something.
-    """
-
-    asset: str
-    state: str
-    previous: str | None
-    since: Whole
-    unconfirmed: bool
-    version: str
-    cause: CauseShape
-    votes: list[VoteShape]
-    pending: PendingShape | None
-    override: OverrideShape | None
-    answer: AnswerShape | None
-    unconfirmed_reason: Annotated[str, msgspec.Meta(max_length=200)] | None = None
-    disputed: str | None = None
-
-
-class TombstoneShape(msgspec.Struct, frozen=True, gc=False):
-    """What is kept as the record of a purged asset."""
-
-    asset: str
-    version: str
-    cause: CauseShape
-    answer: AnswerShape | None
 
 
 class Seen(NamedTuple):
@@ -153,19 +74,19 @@ class Seen(NamedTuple):
 
     asset: str
     version: str
-    shape: StateShape | TombstoneShape
+    shape: StateValue | TombstoneValue
     text: str
 
     @property
     def state(self) -> str:
         """The state shown, empty after a purge."""
-        return self.shape.state if isinstance(self.shape, StateShape) else ""
+        return self.shape.state if isinstance(self.shape, StateValue) else ""
 
     @property
     def doubts(self) -> Doubts:
         """Of what the state is doubted; nothing after a purge."""
         shape = self.shape
-        if not isinstance(shape, StateShape):
+        if not isinstance(shape, StateValue):
             return ()
         return doubts_of(shape.disputed, shape.unconfirmed, silent_votes(shape.votes))
 
@@ -175,19 +96,22 @@ class Seen(NamedTuple):
         return place_of(self.version)
 
 
-_DECODER = msgspec.json.Decoder(StateShape)
-_CAUSE = msgspec.json.Decoder(CauseShape)
-
-
 def read(key: bytes | None, value: bytes | None, headers: Headers = ()) -> Seen:
     """Read a record of a states topic, checked for all that the database needs.
 
     Raises UnreadableState.
     """
+    shape = read_state(key, value, headers)
     try:
         asset = _asset(key)
-        return _tombstone(asset, dict(headers)) if value is None else _state(asset, value)
-    except (KeyError, ValueError) as error:  # msgspec's and Unicode's are ValueErrors
+        _check_answer(shape.answer)
+        if value is None or not isinstance(shape, StateValue):
+            text = msgspec.json.encode(shape).decode()
+        else:
+            _check_state(asset, shape)
+            text = value.decode()
+        return Seen(asset, sortable(shape.version), shape, text)
+    except ValueError as error:  # Unicode's are ValueErrors
         raise UnreadableState(f"states record of {key!r}: {error!r}") from None
 
 
@@ -198,8 +122,7 @@ def _asset(key: bytes | None) -> str:
     return asset
 
 
-def _state(asset: str, value: bytes) -> Seen:
-    shape = _DECODER.decode(value)
+def _check_state(asset: str, shape: StateValue) -> None:
     if shape.asset != asset:
         raise ValueError(f"it is about {shape.asset!r}, not about its key")
     named = (shape.state, shape.previous, shape.disputed)
@@ -207,21 +130,9 @@ def _state(asset: str, value: bytes) -> Seen:
         raise ValueError("its state is no name of a state")
     if "\0" in (shape.unconfirmed_reason or ""):
         raise ValueError("its reason cannot be stored")
-    _check_answer(shape.answer)
-    return Seen(asset, sortable(shape.version), shape, value.decode())
 
 
-def _tombstone(asset: str, headers: dict[str, bytes]) -> Seen:
-    answer = None
-    if "command" in headers:
-        answer = AnswerShape(headers["command"].decode(), headers["outcome"].decode())
-        _check_answer(answer)
-    version = headers["version"].decode()
-    shape = TombstoneShape(asset, version, _CAUSE.decode(headers["cause"]), answer)
-    return Seen(asset, sortable(version), shape, msgspec.json.encode(shape).decode())
-
-
-def _check_answer(answer: AnswerShape | None) -> None:
+def _check_answer(answer: AnswerValue | None) -> None:
     if answer is not None:
         UUID(answer.command)
         if "\0" in answer.outcome:
@@ -254,7 +165,7 @@ def seen_of(emission: StateRecord | Tombstone) -> Seen:
 def row_of(scenario: Scenario, seen: Seen) -> tuple[Any, ...]:
     """The row that shows the record, in the order of COLUMNS."""
     shape, cause = seen.shape, seen.shape.cause
-    if isinstance(shape, TombstoneShape):
+    if isinstance(shape, TombstoneValue):
         shown: tuple[Any, ...] = ("", 0, None, "", 0, False, None, None, None)
         marks: tuple[Any, ...] = (None, *_NO_OVERRIDE, None)
         purged: tuple[Any, ...] = (True, cause.time)
@@ -277,7 +188,7 @@ def row_of(scenario: Scenario, seen: Seen) -> tuple[Any, ...]:
     )
 
 
-def _shown(scenario: Scenario, shape: StateShape) -> tuple[Any, ...]:
+def _shown(scenario: Scenario, shape: StateValue) -> tuple[Any, ...]:
     """What the board says of the state and of its doubts."""
     severity = scenario.severity(shape.state)
     return (
@@ -296,19 +207,19 @@ def _shown(scenario: Scenario, shape: StateShape) -> tuple[Any, ...]:
 _NO_OVERRIDE = (False, None, None, None)
 
 
-def _override(override: OverrideShape | None) -> tuple[Any, ...]:
+def _override(override: OverrideValue | None) -> tuple[Any, ...]:
     if override is None:
         return _NO_OVERRIDE
     return (True, override.since, override.until, override.user)
 
 
-def _reported_at(votes: Iterable[VoteShape]) -> int | None:
+def _reported_at(votes: Iterable[VoteValue]) -> int | None:
     """When an agent last reported, of those whose votes are live; None without one."""
     live = (v for v in votes if v.silent is None and not v.agent.startswith(USER_PREFIX))
     return max((v.time for v in live), default=None)
 
 
-def silent_votes(votes: Iterable[VoteShape]) -> int | None:
+def silent_votes(votes: Iterable[VoteValue]) -> int | None:
     """How many of the votes that count are silent; None for none."""
     return sum(v.silent is not None and v.muted is None and v.weight > 0 for v in votes) or None
 

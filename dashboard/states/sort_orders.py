@@ -1,6 +1,6 @@
 """In which order a page's rows stand, where it is not the board's own.
 
-`static/js/order.js` says the same in the browser.
+`static/js/board/order.js` says the same in the browser.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from dashboard.what_if.models import Fared, Trial
-from wire.errand import MOST_DIFFERENT, Compared, Difference
+from wire.batch_query import MOST_DIFFERENT, Compared, Difference
 
 CHUNK = 500
 """Rows written in one statement."""

@@ -14,7 +14,8 @@ from dashboard.states.board_rows import asset_path
 from dashboard.what_if.models import Fared, Trial
 from dashboard.what_if.timeline_bars import bars, told_span
 from domain.scenario import Scenario, ScenarioError
-from wire.errand import Difference, StateTotal, Totals
+from domain.scenario_parser import scenario_from_plain
+from wire.batch_query import Difference, StateTotal, Totals
 
 PAGE = 50
 """Assets of one page."""
@@ -28,7 +29,7 @@ def totals_of(trial: Trial) -> Totals | None:
 def proposed(totals: Totals, known: Scenario) -> Scenario:
     """The scenario that was tried, to show its states by; as it is known here where it must be."""
     try:
-        return Scenario.from_plain(totals.rules[1])
+        return scenario_from_plain(totals.rules[1])
     except ScenarioError:
         return known
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dashboard.checkpoints.models import FoldSnapshot
 from dashboard.reconciliation.log_bounds import fits, terms_of
 from domain.scenario import Scenario
-from wire.errand import Snapshot, lead_time
+from wire.batch_query import Snapshot, lead_time
 from wire.job import bucket_name
 
 

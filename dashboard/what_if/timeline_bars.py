@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from domain.scenario import Scenario, StateSpec
-from wire.errand import MOST_MOMENTS, Difference, Moment
+from wire.batch_query import MOST_MOMENTS, Difference, Moment
 
 WIDTH = 1000
 """Width of a bar, in units of its own."""

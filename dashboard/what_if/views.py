@@ -39,7 +39,7 @@ from dashboard.what_if.retention import KEPT, KEPT_MS, MOST_TRIALS
 from dashboard.what_if.start_snapshots import snapshots
 from domain.overlay import MAX_TEXT, overlaid, overlay_text
 from domain.scenario import Scenario
-from wire.errand import WhatIf
+from wire.batch_query import WhatIf
 
 ADMINS = (Role.ADMIN,)
 

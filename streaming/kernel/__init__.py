@@ -15,7 +15,7 @@ from pathlib import Path
 
 from config.archives import ArchivesProblem, pyspark_jars, verify
 
-HERE = Path(__file__).resolve().parent
+MAIN = Path(__file__).resolve().parent / "src" / "main"
 RELEASE = "17"
 """The oldest Java that runs the kernel."""
 
@@ -25,19 +25,19 @@ class KernelProblem(Exception):
 
 
 def sources() -> list[Path]:
-    """The kernel's Java files."""
-    return sorted(HERE.glob("*.java"))
+    """List the kernel's Java files, in order."""
+    return sorted((MAIN / "java").rglob("*.java"))
 
 
-def services() -> list[Path]:
-    """What the archive tells the JVM besides: which classes serve others' interfaces."""
-    return sorted((HERE / "META-INF" / "services").iterdir())
+def resources() -> list[Path]:
+    """List what the archive holds besides classes: which of them serve others' interfaces."""
+    return sorted(path for path in (MAIN / "resources").rglob("*") if path.is_file())
 
 
 def archive(jars_dir: Path) -> Path:
-    """Where the kernel's archive lies: named after its sources, so that an old one is never run."""
+    """Return the path of the kernel's archive: it bears a digest of the sources and the library."""
     digest = hashlib.sha256(RELEASE.encode())
-    for path in [*sources(), *services()]:
+    for path in [*sources(), *resources()]:
         digest.update(path.read_bytes())
     for path in sorted(library(jars_dir)):
         digest.update(path.name.encode())
@@ -45,7 +45,7 @@ def archive(jars_dir: Path) -> Path:
 
 
 def library(jars_dir: Path) -> list[Path]:
-    """What the kernel is compiled against: PySpark's own archives, and the Kafka connector's."""
+    """List what the kernel is compiled against: PySpark's archives and the Kafka connector's."""
     return [*pyspark_jars().glob("*.jar"), *(jars_dir / "spark").glob("*.jar")]
 
 
@@ -85,7 +85,7 @@ def compile_java(files: list[Path], target: Path, jars_dir: Path, *also: Path) -
 
 
 def java_command() -> str:
-    """The Java to run: of JAVA_HOME, else of the path."""
+    """Return the command that runs Java: of JAVA_HOME, else of the path."""
     home = os.environ.get("JAVA_HOME")
     return str(Path(home) / "bin" / "java") if home else "java"
 
@@ -94,5 +94,5 @@ def _pack(classes: Path, target: Path) -> None:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as jar:
         for path in sorted(classes.rglob("*.class")):
             jar.write(path, path.relative_to(classes))
-        for path in services():
-            jar.write(path, path.relative_to(HERE))
+        for path in resources():
+            jar.write(path, path.relative_to(MAIN / "resources"))

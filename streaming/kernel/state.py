@@ -22,12 +22,12 @@ _NONE = -1
 
 
 def dump_kernel_meta(bucket: Bucket) -> bytes:
-    """What the kernel keeps of a bucket beside its assets; nothing is counted yet."""
+    """Return what the kernel keeps of a bucket beside its assets; nothing is counted yet."""
     mutes = [bucket.mutes[agent] for agent in sorted(bucket.mutes)]
-    told = msgspec.json.encode(mutes) if mutes else b""
+    encoded = msgspec.json.encode(mutes) if mutes else b""
     version = META_MUTES if mutes else META_PLAIN
     counted = (0, 0, 0, 0)  # the last heartbeat; records, dead letters, stale reports since
-    return _META.pack(version, bucket.clock, bucket.offset, bucket.live, *counted) + told
+    return _META.pack(version, bucket.clock, bucket.offset, bucket.live, *counted) + encoded
 
 
 def dump_kernel_asset(asset: Asset, noted: int | None) -> bytes:
@@ -89,7 +89,7 @@ def _vote(out: _Out, vote: Vote, asset: Asset) -> None:
 
 
 def _life(vote: Vote) -> int:
-    """How long a vote lives from its time on: 0 for ever, else never 0."""
+    """Return how long a vote lives from its time on: 0 for ever, else never 0."""
     if vote.expires is None:
         return 0
     life = vote.expires - vote.time

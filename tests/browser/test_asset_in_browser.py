@@ -6,6 +6,7 @@ import re
 from typing import Any
 from urllib.parse import urljoin
 
+import pytest
 from browsing import WIDTHS, Open, Send, live, resize, row, serious, serious_in_both, too_wide_in
 from playwright.sync_api import Locator, Page, expect
 
@@ -98,6 +99,7 @@ def test_whole_walk_by_keyboard(open_as: Open, send: Send, prefix: str) -> None:
     expect(page.locator("#panel")).to_be_hidden()
 
 
+@pytest.mark.extensive
 def test_form_opened_after_a_change_is_about_what_is_shown(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -113,6 +115,7 @@ def test_form_opened_after_a_change_is_about_what_is_shown(
     expect(page.locator(".command-following .phase-applied")).to_be_visible()
 
 
+@pytest.mark.extensive
 def test_left_form_is_closed(open_as: Open, send: Send, prefix: str) -> None:
     asset = f"{prefix}a"
     send("orders", asset, "desk", "picking")

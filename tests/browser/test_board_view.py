@@ -58,6 +58,7 @@ def in_window(found: Locator) -> bool:
 
 
 @pytest.mark.parametrize("size", [(1280, 720), (390, 700)])
+@pytest.mark.spread(1)
 def test_the_panel_scrolls_alone_and_its_forms_fit(
     open_as: Open, prefix: str, sites: list[str], size: tuple[int, int]
 ) -> None:
@@ -84,6 +85,7 @@ def test_the_panel_scrolls_alone_and_its_forms_fit(
     assert serious_in_both(page) == []
 
 
+@pytest.mark.extensive
 def test_columns_have_what_they_need_beside_the_panel(
     open_as: Open, prefix: str, sites: list[str]
 ) -> None:
@@ -198,6 +200,7 @@ def test_rows_of_another_filter_never_stand_under_a_new_one(
     expect(page.locator("#shown")).to_have_text(re.compile("^1 of"))
 
 
+@pytest.mark.extensive
 def test_the_file_has_what_the_filter_in_the_box_finds(
     open_as: Open, prefix: str, sites: list[str]
 ) -> None:
@@ -224,6 +227,7 @@ PRINTED = """() => {
 }"""
 
 
+@pytest.mark.extensive
 def test_paper_has_title_date_heads_and_the_first_row(
     open_as: Open, prefix: str, sites: list[str]
 ) -> None:
@@ -243,6 +247,7 @@ def test_paper_has_title_date_heads_and_the_first_row(
     assert page.pdf(format="A4").startswith(b"%PDF")
 
 
+@pytest.mark.extensive
 def test_heads_stay_while_rows_scroll(open_as: Open) -> None:
     page = live(open_as("operator", "/s/attack/"))
     page.set_viewport_size({"width": 1280, "height": 400})

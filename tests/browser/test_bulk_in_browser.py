@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
+import pytest
 from browsing import Open, Send, live, resize, row, serious_in_both, too_wide_in
 from playwright.sync_api import Page, expect
 
@@ -57,6 +58,7 @@ def test_all_that_a_boards_filter_shows_are_pinned(open_as: Open, send: Send, pr
     expect(other.locator(".bulk-counts")).to_contain_text("Applied2")
 
 
+@pytest.mark.extensive
 def test_a_stale_asset_is_chosen_and_purged(open_as: Open, prefix: str) -> None:
     asset = f"{prefix}forgotten"
     page = open_as("operator", f"/?scenario=orders&asset={quote(asset)}")

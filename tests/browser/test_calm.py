@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from browsing import Open, Send, live, order, row
 from playwright.sync_api import Page, expect
 
@@ -73,6 +74,7 @@ def test_rows_come_by_themselves_when_nobody_is_at_the_page(
     expect(page.locator("#waiting")).to_be_hidden()
 
 
+@pytest.mark.extensive
 def test_rows_wait_while_the_page_is_scrolled_and_nothing_jumps(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -91,6 +93,7 @@ def test_rows_wait_while_the_page_is_scrolled_and_nothing_jumps(
     assert abs(place(page, seen) - before) < 1
 
 
+@pytest.mark.extensive
 def test_counts_grow_without_a_line_more(open_as: Open, send: Send, prefix: str) -> None:
     """A line more among the filters would move every row that is being read."""
     page = orders(open_as, send, prefix, "a")
@@ -101,6 +104,7 @@ def test_counts_grow_without_a_line_more(open_as: Open, send: Send, prefix: str)
         assert too_wide <= 0, f"{width} px"
 
 
+@pytest.mark.extensive
 def test_focus_stays_on_its_row_when_rows_are_arranged(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -223,6 +227,7 @@ def test_wall_fills_the_screen_and_keeps_it_awake(open_as: Open) -> None:
     assert "wall" not in page.url
 
 
+@pytest.mark.extensive
 def test_wall_shows_changes_wherever_the_pointer_lies(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -261,6 +266,7 @@ def test_times_are_the_viewers_with_utc_in_the_title(
     expect(since).to_have_attribute("title", re.compile("America/St_Johns, .* UTC$"))
 
 
+@pytest.mark.extensive
 def test_times_are_utc_without_javascript(open_as: Open, send: Send, prefix: str) -> None:
     asset = f"{prefix}a"
     send("orders", asset, "desk", "picking")
@@ -275,6 +281,7 @@ def test_times_are_utc_without_javascript(open_as: Open, send: Send, prefix: str
 # ---- pages of many rows ---------------------------------------------------------------------
 
 
+@pytest.mark.extensive
 def test_later_page_says_so_follows_the_log_and_leads_back(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -295,6 +302,7 @@ def test_later_page_says_so_follows_the_log_and_leads_back(
     expect(page.locator("#continued")).to_be_hidden()
 
 
+@pytest.mark.extensive
 def test_another_filter_begins_at_the_top(open_as: Open, send: Send, prefix: str) -> None:
     a, b = f"{prefix}a", f"{prefix}b"
     page = orders(open_as, send, prefix, "a", "b")

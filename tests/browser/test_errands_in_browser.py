@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from browsing import Open, Send, serious_in_both, too_wide_in
 from playwright.sync_api import Page, expect
 
@@ -15,6 +16,7 @@ def arrived(page: Page) -> None:
     expect(page.locator(".errand-done")).to_be_visible()
 
 
+@pytest.mark.extensive
 def test_another_rule_is_tried(open_as: Open, send: Send, prefix: str, faults: list[str]) -> None:
     for agent in ("waf-1", "waf-2", "waf-3"):
         send("attack", f"{prefix}tried", agent, "under-attack")

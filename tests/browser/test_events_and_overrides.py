@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from browsing import Open, Send, live, row, serious
 from playwright.sync_api import Locator, Page, expect
 
@@ -30,6 +31,7 @@ def test_events_come_by_themselves_and_wait_while_paused(
     assert serious(page) == []
 
 
+@pytest.mark.extensive
 def test_events_are_filtered_by_keyboard(open_as: Open, send: Send, prefix: str) -> None:
     send("orders", f"{prefix}a", "desk", "picking")
     page = live(open_as("manager", "/events/"))

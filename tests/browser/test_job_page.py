@@ -123,6 +123,7 @@ def test_stop_and_start(open_as: Open, told: Producer) -> None:
     expect(board.locator("#standing")).not_to_contain_text("was stopped by")
 
 
+@pytest.mark.extensive
 def test_what_is_commanded_past_the_board_is_refused_counted_and_audited(
     open_as: Open, told: Producer, product: Stack, prefix: str
 ) -> None:

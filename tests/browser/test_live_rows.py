@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from browsing import (
     COLOURS,
     Open,
@@ -36,6 +37,7 @@ def test_report_shows_without_a_reload(open_as: Open, send: Send, prefix: str) -
     expect(row(page, f"{prefix}1").locator(".col-state")).to_contain_text("Picking")
 
 
+@pytest.mark.extensive
 def test_board_larger_than_one_frame_is_live(open_as: Open, send: Send, prefix: str) -> None:
     assets = {f"{prefix}{n:03}{'-long' * 40}" for n in range(120)}
     for asset in assets:
@@ -47,6 +49,7 @@ def test_board_larger_than_one_frame_is_live(open_as: Open, send: Send, prefix: 
     expect(row(page, first).locator(".col-state")).to_contain_text("Picking")
 
 
+@pytest.mark.extensive
 def test_state_outside_the_known_ones_shows(open_as: Open, send: Send, prefix: str) -> None:
     page = orders(open_as, prefix)
     send("orders", f"{prefix}1", "desk", "lost at sea")
@@ -72,6 +75,7 @@ def test_nothing_moves_under_the_pointer(open_as: Open, send: Send, prefix: str)
     expect(page.locator("#waiting")).to_be_hidden()
 
 
+@pytest.mark.extensive
 def test_nothing_moves_at_the_focus_until_asked(open_as: Open, send: Send, prefix: str) -> None:
     a, b = f"{prefix}a", f"{prefix}b"
     for asset in (b, a):
@@ -87,6 +91,7 @@ def test_nothing_moves_at_the_focus_until_asked(open_as: Open, send: Send, prefi
     wait_until(lambda: order(page) == [b, a], 45, "the board's order")
 
 
+@pytest.mark.extensive
 def test_row_that_leaves_the_filter_stays_while_pointed_at(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -326,6 +331,7 @@ def test_asset_page_names_who_is_silent_and_who_disputes(
     assert serious_in_both(page) == []
 
 
+@pytest.mark.extensive
 def test_server_and_browser_make_the_same_doubtful_rows(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -337,6 +343,7 @@ def test_server_and_browser_make_the_same_doubtful_rows(
         assert made == server, name
 
 
+@pytest.mark.extensive
 def test_counts_of_doubts_are_live_and_filter(open_as: Open, send: Send, prefix: str) -> None:
     page = doubtful(open_as, send, prefix)
     chips = page.locator("#doubts")

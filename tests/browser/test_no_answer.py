@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from urllib.parse import urlsplit
 
+import pytest
 from browsing import Open, Send, live, row, serious
 from playwright.sync_api import Page, expect
 from websockets.sync.client import connect
@@ -52,6 +53,7 @@ def test_a_form_that_is_not_answered_says_so_and_can_be_sent_again(
     expected(faults)
 
 
+@pytest.mark.extensive
 def test_a_row_that_cannot_be_opened_leaves_the_board(
     open_as: Open, send: Send, prefix: str, faults: list[str]
 ) -> None:
@@ -90,6 +92,7 @@ def test_a_plain_form_is_sent_once_and_says_that_it_is_under_way(open_as: Open) 
     expect(page.locator("#handover_text")).to_have_value("")
 
 
+@pytest.mark.extensive
 def test_enter_in_the_palette_waits_for_what_was_typed(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -106,6 +109,7 @@ def test_enter_in_the_palette_waits_for_what_was_typed(
     expect(page).to_have_title(f"{prefix}a-two · Tallyboard")
 
 
+@pytest.mark.extensive
 def test_a_board_too_many_says_so_and_opens_once_another_is_closed(open_as: Open) -> None:
     page = live(open_as("operator", "/s/orders/"))
     site = urlsplit(page.url)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from browsing import Open, Send, live, order, row, serious_in_both, too_wide_in
 from playwright.sync_api import Page, expect
 
@@ -79,6 +80,7 @@ def test_a_selection_lives_through_changes_and_goes_to_bulk(
     expect(page.locator("#selection")).to_be_hidden()
 
 
+@pytest.mark.extensive
 def test_an_alarm_is_told_once_for_what_comes_and_never_for_what_was_there(
     open_as: Open, send: Send, prefix: str
 ) -> None:

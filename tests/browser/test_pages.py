@@ -68,6 +68,7 @@ def test_theme_is_remembered(open_as: Open) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark", "contrast"])
+@pytest.mark.spread(1)
 def test_board_can_be_read_in_each_theme_and_width(open_as: Open, theme: str) -> None:
     page = open_as("operator", "/?scenario=attack")
     page.evaluate("theme => localStorage.setItem('theme', theme)", theme)
@@ -91,6 +92,7 @@ def test_board_can_be_read_in_each_theme_and_width(open_as: Open, theme: str) ->
 
 
 @pytest.mark.parametrize("asked_by", ["theme", "system"])
+@pytest.mark.spread(1)
 def test_high_contrast_is_seven_to_one(open_as: Open, asked_by: str) -> None:
     asked = {"contrast": "more"} if asked_by == "system" else {}
     page = open_as("operator", "/?scenario=attack", **asked)

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from browsing import Open, live, order
 from playwright.sync_api import Page, expect
 
@@ -70,13 +71,14 @@ def test_names_are_in_the_servers_order(open_as: Open) -> None:
         "a😀",
     ]
     in_order = """async (names) => {
-      const { byOrder } = await import("/static/js/order.js");
+      const { byOrder } = await import("/static/js/board/order.js");
       const rows = names.map((asset) => ({ rank: 0, since: 0, asset }));
       return rows.sort(byOrder).map((row) => row.asset);
     }"""
     assert page.evaluate(in_order, names) == sorted(names)
 
 
+@pytest.mark.extensive
 def test_every_asset_is_met_once_page_by_page_and_back(
     open_as: Open, product: Stack, prefix: str, tmp_path: Path
 ) -> None:

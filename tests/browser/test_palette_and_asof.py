@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+import pytest
 from browsing import Open, Send, live, row, serious, serious_in_both, too_wide_in
 from playwright.sync_api import expect
 
@@ -34,6 +35,7 @@ def test_the_palette_finds_pages_and_assets_by_keyboard(
     expect(page.locator("#palette")).to_be_hidden()
 
 
+@pytest.mark.extensive
 def test_the_palette_leads_to_a_form_that_is_filled_in(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -61,6 +63,7 @@ def test_the_palette_leads_to_a_form_that_is_filled_in(
     expect(page.locator("#panel-state")).to_contain_text("Picking")  # nothing was sent
 
 
+@pytest.mark.extensive
 def test_a_page_that_a_form_was_answered_with_is_loaded_anew_by_its_address(
     open_as: Open, send: Send, prefix: str, faults: list[str]
 ) -> None:

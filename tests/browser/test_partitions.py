@@ -38,6 +38,7 @@ def column(page: Page, name: str) -> list[float]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.spread(1)
 def test_page_can_be_read_by_everybody_at_any_width(
     open_as: Open, faults: list[str], scheme: str
 ) -> None:
@@ -143,6 +144,7 @@ def test_an_asset_leads_to_its_way_without_a_script(
     faults.clear()
 
 
+@pytest.mark.extensive
 def test_a_server_that_cannot_be_reached_is_told_and_comes_back(
     open_as: Open, faults: list[str]
 ) -> None:

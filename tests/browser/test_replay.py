@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from browsing import Open, Send, live, row, serious_in_both, too_wide_in
 from playwright.sync_api import Page, expect
 
@@ -23,6 +24,7 @@ def epoch_of(page: Page, asset: str) -> int:
     return int((row(page, asset).get_attribute("data-version") or "0").split(".")[0])
 
 
+@pytest.mark.extensive
 def test_the_log_is_read_again(open_as: Open, send: Send, prefix: str) -> None:
     asset = f"{prefix}shop"
     for state in ("clear", "under-attack"):

@@ -84,6 +84,7 @@ def live_wall(open_as: Open) -> Page:
     return wall
 
 
+@pytest.mark.extensive
 def test_database_that_is_behind_leaves_rows_live(open_as: Open, supervisor: Supervisor) -> None:
     page = live(open_as("operator", "/s/orders/"))
     asset = live(open_as("operator", "/s/attack/a/shop.example/"))
@@ -99,6 +100,7 @@ def test_database_that_is_behind_leaves_rows_live(open_as: Open, supervisor: Sup
     expect(page.locator("#standing")).not_to_contain_text("The database is behind")
 
 
+@pytest.mark.extensive
 def test_silent_agents_are_told_for_each_scenario(open_as: Open) -> None:
     page = live(open_as("operator", "/s/attack/"))
     asset = live(open_as("operator", "/s/attack/a/shop.example/"))
@@ -111,6 +113,7 @@ def test_silent_agents_are_told_for_each_scenario(open_as: Open) -> None:
     expect(listed).to_contain_text("Connectivity: no agent has reported since")
 
 
+@pytest.mark.extensive
 def test_stalled_job_is_told_and_goes_on(open_as: Open, supervisor: Supervisor) -> None:
     page = live(open_as("operator", "/s/orders/"))
     asset = live(open_as("operator", "/s/attack/a/shop.example/"))

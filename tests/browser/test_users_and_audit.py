@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from browsing import Open, live, serious_in_both, too_wide_in
 from playwright.sync_api import Page, expect
 
@@ -110,6 +111,7 @@ def test_a_user_comes_and_goes_and_the_audit_tells_of_it(
     assert too_wide_in(audit) == []
 
 
+@pytest.mark.extensive
 def test_the_audit_waits_while_it_is_paused(open_as: Open, prefix: str) -> None:
     audit = live(open_as("admin", f"/audit/?q={prefix}"))
     rows, pause = audit.locator(ENTRIES), audit.locator("#pause")

@@ -218,7 +218,8 @@ def test_the_token_command_names_what_is_wrong():
 
 
 @pytest.mark.parametrize("path", ["/account/password/reset/", "/account/email/"])
-def test_what_needs_mail_is_not_offered(client, path):
+def test_what_needs_mail_is_not_offered(path):
+    client = Client()
     client.force_login(User.objects.create_user("olga"))
     assert client.get(path).status_code == 404
 

@@ -20,7 +20,8 @@ from bus.memory import MemoryBus
 from config.settings import Settings
 from domain.fold import Bucket
 from domain.records import Emission, Leave, Record, Report, StateRecord, Tick
-from domain.scenario import Scenario, load_scenarios
+from domain.scenario import Scenario
+from domain.scenario_parser import load_scenarios
 from wire.source import decode_source
 
 TOPIC = "sites.reports"

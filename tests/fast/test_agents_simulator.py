@@ -16,7 +16,7 @@ from agents.worlds import ATTACK_KINDS, CONNECTIVITY_KINDS, NETWORKS, Orders, at
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
 from domain.records import Report
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 from wire.source import decode_source, encode_report
 
 START = 1_790_000_000_000

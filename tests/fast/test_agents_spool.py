@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from selection import examples
 
 from agents.spool import Spool, SpoolFull, SpoolInUse, decode_line, encode_line
 
@@ -46,7 +47,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(STEPS)
 def test_nothing_is_lost_or_reordered(steps: list[tuple[str, int]]) -> None:
     """Against a list: appended, confirmed, restarted, crashed with a torn line of any length."""

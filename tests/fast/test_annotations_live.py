@@ -17,10 +17,10 @@ from dashboard.live.messages import plain_changes
 from dashboard.live.page_filter import Filter
 from dashboard.live.subscription import Subscription
 from dashboard.live.view import LiveView
-from domain.scenario import Scenario
+from domain.scenario_parser import scenario_from_plain
 
 PLACE = ("watch.states", 0)
-SCENARIO = Scenario.from_plain(
+SCENARIO = scenario_from_plain(
     {
         "name": "watch",
         "states": [{"name": "bad"}, {"name": "odd"}, {"name": "good"}],

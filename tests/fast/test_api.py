@@ -421,6 +421,7 @@ def test_a_list_has_bounds(api, bus, size: int):
     assert sent(bus, "attack") == []
 
 
+@pytest.mark.extensive
 def test_ten_thousand_reports(api, bus):
     response = api("post", REPORTS, [report(asset=f"site-{n}") for n in range(10_000)])
     assert response.json()["accepted"] == 10_000

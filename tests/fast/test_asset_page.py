@@ -38,13 +38,6 @@ ASSET = "shop.example"
 PATH = f"/s/attack/a/{ASSET}/"
 
 
-@pytest.fixture
-def client() -> Client:
-    client = Client()
-    client.force_login(make_user("operator"))
-    return client
-
-
 def text(response: Any) -> str:
     inline = re.sub(r"</?bdi[^>]*>", "", response.content.decode())
     body = re.sub(r"<(script|form).*?</\1>", " ", inline, flags=re.DOTALL)

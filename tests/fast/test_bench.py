@@ -30,7 +30,7 @@ from bus.base import TopicSpec
 from bus.memory import MemoryBus
 from domain.fold import Bucket
 from domain.records import Answer, Cause, Report, StateRecord
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 from domain.version import Version
 from ops.leftovers import descendants
 from wire.partitioner import partition_of

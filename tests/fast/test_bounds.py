@@ -31,13 +31,14 @@ from dashboard.reconciliation.snapshots import Snapshots, take
 from domain.bounds import Bound, applied_time
 from domain.fold import Bucket
 from domain.records import Report, StateRecord, Tick
-from domain.scenario import Scenario, load_scenarios
+from domain.scenario import Scenario
+from domain.scenario_parser import load_scenarios
 from stack import wait_until
 from streaming.bounds import in_log, known, merged, remember
 from streaming.checkpoint import Epoch, current_epoch, raise_epoch
+from streaming.epoch_start import EpochStart, begin, bound, start_of
 from streaming.processor import Plan, TallyProcessor
 from streaming.rules import dump_rule
-from streaming.starts import Start, begin, bound, start_of
 from wire.job import Control, Progress, encode
 from wire.source import decode_placed
 
@@ -120,6 +121,7 @@ def disturbed(history: History) -> tuple[list[int], list[Bound]]:
 
 @pytest.mark.parametrize("batch", [1, 9])
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.spread(4)
 def test_the_python_engine_and_the_readers_agree(seed: int, batch: int) -> None:
     history = seeded(seed)
     times, bounds = disturbed(history)
@@ -138,7 +140,7 @@ def test_the_python_engine_and_the_readers_agree(seed: int, batch: int) -> None:
     assert replay.bucket.clock == bucket.clock < max(times)
     assert replay.bucket.assets == bucket.assets
 
-    start = Start(bounds={str(BUCKET): bounds})
+    start = EpochStart(bounds={str(BUCKET): bounds})
     plan = Plan("", 4, {"watch": 1}, {BUCKET: dump_rule(history.scenario)}, start)
     spark = TwsTester(TallyProcessor(plan))
     told = []
@@ -182,11 +184,11 @@ def test_writers_beside_each_other_lose_nothing(tmp_path: Path) -> None:
 def test_an_epoch_without_a_batch_can_be_given_bounds(tmp_path: Path) -> None:
     epoch = raise_epoch(tmp_path / "kernel")
     assert bound(epoch, {"a/0": [(5, 10)]}).bounds == {"a/0": [(5, 10)]}
-    assert start_of(epoch) == Start(bounds={"a/0": [(5, 10)]})
+    assert start_of(epoch) == EpochStart(bounds={"a/0": [(5, 10)]})
 
-    def seeds(_number: int, into: Path) -> Start:
+    def seeds(_number: int, into: Path) -> EpochStart:
         (into / "a.seed").write_bytes(b"x")
-        return Start("ask", seeds={"a/0": "a.seed"})
+        return EpochStart("ask", seeds={"a/0": "a.seed"})
 
     later = begin(tmp_path / "kernel", seeds)
     given = bound(later, {"a/0": [(6, 11)]})
@@ -222,7 +224,7 @@ def test_a_query_that_begins_takes_over_what_is_known_and_tells_it(stage: Stage)
 def test_a_query_that_has_a_state_keeps_to_its_own(stage: Stage) -> None:
     """Its state rests on them: others come with a rebuild."""
     home = stage.folder / "checkpoint" / "kernel"
-    epoch = begin(home, lambda _number, _into: Start("x", bounds={"sites/0": [(5, 9)]}))
+    epoch = begin(home, lambda _number, _into: EpochStart("x", bounds={"sites/0": [(5, 9)]}))
     committed(epoch)
     remember(home.parent, {"sites/1": [(START, 10)]})
     stage.begin()

@@ -22,13 +22,6 @@ pytestmark = pytest.mark.django_db
 HX = {"HX-Request": "true"}
 
 
-@pytest.fixture
-def client() -> Client:
-    client = Client()
-    client.force_login(make_user("operator"))
-    return client
-
-
 def url(kind: str, asset: str = "shop.example", scenario: str = "attack") -> str:
     from urllib.parse import quote
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dashboard.dead_letters.byte_display import MAX_RUNS, bad_bytes, hex_lines, point, runs
 from dashboard.dead_letters.diagnosis import ADVICE, Sample, fault_of, fields_of
 from domain.records import DEAD_LETTER_REASONS, LETTER_REASONS, Report, Unreadable
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 from wire.partitioner import partition_of
 from wire.signature import FAULTS as SIGNATURE_FAULTS
 from wire.source import MAX_AHEAD, decode_placed, encode_scenario

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from selection import examples
 from sinks import PlayedJob
 
 from bus.base import Message
@@ -21,7 +22,7 @@ from dashboard.dead_letters.stored_records import key_of, value_of
 from dashboard.materialiser import tasks
 from dashboard.materialiser.worker import Materialiser
 from domain.records import DEAD_LETTER_REASONS, Report
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 from wire.sink import DeadRecord, Headers, encode_dead_letter
 from wire.topics import Topics
 
@@ -157,7 +158,9 @@ def test_old_letters_go_by_schedule(job, monkeypatch):
     headers=st.lists(st.tuples(st.text(max_size=20), st.binary(max_size=20)), max_size=4),
 )
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_any_key_value_and_headers_can_be_kept(reason, key, value, headers):
     dead = DeadRecord(reason, "attack.reports", 0, 1, NOW, key, value, tuple(headers))

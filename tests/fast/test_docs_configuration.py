@@ -11,7 +11,8 @@ import pytest
 
 from config.settings import PREFIX, Settings
 from domain.records import Vote
-from domain.scenario import COLOURS, ICONS, Latest, PythonRule, Scenario, load_scenarios
+from domain.scenario import COLOURS, ICONS, Latest, PythonRule
+from domain.scenario_parser import load_scenarios, scenario_from_plain
 
 ROOT = Path(__file__).parents[2]
 DOC = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
@@ -54,7 +55,7 @@ def test_colours_and_icons_are_listed(names):
 @pytest.mark.parametrize(("at", "rule"), [(0, Latest()), (2, PythonRule("loudest"))])
 def test_the_example_rules_load(at, rule):
     plain = {"name": "net", "states": [{"name": "up"}], **tomllib.loads(example("toml", at))}
-    assert Scenario.from_plain(plain).rule == rule
+    assert scenario_from_plain(plain).rule == rule
 
 
 def test_the_example_in_python_is_the_module_whole():
@@ -69,4 +70,4 @@ def test_what_a_vote_has_is_listed():
 def test_the_example_ladder_loads():
     states = [{"name": name} for name in ("under-attack", "suspicious", "clear")]
     rule = tomllib.loads(example("toml", 1))["attack"]["rule"]
-    Scenario.from_plain({"name": "attack", "states": states, "rule": rule})
+    scenario_from_plain({"name": "attack", "states": states, "rule": rule})

@@ -588,6 +588,7 @@ WANTED = {
 }
 
 
+@pytest.mark.extensive
 def test_the_generator_reaches_everything() -> None:
     reached: set[str] = set()
     for seed in range(2000):

@@ -21,9 +21,10 @@ from domain.overlay import (
     read_overlay,
 )
 from domain.plain import MAX_DURATION, duration, duration_text
-from domain.scenario import Latest, Quorum, Rung, Scenario, ScenarioError, load_scenarios
+from domain.scenario import Latest, Quorum, Rung, ScenarioError
+from domain.scenario_parser import load_scenarios, scenario_from_plain
 
-SITES = Scenario.from_plain(
+SITES = scenario_from_plain(
     {
         "name": "sites",
         "vote_lifetime": "10m",
@@ -130,7 +131,7 @@ def test_a_text_that_is_slow_to_read_is_bounded() -> None:
 
 def test_a_digest_names_the_file_and_the_overlay() -> None:
     keys = canonical(SITES, {"min_voters": 3})
-    same = digest(Scenario.from_plain(SITES.to_plain()), dict(keys))
+    same = digest(scenario_from_plain(SITES.to_plain()), dict(keys))
     assert digest(SITES, keys) == same
     others = {digest(SITES, {}), digest(replace(SITES, min_voters=3), {}), same}
     assert len(others) == 3

@@ -7,18 +7,11 @@ from pathlib import Path
 import pytest
 from histories import scenarios
 from hypothesis import given, settings
+from selection import examples
 
-from domain.functions import EXPECTED
-from domain.scenario import (
-    FOLD,
-    Latest,
-    PythonRule,
-    Quorum,
-    Rung,
-    Scenario,
-    ScenarioError,
-    load_scenarios,
-)
+from domain.python_rules import EXPECTED
+from domain.scenario import FOLD, Latest, PythonRule, Quorum, Rung, Scenario, ScenarioError
+from domain.scenario_parser import load_scenarios, scenario_from_plain
 
 SHIPPED = Path(__file__).parents[2] / "scenarios.toml"
 
@@ -135,7 +128,7 @@ def test_a_rule_in_python_is_a_name(tmp_path):
     found = load(tmp_path, GOOD.replace(LATEST, 'kind = "python", function = "loudest"'))
     assert found.rule == PythonRule("loudest")
     assert found.to_plain()["rule"] == {"kind": "python", "function": "loudest"}
-    assert Scenario.from_plain(found.to_plain()) == found
+    assert scenario_from_plain(found.to_plain()) == found
 
 
 def test_states_outside_the_vocabulary(tmp_path):
@@ -225,14 +218,14 @@ def test_a_file_is_of_this_fold_and_a_record_that_names_none_of_the_first(tmp_pa
     found = load(tmp_path, GOOD)
     plain = found.to_plain()
     assert (found.fold, plain.pop("fold")) == (FOLD, FOLD)
-    assert Scenario.from_plain(plain).fold == 1
+    assert scenario_from_plain(plain).fold == 1
 
 
 def test_what_a_file_may_not_say_a_record_of_an_earlier_release_does(tmp_path):
     """The log is read as it stands."""
     plain = load(tmp_path, GOOD).to_plain()
     plain |= {"purge_after": {"down": 5}, "vote_lifetime": 1000, "max_report_age": 86_400_000}
-    found = Scenario.from_plain(plain)
+    found = scenario_from_plain(plain)
     assert (found.purge_delay("down"), found.report_age_limit) == (5, 900_000)
 
 
@@ -401,16 +394,16 @@ def test_a_file_that_is_not_utf8(tmp_path):
 # ---- plain data ----------------------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(scenarios())
 def test_plain_data_and_back(scenario: Scenario) -> None:
-    assert Scenario.from_plain(scenario.to_plain()) == scenario
+    assert scenario_from_plain(scenario.to_plain()) == scenario
 
 
 @pytest.mark.parametrize("name", ["attack", "connectivity", "orders"])
 def test_a_file_and_the_record_made_of_it_are_the_same_rule(name):
     found = load_scenarios(SHIPPED)[name]
-    assert Scenario.from_plain(found.to_plain()) == found
+    assert scenario_from_plain(found.to_plain()) == found
 
 
 def test_unknown_keys_are_ignored_in_the_log(tmp_path):
@@ -418,10 +411,10 @@ def test_unknown_keys_are_ignored_in_the_log(tmp_path):
     found = load(tmp_path, GOOD)
     plain = {**found.to_plain(), "later": 1}
     plain["rule"] = {**plain["rule"], "later": 2}
-    assert Scenario.from_plain(plain) == found
+    assert scenario_from_plain(plain) == found
 
 
 @pytest.mark.parametrize("data", [None, 5, [], {}, {"name": "net"}, {"name": 5}])
 def test_what_is_no_scenario_is_refused_with_its_key(data):
     with pytest.raises(ScenarioError, match=r"^scenario[a-z.]*: expected"):
-        Scenario.from_plain(data)
+        scenario_from_plain(data)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import os
 import stat
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -116,38 +114,11 @@ def as_nobody(data_dir: Path) -> str:
     return os.read(out, 10_000).decode()
 
 
-def environment(data: str, **more: str) -> dict[str, str]:
-    kept = {name: text for name, text in os.environ.items() if not name.startswith("TALLYBOARD_")}
-    return {**kept, "TALLYBOARD_DATA_DIR": data, **more}
-
-
-def run(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
-    """A process that starts as a shell starts it."""
-    return subprocess.run(
-        [sys.executable, *arguments], env=environment(**options), cwd=ROOT,
-        capture_output=True, text=True, check=False, umask=0o022,
-    )  # fmt: skip
-
-
-def test_what_a_command_makes_is_for_its_user_alone(tmp_path: Path):
-    made = tmp_path / "new" / "data"
-    done = run("manage.py", "prepare", data=str(made))
-    assert done.returncode == 0, done.stderr
-    found = modes(made)
-    assert {"tallyboard.sqlite3", "secret-key", "demo-logins.json"} <= set(found)
-    assert {mode[-2:] for mode in found.values()} == {"00"}
-
-
-def test_a_running_copy_is_asked_only_once_its_directory_is_private(data_dir: Path):
-    done = run("-m", "ops.control", "status", data=str(data_dir))
-    assert "took the rights of other users from 15 files and directories" in done.stderr
-    assert {mode[-2:] for mode in modes(data_dir).values()} == {"00"}
-
-
 # ---- every entry point ----------------------------------------------------------------------
 
 MAKE_WHAT_OTHERS_SHARE = {"ops/jars.py", "ops/classes.py", "ops/jarslock.py", "ops/setup.py",
-                          "streaming/classes.py", "streaming/kernel/__main__.py"}  # fmt: skip
+                          "streaming/cds_archive.py", "streaming/cds_training.py",
+                          "streaming/kernel/__main__.py"}  # fmt: skip
 """Archives, which hold no secret, and which other users of the machine may run."""
 KEEP_NOTHING = {
     "ops/audit.py",

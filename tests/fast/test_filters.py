@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import examples
 
 from dashboard.annotations.models import Mark
 from dashboard.annotations.row_marks import Ack, calm_of, in_force
@@ -124,7 +125,7 @@ def read_or_fault(text: str, labels: Any) -> Filter | FilterError:
         return error
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(TEXTS, st.sampled_from([None, frozenset(), frozenset(["tier"])]))
 def test_any_text_is_a_filter_or_says_where_it_is_none(text: str, labels: Any) -> None:
     found = read_or_fault(text, labels)

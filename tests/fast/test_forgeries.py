@@ -19,7 +19,7 @@ from dashboard.dead_letters.command_rejections import settle_sent
 from dashboard.dead_letters.forgeries import ACTION, MOST_A_MINUTE, refused
 from dashboard.dead_letters.models import DeadLetter
 from dashboard.materialiser.worker import Materialiser
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 from wire.sink import DeadRecord, encode_dead_letter
 
 pytestmark = pytest.mark.django_db

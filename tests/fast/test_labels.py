@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import structs
 from sinks import PlayedJob
@@ -21,8 +22,8 @@ from dashboard.labels.validation import MOST, fault
 from dashboard.materialiser import tasks
 from dashboard.materialiser.worker import Materialiser
 from dashboard.states.models import AssetState
-from dashboard.states.record_rows import VoteShape
 from domain.records import Command, Report
+from wire.sink import VoteValue
 
 pytestmark = pytest.mark.django_db
 
@@ -226,9 +227,13 @@ def test_what_is_written_can_be_read_again(monkeypatch: pytest.MonkeyPatch) -> N
 # ---- agents -------------------------------------------------------------------------------------
 
 
-def vote(agent: str, time: int, **labels: Any) -> VoteShape:
-    return VoteShape(agent=agent, state="clear", reported_at=0, time=time, offset=0, expires=None,
-                     weight=1, detail={"labels": labels} if labels else None)  # fmt: skip
+def raw(detail: Any) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(detail))
+
+
+def vote(agent: str, time: int, **labels: Any) -> VoteValue:
+    return VoteValue(agent=agent, state="clear", reported_at=0, time=time, offset=0, expires=None,
+                     weight=1, detail=raw({"labels": labels} if labels else None))  # fmt: skip
 
 
 def test_of_two_agents_the_newest_vote_counts() -> None:
@@ -245,8 +250,8 @@ def test_what_can_be_no_label_is_passed_over() -> None:
     assert labels_of_votes([vote("a", 1, Tier="x", state="y", tier=5, ok="z")]) == {
         "ok": ("z", "a")
     }
-    bad = VoteShape(agent="a", state="clear", reported_at=0, time=1, offset=0, expires=None,
-                    weight=1, detail={"labels": ["tier"]})  # fmt: skip
+    bad = VoteValue(agent="a", state="clear", reported_at=0, time=1, offset=0, expires=None,
+                    weight=1, detail=raw({"labels": ["tier"]}))  # fmt: skip
     assert labels_of_votes([bad]) == {}
 
 

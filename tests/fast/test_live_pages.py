@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from liveboard import LIMIT, PLACE, Board, small_board
 from liveclient import Client
+from selection import examples
 
 from dashboard.live.entries import Entry
 from dashboard.live.page_filter import Filter, order_of_token
@@ -103,7 +104,7 @@ FILTERS = st.sampled_from([Filter(), Filter(frozenset(["bad", "odd"])), Filter(q
 LOOKS = st.sampled_from([None, 3, 5])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(logs(10, 40), logs(5, 30), FILTERS, LOOKS, st.integers(0, 2**32))
 def test_what_does_not_change_is_met_once(known, later, wanted, looks, seed):
     dice = Random(seed)

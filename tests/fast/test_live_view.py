@@ -9,6 +9,7 @@ from histories import histories, seeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from liveboard import Board, log_of, small_board
+from selection import examples
 
 from dashboard.live.page_filter import Filter
 from dashboard.states.caveats import DOUBTS
@@ -34,12 +35,13 @@ def run(board: Board, script: list[tuple[str, int]]) -> None:
     board.check()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(histories(), REPLAYS, FILTERS, SCRIPTS)
 def test_snapshot_plus_events_is_a_fresh_snapshot(history, replays, wanted, script):
     run(Board(log_of(history, replays), wanted), script)
 
 
+@pytest.mark.extensive
 def test_many_seeds_and_everything_is_reached():
     import random
 

@@ -21,7 +21,7 @@ from dashboard.states.caveats import rank_of
 from dashboard.states.models import Answer, AssetState, Transition
 from dashboard.states.queries import counts, find, sink_offsets
 from domain.records import Command, Report
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 
 pytestmark = pytest.mark.django_db
 SCENARIOS = load_scenarios(Path(__file__).parents[2] / "scenarios.toml")

@@ -19,7 +19,7 @@ from dashboard.materialiser.worker import Materialiser
 from dashboard.states.models import AssetState
 from dashboard.states.queries import sink_offsets
 from domain.records import Command, Report
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 from wire.job import Heartbeat, Progress, encode
 from wire.sink import encode_headers, encode_state, state_of_json
 

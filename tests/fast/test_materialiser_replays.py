@@ -13,6 +13,7 @@ import pytest
 from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from selection import examples
 
 from bus.base import Message
 from dashboard.checkpoints.models import Divergence
@@ -25,7 +26,7 @@ from dashboard.states.queries import counts, doubt_counts
 from dashboard.states.record_rows import COLUMNS
 from domain.fold import Bucket
 from domain.records import COMMAND_KINDS, Command, DeadLetter, Record, Report, StateRecord, Tick
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 from wire.sink import encode_headers, encode_state
 from wire.topics import Topics
 
@@ -118,7 +119,9 @@ def said_again(length: int, jumps: Sequence[tuple[int, int]]) -> list[int]:
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     seed=st.integers(0, 30),

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import configparser
 import os
-import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -20,7 +17,7 @@ from ops.checks import UpProblem, check_files
 from ops.leftovers import MARK, find_leftovers, mark_of
 from ops.processes import Process, processes
 from ops.readiness import base_url, phases, ready
-from ops.supervise import ROOT, Seen, configuration, socket_path
+from ops.supervise import Seen, configuration, socket_path
 from ops.test import Count, read_count
 from ops.up import print_welcome
 from ops.watch import QUIET_S, Watch
@@ -144,25 +141,6 @@ def test_the_closing_lines_name_settings_that_are_none(
     assert "TALLYBOARD_HTPPS (environment) is no setting" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("name", "more"),
-    [("SCENARIOS", {}), ("PROBES", {}), ("KAFKA_CA_FILE", {"KAFKA_BOOTSTRAP": "k:1"})],
-)
-def test_a_file_that_is_missing_is_named_in_one_line(
-    tmp_path: Path, name: str, more: dict[str, str]
-) -> None:
-    wrong = {name: str(tmp_path / "nowhere"), "DATA_DIR": str(tmp_path / "data"), **more}
-    done = subprocess.run(
-        [sys.executable, "-m", "ops.up"],
-        env={**os.environ, **{f"TALLYBOARD_{key}": text for key, text in wrong.items()}},
-        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"tallyboard: TALLYBOARD_{name}: {tmp_path}/nowhere: cannot be ")
-    assert done.stderr.count("\n") == 1
-    assert not (tmp_path / "data").exists()
-
-
 def test_scenarios_that_are_none_are_refused_with_their_key(tmp_path: Path) -> None:
     path = tmp_path / "scenarios.toml"
     path.write_text("[attack]\nstates = 7\n")
@@ -270,7 +248,7 @@ def test_sum_is_the_last_line_and_decides(
 ) -> None:
     counts = {stage.name: Count(passed=2) for stage in staged.STAGES} | {"spark": Count(1, 1, 1)}
     monkeypatch.setattr(staged, "ensure_needs", lambda _stage: None)
-    monkeypatch.setattr(staged, "run_stage", lambda stage, _extra: counts[stage.name])
+    monkeypatch.setattr(staged, "run_stage", lambda stage, _extra, whole: counts[stage.name])
     assert staged.main([]) == 1
     assert capsys.readouterr().out.splitlines()[-1] == "11 passed, 1 failed, 1 skipped"
     assert staged.main(["fast"]) == 0
@@ -287,22 +265,36 @@ def test_stage_whose_needs_are_missing_fails(
 def test_trials_are_run_by_all_alone() -> None:
     assert staged.TRIALS not in staged.choose([])
     assert staged.choose(["all"]) == [*staged.STAGES, staged.TRIALS]
-    assert [stage.name for stage in staged.choose(["spark", "fast"])] == ["fast", "spark"]
+    assert staged.TRIALS.tests(whole=True) == ("tests", "-m", "long")
+
+
+@pytest.mark.parametrize("names", [["spark", "fast"], ["all", "spark", "fast"]])
+def test_stages_that_are_named_run_alone_and_in_their_order(names: list[str]) -> None:
+    assert [stage.name for stage in staged.choose(names)] == ["fast", "spark"]
+
+
+def test_a_whole_run_takes_every_case_and_every_example(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[tuple[str, bool]] = []
+    monkeypatch.setattr(staged, "ensure_needs", lambda _stage: None)
+
+    def run_stage(stage: staged.Stage, _extra: list[str], *, whole: bool) -> Count:
+        ran.append((stage.name, whole))
+        return Count()
+
+    monkeypatch.setattr(staged, "run_stage", run_stage)
+    staged.main(["web"])
+    staged.main(["all", "web"])
+    assert ran == [("web", False), ("web", True)]
+    web = next(stage for stage in staged.STAGES if stage.name == "web")
+    assert web.tests(whole=False) == ("tests/web",)
+    assert web.tests(whole=True) == ("tests/web", *staged.WHOLE)
+    said = capsys.readouterr().out
+    assert f"a spread of cases of web: about {web.plain_s} s" in said
+    assert "all cases of web: about" in said
 
 
 def test_a_stage_that_there_is_not_is_named() -> None:
     with pytest.raises(SystemExit, match=r"no stage qick; there are fast, web, .*trials, and all"):
         staged.choose(["qick"])
-
-
-def test_a_long_test_is_left_to_the_trials(tmp_path: Path) -> None:
-    assert staged.TRIALS.tests == ("tests", "-m", "long")
-    file = tmp_path / "test_both.py"
-    file.write_text("import pytest\n@pytest.mark.long\ndef test_a(): ...\ndef test_b(): ...\n")
-    here = ["-c", str(staged.ROOT / "pyproject.toml"), "--collect-only", "-q"]
-    plugins = ("django", "playwright", "schemathesis", "hypothesispytest", "xdist")
-    without = [word for name in plugins for word in ("-p", f"no:{name}")]
-    command = [sys.executable, "-m", "pytest", *here, *without, str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert re.findall(r"::(test_\w+)", done.stdout) == ["test_b"]
-    assert "1/2 tests collected (1 deselected)" in done.stdout

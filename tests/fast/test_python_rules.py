@@ -15,13 +15,15 @@ import pytest
 from histories import Entry, play, seeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import examples
 
 import rules
 from dashboard.board.explanation import rest_text
-from domain import functions
+from domain import python_rules
 from domain.fold import Bucket
 from domain.records import Record, Report, ScenarioChange, StateRecord, Tick, Vote
 from domain.scenario import Latest, PythonRule, Scenario, ScenarioError
+from domain.scenario_parser import scenario_from_plain
 from domain.tally import tally
 from rules import loudest
 
@@ -34,7 +36,7 @@ def watching(rule: str, **more: Any) -> Scenario:
     """A scenario with the states down, slow and up, and this rule in Python."""
     states = [{"name": name} for name in ("down", "slow", "up")]
     python = {"kind": "python", "function": rule}
-    return Scenario.from_plain({"name": "net", "states": states, "rule": python, **more})
+    return scenario_from_plain({"name": "net", "states": states, "rule": python, **more})
 
 
 def votes_of(*claims: tuple[str, int]) -> tuple[Vote, ...]:
@@ -49,7 +51,7 @@ def votes_of(*claims: tuple[str, int]) -> tuple[Vote, ...]:
 def rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
     """Writes the module of a rule, as if it stood in rules/."""
     monkeypatch.setattr(rules, "__path__", [*rules.__path__, str(tmp_path)])
-    monkeypatch.setattr(functions, "_told", set())
+    monkeypatch.setattr(python_rules, "_told", set())
     written = set()
 
     def write(name: str, text: str) -> None:
@@ -91,7 +93,7 @@ claims = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(claims, st.randoms(use_true_random=False))
 def test_loudest_is_some_votes_state_in_whatever_order_they_come(claims, rng):
     votes = votes_of(*claims)
@@ -150,6 +152,7 @@ def test_a_rule_in_python_takes_over_at_its_place_in_the_log():
 
 
 @pytest.mark.parametrize("seed", range(40))
+@pytest.mark.spread(10)
 def test_a_rule_that_says_what_latest_says_makes_the_same_board(seed, rule):
     rule("newest", returning("max(votes, key=lambda vote: vote.offset).state"))
     history = seeded(seed)
@@ -200,7 +203,7 @@ def test_the_panel_says_that_a_function_decides():
     assert rest_text(watching("loudest")) == "The function loudest decides, in Python."
 
 
-# ---- functions that fail -------------------------------------------------------------------
+# ---- python_rules that fail -------------------------------------------------------------------
 
 ODD_TEXT = """
 class Odd(str):
@@ -278,9 +281,9 @@ def test_a_failure_is_logged_once_for_each_function_and_kind(rule, caplog):
 def test_no_more_than_so_many_failures_are_logged(rule, caplog):
     rule("ever_new", "def tally(votes, current):\n    raise type(current, (Exception,), {})\n")
     scenario = watching("ever_new", vocabulary="open")
-    for at in range(functions.MAX_TOLD + 20):
+    for at in range(python_rules.MAX_TOLD + 20):
         assert tally(scenario, votes_of(("up", 1)), f"S{at}") == f"S{at}"
-    assert len(caplog.records) == functions.MAX_TOLD
+    assert len(caplog.records) == python_rules.MAX_TOLD
 
 
 def test_a_function_that_is_not_there_any_more_leaves_the_state_as_it_is(rule, caplog):
@@ -313,12 +316,12 @@ def test_a_module_without_the_function_is_refused(rule, caplog, text, log):
 
 @pytest.mark.parametrize("name", ["os", "sys", "loudest.os", "..os", "domain", "", None, 5, []])
 def test_nothing_outside_the_package_can_be_named(name):
-    assert functions.rule_function(name) is None
+    assert python_rules.rule_function(name) is None
 
 
 def test_a_rule_is_imported_when_a_scenario_names_it_and_not_before():
     script = (
-        "import sys, domain.fold, domain.functions as f;"
+        "import sys, domain.fold, domain.python_rules as f;"
         "before = [name for name in sys.modules if name.partition('.')[0] == 'rules'];"
         "print(before, f.rule_function('loudest').__module__)"
     )

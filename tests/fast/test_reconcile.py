@@ -28,7 +28,8 @@ from dashboard.states.aggregates import Miscounted, miscounted
 from dashboard.states.models import AssetState, DoubtCount, StateCount, Transition
 from dashboard.states.queries import doubt_counts
 from domain.records import Command, Kind, Mute, Report
-from domain.scenario import FOLD, load_scenarios
+from domain.scenario import FOLD
+from domain.scenario_parser import load_scenarios
 from wire.sink import encode_state, state_of_json
 from wire.source import encode_mute
 
@@ -265,6 +266,7 @@ def test_names_that_the_index_of_names_lacks_are_counted(world, name):
     assert miscounted() == [Miscounted("names", names, names + 1)]
 
 
+@pytest.mark.extensive
 def test_the_index_is_counted_beyond_what_one_byte_holds(world):
     with transaction.atomic():
         AssetState.objects.bulk_create(

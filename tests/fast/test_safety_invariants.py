@@ -16,14 +16,16 @@ import pytest
 from histories import FOUND, SECOND, History, every_history, seeded
 from hypothesis import settings
 from safety import PROMISES, Breach, broken, look_for, with_loudest
+from selection import examples
 
-from domain import fold, tally
+from domain import adoption, fold, tally, transitions, votes
 from domain.asset import Asset
 from domain.fold import Bucket
+from domain.mutes import Mutes
 from domain.records import Vote
 from domain.scenario import Scenario
 
-SEEDS = 120
+SEEDS = examples(120)
 MOST_SEEDS = 1500
 """So many are looked at until one of them finds a fault out."""
 
@@ -45,7 +47,7 @@ def test_all_promises_hold_for_whatever_hypothesis_finds() -> None:
     def check(history: History, rng: random.Random) -> None:
         assert broken(with_loudest(history) if rng.random() < 0.3 else history) == []
 
-    every_history(check, seeds=0, found=settings(FOUND, max_examples=60))()
+    every_history(check, seeds=0, found=settings(FOUND, max_examples=examples(60)))()
 
 
 # ---- faults that must be found ----------------------------------------------------------------
@@ -54,42 +56,41 @@ Fault = Callable[[pytest.MonkeyPatch], None]
 
 
 def silence_is_evidence(patch: pytest.MonkeyPatch) -> None:
-    judge = Bucket._judge
+    judge = transitions.judge
 
-    def loud(self: Bucket, asset: Asset, at: int, **_: bool) -> None:
-        judge(self, asset, at, up=True, down=True)
+    def loud(scenario: Scenario, asset: Asset, at: int, **_: bool) -> None:
+        judge(scenario, asset, at, up=True, down=True)
 
-    patch.setattr(Bucket, "_judge", loud)
+    patch.setattr(transitions, "judge", loud)
 
 
 def every_report_is_evidence_downwards(patch: pytest.MonkeyPatch) -> None:
-    judge = Bucket._judge
+    judge = transitions.judge
 
-    def loud(self: Bucket, asset: Asset, at: int, *, up: bool = False, down: bool = False) -> None:
-        judge(self, asset, at, up=up, down=down or up)
+    def loud(
+        scenario: Scenario, asset: Asset, at: int, *, up: bool = False, down: bool = False
+    ) -> None:
+        judge(scenario, asset, at, up=up, down=down or up)
 
-    patch.setattr(Bucket, "_judge", loud)
+    patch.setattr(transitions, "judge", loud)
 
 
 def silent_votes_are_forgotten_in_lowering(patch: pytest.MonkeyPatch) -> None:
     lowered = tally.lowered
-    patch.setattr(fold, "lowered", lambda s, live, _, *rest: lowered(s, live, [], *rest))
+    patch.setattr(transitions, "lowered", lambda s, live, _, *rest: lowered(s, live, [], *rest))
 
 
 def what_raises_lowers_too(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(fold, "lowered", lambda *given: given[-1])
+    patch.setattr(transitions, "lowered", lambda *given: given[-1])
 
 
 def two_voters_are_as_good_as_three(patch: pytest.MonkeyPatch) -> None:
-    weigh = Bucket._weigh
+    weigh = transitions._weigh
 
-    def lax(self: Bucket, *given: Any, **how: Any) -> None:
-        rule = self.scenario
-        self.scenario = replace(rule, min_voters=min(rule.min_voters, 2))
-        weigh(self, *given, **how)
-        self.scenario = rule
+    def lax(rule: Scenario, *given: Any, **how: Any) -> None:
+        weigh(replace(rule, min_voters=min(rule.min_voters, 2)), *given, **how)
 
-    patch.setattr(Bucket, "_weigh", lax)
+    patch.setattr(transitions, "_weigh", lax)
 
 
 def weightless_agents_are_voters(patch: pytest.MonkeyPatch) -> None:
@@ -97,41 +98,41 @@ def weightless_agents_are_voters(patch: pytest.MonkeyPatch) -> None:
 
 
 def silence_breaks_a_wait_up(patch: pytest.MonkeyPatch) -> None:
-    weigh = Bucket._weigh
+    weigh = transitions._weigh
 
     def flapping(
-        self: Bucket, asset: Asset, state: str, live: list[Vote], *rest: Any, **how: Any
+        rule: Scenario, asset: Asset, state: str, live: list[Vote], *rest: Any, **how: Any
     ) -> None:
-        if len(live) < self.scenario.min_voters:
+        if len(live) < rule.min_voters:
             asset.waits = {}
-        weigh(self, asset, state, live, *rest, **how)
+        weigh(rule, asset, state, live, *rest, **how)
 
-    patch.setattr(Bucket, "_weigh", flapping)
+    patch.setattr(transitions, "_weigh", flapping)
 
 
 def a_wait_down_is_dated_back(patch: pytest.MonkeyPatch) -> None:
-    fall = Bucket._fall
+    fall = transitions._fall
 
     def early(
-        self: Bucket, falling: Any, low: str, here: int, at: int, **how: Any
+        rule: Scenario, falling: Any, low: str, here: int, at: int, **how: Any
     ) -> dict[str, int]:
-        return fall(self, falling, low, here, at - SECOND, **how)
+        return fall(rule, falling, low, here, at - SECOND, **how)
 
-    patch.setattr(Bucket, "_fall", early)
+    patch.setattr(transitions, "_fall", early)
 
 
 def a_wait_down_goes_on_whatever_is_said(patch: pytest.MonkeyPatch) -> None:
-    fall = Bucket._fall
+    fall = transitions._fall
 
-    def kept(self: Bucket, falling: dict[str, int], *given: Any, begin: bool) -> dict[str, int]:
-        return {**falling, **fall(self, falling, *given, begin=begin)}
+    def kept(rule: Scenario, falling: dict[str, int], *given: Any, begin: bool) -> dict[str, int]:
+        return {**falling, **fall(rule, falling, *given, begin=begin)}
 
-    patch.setattr(Bucket, "_fall", kept)
+    patch.setattr(transitions, "_fall", kept)
 
 
 def holds_are_shorter(patch: pytest.MonkeyPatch) -> None:
-    ended = Bucket._ended
-    patch.setattr(Bucket, "_ended", lambda self, asset, at: ended(self, asset, at + SECOND))
+    ended = transitions._ended
+    patch.setattr(transitions, "_ended", lambda rule, asset, at: ended(rule, asset, at + SECOND))
 
 
 def old_reports_are_taken(patch: pytest.MonkeyPatch) -> None:
@@ -139,14 +140,14 @@ def old_reports_are_taken(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_pin_hides_what_votes_say(patch: pytest.MonkeyPatch) -> None:
-    put_marks = Bucket._put_marks
+    mark = tally.mark
 
-    def hiding(self: Bucket, asset: Asset) -> None:
-        put_marks(self, asset)
+    def hiding(rule: Scenario, asset: Asset) -> None:
+        mark(rule, asset)
         if asset.override is not None:
             asset.disputed = None
 
-    patch.setattr(Bucket, "_put_marks", hiding)
+    patch.setattr(tally, "mark", hiding)
 
 
 def silent_votes_dispute_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -155,7 +156,7 @@ def silent_votes_dispute_nothing(patch: pytest.MonkeyPatch) -> None:
     def deaf(scenario: Scenario, votes: Iterable[Vote], shown: str | None) -> str | None:
         return disputed(scenario, [vote for vote in votes if vote.silent is None], shown)
 
-    patch.setattr(fold, "disputed", deaf)
+    patch.setattr(tally, "disputed", deaf)
 
 
 def enough_voters_confirm_anything(patch: pytest.MonkeyPatch) -> None:
@@ -165,7 +166,7 @@ def enough_voters_confirm_anything(patch: pytest.MonkeyPatch) -> None:
         why = reason(*given, falling=falling)
         return why if why and "voters" in why else None
 
-    patch.setattr(fold, "unconfirmed_reason", counting)
+    patch.setattr(tally, "unconfirmed_reason", counting)
 
 
 def the_last_name_is_the_latest(patch: pytest.MonkeyPatch) -> None:
@@ -173,24 +174,24 @@ def the_last_name_is_the_latest(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_first_name_is_evicted(patch: pytest.MonkeyPatch) -> None:
-    least = Bucket._least_needed
+    least = votes._least_needed
 
-    def by_name(self: Bucket, asset: Asset, newcomer: Vote) -> str | None:
-        found = least(self, asset, newcomer)
-        return None if found is None else min(asset.votes)
+    def by_name(rule: Scenario, asset: Asset, newcomer: Vote) -> str | None:
+        needed = least(rule, asset, newcomer)
+        return None if needed is None else min(asset.votes)
 
-    patch.setattr(Bucket, "_least_needed", by_name)
+    patch.setattr(votes, "_least_needed", by_name)
 
 
 def lifetimes_change_first(patch: pytest.MonkeyPatch) -> None:
-    adopt = Bucket._adopt
+    adopt = adoption.adopt
 
-    def hasty(self: Bucket, asset: Asset, former: Scenario) -> None:
-        asset.votes = dict(self._aged(asset.votes.values()))
-        self._expire(asset, self.clock, self.clock)
-        adopt(self, asset, former)
+    def hasty(rule: Scenario, former: Scenario, mutes: Mutes, asset: Asset, at: int) -> None:
+        votes.age(rule, asset)
+        votes.expire(rule, asset, at, at)
+        adopt(rule, former, mutes, asset, at)
 
-    patch.setattr(Bucket, "_adopt", hasty)
+    patch.setattr(fold, "adopt", hasty)
 
 
 def silent_votes_are_never_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -199,15 +200,12 @@ def silent_votes_are_never_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_raise_takes_more_voters_than_there_are(patch: pytest.MonkeyPatch) -> None:
-    weigh = Bucket._weigh
+    weigh = transitions._weigh
 
-    def strict(self: Bucket, *given: Any, **how: Any) -> None:
-        rule = self.scenario
-        self.scenario = replace(rule, raise_voters=1000)
-        weigh(self, *given, **how)
-        self.scenario = rule
+    def strict(rule: Scenario, *given: Any, **how: Any) -> None:
+        weigh(replace(rule, raise_voters=1000), *given, **how)
 
-    patch.setattr(Bucket, "_weigh", strict)
+    patch.setattr(transitions, "_weigh", strict)
 
 
 FAULTS: tuple[tuple[Fault, str], ...] = (
@@ -234,6 +232,7 @@ FAULTS: tuple[tuple[Fault, str], ...] = (
 
 
 @pytest.mark.parametrize(("fault", "promise"), FAULTS, ids=[f.__name__ for f, _ in FAULTS])
+@pytest.mark.spread(5)
 def test_a_fold_with_a_fault_breaks_the_promise(
     monkeypatch: pytest.MonkeyPatch, fault: Fault, promise: str
 ) -> None:

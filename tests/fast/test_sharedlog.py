@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import pytest
 from judging import Judged
 from sharedlog import LONGEST, OFFSET, PARTITIONS, SharedLog, shared_log
 
@@ -39,6 +40,7 @@ def judged() -> Judged:
     return found
 
 
+@pytest.mark.extensive
 def test_every_reason_every_cause_and_every_outcome_occurs() -> None:
     assert {key.reason for key in judged().dead} == set(DEAD_LETTER_REASONS) - set(FAULTS)
     assert judged().causes == set(CAUSE_TYPES)
@@ -75,6 +77,7 @@ def test_commands_come_again() -> None:
     assert len(set(ids)) < len(ids)
 
 
+@pytest.mark.extensive
 def test_a_seed_always_gives_the_same_log() -> None:
     again = shared_log(8, HISTORIES, ROUNDS, START)
     assert again == log()

@@ -13,6 +13,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from selection import examples
 
 from dashboard.core.scenarios import scenarios
 from dashboard.materialiser.writer import count
@@ -68,7 +69,7 @@ def board(names: Collection[str], scenario: str = "attack") -> list[AssetState]:
     return rows
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sets(NAMES, min_size=1, max_size=30), TEXTS)
 def test_containing_is_what_the_database_compares(names: set[str], text: str) -> None:
     AssetState.objects.all().delete()
@@ -113,7 +114,9 @@ def check(wanted: Wanted, limit: int, after: AssetState | None, skip: Collection
 
 @pytest.mark.parametrize("counted", [2, 10_000])
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     names=st.sets(NAMES, max_size=25),

@@ -15,13 +15,14 @@ from driven import SCENARIOS, TOPICS, Stage, values
 from bus.memory import MemoryBus
 from domain.overlay import digest
 from domain.records import ScenarioChange
-from domain.scenario import Scenario, load_scenarios
+from domain.scenario import Scenario
+from domain.scenario_parser import load_scenarios
 from stack import wait_until
-from streaming import driver as driving
-from streaming.engines import Refused, Sharing
+from streaming import request_handler
+from streaming.engine_assignment import EngineAssignment, Refused
 from streaming.overlays import Book, fitting, keep
-from streaming.rulechange import changed, share
-from streaming.rules import dump_rule
+from streaming.rule_change import changed, share
+from streaming.rules import Rules, dump_rule
 from wire.job import Answer, Carried, Control, Overlay, encode
 from wire.source import decode_source
 
@@ -190,7 +191,7 @@ def died(stage: Stage, monkeypatch: pytest.MonkeyPatch, at: str, first: Any = No
             first(*args)
         raise Died
 
-    monkeypatch.setattr(driving, at, die)
+    monkeypatch.setattr(request_handler, at, die)
     parameters = {"scenario": "sites", "keys": HOLD, "base": carried(stage).version}
     ask = Control("1", "kernel", "rule", "ada", "a drill", parameters)
     monkeypatch.setattr("threading.excepthook", lambda _args: None)
@@ -203,7 +204,7 @@ def died(stage: Stage, monkeypatch: pytest.MonkeyPatch, at: str, first: Any = No
 
 
 def assert_the_next_one_goes_on(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driving, "keep", keep)
+    monkeypatch.setattr(request_handler, "keep", keep)
     stage.begin()
     assert stage.answer("1").outcome == "done"
     assert [each.hold("good") for each in in_the_log(stage)] == [300_000, 2_000] * 2
@@ -227,7 +228,7 @@ def test_a_folder_that_cannot_be_written_is_told(stage: Stage) -> None:
 
 
 def test_a_lost_broker_delays_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = driving.Rules.settle
+    real = Rules.settle
     calls: list[int] = []
 
     def fails_once(rules: Any, scenarios: Any) -> Any:
@@ -236,7 +237,7 @@ def test_a_lost_broker_delays_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) 
             raise OSError("gone")
         return real(rules, scenarios)
 
-    monkeypatch.setattr(driving.Rules, "settle", fails_once)
+    monkeypatch.setattr(Rules, "settle", fails_once)
     assert rule(stage, "1", HOLD).outcome == "done"
     assert len(in_the_log(stage)) == 4
     wait_until(lambda: len(stage.queries) == 2, 20, "the query is not started again")
@@ -270,7 +271,7 @@ def test_a_scenario_of_the_python_engine_takes_any_rule(tmp_path: Path) -> None:
     in_its_log = {"sites.reports/0": [[0, dump_rule(configured["sites"])]]}
     (tmp_path / "python").mkdir()
     (tmp_path / "python" / "rules.json").write_text(json.dumps(in_its_log))
-    sharing = Sharing("kernel", "real-time", tmp_path, {"python": configured}, None)
+    sharing = EngineAssignment("kernel", "real-time", tmp_path, {"python": configured}, None)
     for rule in ({"kind": "latest"}, {"kind": "python", "function": "loudest"}):
         book = book.changed("sites", Overlay({"rule": rule}))
         assert share(sharing, "python", book) == book.rules

@@ -11,8 +11,10 @@ from bus.base import TopicSpec
 from bus.memory import MemoryBus
 from config.settings import Settings
 from ops import broker
-from streaming import session
+from streaming import cds_archive
 from streaming.buckets import BucketId, bucket_key, bucket_keys, spark_hash
+from streaming.cds_archive import class_archive, use, write
+from streaming.cds_training import NoClasses, wait_for_batches
 from streaming.checkpoint import (
     LogProblem,
     current_epoch,
@@ -21,8 +23,8 @@ from streaming.checkpoint import (
     positions,
     raise_epoch,
 )
-from streaming.classes import NoClasses, class_archive, use, wait_for_batches, write
-from streaming.errors import first_line, judge
+from streaming.error_policy import first_line, judge
+from streaming.jvm import JVM_OPTIONS
 from streaming.progress import batch_figures
 from streaming.session import VersionProblem, check_versions, java_major, spark_conf
 from wire.topics import Topics
@@ -159,7 +161,7 @@ def test_a_job_that_ends_before_its_classes_are_noted_is_not_waited_for() -> Non
 
 
 def test_classes_are_verified_as_java_does_it() -> None:
-    options = [*session.JVM_OPTIONS, *broker.JVM, *use(Path(__file__)), *write(Path(__file__))]
+    options = [*JVM_OPTIONS, *broker.JVM, *use(Path(__file__)), *write(Path(__file__))]
     assert [option for option in options if "verif" in option.lower()] == []
 
 
@@ -168,7 +170,7 @@ def test_a_class_archive_is_of_the_options_that_it_was_written_with(
 ) -> None:
     before = class_archive(tmp_path)
     assert class_archive(tmp_path) == before
-    monkeypatch.setattr(session, "JVM_OPTIONS", (*session.JVM_OPTIONS, "-XX:+UseSerialGC"))
+    monkeypatch.setattr(cds_archive, "JVM_OPTIONS", (*JVM_OPTIONS, "-XX:+UseSerialGC"))
     assert class_archive(tmp_path) != before
 
 

@@ -86,6 +86,7 @@ def cut(rows: list[SourceRow], seed: int) -> Iterator[list[SourceRow]]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.spread(10)
 def test_any_cut_into_batches_emits_what_the_fold_emits(seed: int) -> None:
     history = seeded(seed)
     rows = [row(entry) for entry in history.entries]
@@ -98,6 +99,7 @@ def test_any_cut_into_batches_emits_what_the_fold_emits(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.spread(10)
 def test_every_due_is_noted_down_no_later_than_it_is(seed: int) -> None:
     history = seeded(seed)
     spark = over_empty_state(history)

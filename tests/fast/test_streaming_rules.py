@@ -15,9 +15,10 @@ from bus.memory import MemoryBus
 from domain.fold import UnknownFoldVersion
 from domain.records import Report, ScenarioChange, Tick
 from domain.scenario import FOLD, Scenario
+from domain.scenario_parser import scenario_from_plain
 from stack import wait_until
 from streaming.buckets import BucketId
-from streaming.errors import judge
+from streaming.error_policy import judge
 from streaming.rules import Rules, dump_rule, load_rule, scan
 from streaming.ticks import Ticker
 from wire.keys import Key, KeyFile, Ring
@@ -26,7 +27,7 @@ from wire.source import decode_source, encode_report, encode_scenario
 from wire.topics import Topics
 
 TOPICS = Topics("t.")
-SITES = Scenario.from_plain(
+SITES = scenario_from_plain(
     {
         "name": "sites",
         "partitions": 2,

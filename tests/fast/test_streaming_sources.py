@@ -11,7 +11,7 @@ from driven import SCENARIOS, TOPICS, Stage
 
 from bus.base import BusError, TopicSpec
 from bus.memory import MemoryBus
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 from stack import wait_until
 from streaming import driver as driving
 from streaming.sources import WrongSetting, bound, check

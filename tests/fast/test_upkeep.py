@@ -18,7 +18,7 @@ from dashboard.materialiser.retention import KEPT as ALL_KEPT
 from dashboard.reconciliation.snapshots import KEPT, Snapshots, take
 from dashboard.states.models import Answer, AssetState, Transition
 from domain.records import Report
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 
 pytestmark = pytest.mark.django_db
 SCENARIOS = load_scenarios(Path(__file__).parents[2] / "scenarios.toml")

@@ -7,7 +7,7 @@ import pytest
 from dashboard.core.scenarios import scenarios
 from dashboard.what_if.timeline_bars import WIDTH, bars, told_span
 from domain.scenario import Scenario
-from wire.errand import Difference
+from wire.batch_query import Difference
 
 SINCE, UNTIL = 1_000_000, 2_000_000
 

@@ -10,6 +10,7 @@ import pytest
 from histories import FOUND, History, every_history, play, restored_whole
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import examples
 
 from dashboard.board.explanation import (
     Dispute,
@@ -26,6 +27,7 @@ from domain.asset import Asset
 from domain.fold import Bucket
 from domain.records import Cause, Command, Leave, Mute, Muted, Report, StateRecord, Tick
 from domain.scenario import PythonRule, Rung, Scenario
+from domain.scenario_parser import scenario_from_plain
 
 STATES = ("bad", "meh", "good")
 MAJORITY = [{"state": state, "more_than": "1/2"} for state in STATES]
@@ -41,11 +43,11 @@ def scenario(**more: Any) -> Scenario:
         "states": [{"name": state, "label": state.capitalize()} for state in STATES],
         "rule": {"kind": "quorum", "ladder": MAJORITY},
     }
-    return Scenario.from_plain(plain | more)
+    return scenario_from_plain(plain | more)
 
 
 def record(bucket: Bucket, name: str = "a") -> StateRecord:
-    made = bucket._emission(name, bucket.assets[name], CAUSE, None)
+    made = bucket.assets[name].record(name, bucket.scenario, bucket.epoch, CAUSE, None)
     assert isinstance(made, StateRecord)
     return made
 
@@ -468,7 +470,7 @@ def explained(history: History) -> Any:
 
 
 most_histories = partial(
-    every_history, seeds=400, found=settings(FOUND, max_examples=60, derandomize=False)
+    every_history, seeds=400, found=settings(FOUND, max_examples=examples(60), derandomize=False)
 )
 """Many plain seeds, and some that are new in every run."""
 

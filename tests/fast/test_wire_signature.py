@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import examples
 
 from domain.fold import Bucket
 from domain.records import (
@@ -23,6 +24,7 @@ from domain.records import (
     Unsigned,
 )
 from domain.scenario import Scenario
+from domain.scenario_parser import scenario_from_plain
 from wire.keys import LATE_MS, LEAD_MS, Key, KeyFile, KeysProblem, Ring, read_ring
 from wire.signature import (
     BAD,
@@ -52,7 +54,7 @@ ID = "0b8f7e0c-51a3-4f0e-9d3e-6a8a3a1f2c5"
 TOPIC = "sites.reports"
 OLD, NEW = Key("old", "o" * 43, 0, NOW + 3_600_000), Key("new", "n" * 43, NOW + 60_000)
 RING = Ring((OLD, NEW))
-SITES = Scenario.from_plain(
+SITES = scenario_from_plain(
     {
         "name": "sites",
         "states": [{"name": "down"}, {"name": "up"}],
@@ -120,7 +122,7 @@ def test_reports_need_none():
     assert isinstance(state, StateRecord)
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=examples(400), deadline=None, derandomize=True)
 @given(
     kind=st.sampled_from(sorted(RECORDS)),
     spot=st.floats(0, 1, exclude_max=True),
@@ -195,7 +197,7 @@ def test_a_scenario_that_demands_none_takes_unsigned_commands_and_no_wrong_ones(
     """As does one whose record in the log is older than the key."""
     plain = SITES.to_plain()
     del plain["commands"]
-    rule = Scenario.from_plain(plain)
+    rule = scenario_from_plain(plain)
     assert not rule.signed_commands
     value = encode_command(SET)
     wrong = sign(value, "gates.reports", b"shop", OLD, NOW)
@@ -205,7 +207,7 @@ def test_a_scenario_that_demands_none_takes_unsigned_commands_and_no_wrong_ones(
 
 
 def test_nobody_takes_the_demand_away_without_a_signature():
-    weaker = Scenario.from_plain({**SITES.to_plain(), "commands": "any"})
+    weaker = scenario_from_plain({**SITES.to_plain(), "commands": "any"})
     change, command = encode_scenario(weaker), encode_command(SET)
     forged = fold((None, change, NOW), (b"shop", command, NOW))
     assert forged == [DeadLetter("unsigned")] * 2
@@ -216,7 +218,7 @@ def test_nobody_takes_the_demand_away_without_a_signature():
 times = st.integers(NOW - 10 * MAX_SKEW, NOW + 10 * MAX_SKEW)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(
     moments=st.lists(st.tuples(times, st.sampled_from(["down", "up"])), min_size=1, max_size=20),
     turn=times,

@@ -9,6 +9,7 @@ import pytest
 from histories import AGENTS, ASSETS, USERS, WORDS, histories, scenarios
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import examples
 
 from domain.fold import Bucket
 from domain.names import CONTROL
@@ -30,6 +31,7 @@ from domain.records import (
     Unreadable,
 )
 from domain.scenario import Scenario
+from domain.scenario_parser import scenario_from_plain
 from domain.version import Version
 from wire.partitioner import partition_of
 from wire.signature import FAULTS
@@ -54,7 +56,7 @@ from wire.source import (
 NOW = 1_790_000_000_000
 ID = "0b8f7e0c-51a3-4f0e-9d3e-6a8a3a1f2c55"
 
-fast = settings(max_examples=60, deadline=None, derandomize=True)
+fast = settings(max_examples=examples(60), deadline=None, derandomize=True)
 
 
 def report(members: str = "", agent: str = '"w"', state: str = '"up"') -> bytes:
@@ -260,7 +262,7 @@ def test_every_reason_is_given_by_one_layer_or_another():
     by_decoder = {reason for _, reason in NO_RECORD.values()} | {"bad-asset"}
     states = [{"name": "down"}, {"name": "up"}]
     rule = {"name": "n", "states": states, "rule": {"kind": "latest"}}
-    bucket = Bucket(Scenario.from_plain(rule), 0, 1)
+    bucket = Bucket(scenario_from_plain(rule), 0, 1)
     reports: list[Record] = [Report("a", f"w{n}", "down") for n in range(MAX_VOTERS)]
     reports += [Report("a", "one-more", "up")]
     reports += [Report("b", "w", "no")]
@@ -561,6 +563,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("case", HOSTILE)
+@pytest.mark.spread(4)
 def test_hostile_bytes_never_raise(case):
     found = read(HOSTILE[case])
     if isinstance(found, Unreadable):
@@ -658,7 +661,7 @@ def test_a_scenario_of_a_later_fold_is_none_that_can_be_read(fold):
 def test_a_scenario_of_an_earlier_release_is_of_fold_1():
     rule = {"name": "a", "states": [{"name": "up"}], "rule": {"kind": "latest"}}
     record = read(json.dumps({"type": "scenario", "scenario": rule}).encode(), None)
-    assert record == ScenarioChange(Scenario.from_plain(rule))
+    assert record == ScenarioChange(scenario_from_plain(rule))
     assert record.scenario.fold == 1
 
 
@@ -666,7 +669,7 @@ def test_ticks_round_trip():
     assert read(encode_tick(), None) == Tick()
 
 
-@settings(max_examples=10, deadline=None, derandomize=True)
+@settings(max_examples=examples(10), deadline=None, derandomize=True)
 @given(histories())
 def test_a_generated_history_can_be_written_to_a_topic(history: Any) -> None:
     """Ids in it are UUIDs, names are names: what other engines are to read, is readable."""

@@ -17,7 +17,9 @@ from bus.kafka import KafkaBus
 from stack import Stack, wait_until
 from wire.topics import Topics
 
-VICTIMS = ("job", "materialiser", "broker", "web", "worker", "simulator", "probe-a", "target")
+PIPELINE = ("broker", "job", "materialiser", "web")
+"""A report goes through these."""
+OTHERS = ("worker", "simulator", "probe-a", "target")
 ASSETS = ("witness-1", "witness-2", "witness-3")
 
 
@@ -94,9 +96,18 @@ def kill_and_wait(stack: Stack, witness: Witness, name: str) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_killing_each_process_in_turn(stack: Stack, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "victims",
+    [
+        pytest.param(PIPELINE, id="pipeline"),
+        pytest.param((*PIPELINE, *OTHERS), id="all", marks=pytest.mark.extensive),
+    ],
+)
+def test_killing_each_process_in_turn(
+    stack: Stack, tmp_path: Path, victims: tuple[str, ...]
+) -> None:
     with Witness(stack, tmp_path / "spool") as witness:
-        for name in VICTIMS:
+        for name in victims:
             kill_and_wait(stack, witness, name)
         witness.settle()
     last = f"step-{witness.steps - 1}"

@@ -20,7 +20,8 @@ from bus.base import TopicSpec
 from bus.kafka import KafkaBus
 from domain.fold import Bucket
 from domain.records import Command, Record, Report, StateRecord
-from domain.scenario import Scenario, load_scenarios
+from domain.scenario import Scenario
+from domain.scenario_parser import load_scenarios
 from stack import wait_until
 from wire.sink import encode_headers, encode_state
 from wire.source import decode_placed, encode_report
@@ -150,6 +151,7 @@ def _shown(query: Query) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
+@pytest.mark.extensive
 def test_killed_in_mid_run_it_sends_the_rest_and_nothing_anew(broker, environment, query):
     scenario = load_scenarios(ROOT / "scenarios.toml", demo=True)["attack"]
     bus, topics = KafkaBus(broker.settings().kafka_options()), Topics(PREFIX)

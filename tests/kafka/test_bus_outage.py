@@ -26,6 +26,7 @@ def own_broker(tmp_path: Path, jars_dir: Path) -> Iterator[EmbeddedBroker]:
     broker.kill()
 
 
+@pytest.mark.extensive
 def test_reader_and_producer_go_on_after_a_kill(own_broker: EmbeddedBroker) -> None:
     bus = KafkaBus({"bootstrap.servers": own_broker.bootstrap})
     topic, producer = made(bus, "kept"), bus.producer(message_timeout_s=60)

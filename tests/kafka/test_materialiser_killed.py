@@ -18,7 +18,7 @@ import pytest
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
 from domain.records import Cause, StateRecord, Vote
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 from domain.version import Version
 from stack import EmbeddedBroker, wait_until
 from wire.sink import encode_headers, encode_state

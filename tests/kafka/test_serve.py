@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
 from domain.records import Cause, StateRecord
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 from domain.version import Version
 from stack import ROOT, EmbeddedBroker
 from wire.sink import encode_headers, encode_state

@@ -23,7 +23,7 @@ from bus.kafka import KafkaBus
 from dashboard.job.freshness import WEB_LATE_MS
 from dashboard.live.tailer import BATCH, MOST_AHEAD
 from domain.records import Cause, StateRecord
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 from domain.version import Version
 from stack import ROOT, EmbeddedBroker
 from wire.sink import encode_headers, encode_state

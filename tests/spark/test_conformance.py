@@ -35,7 +35,7 @@ HISTORIES, ROUNDS = 2400, 300
 """Of the kernel's logs: more than 50,000 records of up to 40 each."""
 
 FEWER, FEWER_ROUNDS = 300, 100
-"""Of the Python engine's log."""
+"""Of the Python engine's log, and of a shorter one for the kernel."""
 
 PORTIONS = 4
 """How many portions come in each life of the job; one more comes while it is dead."""
@@ -169,6 +169,7 @@ def check_coverage(judged: Judged, histories: int) -> None:
 REAL_TIME, MICRO_BATCH = "real-time", "micro-batch"
 
 
+@pytest.mark.extensive
 @pytest.mark.parametrize(
     ("seed", "lives"),
     [
@@ -180,6 +181,11 @@ def test_the_kernel_is_the_fold(trial: Callable[..., Trial], seed: int, lives: l
     """Through each change from one trigger to the other, too."""
     judged = trial(seed, HISTORIES, ROUNDS, engine="kernel").run(lives)
     check_coverage(judged, HISTORIES)
+
+
+def test_the_kernel_is_the_fold_over_a_shorter_log(trial: Callable[..., Trial]) -> None:
+    judged = trial(14, FEWER, FEWER_ROUNDS, engine="kernel").run([REAL_TIME, MICRO_BATCH])
+    check_coverage(judged, FEWER)
 
 
 def test_the_python_engine_is_the_fold(trial: Callable[..., Trial]) -> None:

@@ -83,6 +83,7 @@ def check_what_it_tells_of_itself(job: Job) -> None:
     assert sum(beat.dead_letters for beat in beats) > 0
 
 
+@pytest.mark.extensive
 def test_killed_in_mid_stream_it_ends_with_the_same_states(job: Job) -> None:
     load = Load(job, 2)
     process = job.start()
@@ -100,6 +101,7 @@ def test_killed_in_mid_stream_it_ends_with_the_same_states(job: Job) -> None:
     assert_equal_to_fold(job)
 
 
+@pytest.mark.extensive
 def test_a_lost_broker_is_waited_for(tmp_path: Path, jars_dir: Path) -> None:
     broker = EmbeddedBroker(tmp_path / "own", jars_dir)
     (tmp_path / "own").mkdir()

@@ -13,11 +13,11 @@ from bus.base import Message
 from domain.bounds import Bound, applied_time
 from domain.fold import Bucket
 from domain.records import DeadLetter, StateRecord
-from domain.scenario import load_scenarios
+from domain.scenario_parser import load_scenarios
 from streaming.buckets import BucketId
+from streaming.epoch_start import EpochStart
 from streaming.processor import Plan
 from streaming.rules import dump_rule, load_rule
-from streaming.starts import Start
 from wire.job import Heartbeat, decode_heartbeat
 from wire.sink import encode_state
 from wire.source import decode_placed
@@ -65,6 +65,7 @@ def folded(plan: Plan, bucket: BucketId, log: list[Message]) -> tuple[Bucket, To
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.spread(1)
 def test_the_kernel_holds_time_as_the_fold_does(replay: Replay, tmp_path: Path, seed: int) -> None:
     (tmp_path / "scenarios.toml").write_text(SCENARIOS)
     scenarios = load_scenarios(tmp_path / "scenarios.toml")
@@ -73,7 +74,7 @@ def test_the_kernel_holds_time_as_the_fold_does(replay: Replay, tmp_path: Path, 
     for n, bucket in enumerate(buckets):
         given, bounds = disturbed(log[bucket.scenario, bucket.partition])
         rules = {bucket: dump_rule(scenarios[bucket.scenario])}
-        plan = Plan("", 3, PARTITIONS, rules, Start(bounds={str(bucket): bounds}))
+        plan = Plan("", 3, PARTITIONS, rules, EpochStart(bounds={str(bucket): bounds}))
         fold, wanted = folded(plan, bucket, given)
         [played] = replay.run(plan, [Log(str(bucket), given, *CUTS[(seed + n) % len(CUTS)])])
         states = f"{bucket.scenario}.states"

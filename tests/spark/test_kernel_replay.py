@@ -17,12 +17,13 @@ from sharedlog import PARTITIONS, SCENARIOS, shared_log
 from bus.base import Message
 from domain.fold import Bucket, UnknownFoldVersion
 from domain.records import DeadLetter, StateRecord
-from domain.scenario import FOLD, load_scenarios
+from domain.scenario import FOLD
+from domain.scenario_parser import load_scenarios
 from streaming.buckets import BucketId
+from streaming.epoch_start import EpochStart
+from streaming.initial_state import write_initial_state
 from streaming.processor import Plan
 from streaming.rules import dump_rule, load_rule
-from streaming.seeds import write_seed
-from streaming.starts import Start
 from wire.asset import load_bucket
 from wire.sink import MAX_DEAD_VALUE, encode_headers, encode_state
 from wire.snapshot import Emitted
@@ -78,6 +79,7 @@ def by_asset(records: list[SinkRecord]) -> dict[tuple[str, bytes | None], list[S
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.spread(1)
 def test_the_kernel_is_the_fold(replay: Replay, tmp_path: Path, seed: int) -> None:
     file = tmp_path / "scenarios.toml"
     file.write_text(SCENARIOS)
@@ -113,11 +115,11 @@ def test_the_kernel_begins_in_mid_log_and_is_silent_until_there(
         given = log[bucket.scenario, bucket.partition]
         half = len(given) // 2
         rule = dump_rule(scenarios[bucket.scenario])
-        start = Start(quiet={str(bucket): given[half - 1].offset})
+        start = EpochStart(quiet={str(bucket): given[half - 1].offset})
         plan = Plan("", 3, PARTITIONS, {bucket: rule}, start)
         if seeded:
             fold, last = stood(plan, bucket, given[:half])
-            write_seed(tmp_path / "seed", fold, last, "kernel", 3)
+            write_initial_state(tmp_path / "seed", fold, last, "kernel", 3)
             plan.rules[bucket] = dump_rule(fold.scenario)  # type: ignore[index]
             start.seeds[str(bucket)] = str(tmp_path / "seed")
         before = folded(replace(plan, rules={bucket: rule}), bucket, given[:half])

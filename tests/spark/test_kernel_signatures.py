@@ -14,7 +14,7 @@ from replaying import Log, Replay
 from bus.base import Message
 from domain.fold import Bucket
 from domain.records import Command, DeadLetter, Mute, Report, StateRecord, Unmute
-from domain.scenario import Scenario
+from domain.scenario_parser import scenario_from_plain
 from streaming.buckets import BucketId
 from streaming.processor import Plan
 from streaming.rules import dump_rule, load_rule
@@ -33,7 +33,7 @@ from wire.source import (
 NOW = 1_790_000_000_000
 TOPIC = "sites.reports"
 BUCKET = BucketId("sites", 0)
-SITES = Scenario.from_plain(
+SITES = scenario_from_plain(
     {
         "name": "sites",
         "partitions": 1,
@@ -138,6 +138,7 @@ def folded(plan: Plan, log: list[Message]) -> Told:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.spread(1)
 def test_the_kernel_judges_signatures_as_the_fold_does(
     replay: Replay, tmp_path: Path, seed: int
 ) -> None:

@@ -203,7 +203,7 @@ def delete_before(job: Job, places: dict[str, Any]) -> None:
         future.result(20)
 
 
-@pytest.mark.parametrize("engine", ["kernel", "python"])
+@pytest.mark.parametrize("engine", ["kernel", pytest.param("python", marks=pytest.mark.extensive)])
 def test_the_log_is_read_again(job: Job, engine: str) -> None:
     process = job.start()
     load = Load(job, 31)

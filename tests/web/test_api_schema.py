@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import Case
 from schemathesis.specs.openapi.checks import positive_data_acceptance
+from selection import examples
 from webkit import bearer, make_user, memory_bus, show
 
 from dashboard.agents import mutes
@@ -26,7 +27,7 @@ from dashboard.job.models import BucketStatus, JobProgress
 
 pytestmark = pytest.mark.django_db
 
-EXAMPLES = 30
+EXAMPLES = examples(30)
 COMMAND = uuid.UUID("6f1d7a9e-0000-4000-8000-000000000001")
 
 

@@ -461,6 +461,7 @@ def test_what_is_no_filter_is_refused_by_its_field(admin, query: str, told: str)
 
 
 @text
+@pytest.mark.spread(4)
 def test_hostile_texts_in_the_filter_and_in_an_entry(admin, text: str):
     if len(text) > 10_000:  # the web server's own limit of an address is shorter
         text = text[:10_000]

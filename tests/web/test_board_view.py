@@ -27,13 +27,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def client() -> Client:
-    client = Client()
-    client.force_login(make_user("operator"))
-    return client
-
-
-@pytest.fixture
 def board(world: World) -> World:
     """Sites in several states, one of them pinned to what its votes do not say."""
     for asset, state, agents in (

@@ -27,13 +27,6 @@ from domain.records import MAX_VOTERS
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def client() -> Client:
-    client = Client()
-    client.force_login(make_user("operator"))
-    return client
-
-
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """No turn waits for answers that the test has not let come, and nobody wakes a worker."""

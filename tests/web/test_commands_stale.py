@@ -28,13 +28,6 @@ ASSET = "shop.example"
 PAGE = f"/s/attack/a/{ASSET}/"
 
 
-@pytest.fixture
-def client() -> Client:
-    client = Client()
-    client.force_login(make_user("operator"))
-    return client
-
-
 def url(kind: str) -> str:
     return f"/s/attack/command/{kind}/{ASSET}/"
 

@@ -39,13 +39,6 @@ def world() -> Iterator[World]:
         yield made
 
 
-@pytest.fixture
-def admin() -> Client:
-    client = Client()
-    client.force_login(make_user("admin"))
-    return client
-
-
 def put(world: World, key: bytes | None, value: bytes, headers: Any = ()) -> None:
     """Append bytes to a source topic, as any producer may."""
     topic = world.gateway.topics.reports("attack")

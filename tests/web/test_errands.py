@@ -25,8 +25,8 @@ from dashboard.what_if import retention as trials
 from dashboard.what_if.models import Fared, Trial
 from domain.asset import all_dues
 from domain.overlay import overlaid
-from streaming.errands.comparing import History, Tally, compare
-from wire.errand import (
+from streaming.batch_queries.comparison import History, Tally, compare
+from wire.batch_query import (
     Began,
     Compared,
     Result,

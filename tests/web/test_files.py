@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from webkit import make_user, show
+from webkit import show
 
 from dashboard.audit.models import AuditEntry
 from dashboard.bulk.models import Item, Run
@@ -24,13 +24,6 @@ from domain.version import Version
 pytestmark = pytest.mark.django_db
 
 ID = uuid.UUID("6f1d7a9e-0000-4000-8000-000000000001")
-
-
-@pytest.fixture
-def admin() -> Client:
-    client = Client()
-    client.force_login(make_user("admin"))
-    return client
 
 
 def file(client: Client, path: str, **given: str) -> str:

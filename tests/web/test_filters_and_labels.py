@@ -23,13 +23,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def client() -> Client:
-    client = Client()
-    client.force_login(make_user("operator"))
-    return client
-
-
-@pytest.fixture
 def board(world: World) -> World:
     """Three sites; the shops have labels."""
     world.report("shop-1", "clear", "waf-1", "waf-2")
@@ -136,6 +129,7 @@ def test_what_may_follow_is_offered(
 
 
 @text
+@pytest.mark.spread(4)
 def test_whatever_is_typed_is_answered(board: World, client: Client, text: str) -> None:
     typed = text.encode(errors="replace").decode()[:5_000]
     calm(client.get("/filters/complete/", {"q": f"state:{typed}", "at": typed}), typed)

@@ -264,6 +264,7 @@ def test_what_is_offered_fits_the_state(status: Any, offered: set[str]):
 
 
 @text
+@pytest.mark.spread(4)
 def test_hostile_reasons(text: str):
     tell()
     admin = client_of("admin")

@@ -54,13 +54,6 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def client() -> Client:
-    client = Client()
-    client.force_login(make_user("operator"))
-    return client
-
-
-@pytest.fixture
 def shops() -> None:
     """Two shops have labels."""
     writer.put("attack", {"shop-1": {"tier": "gold"}, "shop-2": {"tier": "silver"}}, "ada", 1)

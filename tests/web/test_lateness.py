@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from webkit import make_user
 from world import World
 
 from dashboard.agents import retention
@@ -30,13 +29,6 @@ from wire.job import Heartbeat, Lateness, encode
 pytestmark = pytest.mark.django_db
 
 MINUTE = 60_000
-
-
-@pytest.fixture
-def client() -> Client:
-    client = Client()
-    client.force_login(make_user("operator"))
-    return client
 
 
 def text(body: str) -> str:

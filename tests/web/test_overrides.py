@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test import Client
-from webkit import make_user
 from world import World
 
 from dashboard.board import overrides as listing
@@ -18,13 +17,6 @@ from dashboard.states.models import AssetState
 pytestmark = pytest.mark.django_db
 
 DAY_MS = 24 * 3_600_000
-
-
-@pytest.fixture
-def client() -> Client:
-    client = Client()
-    client.force_login(make_user("operator"))
-    return client
 
 
 def pin(world: World, asset: str, *, state: str = "clear", **more: Any) -> None:

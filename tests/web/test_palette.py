@@ -113,7 +113,7 @@ def links(text: str, board: str = "", role: str = "operator") -> dict[str, str]:
     client = Client()
     client.force_login(make_user(role))
     body = client.get("/palette/", {"q": text, "board": board}).content.decode()
-    acts = re.findall(r'class="option act".*? href="([^"]+)"><span[^>]*>(.*?)</span>', body)
+    acts = re.findall(r'class="option act".*? href="([^"]+)">\s*<span[^>]*>(.*?)</span>', body)
     return {re.sub("[\u2066-\u2069]", "", title): html.unescape(href) for href, title in acts}
 
 

@@ -37,8 +37,8 @@ NAMES = (
 SETUP = """
 import django
 django.setup()
-from django.core.management import call_command
-call_command("migrate", verbosity=0)
+from database import migrate
+migrate()
 from webkit import bearer, make_user, show
 for name in %r:
     show("attack", name, "clear")
@@ -89,6 +89,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.spread(5)
 def test_a_name_arrives_as_it_was(server: httpx.Client, name: str):
     response = server.get(f"/api/v1/scenarios/attack/assets/{quote(name, safe='')}")
     assert response.status_code == 200, response.text

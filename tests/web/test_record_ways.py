@@ -103,6 +103,7 @@ def test_the_first_record_has_none_before_it(client: Client, log: list[str]):
 
 @pytest.mark.parametrize("key", ["", "nothing", "<b>", "\0", "x" * 999, "\u202e", "'"])
 @pytest.mark.parametrize("way", ["next", "previous", "sideways", ""])
+@pytest.mark.spread(8)
 def test_any_key_may_be_asked_for(client: Client, log: list[str], key: str, way: str):
     asked = client.get("/s/attack/record/0/1/", {"key": key, "seek": way}, follow=True)
     assert asked.status_code in (200, 404)

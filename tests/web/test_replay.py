@@ -348,6 +348,7 @@ def test_the_worker_starts_a_comparison_and_forgets_old_replays(
 
 
 @text
+@pytest.mark.spread(4)
 def test_hostile_choices(client: Client, text: str) -> None:
     for name in ("query", "scenario", "start", "time", "offset-attack/0", "exactly"):
         given = {"query": "kernel", "start": "offsets", name: text.replace("\ud800", "?")}
@@ -357,6 +358,7 @@ def test_hostile_choices(client: Client, text: str) -> None:
 
 
 @text
+@pytest.mark.spread(4)
 def test_hostile_confirmations(client: Client, world: World, text: str) -> None:
     body, text = review(client, scenario="attack"), text.replace("\ud800", "?")
     form = body[body.index('action="/replay/start/') :]

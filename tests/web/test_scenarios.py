@@ -28,7 +28,7 @@ from dashboard.rules.active_rule import as_carried, in_force
 from dashboard.rules.ingestion import RECORDS_KEPT, take_in
 from dashboard.rules.models import CarriedScenario, RuleChange, RuleRecord
 from domain.overlay import canonical, digest, overlaid, overlay_text
-from domain.scenario import Scenario
+from domain.scenario_parser import scenario_from_plain
 from wire.job import Answer, Carried, Control, Heartbeat, Overlay, Progress, decode_control
 
 pytestmark = pytest.mark.django_db
@@ -331,7 +331,7 @@ def test_an_overlay_that_does_not_fit_can_be_taken_back(admin: Client, gateway: 
     plain = scenarios()["attack"].to_plain()
     states = [state for state in plain["states"] if state["name"] != "suspicious"]
     rule = {"kind": "latest"}
-    smaller = Scenario.from_plain({**plain, "states": states, "rule": rule, "holds": {}})
+    smaller = scenario_from_plain({**plain, "states": states, "rule": rule, "holds": {}})
     told = tell(HOLD, configured=smaller, rule=smaller, problem="attack.holds.clear: expected")
     CarriedScenario.objects.update(keys=json.dumps({"holds": {"suspicious": 5_000}}))
     assert "does not count" in body(admin)
@@ -474,6 +474,7 @@ def _query(rule: str) -> str:
 
 
 @text
+@pytest.mark.spread(4)
 def test_hostile_texts(text: str):
     tell()
     admin = client_of("admin")

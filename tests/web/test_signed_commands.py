@@ -24,7 +24,7 @@ from dashboard.dead_letters.models import REDRIVEN, DeadLetter
 from dashboard.job import requests
 from dashboard.reconciliation.partition_replay import Replay
 from domain.records import Command, Mute
-from domain.scenario import Scenario
+from domain.scenario_parser import scenario_from_plain
 from wire.keys import KeyFile, Ring
 from wire.partitioner import partition_of
 from wire.signature import UNSIGNED, UNTIMELY
@@ -34,13 +34,6 @@ pytestmark = pytest.mark.django_db
 TOPIC = "attack.reports"
 ID = "0b8f7e0c-51a3-4f0e-9d3e-6a8a3a1f2c55"
 FORGED = encode_command(Command("purge", "shop", ID, "admin", "trust me"))
-
-
-@pytest.fixture
-def admin() -> Client:
-    client = Client()
-    client.force_login(make_user("admin"))
-    return client
 
 
 def log_of(world: World, topic: str, kinds: tuple[bytes, ...]) -> list[Message]:
@@ -113,7 +106,7 @@ def test_who_reads_the_log_again_refuses_what_the_job_refused(world: World) -> N
         (None, signer.sign(encode_scenario(rule), TOPIC, None)),
         (b"shop", FORGED),
         (b"shop", signer.sign(encode_command(pin()), TOPIC, b"shop")),
-        (None, encode_scenario(Scenario.from_plain({**rule.to_plain(), "commands": "any"}))),
+        (None, encode_scenario(scenario_from_plain({**rule.to_plain(), "commands": "any"}))),
         (b"shop", FORGED),
     ]
     for offset, (key, value) in enumerate(values):

@@ -8,7 +8,6 @@ import re
 import pytest
 from django.db import connection
 from django.test import Client
-from webkit import make_user
 from world import World
 
 from dashboard.bulk import stale_assets
@@ -23,13 +22,6 @@ pytestmark = pytest.mark.django_db
 
 HOUR = 3_600_000
 MINUTE = 60_000
-
-
-@pytest.fixture
-def client() -> Client:
-    client = Client()
-    client.force_login(make_user("operator"))
-    return client
 
 
 def found(reason: Reason, age: int, now: int, scenario: str = "attack") -> list[str]:

@@ -455,6 +455,7 @@ def test_the_roles_are_those_that_the_code_goes_by(admin):
 
 
 @text
+@pytest.mark.spread(4)
 def test_hostile_texts_in_the_forms(admin, text: str):
     user = person("operator")
     forms: dict[str, dict[str, str]] = {

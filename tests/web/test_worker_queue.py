@@ -82,6 +82,12 @@ def check(folder: Path, tasks: int, patience_s: float) -> None:
 
 
 @pytest.mark.timeout(120)
+def test_each_of_60_tasks_is_carried_out_once(tmp_path: Path):
+    check(tmp_path, 60, 60)
+
+
+@pytest.mark.extensive
+@pytest.mark.timeout(120)
 def test_each_of_300_tasks_is_carried_out_once(tmp_path: Path):
     check(tmp_path, 300, 60)
 

@@ -42,7 +42,7 @@ def agent_url(agent: str, scenario: str) -> str:
 def row_marks(
     scenario: Scenario, row: dict[str, Any], known: Mapping[str, Mark], now: int
 ) -> SafeString:
-    """Who has it in hand, and how many notes there are. `static/js/marks.js` makes the same."""
+    """Return who has it in hand, and how many notes there are, as `js/board/badges.js` does."""
     mark = known.get(row["asset"])
     if mark is None:
         return mark_safe("")

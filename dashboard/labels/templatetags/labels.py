@@ -53,7 +53,7 @@ def asset_labels(context: dict[str, Any], scenario: Scenario, asset: str) -> dic
 
 @register.simple_tag
 def row_labels(row: dict[str, Any]) -> SafeString:
-    """The labels of a row of the board. `static/js/marks.js` makes the same."""
+    """The labels of a row of the board. `static/js/board/badges.js` makes the same."""
     pairs = row.get("labels") or []
     if not pairs:
         return mark_safe("")

@@ -1,4 +1,4 @@
-"""Small marks that pages are made of. `static/js/marks.js` makes the same ones in the browser."""
+"""Small marks that pages are made of, as `static/js/board/badges.js` makes them in the browser."""
 
 from __future__ import annotations
 

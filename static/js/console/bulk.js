@@ -1,22 +1,24 @@
+// @ts-check
 // Bulk: an end in the viewer's own time, and choosing among stale assets.
-const form = document.getElementById("bulk-form");
+const form = /** @type {HTMLFormElement | null} */ (document.getElementById("bulk-form"));
 if (form) {
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  form.elements.zone.value = zone;
+  /** @type {HTMLInputElement} */ (form.elements.namedItem("zone")).value = zone;
   for (const name of form.querySelectorAll(".zone-name")) name.textContent = zone;
   // Who fills one way of choosing in means that one.
-  for (const part of form.querySelectorAll("[data-by]")) {
+  for (const part of /** @type {NodeListOf<HTMLElement>} */ (form.querySelectorAll("[data-by]"))) {
     part.addEventListener("input", () => {
-      form.querySelector(`[name=by][value="${part.dataset.by}"]`).checked = true;
+      const way = form.querySelector(`[name=by][value="${part.dataset.by}"]`);
+      /** @type {HTMLInputElement} */ (way).checked = true;
     });
   }
 }
 
 const list = document.getElementById("stale");
-const all = document.getElementById("choose-all");
+const all = /** @type {HTMLInputElement | null} */ (document.getElementById("choose-all"));
 if (list && all) {
-  const boxes = [...list.querySelectorAll("input[name=asset]")];
-  const button = list.querySelector("button[value=names]");
+  const boxes = /** @type {HTMLInputElement[]} */ ([...list.querySelectorAll("input[name=asset]")]);
+  const button = /** @type {HTMLButtonElement} */ (list.querySelector("button[value=names]"));
   const tell = () => {
     const chosen = boxes.filter((box) => box.checked).length;
     document.getElementById("chosen").textContent = chosen ? `${chosen} chosen` : "";
@@ -36,3 +38,4 @@ if (list && all) {
   });
   tell();
 }
+export {};

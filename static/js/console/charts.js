@@ -1,9 +1,10 @@
+// @ts-check
 // Figures over time, drawn by uPlot (static/vendor/uplot).
 //
 // `<div data-charts="<url>" hidden>`: asks the address for `span=hour`, `day` or `month`, whichever
 // button `data-span` is pressed, and draws what it is told; then again every few seconds for as
 // long as the tab is seen; `data-set` says which charts. Without this script the page's table has the newest figures.
-import { timeOfDay, local } from "../clock.js";
+import { timeOfDay, local } from "../shared/clock.js";
 
 const EVERY_MS = { hour: 5_000, day: 60_000, month: 600_000 };
 const HEIGHT = 180;
@@ -41,7 +42,11 @@ const BOARD = [
 
 const SETS = { batches: BATCHES, board: BOARD };
 
-/** Let one set of charts draw itself. */
+/**
+ * Let one set of charts draw itself.
+ *
+ * @param {HTMLElement} element
+ */
 export function startCharts(element) {
   if (globalThis.uPlot) new Charts(element).start();
 }

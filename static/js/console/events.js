@@ -1,8 +1,9 @@
+// @ts-check
 // The page of events: completes its filter, and pauses.
-import { startCompletion } from "../complete.js";
-import "./pausing.js";
+import { startCompletion } from "../shared/completion.js";
+import "./pause.js";
 
-const form = document.getElementById("event-filter");
+const form = /** @type {any} */ (document.getElementById("event-filter"));
 const { scenario, q } = form.elements;
 const completion = startCompletion(q, document.getElementById("offers"), {
   url: form.dataset.complete,

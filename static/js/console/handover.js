@@ -1,18 +1,21 @@
+// @ts-check
 // The handover: copied as text, printed; the zone of a time that is typed.
-import { announce } from "../announce.js";
-import { zone } from "../clock.js";
+import { announce } from "../shared/announcements.js";
+import { zone } from "../shared/clock.js";
 
 const copy = document.getElementById("copy");
 const print = document.getElementById("print");
 
-for (const field of document.querySelectorAll("[name=zone]")) field.value = zone;
+for (const field of document.querySelectorAll("input[name=zone]")) {
+  /** @type {HTMLInputElement} */ (field).value = zone;
+}
 
 if (print) {
   print.hidden = false;
   print.addEventListener("click", () => window.print());
   // What is folded is printed too.
   addEventListener("beforeprint", () => {
-    for (const part of document.querySelectorAll("details.part")) part.open = true;
+    for (const part of document.querySelectorAll("details.part")) part.setAttribute("open", "");
   });
 }
 
@@ -38,9 +41,9 @@ if (copy && navigator.clipboard) {
 
 // What is being written for the next shift outlives another page, a reload, "I take over": in this
 // tab, for this user, until it is kept.
-const writing = document.querySelector(".handover-write form");
+const writing = /** @type {HTMLFormElement | null} */ (document.querySelector(".handover-write form"));
 if (writing) {
-  const { text } = writing.elements;
+  const text = /** @type {HTMLTextAreaElement} */ (writing.elements.namedItem("text"));
   const draft = `handover:${document.querySelector(".who bdi").textContent}`;
   const kept = document.querySelector(".message.success") && read(`${draft}:sent`);
   if (kept) write(draft, "");

@@ -1,3 +1,4 @@
+// @ts-check
 // Parts of a page that renew themselves.
 //
 // `<div data-refresh="<url>" data-every="2" data-now="<Unix ms>">`: every so many seconds the
@@ -6,14 +7,18 @@
 // `data-key`. What has `data-keep` is left alone, and so is whether a `<details>` is open. Nothing
 // is asked for while the tab is hidden, or the element has `data-paused`. That the server cannot be
 // reached is said in the header and at the bottom of the page.
-import { correct, freeze, localise, now, timeAt } from "../clock.js";
-import { showStatus } from "../status.js";
+import { correct, freeze, localise, now, timeAt } from "../shared/clock.js";
+import { showStatus } from "../shared/status.js";
 
 const PATIENCE_MS = 10_000;
 const cut = new Set(); // regions that the server did not answer last
 let since = 0;
 
-/** Let every region of the page renew itself. onRenewed(region): after each time. */
+/**
+ * Let every region of the page renew itself. onRenewed(region): after each time.
+ *
+ * @param {(region: HTMLElement) => void} onRenewed
+ */
 export function startRefresh(onRenewed) {
   for (const element of document.querySelectorAll("[data-refresh]")) {
     new Region(element, onRenewed).start();
@@ -68,7 +73,7 @@ class Region {
 
   renew(text) {
     const page = new DOMParser().parseFromString(text, "text/html");
-    const fresh = page.body.firstElementChild;
+    const fresh = /** @type {HTMLElement} */ (page.body.firstElementChild);
     correct(Number(fresh.dataset.now) || now());
     renew(this.element, fresh);
     localise();
@@ -99,7 +104,12 @@ function show(state, reason) {
 
 const TODO = ". Figures are as they were then; it is asked again by itself.";
 
-/** Make `old` what `fresh` is, changing nothing that is the same. */
+/**
+ * Make `old` what `fresh` is, changing nothing that is the same.
+ *
+ * @param {any} old an element or a text node of the page
+ * @param {any} fresh
+ */
 export function renew(old, fresh) {
   if (old.nodeType === Node.TEXT_NODE) {
     if (old.data !== fresh.data && !selected(old)) old.data = fresh.data;
@@ -146,7 +156,7 @@ function renewKeyed(old, fresh) {
       here = document.adoptNode(child);
       old.insertBefore(here, before ? before.nextSibling : old.firstChild);
     }
-    here.place = place; // the server's order, which sorting.js goes by
+    here.place = place; // the server's order, which table-sort.js goes by
     before = here;
   });
 }

@@ -1,0 +1,48 @@
+"""How an asset goes over from one rule to another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from domain import transitions, votes
+from domain.asset import Asset
+from domain.mutes import Mutes
+from domain.scenario import Scenario
+
+
+def adopt(rule: Scenario, former: Scenario, mutes: Mutes, asset: Asset, at: int) -> None:
+    """Put what the asset holds under the rule, as of `at` ms.
+
+    First the votes as they were, newly weighed, are evidence; then their lifetimes count anew,
+    and what that ends is silence.
+    """
+    asset.votes = {
+        agent: replace(vote, weight=mutes.weight(rule, agent))
+        for agent, vote in asset.votes.items()
+        if rule.knows(vote.state)
+    }
+    if asset.override is not None and not rule.knows(asset.override.state):
+        asset.override = None
+    asset.waits = _waits_under(rule, former, asset)
+    transitions.judge(rule, asset, at, up=True, down=True)
+    votes.age(rule, asset)
+    votes.expire(rule, asset, at, at)
+    transitions.judge(rule, asset, at)
+
+
+def _waits_under(rule: Scenario, former: Scenario, asset: Asset) -> dict[str, int]:
+    """Return the waits that go on under another rule: for what it knows, and still is as much
+    worse or milder than the state as it was."""
+    if rule.life_cycle != former.life_cycle or asset.state is None:
+        return {}
+    here = asset.state
+    return {
+        state: since
+        for state, since in asset.waits.items()
+        if rule.knows(state)
+        and (rule.life_cycle or _is_worse(rule, state, here) == _is_worse(former, state, here))
+    }
+
+
+def _is_worse(rule: Scenario, state: str, here: str) -> bool:
+    return rule.severity(state) < rule.severity(here)

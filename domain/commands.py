@@ -1,0 +1,58 @@
+"""What commands do to an asset's override and to the asset; a vote is the fold's own matter."""
+
+from __future__ import annotations
+
+from domain import transitions
+from domain.asset import Asset
+from domain.names import USER_PREFIX
+from domain.records import APPLIED, NO_CHANGE, Command, Override
+from domain.scenario import Scenario
+
+
+def refusal(scenario: Scenario, command: Command, asset: Asset, clock: int) -> str | None:
+    """Return why a command cannot be carried out at `clock` ms, or None where it can be."""
+    if command.if_version is not None:
+        if asset.shown is None:
+            return "no such asset any more"
+        if asset.changed > command.if_version.in_log():
+            return "the state has moved on"
+    if command.kind in ("set", "vote") and not scenario.knows(command.state or ""):
+        return "unknown state"
+    if command.kind == "set" and command.until is not None and command.until <= clock:
+        return "the end is in the past"
+    return None
+
+
+def pin(command: Command, asset: Asset, clock: int) -> str:
+    """Set an override that begins at `clock` ms; returns the outcome."""
+    pinned = Override(
+        state=command.state or "",
+        until=command.until,
+        user=command.user,
+        reason=command.reason,
+        command=command.id,
+        since=clock,
+    )
+    if asset.override is not None and asset.override.same_pin(pinned):
+        return NO_CHANGE
+    asset.override = pinned
+    return APPLIED
+
+
+def release(scenario: Scenario, command: Command, asset: Asset, clock: int) -> str:
+    """End the override, and withdraw the operator's vote; returns the outcome."""
+    vote = asset.votes.pop(USER_PREFIX + command.user, None)
+    if asset.override is None and vote is None:
+        return NO_CHANGE
+    asset.override = None
+    transitions.judge(scenario, asset, clock, up=True, down=True)
+    return APPLIED
+
+
+def purge(asset: Asset, at: int) -> str:
+    """Forget the asset's state; reports older than `at` ms do not bring it back. Returns the
+    outcome."""
+    if asset.shown is None:
+        return NO_CHANGE
+    asset.clear(at)
+    return APPLIED

@@ -1,0 +1,93 @@
+"""Rules that users write in Python: the modules of the package `rules`, looked up by name.
+
+They are imported when a scenario names them, never before, and only from that package: a scenario
+record may be forged, and could otherwise have anything called.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import pkgutil
+import re
+from collections.abc import Callable, Collection
+from typing import Any
+
+from domain.records import Vote
+
+log = logging.getLogger("domain.python_rules")
+
+PACKAGE = "rules"
+EXPECTED = f"a module of {PACKAGE}/ with a function tally(votes, current)"
+MAX_TOLD = 100
+"""Most failures that one process logs: a record may come a thousand times a second."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
+_told: set[tuple[str, str]] = set()
+
+
+class NoState(Exception):
+    """A rule's function did not answer with a state; says what it did instead."""
+
+
+def rule_function(name: object) -> Callable[..., Any] | None:
+    """The function `tally` of `rules/<name>.py`, or None where there is none. Never raises."""
+    if not isinstance(name, str) or not _NAME.match(name):
+        return None
+    module = f"{PACKAGE}.{name}"
+    try:
+        function = getattr(importlib.import_module(module), "tally", None)
+    except Exception as error:  # noqa: BLE001, the module is the user's
+        if not isinstance(error, ModuleNotFoundError) or error.name != module:
+            _tell(name, f"cannot be imported: {type(error).__name__}", error)
+        return None
+    return function if callable(function) else None
+
+
+def rule_functions() -> list[str]:
+    """The names of all rules in Python."""
+    package = importlib.import_module(PACKAGE)
+    names = [module.name for module in pkgutil.iter_modules(package.__path__)]
+    return sorted(name for name in names if rule_function(name) is not None)
+
+
+def evaluate(
+    name: str, votes: Collection[Vote], current: str | None, knows: Callable[[str], bool]
+) -> str | None:
+    """What the rule `name` makes of `votes` (at least one), where `current` is the state so far.
+
+    None where it fails, or answers with what is no state that the scenario `knows`. The first
+    failure of each kind is logged; none is raised, because the fold goes on.
+    """
+    try:
+        return _state(name, tuple(sorted(votes, key=lambda vote: vote.agent)), current, knows)
+    except NoState as failure:
+        _tell(name, str(failure))
+    except Exception as error:  # noqa: BLE001, the function is the user's
+        _tell(name, f"raised {type(error).__name__}", error)
+    return None
+
+
+def _state(
+    name: str, votes: tuple[Vote, ...], current: str | None, knows: Callable[[str], bool]
+) -> str:
+    function = rule_function(name)
+    if function is None:
+        raise NoState(f"is not {EXPECTED}")
+    answer = function(votes, current)
+    if not isinstance(answer, str):
+        raise NoState(f"returned {type(answer).__name__} instead of a state's name")
+    # The fold keeps plain texts alone, not what a user derived from them.
+    state = str.__str__(answer)
+    # Half a surrogate pair is a text, but no record can hold it.
+    state.encode()
+    if not knows(state):
+        raise NoState("returned a state that the scenario does not know")
+    return state
+
+
+def _tell(name: str, what: str, error: Exception | None = None) -> None:
+    if (name, what) in _told or len(_told) >= MAX_TOLD:
+        return
+    _told.add((name, what))
+    log.warning("rule %s %s (logged once)", name, what, exc_info=error)

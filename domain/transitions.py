@@ -1,0 +1,129 @@
+"""How the votes on an asset move its state: at once, or by a wait that lasts as long as a hold."""
+
+from __future__ import annotations
+
+from domain.asset import Asset
+from domain.records import Vote
+from domain.scenario import Scenario
+from domain.tally import lowered, tally
+
+
+def judge(
+    scenario: Scenario, asset: Asset, at: int, *, up: bool = False, down: bool = False
+) -> None:
+    """Hold the votes as they are at `at` ms against the state.
+
+    up, down: whether what happened is evidence, by which a worse or a milder state may come;
+    if it is neither, it is silence, which moves nothing.
+    """
+    live = [vote for vote in asset.votes.values() if vote.live]
+    if asset.state is None:
+        _judge_first(scenario, asset, live)
+    elif scenario.life_cycle:
+        _follow(scenario, asset, live, at)
+    else:
+        _weigh(scenario, asset, asset.state, live, at, up=up, down=down)
+        if up or down:
+            end_waits(scenario, asset, at)
+
+
+def _judge_first(scenario: Scenario, asset: Asset, live: list[Vote]) -> None:
+    asset.waits = {}
+    if live:
+        asset.state = tally(scenario, live, None)
+
+
+def _follow(scenario: Scenario, asset: Asset, live: list[Vote], at: int) -> None:
+    """Move a life cycle: no state is worse than another, and what the votes make is next."""
+    if len(live) < scenario.min_voters:
+        asset.waits = {}
+        return
+    target = tally(scenario, live, asset.state)
+    if target == asset.state:
+        asset.waits = {}
+    elif not scenario.hold(target):
+        asset.state, asset.waits = target, {}
+    elif target not in asset.waits:
+        asset.waits = {target: at}
+
+
+def _weigh(
+    scenario: Scenario,
+    asset: Asset,
+    state: str,
+    live: list[Vote],
+    at: int,
+    *,
+    up: bool,
+    down: bool,
+) -> None:
+    """Begin and break off waits for worse and for milder states."""
+    severity = scenario.severity
+    here = severity(state)
+    if not live:  # silence ends no wait for a worse state
+        asset.waits = {each: t for each, t in asset.waits.items() if severity(each) < here}
+        return
+    silent = [v for v in asset.votes.values() if v.silent is not None and v.counts]
+    raised = tally(scenario, live, state)
+    low = lowered(scenario, live, silent, state, raised)
+    if not asset.waits and raised == low == state:
+        return
+    rising, falling = _split(scenario, asset.waits, here)
+    if up or down:
+        rising = {each: t for each, t in rising.items() if severity(each) >= severity(low)}
+    if up and len(live) >= scenario.raise_voters:
+        for rank in range(severity(raised), here):
+            rising.setdefault(scenario.states[rank].name, at)
+    falls = not rising and len(live) >= scenario.min_voters
+    falling = _fall(scenario, falling, low, here, at, begin=down) if falls else {}
+    asset.waits = {**rising, **falling}
+
+
+def _split(
+    scenario: Scenario, waits: dict[str, int], here: int
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the waits for worse and for milder states than the one of rank `here`."""
+    severity = scenario.severity
+    rising = {state: at for state, at in waits.items() if severity(state) < here}
+    return rising, {state: at for state, at in waits.items() if severity(state) > here}
+
+
+def _fall(
+    scenario: Scenario, falling: dict[str, int], low: str, here: int, at: int, *, begin: bool
+) -> dict[str, int]:
+    """Return the waits for milder states, where `low` is the mildest that votes bear out.
+
+    A wait for `low` is as old as one for a milder state that it takes the place of: all that
+    time the votes bore out at least this.
+    """
+    severity = scenario.severity
+    rank = severity(low)
+    left = {state: since for state, since in falling.items() if severity(state) <= rank}
+    if begin and rank > here:
+        milder = [since for state, since in falling.items() if severity(state) > rank]
+        left.setdefault(low, min([at, *milder]))
+    return left
+
+
+def end_waits(scenario: Scenario, asset: Asset, at: int) -> None:
+    """Let the waits that are over by `at` ms bring their states."""
+    severity = scenario.severity
+    while asset.waits and (target := _ended(scenario, asset, at)) is not None:
+        to, here = severity(target), severity(asset.state or "")
+        asset.state = target
+        asset.waits = {
+            state: since
+            for state, since in asset.waits.items()
+            if (severity(state) < to if to < here else severity(state) > to)
+        }
+
+
+def _ended(scenario: Scenario, asset: Asset, at: int) -> str | None:
+    """Return the state whose wait is over: the worst of the worse ones, else the mildest."""
+    severity = scenario.severity
+    over = [state for state, since in asset.waits.items() if since + scenario.hold(state) <= at]
+    here = severity(asset.state or "")
+    worse = [state for state in over if severity(state) < here]
+    if worse:
+        return min(worse, key=severity)
+    return max(over, key=severity, default=None)

@@ -1,0 +1,86 @@
+// @ts-check
+// The dialog that acknowledges what is selected, the row at the focus, or the open panel's asset.
+import { announce } from "../shared/announcements.js";
+import { zone } from "../shared/clock.js";
+import { isolated } from "./badges.js";
+import { number } from "../shared/number.js";
+
+export class Acknowledge {
+  /**
+   * onDone(left): what was named is acknowledged, or taken back, but for these assets.
+   *
+   * @param {any} dialog
+   * @param {string} noun
+   * @param {(left: string[]) => void} onDone
+   */
+  constructor(dialog, noun, onDone) {
+    this.dialog = dialog;
+    this.noun = noun;
+    this.onDone = onDone;
+    this.assets = [];
+    if (!dialog) return; // who may not act has none
+    this.form = dialog.querySelector("#ack-form");
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.send(event.submitter?.getAttribute("formaction") ?? this.form.action);
+    });
+    for (const name of dialog.querySelectorAll(".zone-name")) name.textContent = zone;
+  }
+
+  ask(assets) {
+    if (!this.dialog) return;
+    if (!assets.length) {
+      announce(`Select a ${this.noun} first, or go to its row`);
+      return;
+    }
+    this.assets = assets;
+    const one = assets.length === 1;
+    const which = this.dialog.querySelector("#ack-which");
+    which.textContent = one ? isolated(assets[0]) : `${number(assets.length)} ${this.noun}s`;
+    this.blame({});
+    this.dialog.showModal();
+    this.form.elements.reason.focus();
+  }
+
+  async send(url) {
+    const body = new FormData(this.form);
+    body.set("zone", zone);
+    for (const asset of this.assets) body.append("asset", asset);
+    const buttons = this.form.querySelectorAll("button");
+    for (const button of buttons) button.disabled = true;
+    try {
+      const headers = { Accept: "application/json" };
+      const response = await fetch(url, { method: "POST", body, headers });
+      if (response.redirected || response.status === 403) location.reload(); // to the login
+      const told = await response.json();
+      if (told.errors) this.blame(told.errors);
+      else this.done(told);
+    } catch {
+      this.blame({ __all__: ["The server did not answer: nothing is known of it. Try again."] });
+    }
+    for (const button of buttons) button.disabled = false;
+  }
+
+  done({ words, left }) {
+    this.onDone(left.map(([asset]) => asset));
+    if (left.length) {
+      this.blame({ __all__: [words] });
+      return;
+    }
+    this.form.elements.reason.value = "";
+    this.dialog.close();
+    announce(words); // last, as what becomes of the selection is announced too
+  }
+
+  /** What a field is called in the dialog. */
+  label(name) {
+    return this.form.elements[name]?.labels?.[0]?.textContent ?? name;
+  }
+
+  blame(errors) {
+    const lines = Object.entries(errors).flatMap(([name, found]) =>
+      found.map((text) => (name === "__all__" ? text : `${this.label(name)}: ${text}`)),
+    );
+    this.dialog.querySelector("#ack-errors").textContent = lines.join(" ");
+  }
+}

@@ -1,0 +1,130 @@
+// @ts-check
+// The banner: what keeps the board from being fresh. The most important first, all in a list.
+//
+// The server tells of job, database and agents (dashboard/job/freshness.py); that this browser is
+// cut off only the browser knows.
+import { announce } from "../shared/announcements.js";
+import { freeze, now, timeAt } from "../shared/clock.js";
+import { icon } from "./badges.js";
+import { titleCut } from "../shared/title.js";
+
+const CUT_OFF = {
+  late: ["The server has not spoken", "It is asked again by itself."],
+  reconnecting: [
+    "Cut off from the server",
+    "States are as they were then; it reconnects by itself.",
+  ],
+  offline: ["This computer is offline", "States are as they were then; check its network."],
+  ended: ["The server has ended this page", "States are as they were then; load the page again."],
+};
+
+export class Banner {
+  /**
+   * box: the banner of board/_standing.html; troubles: as the page was made with.
+   *
+   * @param {HTMLElement} box
+   * @param {Trouble[]} troubles
+   */
+  constructor(box, troubles) {
+    this.box = box;
+    this.told = troubles;
+    this.cut = [];
+    this.shown = JSON.stringify(troubles);
+    this.apply(troubles);
+  }
+
+  /** What the server says keeps the board from being fresh. */
+  tell(troubles) {
+    this.told = troubles;
+    this.show();
+  }
+
+  /** How the socket stands; since: Unix ms of this machine. */
+  socket(state, since) {
+    const words = CUT_OFF[state];
+    const at = since + now() - Date.now();
+    this.cut = [];
+    if (words) {
+      const [what, todo] = words;
+      this.cut = [{ kind: "cut-off", what, since: at, todo, stale: true }];
+    }
+    this.show();
+  }
+
+  show() {
+    const troubles = [...this.cut, ...this.told];
+    const key = JSON.stringify(troubles);
+    if (key === this.shown) return;
+    const before = this.box.dataset.kind;
+    this.shown = key;
+    this.apply(troubles);
+    this.draw(troubles);
+    const kind = troubles[0]?.kind ?? "";
+    // The pill, which is announced by itself, says that the browser is cut off.
+    if (kind !== before && kind !== "cut-off") announce(troubles[0]?.what ?? "All is well again");
+  }
+
+  /** What the whole page shows of it. */
+  apply(troubles) {
+    const kind = troubles[0]?.kind ?? "";
+    const stale = troubles.some((trouble) => trouble.stale);
+    freeze(kind === "cut-off");
+    document.body.classList.toggle("stale", stale);
+    document.body.classList.toggle(
+      "job-silent",
+      troubles.some((trouble) => trouble.kind === "job"),
+    );
+    titleCut(kind === "cut-off");
+  }
+
+  draw(troubles) {
+    const { box } = this;
+    const [first] = troubles;
+    const open = box.querySelector("details")?.open;
+    box.hidden = !first;
+    box.dataset.kind = first?.kind ?? "";
+    box.dataset.stale = String(Boolean(first?.stale));
+    if (!first) {
+      box.replaceChildren();
+      return;
+    }
+    const line = element("p", "standing-line", icon("warning"), ...words(first));
+    line.title = `${first.what}. ${first.todo}`;
+    box.replaceChildren(line, listed(troubles, open));
+  }
+
+  /** Open or close the list of all, in full. */
+  toggle() {
+    const others = this.box.querySelector("details");
+    if (others) others.open = !others.open;
+  }
+}
+
+function listed(troubles, open) {
+  const items = troubles.map((each) => element("li", "", ...words(each)));
+  const list = element("ul", "standing-list", ...items);
+  const others = troubles.length - 1;
+  const summary = element("summary", "", others ? `${others} more` : "in full");
+  const made = element("details", "standing-others", summary, list);
+  made.classList.toggle("single", !others);
+  made.open = Boolean(open);
+  return made;
+}
+
+function words({ what, since, todo, link }) {
+  const made = [element("strong", "", what)];
+  if (since) made.push(" since ", timeAt(since));
+  made.push(". ", element("span", "todo", todo));
+  if (link) {
+    const [href, text] = link;
+    made.push(" ", Object.assign(element("a", "", text), { href }));
+  }
+  return made;
+}
+
+function element(tag, classes, ...children) {
+  const made = document.createElement(tag);
+  if (classes) made.className = classes;
+  made.append(...children);
+  return made;
+}

@@ -1,0 +1,98 @@
+// @ts-check
+// Which rows come, go and move. No page here.
+
+/**
+ * The board's order: severity, disputed ones first, the newest first, then by name.
+ *
+ * @param {BoardRow} a
+ * @param {BoardRow} b
+ * @returns {number}
+ */
+export function byOrder(a, b) {
+  return a.rank - b.rank || b.since - a.since || byName(a.asset, b.asset);
+}
+
+const many = (row) => row.votes.length + row.more_votes;
+const due = (row) => row.pending?.[1] ?? Infinity;
+const SORTS = {
+  asset: (a, b) => byName(a.asset, b.asset),
+  since: (a, b) => b.since - a.since,
+  votes: (a, b) => many(b) - many(a),
+  pending: (a, b) => (due(a) === due(b) ? 0 : due(a) - due(b)),
+};
+
+/**
+ * How a page stands that is sorted so, as dashboard/states/sort_orders.py has it; equals by the board.
+ *
+ * @param {string} sort
+ * @returns {(a: BoardRow, b: BoardRow) => number}
+ */
+export function comparator(sort) {
+  const name = sort.replace(/^-/, "");
+  const turn = sort.startsWith("-") ? -1 : 1;
+  if (name === "state") return (a, b) => -byOrder(a, b);
+  const compare = SORTS[name];
+  return compare ? (a, b) => turn * compare(a, b) || byOrder(a, b) : byOrder;
+}
+
+/** Names in the server's order, by code points: where pages end must be the same on both sides. */
+function byName(a, b) {
+  const most = Math.min(a.length, b.length);
+  for (let at = 0; at < most; at++) {
+    const [one, other] = [a.charCodeAt(at), b.charCodeAt(at)];
+    if (one !== other) return place(one) - place(other);
+  }
+  return a.length - b.length;
+}
+
+/** Halves of pairs stand for what comes after all that one unit can say. */
+function place(unit) {
+  if (unit >= 0xe000) return unit - 0x800;
+  return unit >= 0xd800 ? unit + 0x2000 : unit;
+}
+
+/**
+ * What turns the list `shown` into `wanted`: assets that come, go and move. As few as can be move:
+ * those outside the longest part that is in order already.
+ *
+ * @param {string[]} shown
+ * @param {string[]} wanted
+ * @returns {{come: string[], go: string[], move: string[]}}
+ */
+export function plan(shown, wanted) {
+  const place = new Map(wanted.map((asset, at) => [asset, at]));
+  const before = new Set(shown);
+  const kept = shown.filter((asset) => place.has(asset));
+  const rising = longestRising(kept.map((asset) => place.get(asset)));
+  const still = new Set(rising.map((at) => wanted[at]));
+  return {
+    come: wanted.filter((asset) => !before.has(asset)),
+    go: shown.filter((asset) => !place.has(asset)),
+    move: kept.filter((asset) => !still.has(asset)),
+  };
+}
+
+/**
+ * A longest rising subsequence of different numbers.
+ *
+ * @param {number[]} numbers
+ * @returns {number[]}
+ */
+export function longestRising(numbers) {
+  const tails = []; // at k: index of the smallest number that ends a rising run of k + 1
+  const previous = new Array(numbers.length).fill(-1);
+  numbers.forEach((number, at) => {
+    let low = 0;
+    let high = tails.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (numbers[tails[middle]] < number) low = middle + 1;
+      else high = middle;
+    }
+    if (low > 0) previous[at] = tails[low - 1];
+    tails[low] = at;
+  });
+  const run = [];
+  for (let at = tails.at(-1) ?? -1; at >= 0; at = previous[at]) run.push(numbers[at]);
+  return run.reverse();
+}

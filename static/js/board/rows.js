@@ -1,0 +1,367 @@
+// @ts-check
+// The table's rows: what is known, and what is shown of it.
+//
+// Cells change in place at any time. Rows come, go and move while nobody is at the list, and at
+// most once a second; until then what waits is counted by kind. Many of them come in steps, one a
+// frame, from the top.
+import { Presence } from "../shared/presence.js";
+import { now, ticking } from "../shared/clock.js";
+import * as marks from "./badges.js";
+import { byOrder, comparator, plan } from "./order.js";
+
+const PACE_MS = 1000;
+const MOST_FLASHED = 50; // more than these and the whole page would flash
+
+const STEP = 30; // rows made or moved in one frame: with more a page is felt to stick
+
+// Of each cell what it is made of, and how. said: who has the row's asset in hand, and its notes.
+const CELLS = {
+  "col-state": {
+    of: (row, said) => [
+      row.state,
+      row.disputed,
+      row.beneath,
+      row.override,
+      row.unconfirmed && [row.unconfirmed_reason],
+      row.votes.length > 0,
+      said,
+    ],
+    make: (row, [ack, notes]) => [
+      marks.rowState(row),
+      ...marks.badges(row),
+      ...marks.annotations(ack, notes),
+    ],
+  },
+  "col-since": { of: (row) => row.since, make: (row) => [ticking("since", row.since)] },
+  "col-votes": {
+    of: (row) => [row.votes, row.more_votes, row.muted, row.silent],
+    make: (row) => [marks.votes(row)],
+  },
+  "col-pending": { of: (row) => row.pending, make: (row) => marks.pending(row) },
+  "col-cause": { of: (row) => [row.cause, row.caused_at], make: (row) => [marks.cause(row)] },
+};
+
+export class Rows {
+  /**
+   * onShown(): after rows came, went or moved; onWaiting({come, go, move}): how many wait.
+   *
+   * @param {HTMLTableSectionElement} tbody
+   * @param {HTMLTemplateElement} template
+   * @param {number} limit
+   * @param {{onShown: () => void, onWaiting: (kinds: {come: number, go: number, move: number}) => void}} handlers
+   */
+  constructor(tbody, template, limit, { onShown, onWaiting }) {
+    this.tbody = tbody;
+    this.template = template;
+    this.limit = limit;
+    this.onShown = onShown;
+    this.onWaiting = onWaiting;
+    this.known = new Map();
+    this.lines = new Map();
+    this.filled = new WeakMap(); // what each line's cells were made of, as text
+    this.full = false;
+    this.asked = false; // the next snapshot answers what the user asked for
+    this.arrangedAt = -Infinity;
+    /** @type {(row: BoardRow) => boolean} */
+    this.matches = () => true;
+    this.sort = "";
+    this.frame = 0;
+    this.chosen = null;
+    this.marks = new Map(); // by asset: [asset, revision, ack, notes], as dashboard/live has them
+    this.calmFrom = Infinity; // the severity from which on nothing is to be done
+    this.selected = new Set();
+    for (const tr of tbody.rows) this.lines.set(tr.dataset.asset, tr);
+    this.presence = new Presence(tbody, () => this.soon());
+  }
+
+  /** Everything the server knows that matches; what is not in it is gone. */
+  snapshot(rows) {
+    const before = this.known;
+    this.known = new Map();
+    for (const row of rows) {
+      const old = before.get(row.asset);
+      this.known.set(row.asset, old && old.version > row.version ? old : row);
+    }
+    this.refresh(rows.map((row) => row.asset));
+    for (const asset of before.keys()) if (!this.known.has(asset)) this.leave(asset);
+    if (!this.full) {
+      this.full = true;
+      for (const asset of this.lines.keys()) if (!this.known.has(asset)) this.leave(asset);
+    }
+    if (this.asked) this.arrange(false);
+    else this.soon();
+    this.asked = false;
+  }
+
+  /** Newer rows, and assets that are gone with the version at which they went. */
+  change(rows, gone) {
+    const changed = [];
+    for (const row of rows) {
+      const old = this.known.get(row.asset);
+      if (old && old.version >= row.version) continue;
+      this.known.set(row.asset, row);
+      changed.push(row.asset);
+    }
+    for (const [asset, version] of gone) {
+      const old = this.known.get(asset);
+      if (!old || old.version > version) continue;
+      this.known.delete(asset);
+      this.leave(asset);
+    }
+    this.refresh(changed, true);
+    this.soon();
+  }
+
+  /** Show only what `matches(row)`; at once, because the user asked for it. */
+  narrow(matches) {
+    this.matches = matches;
+    this.asked = true;
+    if (this.full) this.arrange(false);
+  }
+
+  /** Show the page in another order; at once, because the user asked for it. */
+  order(sort) {
+    this.sort = sort;
+    if (this.full) this.arrange(false);
+  }
+
+  leave(asset) {
+    this.lines.get(asset)?.classList.add("leaving");
+  }
+
+  refresh(assets, visibly = false) {
+    for (const asset of assets) {
+      const tr = this.lines.get(asset);
+      const row = this.known.get(asset);
+      if (!tr || !row) continue;
+      if (tr.dataset.version === row.version && marks.sameLabels(tr, row)) continue;
+      const moved = tr.dataset.state !== undefined && tr.dataset.state !== row.state;
+      this.fill(tr, row);
+      if (visibly && moved) this.flash(tr);
+    }
+  }
+
+  fill(tr, row) {
+    tr.dataset.asset = row.asset;
+    tr.dataset.version = row.version;
+    tr.dataset.state = row.state;
+    const kept = ["chosen", "fresh"].filter((name) => tr.classList.contains(name));
+    tr.className = [marks.rowClass(row), ...kept].join(" ");
+    const link = tr.querySelector(".asset");
+    if (link.textContent !== row.asset) {
+      link.textContent = row.asset;
+      link.title = marks.isolated(row.asset);
+      link.setAttribute("href", row.url);
+    }
+    if (!marks.sameLabels(tr, row)) marks.label(tr, row);
+    const before = this.filled.get(tr) ?? {};
+    const made = {};
+    const said = this.said(row);
+    for (const [name, { of, make }] of Object.entries(CELLS)) {
+      made[name] = JSON.stringify(of(row, said));
+      if (made[name] === before[name]) continue;
+      tr.querySelector(`.${name}`).replaceChildren(...make(row, said));
+    }
+    this.filled.set(tr, made);
+    this.paint(tr);
+  }
+
+  // ---- what people add ----
+
+  /**
+   * Who has a row's asset in hand now, or null, and how many notes it has.
+   *
+   * @param {BoardRow} row
+   * @returns {[any, number]}
+   */
+  said(row) {
+    const [, , ack, notes] = this.marks.get(row.asset) ?? [row.asset, 0, null, 0];
+    const [, , until, severity] = ack ?? [];
+    const held = ack && now() < until && severity <= row.severity && row.severity < this.calmFrom;
+    return [held ? ack : null, notes];
+  }
+
+  /** Newer marks of rows, in whatever order they come. */
+  mark(found) {
+    for (const mark of found) {
+      const [asset, revision] = mark;
+      if (this.marks.get(asset)?.[1] >= revision) continue;
+      this.marks.set(asset, mark);
+      this.renew(asset);
+    }
+  }
+
+  /** Acknowledgements whose time is over are shown no more. */
+  tick() {
+    const at = now();
+    for (const [asset, mark] of this.marks) {
+      const until = mark[2]?.[2];
+      if (!until || until > at) continue;
+      this.marks.set(asset, [asset, mark[1], null, mark[3]]);
+      this.renew(asset);
+    }
+  }
+
+  renew(asset) {
+    const [tr, row] = [this.lines.get(asset), this.known.get(asset)];
+    if (tr && row) this.fill(tr, row);
+  }
+
+  /** Show whether the row of a line is selected. */
+  paint(tr) {
+    const { asset } = tr.dataset;
+    const box = tr.querySelector(".pick");
+    if (!box) return;
+    const on = this.selected.has(asset);
+    box.checked = on;
+    tr.classList.toggle("picked", on);
+    tr.setAttribute("aria-selected", String(on));
+    const name = `Select ${marks.isolated(asset)}`;
+    if (box.getAttribute("aria-label") !== name) box.setAttribute("aria-label", name);
+  }
+
+  flash(tr) {
+    tr.classList.remove("fresh");
+    requestAnimationFrame(() => tr.classList.add("fresh"));
+  }
+
+  soon() {
+    if (!this.full || this.frame) return;
+    if (document.hidden) {
+      this.settle();
+      return;
+    }
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      this.settle();
+    });
+  }
+
+  settle() {
+    const early = this.arrangedAt + PACE_MS - Date.now();
+    if (this.presence.holds()) this.onWaiting(this.waiting());
+    else if (early > 0) this.presence.askIn(early);
+    else this.arrange(true, false);
+  }
+
+  /** How many rows wait to come, go and move. */
+  waiting() {
+    const { come, go, move } = this.plan(this.wanted());
+    return { come: come.length, go: go.length, move: move.length };
+  }
+
+  /**
+   * Bring rows to their places now. The focus stays where it is, and so does what is in sight.
+   *
+   * asked: by the user, and so to be finished whoever is at the list.
+   */
+  arrange(visibly, asked = true) {
+    const wanted = this.wanted();
+    const { come, go, move } = this.plan(wanted);
+    const out = new Set([...come, ...move]);
+    const most = document.hidden ? Infinity : STEP;
+    const cut = cutAfter(wanted, out, most);
+    const front = wanted.slice(0, cut);
+    const leave = go.slice(0, Math.max(most, go.length - wanted.length));
+    const restore = this.hold(new Set([...leave, ...move]));
+    for (const asset of leave) {
+      this.lines.get(asset).remove();
+      this.lines.delete(asset);
+    }
+    const follows = wanted.slice(cut).find(({ asset }) => !out.has(asset));
+    let after = follows ? this.lines.get(follows.asset) : null;
+    const flashed = visibly && come.length <= MOST_FLASHED;
+    for (const row of front.reverse()) {
+      // From the end, so that what comes next is in place already.
+      const known = this.lines.get(row.asset);
+      const tr = known ?? this.add(row);
+      if (out.has(row.asset)) this.tbody.insertBefore(tr, after);
+      if (!known && flashed) this.flash(tr);
+      after = tr;
+    }
+    restore();
+    if (out.size || go.length) this.arrangedAt = Date.now();
+    this.onWaiting({ come: 0, go: 0, move: 0 });
+    this.onShown();
+    if (cut < wanted.length || leave.length < go.length) this.goOn(flashed, asked);
+  }
+
+  /** The next step of an arrangement, in the next frame. */
+  goOn(visibly, asked) {
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      if (!asked && this.presence.holds()) this.onWaiting(this.waiting());
+      else this.arrange(visibly, asked);
+    });
+  }
+
+  /** Remember focus and a row in sight that stays; returns what puts both back. */
+  hold(leaving) {
+    const lines = [...this.tbody.rows];
+    const focus = this.presence.focused() ? /** @type {HTMLElement} */ (document.activeElement) : null;
+    const at = focus ? lines.indexOf(focus.closest("tr")) : -1;
+    const stays = this.presence.scrolled() && inSight(lines, leaving);
+    const top = stays && stays.getBoundingClientRect().top;
+    return () => {
+      if (focus && document.activeElement !== focus) {
+        const next = focus.isConnected ? focus : this.linkAt(at);
+        next?.focus({ preventScroll: true });
+      }
+      if (stays) scrollBy({ top: stays.getBoundingClientRect().top - top, behavior: "instant" });
+    };
+  }
+
+  /** The link of the row at this place, or of the last one. */
+  linkAt(at) {
+    const { rows } = this.tbody;
+    /** @type {HTMLElement | null} */
+    const link = rows[Math.min(at, rows.length - 1)]?.querySelector(".asset");
+    return link;
+  }
+
+  wanted() {
+    const page = [...this.known.values()].filter(this.matches).sort(byOrder).slice(0, this.limit);
+    return this.sort && !this.presence.unwatched ? page.sort(comparator(this.sort)) : page;
+  }
+
+  plan(wanted) {
+    const shown = Array.from(this.tbody.rows, (tr) => tr.dataset.asset);
+    return plan(
+      shown,
+      wanted.map((row) => row.asset),
+    );
+  }
+
+  add(row) {
+    const { firstElementChild } = this.template.content;
+    const tr = /** @type {HTMLTableRowElement} */ (firstElementChild.cloneNode(true));
+    this.fill(tr, row);
+    this.lines.set(row.asset, tr);
+    tr.classList.toggle("chosen", row.asset === this.chosen);
+    return tr;
+  }
+
+  /** Mark the row whose panel is open. */
+  choose(asset) {
+    this.lines.get(this.chosen)?.classList.remove("chosen");
+    this.chosen = asset;
+    this.lines.get(asset)?.classList.add("chosen");
+  }
+}
+
+/** How many of the wanted rows are in place once `most` of those `out` of it are. */
+function cutAfter(wanted, out, most) {
+  let left = most;
+  const beyond = wanted.findIndex(({ asset }) => out.has(asset) && left-- <= 0);
+  return beyond < 0 ? wanted.length : beyond;
+}
+
+/** The first row below the header that does not leave its place. */
+function inSight(lines, leaving) {
+  const heads = document.querySelector("#rows thead").getBoundingClientRect();
+  const below = Math.max(heads.bottom, document.getElementById("head").getBoundingClientRect().bottom);
+  return lines.find(
+    (tr) => !leaving.has(tr.dataset.asset) && tr.getBoundingClientRect().bottom > below,
+  );
+}

@@ -1,0 +1,42 @@
+// What other scripts of a page define: htmx, uPlot, and one of ours that is no module.
+declare const htmx: any;
+declare var uPlot: any;
+interface Window {
+  tallyboardZone?: string;
+}
+interface NotificationOptions {
+  renotify?: boolean;
+}
+
+/** A row of the board as the socket sends it (docs/live.md); times are Unix ms. */
+interface BoardRow {
+  asset: string;
+  state: string;
+  severity: number;
+  since: number;
+  [field: string]: any;
+}
+
+/** A state of the scenario, as a page's boot data names it. */
+interface StateSpec {
+  name: string;
+  label: string;
+  colour: string;
+  icon: string;
+}
+
+/** What the filter's form says: states by name, and the text. */
+interface BoardFilter {
+  states: string[];
+  q: string;
+}
+
+/** What keeps the board from being fresh (dashboard/job/standing.py). */
+interface Trouble {
+  kind: string;
+  what: string;
+  todo: string;
+  since?: number | null;
+  stale?: boolean;
+  link?: [string, string] | null;
+}

@@ -1,0 +1,252 @@
+// @ts-check
+// The command palette (Ctrl+K): pages by their titles, assets by a part of their name, and what can
+// be done: to the form that does it, filled in.
+//
+// Pages are the links of this page's own menus, so that nobody is offered what is not allowed.
+// Assets are asked for at each key; an answer that comes late for another text is dropped.
+const SOON_MS = 40; // two keys in a row are one question
+
+/**
+ * Let `dialog` open by Ctrl+K or ⌘K, and by the click of `button`.
+ *
+ * @param {any} dialog
+ * @param {HTMLElement} button
+ */
+export function startPalette(dialog, button) {
+  const palette = new Palette(dialog);
+  document.addEventListener("keydown", (event) => {
+    const asked = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
+    if (!asked || event.key.toLowerCase() !== "k") return;
+    event.preventDefault();
+    if (dialog.open) dialog.close();
+    else if (!document.querySelector("dialog[open]")) palette.open();
+  });
+  button.addEventListener("click", () => palette.open());
+  button.hidden = false;
+}
+
+class Palette {
+  constructor(dialog) {
+    this.dialog = dialog;
+    this.input = dialog.querySelector("input");
+    this.acts = dialog.querySelector("#palette-acts");
+    this.offers = dialog.querySelector("#palette-offers");
+    this.verbs = dialog.querySelector("#palette-verbs");
+    this.places = dialog.querySelector("#palette-places");
+    this.none = dialog.querySelector("#palette-none");
+    this.links = [];
+    this.at = 0;
+    this.asked = null;
+    this.timer = 0;
+    this.waits = false; // for the server's answer
+    this.moved = false; // something was chosen by the arrows
+    this.eager = null; // Enter was pressed before the answer: how to follow what comes first
+    this.input.addEventListener("input", () => this.typed());
+    dialog.addEventListener("click", (event) => {
+      const fills = event.target.closest("[data-fill]");
+      if (fills) this.fill(fills);
+    });
+    this.input.addEventListener("keydown", (event) => this.key(event));
+    dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+    dialog.addEventListener("close", () => this.drop());
+  }
+
+  open() {
+    this.links = pages();
+    this.input.value = "";
+    this.empty();
+    this.dialog.showModal();
+    this.input.focus();
+    this.typed();
+  }
+
+  typed() {
+    this.listPages();
+    this.listVerbs();
+    this.drop();
+    this.moved = false;
+    this.eager = null;
+    this.waits = this.text() !== "";
+    if (this.waits) this.timer = setTimeout(() => this.ask(), SOON_MS);
+    else this.empty();
+    this.shown(0);
+  }
+
+  /** Of a text that is empty nothing is looked up. */
+  empty() {
+    this.acts.replaceChildren();
+    this.offers.replaceChildren();
+  }
+
+  text() {
+    return this.input.value.trim();
+  }
+
+  drop() {
+    clearTimeout(this.timer);
+    this.asked?.abort();
+    this.asked = null;
+  }
+
+  async ask() {
+    const asked = new AbortController();
+    this.asked = asked;
+    const asks = new URLSearchParams({ q: this.text(), board: board() });
+    const address = `${this.dialog.dataset.assets}?${asks}`;
+    try {
+      const answer = await fetch(address, {
+        headers: { "HX-Request": "true" },
+        signal: asked.signal,
+      });
+      if (!answer.ok) throw new Error(`${answer.status}`);
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      this.answered([...page.querySelectorAll("[role=option]")]);
+    } catch {
+      if (asked.signal.aborted) return;
+      this.answered([], "The server does not answer: assets cannot be looked up.");
+    }
+  }
+
+  /** List these assets; what the arrows have chosen stays chosen. */
+  answered(found, fault = "") {
+    const chosen = this.moved ? this.options()[this.at]?.href : null;
+    this.waits = false;
+    this.acts.replaceChildren(...found.filter((each) => each.matches(".act")));
+    this.offers.replaceChildren(...found.filter((each) => !each.matches(".act")));
+    this.shown(chosen ? this.options().findIndex(({ href }) => href === chosen) : 0, fault);
+    if (this.eager && !fault) this.follow(this.eager.beside);
+    this.eager = null;
+  }
+
+  listPages() {
+    const words = this.text().toLowerCase().split(/\s+/);
+    const found = this.links.filter(({ search }) => words.every((word) => search.includes(word)));
+    this.places.replaceChildren(...found.map(option));
+  }
+
+  /** What can be done, while its first word is being typed. */
+  listVerbs() {
+    const text = this.input.value.trimStart().toLowerCase();
+    const all = [...this.dialog.querySelectorAll("template[data-verb]")];
+    const found = all.filter(({ dataset }) => dataset.verb.startsWith(text));
+    this.verbs.replaceChildren(...found.map(({ dataset }) => verb(dataset)));
+  }
+
+  /** Begin a text that says what is to be done. */
+  fill(chosen) {
+    this.input.value = `${chosen.dataset.fill} `;
+    this.input.focus();
+    this.typed();
+  }
+
+  /** What is listed has changed: choose the option at `at`, and say what is missing. */
+  shown(at, fault = "") {
+    const groups = [this.acts, this.offers, this.places, this.verbs];
+    for (const group of groups) group.previousElementSibling.hidden = !group.children.length;
+    const nothing = !this.options().length && !this.waits;
+    this.none.textContent = fault || (nothing ? this.waitsForMore() || "No page and no asset has this in its name." : "");
+    this.none.hidden = !this.none.textContent;
+    this.choose(at);
+  }
+
+  /** What is missing of a text that says what is to be done. */
+  waitsForMore() {
+    const first = this.text().toLowerCase().split(/\s+/)[0];
+    const verb = this.dialog.querySelector(`template[data-verb="${CSS.escape(first)}"]`);
+    if (!verb || first === "bulk") return "";
+    const whom = /mute$/.test(first) ? "an agent’s name" : "an asset’s name";
+    return `Type on: a part of ${whom}${first === "set" || first === "vote" ? ", and a state" : ""}.`;
+  }
+
+  options() {
+    return [...this.dialog.querySelectorAll("[role=option]")];
+  }
+
+  choose(at) {
+    const all = this.options();
+    this.at = Math.min(Math.max(at, 0), Math.max(all.length - 1, 0));
+    all.forEach((each, n) => each.setAttribute("aria-selected", String(n === this.at)));
+    const chosen = all[this.at];
+    chosen?.scrollIntoView({ block: "nearest" });
+    this.input.setAttribute("aria-activedescendant", chosen?.id ?? "");
+  }
+
+  key(event) {
+    const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 };
+    if (event.key in steps) {
+      this.moved = true;
+      this.choose(this.at + steps[event.key]);
+    } else if (event.key === "Enter") this.enter(event.ctrlKey || event.metaKey);
+    else if (event.key === "Escape") this.dialog.close(); // the first one, also from a full field
+    else return;
+    event.preventDefault();
+  }
+
+  /** Follow what is chosen; what is listed for another text is not, so it waits for the answer. */
+  enter(beside) {
+    if (this.waits && !this.moved) this.eager = { beside };
+    else this.follow(beside);
+  }
+
+  follow(beside) {
+    const chosen = this.options()[this.at];
+    if (!chosen) return;
+    if (chosen.dataset.fill) {
+      this.fill(chosen);
+      return;
+    }
+    if (beside) window.open(chosen.href, "_blank", "noopener");
+    else location.assign(chosen.href);
+    this.dialog.close();
+  }
+}
+
+/** The address of the board that this page shows, with its filter; nothing on other pages. */
+const board = () => (document.body.matches(".board-page") ? boardAddress() : "");
+
+function boardAddress() {
+  const url = new URL(location.href);
+  /** @type {HTMLInputElement | null} */
+  const scenario = document.querySelector("#filters [name=scenario]");
+  if (scenario) url.searchParams.set("scenario", scenario.value);
+  return url.pathname + url.search;
+}
+
+function verb({ verb: name, what }) {
+  const made = option({ name, hint: what, href: "" }, name);
+  made.id = `palette-verb-${name}`;
+  made.removeAttribute("href");
+  made.dataset.fill = name;
+  return made;
+}
+
+const isWords = (node) => node.nodeType === Node.TEXT_NODE && node.textContent.trim() !== "";
+
+/** The links of the page's menus. */
+function pages() {
+  /** @type {NodeListOf<HTMLAnchorElement>} */
+  const links = document.querySelectorAll(".tabs a, nav.places a, #user-menu a");
+  return [...links].map((link) => {
+    const title = link.querySelector(".place-title") ?? link;
+    const words = [...title.childNodes].find(isWords);
+    const name = (words ?? title).textContent.trim();
+    const hint = link.querySelector("small")?.textContent ?? (link.closest(".tabs") ? "board" : "");
+    return { name, hint, href: link.href, search: `${name} ${hint}`.toLowerCase() };
+  });
+}
+
+function option({ name, hint, href }, n) {
+  const made = document.createElement("a");
+  made.className = "option";
+  made.id = `palette-page-${n}`;
+  made.href = href;
+  made.tabIndex = -1;
+  made.setAttribute("role", "option");
+  const title = document.createElement("span");
+  title.className = "option-name";
+  title.textContent = name;
+  const small = document.createElement("small");
+  small.textContent = hint;
+  made.append(title, small);
+  return made;
+}

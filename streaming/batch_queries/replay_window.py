@@ -1,0 +1,198 @@
+"""What a what-if replays, and what it begins with: daily snapshots, else an empty state.
+
+In an empty state it begins earlier than the window, by a vote's life, the memory of silent ones and
+the longest hold: then the votes are there, but no override, no mute, and no state from before. A
+snapshot of the plain fold has them all. What is begun with is said partition by partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from bus.base import Bus, TopicPartition
+from domain.fold import Bucket
+from domain.scenario import Scenario
+from streaming.batch_queries.errors import QueryRefused
+from streaming.batch_queries.log_times import Times
+from streaming.batch_queries.publisher import OnStep
+from streaming.buckets import BucketId
+from streaming.initial_state import check_place, read_snapshot
+from wire.batch_query import Began, Snapshot, lead_time
+from wire.snapshot import DamagedSnapshot, load_fold
+
+MOST_RECORDS = 10_000_000
+"""Most records that are replayed under each rule."""
+EPOCH = 1
+"""Of the versions that a replay gives: nobody compares them with others."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """What is replayed. edges: first and next offset of each partition's log; begin: the offset
+    from which it is replayed, to its end; began: with what; since, until: times, ms."""
+
+    edges: Mapping[TopicPartition, tuple[int, int]]
+    begin: Mapping[TopicPartition, int]
+    began: Mapping[TopicPartition, Began]
+    since: int
+    until: int
+
+    @property
+    def offsets(self) -> dict[int, tuple[int, int]]:
+        """By partition, from where to where."""
+        return {place[1]: (self.begin[place], end) for place, (_, end) in self.edges.items()}
+
+    @property
+    def records(self) -> int:
+        """Return how many records."""
+        return sum(end - begin for begin, end in self.offsets.values())
+
+    @property
+    def begun(self) -> int:
+        """Return when the first partition begins."""
+        return min(began.at for began in self.began.values())
+
+    def without(self, place: TopicPartition, why: str) -> Window:
+        """Begun without a snapshot that was at hand."""
+        told = msgspec.structs.replace(self.began[place], why=why)
+        return replace(self, began={**self.began, place: told})
+
+    def after(self, place: TopicPartition, offset: int, clock: int) -> Window:
+        """Begun with a snapshot of that time."""
+        began = {**self.began, place: Began("snapshot", clock)}
+        return replace(self, begin={**self.begin, place: offset}, began=began)
+
+    def check(self) -> None:
+        """Raise QueryRefused if it is too long."""
+        if self.records > MOST_RECORDS:
+            raise QueryRefused(
+                f"{self.records:,} records with what comes before the window, at most "
+                f"{MOST_RECORDS:,} are replayed: take fewer hours"
+            )
+
+
+# ---- in an empty state --------------------------------------------------------------------------
+
+
+def warm_up(scenarios: Sequence[Scenario]) -> int | None:
+    """How long before the window an empty state begins, ms: a vote's life, for as long as it is
+    kept once it is silent, and the longest hold.
+
+    None: at the log's beginning, as votes do not expire.
+    """
+    lifetimes = [scenario.vote_lifetime for scenario in scenarios]
+    holds = [max((scenario.holds or {"": 0}).values()) for scenario in scenarios]
+    if None in lifetimes:
+        return None
+    memory = max(scenario.forget_delay or 0 for scenario in scenarios)
+    return max(life for life in lifetimes if life is not None) + memory + max(holds)
+
+
+def window_of(bus: Bus, topic: str, since: int, scenarios: Sequence[Scenario]) -> Window:
+    """From the warm-up on to the log's end. Raises QueryRefused or BusError."""
+    edges = {place: edge for place, edge in bus.offsets([topic]).items() if edge[0] < edge[1]}
+    if not edges:
+        raise QueryRefused(f"{topic} holds no records")
+    before = warm_up(scenarios)
+    with Times(bus) as times:
+        until = max(times.at(place, end - 1) for place, (_, end) in edges.items())
+        if since >= until:
+            raise QueryRefused("since: expected a time before the log's end")
+        begun = 0 if before is None else since - before
+        found = {place: _empty(times, place, edge, begun) for place, edge in edges.items()}
+    begin = {place: offset for place, (offset, _) in found.items()}
+    return Window(edges, begin, {place: began for place, (_, began) in found.items()}, since, until)
+
+
+def _empty(
+    times: Times, place: TopicPartition, edge: tuple[int, int], begun: int
+) -> tuple[int, Began]:
+    """The first offset from a time on, and what it means to begin there without a state."""
+    offset = times.first_since(place, *edge, begun) if begun > 0 else edge[0]
+    if offset > edge[0]:
+        return offset, Began("empty", begun)
+    return offset, Began("empty" if offset else "log", times.at(place, offset))
+
+
+# ---- with snapshots -----------------------------------------------------------------------------
+
+
+def choose(
+    window: Window, scenario: str, offered: Mapping[str, Snapshot]
+) -> tuple[Window, dict[TopicPartition, Snapshot]]:
+    """The snapshots to begin with: those that meet the log.
+
+    Where they lie so far back that too much would have to be replayed, the farthest are left out,
+    as long as an empty state begins later. offered: by bucket.
+    """
+    chosen = {}
+    for place, (begin, end) in window.edges.items():
+        kept = offered.get(str(BucketId(scenario, place[1])))
+        if kept is not None and begin <= kept.offset <= end:
+            chosen[place] = kept
+        elif kept is not None:
+            window = window.without(place, "the log does not reach back to it any more")
+    more = {place: window.begin[place] - kept.offset for place, kept in chosen.items()}
+    for place in sorted(more, key=lambda place: -more[place]):
+        if window.records + sum(more[one] for one in chosen) <= MOST_RECORDS or more[place] <= 0:
+            break
+        del chosen[place]
+        why = f"more than {MOST_RECORDS:,} records would have to be replayed from it on"
+        window = window.without(place, why)
+    return window, chosen
+
+
+class Run(Protocol):
+    """A replay under one rule."""
+
+    scenario: Scenario
+
+    def take_up(self, bucket: Bucket) -> None:
+        """Begin a partition with this state, which it puts under the run's rule."""
+
+
+def begin_with(
+    window: Window,
+    chosen: Mapping[TopicPartition, Snapshot],
+    folder: Path,
+    runs: Sequence[Run],
+    on_step: OnStep,
+) -> Window:
+    """Have the runs begin with the chosen snapshots; one that cannot be used is left out."""
+    for number, (place, kept) in enumerate(chosen.items()):
+        on_step(number, len(chosen), "snapshots")
+        try:
+            clock = _begin_with(place[1], kept, folder, runs, window.since)
+        except DamagedSnapshot as damage:
+            window = window.without(place, str(damage))
+        else:
+            window = window.after(place, kept.offset, clock)
+    return window
+
+
+def _begin_with(
+    partition: int, kept: Snapshot, folder: Path, runs: Sequence[Run], since: int
+) -> int:
+    """The snapshot's time. Raises DamagedSnapshot, also where it lies too near to the window."""
+    rules = [run.scenario for run in runs]
+    bucket = _read(partition, kept, folder, rules[0].name)
+    clock, then = bucket.clock, bucket.scenario
+    lead = lead_time(then, rules)
+    if lead is None or clock + lead >= since:
+        raise DamagedSnapshot("its rule was another one, and it lies too near to the window")
+    for run in runs:
+        if bucket.scenario != then:  # it has been put under another rule
+            bucket = _read(partition, kept, folder, rules[0].name)
+        run.take_up(bucket)
+    return clock
+
+
+def _read(partition: int, kept: Snapshot, folder: Path, scenario: str) -> Bucket:
+    bucket = load_fold(read_snapshot(folder / kept.snapshot, kept.digest), EPOCH)
+    check_place(bucket, str(BucketId(scenario, partition)), kept.offset)
+    return bucket

@@ -1,0 +1,146 @@
+"""A bucket's state as a file, which an engine begins with where its own state is empty.
+
+Frames, each after its length in four bytes (-1: null): a head, as the engine keeps it beside the
+assets; of each asset its name and the entry of the engine's state; null; of each asset its name and
+what was last emitted of it, packed; null.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from domain.asset import next_due
+from domain.fold import Bucket
+from domain.records import Mute, StateRecord
+from streaming.buckets import BucketId
+from streaming.kernel.state import dump_kernel_asset, dump_kernel_meta
+from wire.asset import dump_asset
+from wire.sink import encode_headers, encode_state
+from wire.snapshot import DamagedSnapshot, Emitted
+
+if TYPE_CHECKING:
+    from streaming.engine import Engine
+
+_LENGTH = 4
+
+
+def read_snapshot(path: Path, digest: str) -> bytes:
+    """A snapshot's file. digest: its SHA-256. Raises DamagedSnapshot."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DamagedSnapshot(f"snapshot: {path.name}: {error}") from None
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise DamagedSnapshot(f"digest: expected that of {path.name}")
+    return data
+
+
+def check_place(bucket: Bucket, name: str, offset: int) -> None:
+    """Raise DamagedSnapshot unless it is the bucket `name` before the record at `offset`."""
+    actual = str(BucketId(bucket.scenario.name, bucket.partition))
+    if (actual, bucket.offset + 1) != (name, offset):
+        raise DamagedSnapshot(
+            f"snapshot: expected one up to offset {offset}, "
+            f"got one of {actual} up to {bucket.offset + 1}"
+        )
+
+
+class Head(msgspec.Struct):
+    """The Python engine's head: a bucket's clock, last offset, assets that exist, and mutes."""
+
+    clock: int
+    offset: int
+    live: int
+    mutes: list[Mute] = []
+
+
+def write_initial_state(
+    path: Path, bucket: Bucket, last: Mapping[str, Emitted], engine: Engine, epoch: int
+) -> None:
+    """Write the state of a bucket for an engine, and what was last emitted as `epoch` tells it."""
+    with path.open("wb") as file:
+        file.write(_framed(_head(bucket, engine)))
+        for name in bucket.assets:
+            file.write(_framed(name.encode()) + _framed(_entry(bucket, name, engine)))
+        file.write(_framed(None))
+        for name, record in last.items():
+            file.write(_framed(name.encode()) + _framed(_last(record, epoch)))
+        file.write(_framed(None))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _head(bucket: Bucket, engine: Engine) -> bytes:
+    if engine == "kernel":
+        return dump_kernel_meta(bucket)
+    mutes = list(bucket.mutes.values())
+    return msgspec.json.encode(Head(bucket.clock, bucket.offset, bucket.live, mutes))
+
+
+def _entry(bucket: Bucket, name: str, engine: Engine) -> bytes:
+    asset = bucket.assets[name]
+    if engine == "python":
+        return dump_asset(asset)
+    due = next_due(asset, bucket.scenario)
+    return dump_kernel_asset(asset, due.time if due else None)
+
+
+def _last(record: Emitted, epoch: int) -> bytes:
+    emitted = replace(record, version=record.version._replace(epoch=epoch))
+    value = encode_state(emitted) if isinstance(emitted, StateRecord) else None
+    return pack(value, encode_headers(emitted))
+
+
+Pairs = list[tuple[str, bytes]]
+
+
+def read_initial_state(path: str) -> tuple[Head, Pairs, Pairs]:
+    """What the Python engine begins with: head, entries by name, what was last emitted by name."""
+    frames = _frames(Path(path).read_bytes())
+    head = msgspec.json.decode(next(frames) or b"", type=Head)
+    return head, _pairs(frames), _pairs(frames)
+
+
+def _pairs(frames: Iterator[bytes | None]) -> Pairs:
+    pairs = []
+    while (name := next(frames)) is not None:
+        pairs.append((name.decode(), next(frames) or b""))
+    return pairs
+
+
+# ---- a record that is held back -------------------------------------------------------------
+
+
+def pack(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> bytes:
+    """A record's value and headers as frames."""
+    parts = [value, *(part for name, data in headers for part in (name.encode(), data))]
+    return b"".join(_framed(part) for part in parts)
+
+
+def unpack(data: bytes) -> tuple[bytes | None, list[tuple[str, bytes]]]:
+    """Read what `pack` wrote."""
+    value, *rest = _frames(data)
+    names, values = rest[::2], rest[1::2]
+    return value, [((n or b"").decode(), v or b"") for n, v in zip(names, values, strict=True)]
+
+
+def _framed(part: bytes | None) -> bytes:
+    if part is None:
+        return (-1).to_bytes(_LENGTH, "big", signed=True)
+    return len(part).to_bytes(_LENGTH, "big") + part
+
+
+def _frames(data: bytes) -> Iterator[bytes | None]:
+    at = 0
+    while at < len(data):
+        length = int.from_bytes(data[at : at + _LENGTH], "big", signed=True)
+        at += _LENGTH
+        yield None if length < 0 else data[at : at + length]
+        at += max(length, 0)

@@ -1,0 +1,286 @@
+package tallyboard.kernel;
+
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.UUID;
+
+/**
+ * An asset as bytes for the state store. The first byte is the codec's version: 4 is written, 1 to 3
+ * are read too. Integers are variable-length (zigzag, 7 bits a byte, the least first); texts are
+ * UTF-8 after their length plus one, zero for null. Version 2 holds offsets as differences from the
+ * asset's own, and a command's id as 16 bytes; version 3 with each vote who muted it; version 4 with
+ * each vote a byte of what it has beyond a plain one, waits, marks, and how a command was answered.
+ */
+final class Codec {
+  private static final byte MUTED = 3;
+  private static final byte CURRENT = 4;
+  /** What a vote has beyond a plain one: these bits, and after them the fields in this order. */
+  private static final int HAS_MUTE = 1, HAS_SILENCE = 2, HAS_ORDER = 4, HAS_AGE = 8;
+  /** Why an asset is unconfirmed that an earlier version said to be, which kept no reason. */
+  private static final String OLD_MARK = "not known: it was tallied by an earlier release";
+
+  private final int version;
+  private byte[] data;
+  private int at = 1;
+
+  private Codec(byte[] data) {
+    this.data = data;
+    version = data[0];
+    if (version < 1 || version > CURRENT) {
+      throw new IllegalStateException("UnreadableAsset: state of codec version " + version
+          + ", expected at most " + CURRENT);
+    }
+  }
+
+  static byte[] write(Asset asset) {
+    byte[] first = new byte[256];
+    first[0] = CURRENT;
+    Codec out = new Codec(first);
+    out.signed(asset.noted);
+    out.asset(asset);
+    return Arrays.copyOf(out.data, out.at);
+  }
+
+  /** Raises IllegalStateException for a version that is not known. */
+  static Asset read(byte[] data) {
+    Codec in = new Codec(data);
+    long noted = in.signed();
+    Asset asset = in.asset();
+    asset.noted = noted;
+    return asset;
+  }
+
+  /** `noted` alone, which the index of dues is made from. */
+  static long noted(byte[] data) {
+    return new Codec(data).signed();
+  }
+
+  // ---- an asset ----
+
+  private void asset(Asset asset) {
+    text(asset.state);
+    text(asset.shown);
+    text(asset.previous);
+    signed(asset.since);
+    text(asset.unconfirmed);
+    text(asset.disputed);
+    signed(asset.offset);
+    signed(asset.votes.length);
+    for (Asset.Vote vote : asset.votes) vote(vote, asset);
+    signed(asset.waits.length);
+    for (Asset.Wait wait : asset.waits) {
+      text(wait.state());
+      signed(wait.since());
+    }
+    override(asset.override);
+    signed(asset.step);
+    signed(asset.changedOffset - asset.offset);
+    signed(asset.changedStep);
+    signed(asset.reminded - asset.since);
+    signed(asset.emittedAt - asset.since);
+    signed(asset.answers.length);
+    for (Asset.Answer answer : asset.answers) {
+      id(answer.command());
+      text(answer.outcome());
+      text(answer.cause());
+      text(answer.user());
+    }
+    signed(asset.forgetAt);
+    signed(asset.purgedAt);
+  }
+
+  private Asset asset() {
+    Asset asset = new Asset();
+    asset.state = text();
+    asset.shown = text();
+    asset.previous = text();
+    asset.since = signed();
+    if (version == CURRENT) {
+      asset.unconfirmed = text();
+      asset.disputed = text();
+    } else if (signed() == 1) {
+      asset.unconfirmed = OLD_MARK;
+    }
+    if (version > 1) asset.offset = signed();
+    asset.votes = new Asset.Vote[(int) signed()];
+    for (int i = 0; i < asset.votes.length; i++) asset.votes[i] = vote(asset);
+    asset.waits = version == CURRENT ? waits() : pending();
+    asset.override = override();
+    if (version == 1) asset.offset = signed();
+    asset.step = signed();
+    asset.changedOffset = signed() + base(asset);
+    asset.changedStep = signed();
+    asset.reminded = asset.since + signed();
+    asset.emittedAt = asset.since + signed();
+    asset.answers = new Asset.Answer[(int) signed()];
+    for (int i = 0; i < asset.answers.length; i++) asset.answers[i] = answer();
+    asset.forgetAt = signed();
+    if (version == CURRENT) asset.purgedAt = signed();
+    return asset;
+  }
+
+  private Asset.Wait[] waits() {
+    int count = (int) signed();
+    if (count == 0) return Asset.NO_WAITS;
+    Asset.Wait[] waits = new Asset.Wait[count];
+    for (int i = 0; i < count; i++) waits[i] = new Asset.Wait(text(), signed());
+    return waits;
+  }
+
+  /** Returns the one wait that earlier versions knew, with its end. */
+  private Asset.Wait[] pending() {
+    String state = text();
+    if (state == null) return Asset.NO_WAITS;
+    Asset.Wait[] waits = {new Asset.Wait(state, signed())};
+    signed();
+    return waits;
+  }
+
+  private Asset.Answer answer() {
+    String command = id();
+    String outcome = text();
+    if (version == CURRENT) return new Asset.Answer(command, outcome, text(), text());
+    return new Asset.Answer(command, outcome, outcome.startsWith("refused: ") ? "refused" : "set",
+        "");
+  }
+
+  /** Returns what the offsets of an asset are counted from. */
+  private long base(Asset asset) {
+    return version == 1 ? 0 : asset.offset;
+  }
+
+  private void vote(Asset.Vote vote, Asset asset) {
+    text(vote.agent());
+    text(vote.state());
+    signed(vote.time() - asset.since);
+    signed(vote.reportedAt() - vote.time());
+    signed(vote.offset() - asset.offset);
+    signed(life(vote));
+    signed(vote.weight());
+    text(vote.detail());
+    long order = Math.min(vote.reportedAt(), vote.time());
+    long age = vote.time() - order;
+    signed((vote.muted() == null ? 0 : HAS_MUTE) | (vote.silent() == Asset.NONE ? 0 : HAS_SILENCE)
+        | (vote.order() == order ? 0 : HAS_ORDER) | (vote.age() == age ? 0 : HAS_AGE));
+    if (vote.muted() != null) muted(vote.muted());
+    if (vote.silent() != Asset.NONE) signed(vote.silent() - vote.time());
+    if (vote.order() != order) signed(vote.order() - order);
+    if (vote.age() != age) signed(vote.age() - age);
+  }
+
+  private Asset.Vote vote(Asset asset) {
+    String agent = text();
+    String state = text();
+    long time = asset.since + signed();
+    long reportedAt = time + signed();
+    long offset = signed() + base(asset);
+    long life = signed();
+    long expires = life == 0 ? Asset.NONE : life > 0 ? time + life - 1 : time + life;
+    long weight = signed();
+    String detail = text();
+    long has = version == CURRENT ? signed() : version == MUTED ? HAS_MUTE : 0;
+    Asset.Muted muted = (has & HAS_MUTE) == 0 ? null : muted();
+    long silent = (has & HAS_SILENCE) == 0 ? Asset.NONE : time + signed();
+    long order = Math.min(reportedAt, time);
+    long age = time - order;
+    if ((has & HAS_ORDER) != 0) order += signed();
+    if ((has & HAS_AGE) != 0) age += signed();
+    return new Asset.Vote(agent, state, reportedAt, time, offset, expires, weight, detail, muted,
+        silent, order, age);
+  }
+
+  /** Returns how long a vote lives from its time on, as it is written: 0 for ever, else never 0. */
+  private static long life(Asset.Vote vote) {
+    if (vote.expires() == Asset.NONE) return 0;
+    long life = vote.expires() - vote.time();
+    return life < 0 ? life : life + 1;
+  }
+
+  private void muted(Asset.Muted muted) {
+    text(muted.user());
+    signed(muted.until());
+  }
+
+  private Asset.Muted muted() {
+    String user = text();
+    return user == null ? null : new Asset.Muted(signed(), user);
+  }
+
+  private void override(Asset.Override pin) {
+    text(pin == null ? null : pin.state());
+    if (pin == null) return;
+    signed(pin.until());
+    text(pin.user());
+    text(pin.reason());
+    id(pin.command());
+    signed(pin.since());
+    text(pin.underlying());
+  }
+
+  private Asset.Override override() {
+    String state = text();
+    if (state == null) return null;
+    return new Asset.Override(state, signed(), text(), text(), id(), signed(), text());
+  }
+
+  // ---- bytes ----
+
+  /** A command's id: a UUID in lower case. */
+  private void id(String id) {
+    UUID uuid = UUID.fromString(id);
+    room(16);
+    ByteBuffer.wrap(data, at, 16).putLong(uuid.getMostSignificantBits())
+        .putLong(uuid.getLeastSignificantBits());
+    at += 16;
+  }
+
+  private String id() {
+    if (version == 1) return text();
+    ByteBuffer in = ByteBuffer.wrap(data, at, 16);
+    at += 16;
+    return new UUID(in.getLong(), in.getLong()).toString();
+  }
+
+  private void room(int more) {
+    if (at + more > data.length) data = Arrays.copyOf(data, Math.max(2 * data.length, at + more));
+  }
+
+  private void signed(long value) {
+    room(10);
+    long left = value << 1 ^ value >> 63;
+    while ((left & ~0x7fL) != 0) {
+      data[at++] = (byte) (left | 0x80);
+      left >>>= 7;
+    }
+    data[at++] = (byte) left;
+  }
+
+  private long signed() {
+    long found = 0;
+    for (int shift = 0;; shift += 7) {
+      byte one = data[at++];
+      found |= (one & 0x7fL) << shift;
+      if (one >= 0) return found >>> 1 ^ -(found & 1);
+    }
+  }
+
+  private void text(String text) {
+    if (text == null) {
+      signed(0);
+      return;
+    }
+    byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+    signed(bytes.length + 1L);
+    room(bytes.length);
+    System.arraycopy(bytes, 0, data, at, bytes.length);
+    at += bytes.length;
+  }
+
+  private String text() {
+    int length = (int) signed() - 1;
+    if (length < 0) return null;
+    at += length;
+    return new String(data, at - length, length, StandardCharsets.UTF_8);
+  }
+}

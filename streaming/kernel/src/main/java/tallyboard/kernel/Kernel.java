@@ -1,0 +1,140 @@
+package tallyboard.kernel;
+
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Encoders;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.streaming.MapState;
+import org.apache.spark.sql.streaming.OutputMode;
+import org.apache.spark.sql.streaming.StatefulProcessor;
+import org.apache.spark.sql.streaming.TTLConfig;
+import org.apache.spark.sql.streaming.TimeMode;
+import org.apache.spark.sql.streaming.TimerValues;
+import org.apache.spark.sql.streaming.ValueState;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The fold as Spark's StatefulProcessor: one grouping key is one bucket.
+ *
+ * <p>A bucket stays in memory from batch to batch, with its index of dues, as long as the state it
+ * finds is where it left off; it goes by clock and offset, because the state is a pure function of
+ * the log.
+ */
+public final class Kernel extends StatefulProcessor<String, Row, Row> {
+  private static final StructType HEADER = new StructType()
+      .add("key", DataTypes.StringType).add("value", DataTypes.BinaryType);
+  private static final StructType SINK = new StructType()
+      .add("key", DataTypes.BinaryType).add("value", DataTypes.BinaryType)
+      .add("headers", DataTypes.createArrayType(HEADER)).add("topic", DataTypes.StringType);
+  private static final Map<String, Run> KEPT = new ConcurrentHashMap<>();
+
+  private final String json;
+  private transient Plan plan;
+  private transient Map<String, Run> open;
+  private transient ValueState<byte[]> meta;
+  private transient ValueState<String> rule;
+  private transient MapState<String, byte[]> assets;
+  private transient MapState<String, byte[]> last;
+
+  private Kernel(String plan) {
+    json = plan;
+  }
+
+  /**
+   * Puts the kernel behind rows of (bucket, key, value, offset, time, headers); returns rows of
+   * (key, value, headers, topic). plan: see Plan.
+   */
+  public static Dataset<Row> apply(Dataset<Row> rows, String plan) {
+    return rows.groupBy("bucket").as(Encoders.STRING(), Encoders.row(rows.schema()))
+        .transformWithState(new Kernel(plan), TimeMode.None(), OutputMode.Update(),
+            Encoders.row(SINK));
+  }
+
+  @Override
+  public void init(OutputMode outputMode, TimeMode timeMode) {
+    plan = Plan.parse(json);
+    open = new HashMap<>();
+    TTLConfig forever = TTLConfig.NONE();
+    meta = getHandle().getValueState("meta", Encoders.BINARY(), forever);
+    rule = getHandle().getValueState("rule", Encoders.STRING(), forever);
+    assets = getHandle().getMapState("assets", Encoders.STRING(), Encoders.BINARY(), forever);
+    last = getHandle().getMapState("last", Encoders.STRING(), Encoders.BINARY(), forever);
+  }
+
+  @Override
+  public scala.collection.Iterator<Row> handleInputRows(String key,
+      scala.collection.Iterator<Row> rows, TimerValues timers) {
+    Run run = open.computeIfAbsent(key, this::open);
+    Iterator<SourceRow> records = new Iterator<>() {
+      @Override
+      public boolean hasNext() {
+        return rows.hasNext();
+      }
+
+      @Override
+      public SourceRow next() {
+        return SourceRow.of(rows.next());
+      }
+    };
+    Iterator<SourceRow> ordered = plan.realTime() ? records : inOrder(records);
+    return CollectionConverters.asScala(run.apply(ordered, this::keep));
+  }
+
+  /** A micro-batch brings a bucket's rows in any order; Real-time Mode keeps the partition's. */
+  private static Iterator<SourceRow> inOrder(Iterator<SourceRow> rows) {
+    List<SourceRow> found = new ArrayList<>();
+    rows.forEachRemaining(found::add);
+    found.sort(Comparator.comparingLong(SourceRow::offset));
+    return found.iterator();
+  }
+
+  private Run open(String key) {
+    String name = key.split("#")[0];
+    byte[] stored = meta.get();
+    Run kept = KEPT.remove(place(name));
+    if (kept != null && kept.standsAt(stored)) {
+      kept.over(assets, last);
+      return kept;
+    }
+    if (stored == null) stored = begin(name);
+    String first = stored == null ? plan.ruleOf(name) : rule.get();
+    Run run = new Run(plan, name, first, SparkEnv.get().executorId());
+    if (stored == null) run.over(assets, last);
+    else run.load(stored, assets, last);
+    return run;
+  }
+
+  /** Returns what a bucket without state begins with: its seed, or null. */
+  private byte[] begin(String name) {
+    KEPT.keySet().removeIf(place -> place.endsWith("/" + name)); // of an epoch that is over
+    String seed = plan.seedOf(name);
+    if (seed == null) return null;
+    rule.update(plan.ruleOf(name));
+    return InitialState.load(seed, assets, last);
+  }
+
+  private void keep(Run run) {
+    String changed = run.newRule();
+    if (changed != null) rule.update(changed);
+    meta.update(run.meta());
+  }
+
+  @Override
+  public void close() {
+    if (open != null) open.forEach((key, run) -> KEPT.put(place(key.split("#")[0]), run));
+    open = null;
+  }
+
+  private String place(String name) {
+    return getHandle().getQueryInfo().getQueryId() + "/" + name;
+  }
+}

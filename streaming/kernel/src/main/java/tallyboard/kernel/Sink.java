@@ -1,0 +1,161 @@
+package tallyboard.kernel;
+
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.RowFactory;
+
+/** Records of the sink topics as bytes: wire/sink.py, to the byte. */
+final class Sink {
+  private static final int MAX_DEAD_VALUE = 65_536;
+
+  private Sink() {}
+
+  /** A record of a states topic. */
+  static Row state(String topic, long epoch, String name, Asset asset, Rule rule,
+      Cause cause, Asset.Answer answer) {
+    String version = epoch + "." + asset.offset + "." + asset.step;
+    List<Row> headers = new ArrayList<>(4);
+    headers.add(header("version", version));
+    if (answer != null) {
+      headers.add(header("command", answer.command()));
+      headers.add(header("outcome", answer.outcome()));
+    }
+    StringBuilder out = new StringBuilder(512);
+    if (asset.shown == null) {
+      cause(out, cause);
+      headers.add(header("cause", out.toString()));
+      return row(bytes(name), null, headers, topic);
+    }
+    value(out, version, name, asset, rule, cause, answer);
+    return row(bytes(name), bytes(out.toString()), headers, topic);
+  }
+
+  private static void value(StringBuilder out, String version, String name, Asset asset, Rule rule,
+      Cause cause, Asset.Answer answer) {
+    text(out.append("{\"asset\":"), name);
+    text(out.append(",\"state\":"), asset.shown);
+    text(out.append(",\"previous\":"), asset.previous);
+    out.append(",\"since\":").append(asset.since);
+    out.append(",\"unconfirmed\":").append(asset.unconfirmed != null);
+    if (asset.unconfirmed != null) text(out.append(",\"unconfirmed_reason\":"), asset.unconfirmed);
+    if (asset.disputed != null) text(out.append(",\"disputed\":"), asset.disputed);
+    out.append(",\"version\":\"").append(version).append("\",\"cause\":");
+    cause(out, cause);
+    out.append(",\"votes\":[");
+    for (int i = 0; i < asset.votes.length; i++) {
+      vote(i == 0 ? out : out.append(','), asset.votes[i]);
+    }
+    pending(out.append("],\"pending\":"), asset.pending(rule));
+    override(out.append(",\"override\":"), asset.override);
+    answer(out.append(",\"answer\":"), answer);
+    out.append('}');
+  }
+
+  private static void cause(StringBuilder out, Cause cause) {
+    text(out.append("{\"type\":"), cause.type());
+    out.append(",\"partition\":").append(cause.partition());
+    out.append(",\"offset\":").append(cause.offset());
+    out.append(",\"time\":").append(cause.time());
+    text(out.append(",\"agent\":"), cause.agent());
+    text(out.append(",\"user\":"), cause.user());
+    text(out.append(",\"command\":"), cause.command());
+    out.append('}');
+  }
+
+  private static void vote(StringBuilder out, Asset.Vote vote) {
+    text(out.append("{\"agent\":"), vote.agent());
+    text(out.append(",\"state\":"), vote.state());
+    out.append(",\"reported_at\":").append(vote.reportedAt());
+    out.append(",\"time\":").append(vote.time());
+    out.append(",\"offset\":").append(vote.offset());
+    time(out.append(",\"expires\":"), vote.expires());
+    out.append(",\"weight\":").append(vote.weight());
+    out.append(",\"detail\":").append(vote.detail());
+    if (vote.muted() != null) muted(out.append(",\"muted\":"), vote.muted());
+    if (vote.silent() != Rule.NONE) out.append(",\"silent\":").append(vote.silent());
+    out.append('}');
+  }
+
+  private static void muted(StringBuilder out, Asset.Muted muted) {
+    time(out.append("{\"until\":"), muted.until());
+    text(out.append(",\"user\":"), muted.user());
+    out.append('}');
+  }
+
+  private static void pending(StringBuilder out, Asset.Pending pending) {
+    if (pending == null) {
+      out.append("null");
+      return;
+    }
+    text(out.append("{\"state\":"), pending.state());
+    out.append(",\"since\":").append(pending.since());
+    out.append(",\"due\":").append(pending.due()).append('}');
+  }
+
+  private static void override(StringBuilder out, Asset.Override pin) {
+    if (pin == null) {
+      out.append("null");
+      return;
+    }
+    text(out.append("{\"state\":"), pin.state());
+    time(out.append(",\"until\":"), pin.until());
+    text(out.append(",\"user\":"), pin.user());
+    text(out.append(",\"reason\":"), pin.reason());
+    text(out.append(",\"command\":"), pin.command());
+    out.append(",\"since\":").append(pin.since());
+    text(out.append(",\"underlying\":"), pin.underlying());
+    out.append('}');
+  }
+
+  private static void answer(StringBuilder out, Asset.Answer answer) {
+    if (answer == null) {
+      out.append("null");
+      return;
+    }
+    text(out.append("{\"command\":"), answer.command());
+    text(out.append(",\"outcome\":"), answer.outcome());
+    out.append('}');
+  }
+
+  private static void text(StringBuilder out, String text) {
+    Json.write(out, text);
+  }
+
+  private static void time(StringBuilder out, long time) {
+    if (time == Rule.NONE) out.append("null");
+    else out.append(time);
+  }
+
+  /** A dead letter: the record as it came, with where it lay and why it was refused. */
+  static Row deadLetter(String to, String reason, String topic, int partition, SourceRow record) {
+    List<Row> headers = new ArrayList<>();
+    headers.add(header("reason", reason));
+    headers.add(header("source-topic", topic));
+    headers.add(header("source-partition", Integer.toString(partition)));
+    headers.add(header("source-offset", Long.toString(record.offset())));
+    headers.add(header("source-timestamp", Long.toString(record.time())));
+    for (Row original : record.headers()) {
+      byte[] value = original.isNullAt(1) ? new byte[0] : original.getAs(1);
+      headers.add(RowFactory.create("original-" + original.getString(0), value));
+    }
+    byte[] value = record.value();
+    boolean long_ = value != null && value.length > MAX_DEAD_VALUE;
+    return row(record.key(), long_ ? Arrays.copyOf(value, MAX_DEAD_VALUE) : value, headers, to);
+  }
+
+  private static Row header(String name, String value) {
+    return RowFactory.create(name, bytes(value));
+  }
+
+  static Row row(byte[] key, byte[] value, List<Row> headers, String topic) {
+    return RowFactory.create(key, value, headers == null ? null : headers.toArray(new Row[0]),
+        topic);
+  }
+
+  static byte[] bytes(String text) {
+    return text.getBytes(StandardCharsets.UTF_8);
+  }
+}

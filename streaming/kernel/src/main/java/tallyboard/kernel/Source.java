@@ -1,0 +1,246 @@
+package tallyboard.kernel;
+
+import java.math.BigInteger;
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
+import java.util.Set;
+import java.util.regex.Pattern;
+import org.apache.kafka.common.utils.Utils;
+
+/**
+ * Records of a source topic out of bytes: wire/source.py, check by check in the same order, so that
+ * both engines give the same reason for the same bytes.
+ */
+final class Source {
+  /** A record of the log. `Unreadable` goes to the dead letters, `Refusal` is answered. */
+  sealed interface Entry
+      permits Report, Leave, Tick, Signed, Unsigned, Unreadable {}
+
+  /** What commands something: only one of ours may have written it. */
+  sealed interface Signed extends Entry
+      permits Command, Change, UnknownFold, Mute, Unmute, Refusal {}
+
+  record Report(String asset, String agent, String state, long reportedAt, String detail)
+      implements Entry {}
+
+  record Leave(String asset, String agent, long reportedAt) implements Entry {}
+
+  record Command(String kind, String asset, String id, String user, String reason, String state,
+      long until, long[] ifVersion) implements Signed {}
+
+  record Tick() implements Entry {}
+
+  record Change(Rule rule) implements Signed {}
+
+  record UnknownFold(String scenario, long fold) implements Signed {}
+
+  record Mute(Mutes.Mute mute) implements Signed {}
+
+  record Unmute(String agent, String user, String id) implements Signed {}
+
+  record Refusal(String asset, String id, String user, String reason) implements Signed {}
+
+  /** A record that bears no signature; the rule in force takes it or not. */
+  record Unsigned(Signed entry) implements Entry {}
+
+  record Unreadable(String reason) implements Entry {}
+
+  static final long NONE = Rule.NONE;
+  private static final int MAX_RECORD = 65_536;
+  private static final int MAX_BRACKETS = 300;
+  private static final int MAX_DETAIL = 2_048;
+  private static final int MAX_REASON = 500;
+  private static final long MAX_AHEAD = 300_000;
+  private static final long MAX_FOLD = 1_000_000;
+  private static final long MAX_TIME = 253_402_300_799_999L;
+  private static final Set<String> COMMANDS = Set.of("set", "vote", "release", "purge");
+  private static final Pattern UUID =
+      Pattern.compile("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}");
+  private static final Pattern VERSION = Pattern.compile("[0-9]+\\.[0-9]+\\.[0-9]+");
+  private static final Tick TICK = new Tick();
+
+  private Source() {}
+
+  /**
+   * Reads a record that lies in `partition` of `partitions`, appended at `time` ms. functions: the
+   * rules that there are in Python.
+   */
+  static Entry read(byte[] key, byte[] value, long time, int partition, int partitions,
+      Set<String> functions) {
+    Entry entry = read(key, value, time, functions);
+    boolean keyed = entry instanceof Report || entry instanceof Leave || entry instanceof Command
+        || entry instanceof Refusal;
+    if (keyed && Utils.toPositive(Utils.murmur2(key)) % partitions != partition) {
+      return new Unreadable("wrong-partition");
+    }
+    return entry;
+  }
+
+  private static Entry read(byte[] key, byte[] value, long time, Set<String> functions) {
+    if (value == null) return new Unreadable("not-json");
+    if (value.length > MAX_RECORD || brackets(value) > MAX_BRACKETS) {
+      return new Unreadable("too-large");
+    }
+    if (!Json.isUtf8(value)) return new Unreadable("not-utf8");
+    try {
+      Json.Document document = Json.read(value);
+      if (!(document.value() instanceof Map<?, ?> data)) return new Unreadable("unknown-type");
+      return entry(key, data, document, time, functions);
+    } catch (Json.Bad error) {
+      return new Unreadable("not-json");
+    }
+  }
+
+  private static int brackets(byte[] value) {
+    int found = 0;
+    for (byte one : value) {
+      if (one == '[' || one == '{') found++;
+    }
+    return found;
+  }
+
+  private static Entry entry(byte[] key, Map<?, ?> data, Json.Document document, long time,
+      Set<String> functions) {
+    Object type = data.get("type");
+    if ("tick".equals(type)) return TICK;
+    if ("scenario".equals(type)) return change(data, document, functions);
+    if ("mute".equals(type)) return mute(data, true);
+    if ("unmute".equals(type)) return mute(data, false);
+    boolean report = "report".equals(type);
+    boolean leave = "leave".equals(type);
+    if (!report && !leave && !(type instanceof String && COMMANDS.contains(type))) {
+      return new Unreadable("unknown-type");
+    }
+    String asset = key == null ? "" : Json.utf8(key);
+    if (asset == null) return new Unreadable("not-utf8");
+    if (!Names.ok(asset)) return new Unreadable("bad-asset");
+    if (leave) return leave(asset, data, time);
+    return report ? report(asset, data, document, time) : command(asset, (String) type, data);
+  }
+
+  private static Entry change(Map<?, ?> data, Json.Document document, Set<String> functions) {
+    if (!(data.get("scenario") instanceof Map<?, ?> plain)) return new Unreadable("bad-scenario");
+    if (plain.get("name") instanceof String name && plain.get("fold") instanceof Long fold
+        && Rule.FOLD < fold && fold <= MAX_FOLD) {
+      return new UnknownFold(name, fold);
+    }
+    try {
+      return new Change(new Rule(plain, document.text("scenario"), functions));
+    } catch (Rule.Bad error) {
+      return new Unreadable("bad-scenario");
+    }
+  }
+
+  private static Entry mute(Map<?, ?> data, boolean muting) {
+    if (!agentOk(data.get("agent"))) return new Unreadable("bad-agent");
+    String agent = (String) data.get("agent");
+    if (!(data.get("id") instanceof String given) || !UUID.matcher(given).matches()) {
+      return new Unreadable("bad-command");
+    }
+    String id = given.toLowerCase(java.util.Locale.ROOT);
+    Object reason = data.get("reason");
+    if (!userOk(data.get("user")) || !reasonOk(reason)) return new Unreadable("bad-field");
+    String user = (String) data.get("user");
+    if (!muting) return new Unmute(agent, user, id);
+    Object until = data.get("until");
+    if (until != null && !timeOk(until, MAX_TIME)) return new Unreadable("bad-time");
+    return new Mute(new Mutes.Mute(agent, until == null ? NONE : (Long) until, user,
+        reason == null ? "" : (String) reason, id));
+  }
+
+  private static boolean agentOk(Object agent) {
+    return agent instanceof String name && Names.ok(name) && !name.startsWith(Names.USER);
+  }
+
+  private static boolean userOk(Object user) {
+    return user instanceof String name && !name.isEmpty() && Names.ok(Names.USER + name);
+  }
+
+  private static boolean reasonOk(Object reason) {
+    return reason == null
+        || reason instanceof String text && Names.length(text) <= MAX_REASON;
+  }
+
+  private static Entry report(String asset, Map<?, ?> data, Json.Document document, long time) {
+    Object agent = data.get("agent");
+    Object state = data.get("state");
+    Object at = data.get("reported_at");
+    Object detail = data.get("detail");
+    if (!agentOk(agent)) return new Unreadable("bad-agent");
+    if (!(state instanceof String claim) || !(detail == null || detail instanceof Map)) {
+      return new Unreadable("bad-field");
+    }
+    if (!Names.stateOk(claim)) return new Unreadable("unknown-state");
+    if (at != null && !timeOk(at, time + MAX_AHEAD)) return new Unreadable("bad-time");
+    String text = detail == null ? null : document.text("detail");
+    if (text != null && bytes(text) > MAX_DETAIL) return new Unreadable("too-large");
+    return new Report(asset, (String) agent, claim, at == null ? NONE : (Long) at, text);
+  }
+
+  private static Entry leave(String asset, Map<?, ?> data, long time) {
+    Object agent = data.get("agent");
+    Object at = data.get("reported_at");
+    if (!agentOk(agent)) return new Unreadable("bad-agent");
+    if (at != null && !timeOk(at, time + MAX_AHEAD)) return new Unreadable("bad-time");
+    return new Leave(asset, (String) agent, at == null ? NONE : (Long) at);
+  }
+
+  private static int bytes(String text) {
+    return text.getBytes(StandardCharsets.UTF_8).length;
+  }
+
+  private static boolean timeOk(Object value, long latest) {
+    return value instanceof Long at && 0 <= at && at <= latest;
+  }
+
+  private static Entry command(String asset, String kind, Map<?, ?> data) {
+    if (!(data.get("id") instanceof String given) || !UUID.matcher(given).matches()) {
+      return new Unreadable("bad-command");
+    }
+    String id = given.toLowerCase(java.util.Locale.ROOT);
+    if (!userOk(data.get("user"))) return new Refusal(asset, id, "", "user: expected a name");
+    String user = (String) data.get("user");
+    String fault = fault(kind, data);
+    if (fault != null) return new Refusal(asset, id, user, fault);
+    Object reason = data.get("reason");
+    Object until = data.get("until");
+    return new Command(kind, asset, id, user, reason == null ? "" : (String) reason,
+        (String) data.get("state"), until == null ? NONE : (Long) until,
+        version(data.get("if_version")));
+  }
+
+  /** Returns what is wrong with a command's fields, or null. */
+  private static String fault(String kind, Map<?, ?> data) {
+    Object reason = data.get("reason");
+    Object state = data.get("state");
+    Object until = data.get("until");
+    if (!reasonOk(reason)) {
+      return "reason: expected a text of at most " + MAX_REASON + " characters";
+    }
+    if (state == null && (kind.equals("set") || kind.equals("vote"))) {
+      return "state: expected a state";
+    }
+    if (state != null && !(state instanceof String name && Names.stateOk(name))) {
+      return "unknown state";
+    }
+    if (until != null && !timeOk(until, MAX_TIME)) return "until: expected Unix milliseconds";
+    Object version = data.get("if_version");
+    return version == null || version(version) != null ? null
+        : "if_version: expected epoch.offset.step";
+  }
+
+  /** Epoch, offset and step out of `1.42.0`, or null. */
+  private static long[] version(Object value) {
+    if (!(value instanceof String text) || text.length() > 64 || !VERSION.matcher(text).matches()) {
+      return null;
+    }
+    String[] parts = text.split("\\.");
+    long[] found = new long[parts.length];
+    for (int i = 0; i < parts.length; i++) {
+      BigInteger part = new BigInteger(parts[i]);
+      if (part.bitLength() >= Long.SIZE) return null;
+      found[i] = part.longValue();
+    }
+    return found;
+  }
+}

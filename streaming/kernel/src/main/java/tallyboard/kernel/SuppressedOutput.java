@@ -1,0 +1,105 @@
+package tallyboard.kernel;
+
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.RowFactory;
+import org.apache.spark.sql.streaming.MapState;
+import scala.Tuple2;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The last record of each asset, while the log is read up to where readers have been before: they
+ * would see the past otherwise. streaming/state_restore.py, to the byte.
+ */
+final class SuppressedOutput {
+  private static final int MAX_FRESH = 50_000;
+
+  private final long upto;
+  private final Map<String, Row> fresh = new HashMap<>();
+  private MapState<String, byte[]> entries;
+
+  /** upto: the last offset whose records are suppressed, -1 for none. */
+  SuppressedOutput(long upto) {
+    this.upto = upto;
+  }
+
+  /** From now on the state is read and written through `entries`. */
+  void over(MapState<String, byte[]> entries) {
+    this.entries = entries;
+  }
+
+  boolean covers(long offset) {
+    return offset <= upto;
+  }
+
+  void put(String name, Row record) {
+    fresh.put(name, record);
+    if (fresh.size() > MAX_FRESH) flush();
+  }
+
+  /** Whether all is to be emitted before the record at `offset`, the one after `reached`. */
+  boolean endsBefore(long offset, long reached) {
+    return reached <= upto && upto < offset;
+  }
+
+  /** Takes out all that was suppressed, for this topic. */
+  List<Row> release(String topic) {
+    flush();
+    List<Row> found = new ArrayList<>();
+    Iterator<Tuple2<String, byte[]>> all = CollectionConverters.asJava(entries.iterator());
+    all.forEachRemaining(entry -> found.add(unpack(entry._1(), entry._2(), topic)));
+    entries.clear();
+    return found;
+  }
+
+  void flush() {
+    fresh.forEach((name, record) -> entries.updateValue(name, pack(record)));
+    fresh.clear();
+  }
+
+  // ---- a record as frames: its value, then name and value of each header ----
+
+  private static byte[] pack(Row record) {
+    List<byte[]> frames = new ArrayList<>();
+    frames.add(record.getAs(1));
+    if (!record.isNullAt(2)) {
+      for (Row header : (Row[]) record.get(2)) {
+        frames.add(Sink.bytes(header.getString(0)));
+        frames.add(header.getAs(1));
+      }
+    }
+    int size = 0;
+    for (byte[] frame : frames) size += 4 + (frame == null ? 0 : frame.length);
+    ByteBuffer out = ByteBuffer.allocate(size);
+    for (byte[] frame : frames) {
+      out.putInt(frame == null ? -1 : frame.length);
+      if (frame != null) out.put(frame);
+    }
+    return out.array();
+  }
+
+  private static Row unpack(String name, byte[] data, String topic) {
+    ByteBuffer in = ByteBuffer.wrap(data);
+    byte[] value = frame(in);
+    List<Row> headers = new ArrayList<>();
+    while (in.hasRemaining()) {
+      String header = new String(frame(in), StandardCharsets.UTF_8);
+      headers.add(RowFactory.create(header, frame(in)));
+    }
+    return Sink.row(Sink.bytes(name), value, headers, topic);
+  }
+
+  private static byte[] frame(ByteBuffer in) {
+    int length = in.getInt();
+    if (length < 0) return null;
+    byte[] found = new byte[length];
+    in.get(found);
+    return found;
+  }
+}

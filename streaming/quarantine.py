@@ -1,0 +1,166 @@
+"""Batches of the log that end every JVM which reads them: found, set aside, remembered.
+
+A batch of some kilobytes may come to gigabytes once it is unpacked. It lies in the log for good,
+and Spark's source has no way round it: the job dies, is started again, and dies at the same place.
+So each start notes where it begins. After `MOST_STARTS` at one place the log behind it is looked
+through, batch by batch and in bounded memory, and what no reader could bear is set aside: a dead
+letter, a line in a file beside the checkpoints, and from then on nobody reads it: the query steps
+over it (streaming/quarantine_bypass.py). A batch is the least that Kafka's clients can pass over,
+so records that share it are set aside with it: one producer sent them all.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from threading import Lock
+
+import msgspec
+
+from bus.base import Bus, TopicPartition
+from bus.batch import UNREADABLE, Batch
+from domain.quarantine import QuarantinedRange
+from domain.records import SET_ASIDE
+from wire.sink import DeadRecord, encode_dead_letter
+
+log = logging.getLogger("streaming.quarantine")
+
+MOST_UNPACKED = 8 << 20
+"""Bytes that the records of a batch may come to. A record may have 64 KiB, and producers put a
+megabyte into a batch."""
+MOST_STARTS = 2
+"""Starts at one place, each ended before a batch was committed, until the log is looked through."""
+
+NAMED = 5
+"""Buckets that the job's page names at most."""
+
+FILE, STARTS = "asides.json", "starts.json"
+Asides = dict[str, list[QuarantinedRange]]
+"""By bucket, as `attack/0`, in order."""
+
+Namer = Callable[[TopicPartition], str]
+"""Names the bucket that reads a partition."""
+
+_WRITING = Lock()  # each engine has a driver of its own
+
+
+def known(folder: Path) -> Asides:
+    """All that were set aside; folder: of all checkpoints. Raises OSError, and ValueError for a
+    file that cannot be read: without it states would be others."""
+    try:
+        return msgspec.json.decode((folder / FILE).read_bytes(), type=Asides)
+    except FileNotFoundError:
+        return {}
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"UnreadableStart: {folder / FILE}: {error}") from None
+
+
+def remember(folder: Path, more: Mapping[str, Iterable[QuarantinedRange]]) -> None:
+    """Keep these besides. Raises OSError and ValueError."""
+    with _WRITING:
+        after = known(folder)
+        for name, spans in more.items():
+            after[name] = sorted({*after.get(name, ()), *spans})
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = folder / f"{FILE}.new"
+        draft.write_bytes(msgspec.json.encode(after))
+        draft.replace(folder / FILE)
+
+
+def look(
+    bus: Bus, reached: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, list[tuple[Batch, int]]]:
+    """Return what cannot be read between these offsets, each with what it comes to (bytes).
+
+    Raises BusError.
+    """
+    found: dict[TopicPartition, list[tuple[Batch, int]]] = {}
+    for place, begin in sorted(reached.items()):
+        with bus.batches(place) as batches:
+            for batch in batches.between(begin, ends[place]):
+                size = batch.unpacked(MOST_UNPACKED)
+                if size == UNREADABLE or size > MOST_UNPACKED:
+                    found.setdefault(place, []).append((batch, size))
+    return found
+
+
+def tell(bus: Bus, topic: str, place: TopicPartition, batch: Batch, size: int) -> None:
+    """Write the dead letter of a batch. topic: of dead letters. Raises BusError."""
+    fate = "cannot be unpacked" if size == UNREADABLE else f"over {MOST_UNPACKED} bytes unpacked"
+    log.warning("%s/%d: %d to %d set aside: %s", *place, batch.first, batch.last, fate)
+    description = {
+        "first": batch.first,
+        "last": batch.last,
+        "records": batch.records,
+        "codec": batch.codec,
+        "bytes": batch.size,
+        "why": fate,
+    }
+    value = json.dumps(description).encode()
+    dead = DeadRecord(SET_ASIDE, place[0], place[1], batch.first, batch.timestamp, None, value)
+    key, value_, headers = encode_dead_letter(dead)
+    producer = bus.producer()
+    try:
+        producer.send_and_wait(topic, key, value_, headers=headers)
+    finally:
+        producer.close()
+
+
+def set_aside(
+    bus: Bus, letters: str, folder: Path, begun: Mapping[TopicPartition, int], name: Namer
+) -> None:
+    """Set aside what cannot be read behind the offsets where the last starts began.
+
+    letters: the topic of dead letters; folder: of all checkpoints; begun: the next offset of each
+    partition; name: of the bucket that reads one. Raises BusError, OSError and ValueError.
+    """
+    ends = {place: end for place, (_, end) in bus.offsets({topic for topic, _ in begun}).items()}
+    held = known(folder)
+    for place, unreadable in look(bus, begun, ends).items():
+        for batch, size in unreadable:
+            span = (batch.first, batch.last)
+            if span not in held.get(name(place), ()):
+                tell(bus, letters, place, batch, size)
+                remember(folder, {name(place): [span]})
+
+
+def in_words(asides: Mapping[str, Iterable[QuarantinedRange]]) -> list[str]:
+    """Return what was set aside, the newest of each bucket, for the job's page."""
+    lines = []
+    for name, spans in sorted(asides.items()):
+        held = sorted(spans)
+        more = f", and {len(held) - 1} before" if len(held) > 1 else ""
+        first, last = held[-1]
+        lines.append(f"{name}: offsets {first} to {last} are set aside{more}: see Dead letters")
+    return lines[:NAMED]
+
+
+class Starts:
+    """How often in a row a query was started at one place, and never got anywhere."""
+
+    def __init__(self, home: Path) -> None:
+        """home: the query's folder."""
+        self._path = home / STARTS
+
+    def note(self, place: str) -> int:
+        """Note that it starts here; how often it did so in a row before. Raises OSError."""
+        before = self._read()
+        count = before[1] if before[0] == place else 0
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        draft = self._path.with_suffix(".new")
+        draft.write_text(json.dumps([place, count + 1]))
+        draft.replace(self._path)
+        return count
+
+    def forget(self) -> None:
+        """It ended as it was asked to, or got further. Raises OSError."""
+        self._path.unlink(missing_ok=True)
+
+    def _read(self) -> tuple[str, int]:
+        try:
+            place, count = json.loads(self._path.read_text())
+            return str(place), int(count)
+        except (OSError, ValueError, TypeError):
+            return "", 0

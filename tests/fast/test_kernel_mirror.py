@@ -1,0 +1,258 @@
+"""The kernel mirrors the fold: the same constants, names of reasons and causes, order of methods.
+
+What either side has alone is listed here, so that a constant that is new on one side fails.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from domain import (
+    adoption,
+    asset,
+    commands,
+    fold,
+    lateness,
+    mutes,
+    names,
+    plain,
+    python_rules,
+    records,
+    scenario,
+    scenario_parser,
+    tally,
+    timers,
+    transitions,
+    votes,
+)
+from streaming import processor
+from streaming.kernel import sources, state
+from wire import asset as wire_asset
+from wire import signature, sink, source
+
+JAVA = {path.stem: path.read_text() for path in sources()}
+CONSTANT = re.compile(r"static final ([\w<>\[\], ]+?) ([A-Z_]+ =.*?);", re.DOTALL)
+TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+SHARED: Mapping[str, Any] = {
+    "Asset.OVERRIDE_END": asset.OVERRIDE_END,
+    "Asset.VOTE_EXPIRY": asset.VOTE_EXPIRY,
+    "Asset.VOTE_FORGOTTEN": asset.VOTE_FORGOTTEN,
+    "Asset.MUTE_END": asset.MUTE_END,
+    "Asset.HOLD": asset.HOLD,
+    "Asset.REMINDER": asset.REMINDER,
+    "Asset.PURGE_AFTER": asset.PURGE_AFTER,
+    "Asset.FORGET": asset.FORGET,
+    "Asset.DUE_TYPES": list(asset.DUE_TYPES),
+    "Asset.UNKNOWN": scenario.UNKNOWN,
+    "Asset.ANSWERS_KEPT": asset.ANSWERS_KEPT,
+    "Asset.LEAST_TRACE": asset.LEAST_TRACE,
+    "Bucket.REFRESH_AFTER": fold.REFRESH_AFTER,
+    "Codec.CURRENT": state.CURRENT,
+    "Codec.HAS_MUTE": state.HAS_MUTE,
+    "Codec.HAS_SILENCE": state.HAS_SILENCE,
+    "Codec.HAS_ORDER": state.HAS_ORDER,
+    "Codec.HAS_AGE": state.HAS_AGE,
+    "Codec.OLD_MARK": wire_asset.OLD_MARK,
+    "Commands.APPLIED": records.APPLIED,
+    "Commands.NO_CHANGE": records.NO_CHANGE,
+    "Commands.REFUSED": records.REFUSED,
+    "Lateness.MAX_AGENTS": lateness.MAX_AGENTS,
+    "Mutes.MAX_MUTED": records.MAX_MUTED,
+    "Names.USER": names.USER_PREFIX,
+    "Names.MAX_NAME": names.MAX_NAME,
+    "Names.MAX_STATE": names.MAX_STATE,
+    "Rule.FOLD": scenario.FOLD,
+    "Rule.KEEP": scenario.KEEP,
+    "Rule.LEAST_MEMORY": scenario.LEAST_MEMORY,
+    "Rule.MAX_VOTERS": scenario.MAX_MIN_VOTERS,
+    "Rule.MAX_WEIGHT": scenario.MAX_WEIGHT,
+    "Rule.MAX_DURATION": plain.MAX_DURATION,
+    "Rule.UNITS": plain._UNITS,
+    "Rule.NAME": scenario_parser._NAME,
+    "Rule.DURATION": plain._DURATION,
+    "Rule.FUNCTION": python_rules._NAME,
+    "Rule.FRACTION": scenario_parser._FRACTION,
+    "Rule.COLOURS": list(scenario.COLOURS),
+    "Rule.ICONS": list(scenario.ICONS),
+    "Run.HEARTBEAT_MS": processor.HEARTBEAT_MS,
+    "Run.META_PLAIN": state.META_PLAIN,
+    "Run.META_MUTES": state.META_MUTES,
+    "Sink.MAX_DEAD_VALUE": sink.MAX_DEAD_VALUE,
+    "Source.MAX_RECORD": source.MAX_RECORD,
+    "Source.MAX_BRACKETS": source.MAX_BRACKETS,
+    "Source.MAX_DETAIL": source.MAX_DETAIL,
+    "Source.MAX_REASON": source.MAX_REASON,
+    "Source.MAX_AHEAD": source.MAX_AHEAD,
+    "Source.MAX_FOLD": source.MAX_FOLD,
+    "Source.MAX_TIME": source.MAX_TIME,
+    "Source.COMMANDS": list(records.COMMAND_KINDS),
+    "Source.UUID": source._UUID,
+    "Trust.MAX_SKEW": signature.MAX_SKEW,
+    "Trust.TAG": signature._TAG,
+    "Trust.MEMBER": signature._MEMBER,
+    "Trust.TEXT": signature._TEXT,
+    "Votes.MAX_VOTERS": records.MAX_VOTERS,
+}
+"""What both have: the kernel's name, and the fold's value."""
+
+KERNEL_ALONE = {
+    "Assets.MAX_READ", "Codec.MUTED", "Json.MAX_DIGITS", "Kernel.HEADER", "Kernel.KEPT",
+    "Kernel.SINK", "Keys.NEVER", "Keys.READ", "Rule.NONE", "Run.HOST", "Run.META_LATENESS",
+    "Source.TICK", "Source.VERSION", "SuppressedOutput.MAX_FRESH", "Tally.NONE",
+}  # fmt: skip
+"""How it keeps and reads what the fold has as objects: its stand-in for None, caches, codecs."""
+
+COPIES = {f"{name}.NONE" for name in ("Asset", "Bucket", "Commands", "Source", "Votes")} | {
+    f"Asset.NO_{what}" for what in ("VOTES", "WAITS", "ANSWERS")
+}
+
+FOLD_ALONE = {
+    "CAUSE_TYPES", "DEAD_LETTER_REASONS",  # compared below
+    "LETTER_REASONS", "SET_ASIDE",  # of records that no fold meets
+    "CONTROL", "MAX_PART", "ROOM", "UNSIGNED", "BAD", "EXPIRED_KEY", "UNTIMELY", "FAULTS",
+    "TYPE_CHECKING",
+}  # fmt: skip
+
+MIRRORED = {
+    "Adoption": adoption, "Asset": asset, "Bucket": fold, "Commands": commands,
+    "Lateness": lateness, "Mutes": mutes, "Names": names, "Tally": tally, "Timers": timers,
+    "Transitions": transitions, "Votes": votes,
+}  # fmt: skip
+
+
+def kernel_constants() -> dict[str, str]:
+    """Every constant of the kernel, by class and name: its value as Java writes it."""
+    found = {}
+    for name, text in JAVA.items():
+        for type_, declared in CONSTANT.findall(text):
+            several = type_ in ("int", "byte", "long")
+            parts = re.split(r",\s+(?=[A-Z_]+ =)", declared) if several else [declared]
+            for part in parts:
+                constant, _, value = part.partition(" =")
+                found[f"{name}.{constant}"] = value.strip()
+    return found
+
+
+def value_of(java: str) -> Any:
+    """The value of a constant as Python has it; of a pattern its text."""
+    texts = [ast.literal_eval(each) for each in TEXT.findall(java)]
+    if java.startswith("Map.of("):
+        numbers = [int(each.replace("_", "")) for each in re.findall(r"\b([\d_]+)L", java)]
+        return dict(zip(texts, numbers, strict=True))
+    if java.startswith(("List.of(", "Set.of(")):
+        return texts
+    if java.startswith("bytes("):
+        return texts[0].encode()
+    if texts:
+        return texts[0]
+    product = 1
+    for factor in java.split("*"):
+        product *= int(factor.strip().removesuffix("L").replace("_", ""))
+    return product
+
+
+def text_of(value: Any) -> Any:
+    """A pattern's text without its end, which Java's `matches` has of itself; else the value."""
+    if not isinstance(value, re.Pattern):
+        return value
+    text = value.pattern.decode() if isinstance(value.pattern, bytes) else value.pattern
+    return text.removesuffix(r"\Z")
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_a_shared_constant_has_one_value(name: str) -> None:
+    assert value_of(kernel_constants()[name]) == text_of(SHARED[name])
+
+
+def test_every_constant_of_the_kernel_is_known_here() -> None:
+    assert set(kernel_constants()) == {*SHARED, *KERNEL_ALONE, *COPIES}
+
+
+def test_every_constant_of_the_fold_is_known_here() -> None:
+    shared = {name.partition(".")[2] for name in SHARED}
+    renamed = {"USER_PREFIX", "MAX_MIN_VOTERS", "COMMAND_KINDS", "CODEC", "READABLE"}
+    modules = [*MIRRORED.values(), records, scenario, source]
+    assert {
+        name
+        for module in modules
+        for name in assigned(module)
+        if name not in shared | renamed | FOLD_ALONE
+    } == set()
+
+
+def assigned(module: ModuleType) -> set[str]:
+    """The public constants that a module assigns itself."""
+    return {
+        target.id
+        for node in ast.parse(Path(str(module.__file__)).read_text()).body
+        if isinstance(node, (ast.Assign, ast.AnnAssign))
+        for top in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        for target in (top.elts if isinstance(top, ast.Tuple) else [top])
+        if isinstance(target, ast.Name) and re.fullmatch(r"[A-Z][A-Z_]+", target.id)
+    }
+
+
+def texts_in(name: str, before: str) -> set[str]:
+    """The texts in a class of the kernel that follow this pattern."""
+    return set(re.findall(rf'{before}"([^"\n]+)"', JAVA[name]))
+
+
+def test_both_refuse_records_for_the_same_reasons() -> None:
+    refused = texts_in("Source", r"Unreadable\(") | texts_in("Bucket", r"dead\(")
+    refused |= {text for text in texts_in("Trust", r"(?:return|\?|:) ") if " " not in text}
+    assert refused == set(records.DEAD_LETTER_REASONS)
+
+
+def test_both_have_the_same_causes() -> None:
+    due = set(value_of(kernel_constants()["Asset.DUE_TYPES"])) - {"forget"}
+    named = texts_in("Bucket", r"cause\(") | texts_in("Bucket", r"REFUSED\) \? ")
+    assert named | due | set(records.COMMAND_KINDS) == set(records.CAUSE_TYPES)
+
+
+@pytest.mark.parametrize("name", ["Commands", "Tally"])
+def test_both_say_the_same_in_words(name: str) -> None:
+    """Why a command is refused, and why a state is unconfirmed."""
+    written = Path(str(MIRRORED[name].__file__)).read_text()
+    sentences = {text for text in texts_in(name, "return ") if " " in text}
+    assert len(sentences) > 1
+    assert sentences == set(re.findall(r'return "([^"]+ [^"]+)"', written))
+
+
+@pytest.mark.parametrize("name", sorted(set(MIRRORED) - {"Asset", "Names"}))
+def test_methods_stand_in_the_same_order(name: str) -> None:
+    """Those that both have, each where it is defined first."""
+    ours = functions_of(MIRRORED[name])
+    theirs = [snake(each) for each in re.findall(METHOD, JAVA[name])]
+    both = set(ours) & set(theirs)
+    assert [each for each in unique(theirs) if each in both] == [
+        each for each in unique(ours) if each in both
+    ]
+    assert both
+
+
+METHOD = re.compile(
+    r"^ +(?:private |static |public )*[\w.<>\[\]]+ (\w+)\([^;]*?\) \{$", re.MULTILINE
+)
+
+
+def functions_of(module: ModuleType) -> list[str]:
+    """The functions and methods of a module in its order, without what makes them private."""
+    tree = ast.parse(Path(str(module.__file__)).read_text())
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return [node.name.lstrip("_") for node in sorted(found, key=lambda node: node.lineno)]
+
+
+def snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name).lower()
+
+
+def unique(found: list[str]) -> list[str]:
+    return list(dict.fromkeys(found))

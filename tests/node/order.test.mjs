@@ -1,0 +1,27 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { byOrder, comparator, longestRising, plan } from "../../static/js/board/order.js";
+
+const row = (asset, rank = 0, since = 0, votes = 0) => {
+  return { asset, rank, since, votes: Array(votes).fill({}), more_votes: 0, pending: null };
+};
+const names = (rows) => rows.map(({ asset }) => asset);
+
+test("the board's order: rank, then the newest, then the name by code points", () => {
+  const rows = [row("b"), row("😀"), row("\uffee"), row("a"), row("new", 0, 5), row("first", -1)];
+  assert.deepEqual(names(rows.sort(byOrder)), ["first", "new", "a", "b", "\uffee", "😀"]);
+});
+
+test("a column sorts either way; equals keep the board's order", () => {
+  const rows = [row("b", 0, 0, 1), row("a", 0, 0, 1), row("c", 0, 0, 3)];
+  assert.deepEqual(names(rows.toSorted(comparator("votes"))), ["c", "a", "b"]);
+  assert.deepEqual(names(rows.toSorted(comparator("-votes"))), ["a", "b", "c"]);
+  assert.deepEqual(names(rows.toSorted(comparator("unknown"))), ["a", "b", "c"]);
+});
+
+test("a list becomes another with as few moves as can be", () => {
+  const { come, go, move } = plan(["a", "b", "c", "d"], ["d", "a", "c", "e"]);
+  assert.deepEqual({ come, go, move }, { come: ["e"], go: ["b"], move: ["d"] });
+  assert.deepEqual(longestRising([3, 1, 2, 4]), [1, 2, 4]);
+});

@@ -1,0 +1,43 @@
+"""Pages as a browser lays them out: the white space that it drops, no test compares."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+_BLOCKS = (
+    "article|aside|blockquote|body|button|dd|details|dialog|div|dl|dt|fieldset|figure|footer|form"
+    "|h[1-6]|head|header|html|legend|li|link|main|nav|ol|option|p|pre|script|section|select|summary"
+    "|table|tbody|td|template|th|thead|title|tr|ul"
+)
+_VERBATIM = re.compile(r"(<(pre|textarea|script)\b.*?</\2>)", re.DOTALL)
+_BESIDE_BLOCK = re.compile(rf"\s*(</?(?:{_BLOCKS})\b(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>)\s*")
+
+
+def laid_out(html: str) -> str:
+    """Collapse white space, and drop it beside block elements; `pre`, `textarea`, `script` stay."""
+    parts = _VERBATIM.split(html.strip())
+    texts, verbatim = parts[::3], [*parts[1::3], ""]
+    return "".join(_flowed(text) + kept for text, kept in zip(texts, verbatim, strict=True))
+
+
+def _flowed(html: str) -> str:
+    return _BESIDE_BLOCK.sub(r"\1", re.sub(r" (?=>)", "", re.sub(r"\s+", " ", html)))
+
+
+@pytest.fixture(autouse=True)
+def pages_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give every page that the test client gets as a browser lays it out."""
+    request = Client.request
+
+    def laid_out_request(self: Client, **environ: Any) -> Any:
+        response = request(self, **environ)
+        kind = response.headers.get("Content-Type", "")
+        if not response.streaming and kind.startswith("text/html"):
+            response.content = laid_out(response.content.decode()).encode()
+        return response
+
+    monkeypatch.setattr(Client, "request", laid_out_request)
