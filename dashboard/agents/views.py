@@ -16,6 +16,7 @@ from dashboard.agents.forms import FORMS, MuteForm, UnmuteForm
 from dashboard.agents.statistics import MOST, caused, differing, listed, one
 from dashboard.core.access import form_of, is_fragment, role_required, user_of
 from dashboard.core.agent_urls import agent_path
+from dashboard.core.pages import render_page
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import may
 from dashboard.core.scenarios import scenarios
@@ -46,8 +47,7 @@ def agents(request: HttpRequest) -> HttpResponse:
         "silent": sum(row.silent for row in rows),
         "address": request.get_full_path(),
     }
-    name = "_agents" if is_fragment(request) else "agents"
-    return render(request, f"agentry/{name}.html", context)
+    return render_page(request, "agentry/agents", context)
 
 
 @require_safe

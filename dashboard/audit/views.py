@@ -7,7 +7,6 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
-from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -40,7 +39,7 @@ def entries(request: HttpRequest) -> HttpResponse:
         "first": not before,
         "narrowed": wanted != Wanted(),
         "address": request.get_full_path(),
-        "query": query_of(form),
+        "query": form.query(),
     }
     if is_fragment(request):
         return render(request, "audit/_entries.html", context, status=200 if valid else 422)
@@ -52,12 +51,6 @@ def _names() -> list[str]:
     return list(User.objects.order_by("username").values_list("username", flat=True)[:MAX_OFFERED])
 
 
-def query_of(form: AuditFilter) -> str:
-    """The filter as the address has it."""
-    parts = (name for name in form.fields if name != "before")
-    return urlencode({name: form.data[name] for name in parts if form.data.get(name)})
-
-
 @require_safe
 @never_cache
 @role_required("read", ADMINS)
@@ -66,5 +59,5 @@ def entry_file(request: HttpRequest, form: str) -> HttpResponseBase:
     asked = AuditFilter(request.GET)
     if refusal := file_refusal(form, asked):
         return refusal
-    note(Actor.of(request), "export.audit", target=f"audit.{form}", filter=query_of(asked))
+    note(Actor.of(request), "export.audit", target=f"audit.{form}", filter=asked.query())
     return ENTRY_FILE.response(request, form, asked.wanted().rows())

@@ -6,15 +6,15 @@ from typing import Any
 
 from django import forms
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import render
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.audit.log import Actor, note
 from dashboard.board.events import EVENT_FILE, EVENTS, MOST_EXPORTED, Wanted
-from dashboard.core.access import is_fragment, role_required
+from dashboard.core.access import role_required
 from dashboard.core.listing import file_refusal
+from dashboard.core.pages import render_page
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 from dashboard.filter_language.parser import MAX_TEXT, FilterError
@@ -94,8 +94,7 @@ def event_list(request: HttpRequest) -> HttpResponse:
         "most": MOST_EXPORTED,
         "states": {spec.name: spec.label for s in scenarios().values() for spec in s.states},
     }
-    name = "_events" if is_fragment(request) else "events"
-    return render(request, f"board/{name}.html", context, status=200 if valid else 422)
+    return render_page(request, "board/events", context, status=200 if valid else 422)
 
 
 def query_of(wanted: Wanted) -> str:

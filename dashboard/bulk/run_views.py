@@ -11,7 +11,7 @@ from django.core.paginator import Paginator
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -35,8 +35,9 @@ from dashboard.bulk.review import back, moved_on
 from dashboard.bulk.run_progress import Told, reasons, tell
 from dashboard.bulk.senders import sent_as
 from dashboard.bulk.tasks import carry_on
-from dashboard.core.access import form_of, is_fragment, role_required, user_of
+from dashboard.core.access import form_of, role_required, user_of
 from dashboard.core.listing import Order, TableFile
+from dashboard.core.pages import render_page
 from dashboard.core.roles import may
 from dashboard.core.task_wakeup import wake
 from dashboard.core.times import now_ms
@@ -204,8 +205,7 @@ def _page(request: HttpRequest, known: Run, fault: str = "", status: int = 200) 
         context["back"] = back(known) if known.kind == "purge" else None
         found = pins.pins(known, name)
         context |= {"pins": found, "without": told.ready - found.n}
-    part = "_run" if is_fragment(request) else "run"
-    return render(request, f"bulk/{part}.html", context, status=status)
+    return render_page(request, "bulk/run", context, status=status)
 
 
 def _shown(known: Run, show: str, name: str) -> QuerySet[Item]:

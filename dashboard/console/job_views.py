@@ -6,14 +6,15 @@ from typing import Any, get_args
 
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.audit.log import Actor, note
 from dashboard.console import query_status, samples
-from dashboard.core.access import form_of, is_fragment, role_required
+from dashboard.core.access import form_of, role_required
+from dashboard.core.pages import render_page
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import Role, role_of
 from dashboard.core.times import now_ms
@@ -99,8 +100,7 @@ def _page(
         "spans": query_status.SPANS,
         "spark": query_status.spark_page(request.get_host().rsplit(":", 1)[0]),
     }
-    name = "_job" if is_fragment(request) else "job"
-    return render(request, f"job/{name}.html", context, status=status)
+    return render_page(request, "job/job", context, status=status)
 
 
 def _forms(query: query_status.Query, bound: tuple[str, AskForm] | None) -> list[Any]:

@@ -8,7 +8,7 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
@@ -21,6 +21,7 @@ from dashboard.audit.log import Actor
 from dashboard.audit.log import note as audit
 from dashboard.commands.forms import typed_end
 from dashboard.core.access import form_of, is_fragment, role_required
+from dashboard.core.pages import render_page
 from dashboard.core.rate_limits import Limit, TooMany
 from dashboard.core.roles import may
 from dashboard.core.scenarios import scenarios
@@ -127,8 +128,7 @@ def _page(request: HttpRequest, form: SinceForm, text: HandoverForm, status: int
         "shift_ms": shifts.SHIFT_MS,
         "few": FEW,
     }
-    name = "_handover" if is_fragment(request) else "handover"
-    return render(request, f"annotations/{name}.html", context, status=status)
+    return render_page(request, "annotations/handover", context, status=status)
 
 
 @require_safe

@@ -14,8 +14,9 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboard.accounts import drafts
 from dashboard.audit.log import Actor, note
-from dashboard.core.access import form_of, is_fragment, role_required
+from dashboard.core.access import form_of, role_required
 from dashboard.core.kafka import gateway
+from dashboard.core.pages import render_page
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import Role, role_of
 from dashboard.core.scenarios import file_now, scenarios
@@ -58,8 +59,7 @@ def listing(request: HttpRequest) -> HttpResponse:
         for one in all_known(now)
     ]
     context = {"now": now, "found": found, "error": error}
-    name = "_scenarios" if is_fragment(request) else "scenarios"
-    return render(request, f"rulebook/{name}.html", context)
+    return render_page(request, "rulebook/scenarios", context)
 
 
 @require_safe
@@ -81,8 +81,7 @@ def scenario(request: HttpRequest, name: str) -> HttpResponse:
         "what_if": _what_if(name),
         "topics": (gateway().topics.reports(name), gateway().topics.states(name)),
     }
-    page = "_scenario" if is_fragment(request) else "scenario"
-    return render(request, f"rulebook/{page}.html", context)
+    return render_page(request, "rulebook/scenario", context)
 
 
 @require_safe

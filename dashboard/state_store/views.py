@@ -16,8 +16,9 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboard.audit.log import Actor, note
 from dashboard.batch_queries.status import follow, query_of
-from dashboard.core.access import is_fragment, role_required
+from dashboard.core.access import role_required
 from dashboard.core.exports import attachment, written
+from dashboard.core.pages import render_page
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.retention import apply_all
 from dashboard.core.roles import Role
@@ -137,8 +138,7 @@ def reading(request: HttpRequest, ask: UUID) -> HttpResponse:
             "next": shown.query(page=shown.page + 1) if page.has_next() else "",
             "before": shown.query(page=shown.page - 1) if page.has_previous() else "",
         }
-    name = "_reading" if is_fragment(request) else "reading"
-    return render(request, f"statestore/{name}.html", context)
+    return render_page(request, "statestore/reading", context)
 
 
 def _shown(form: ShowForm) -> Shown:

@@ -15,7 +15,8 @@ from django.views.decorators.http import require_safe
 
 from dashboard.audit.log import Actor, note
 from dashboard.batch_queries.status import follow, query_of
-from dashboard.core.access import form_of, is_fragment, role_required
+from dashboard.core.access import form_of, role_required
+from dashboard.core.pages import render_page
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.retention import apply_all
 from dashboard.core.roles import Role, role_of
@@ -156,8 +157,7 @@ def trial(request: HttpRequest, ask: UUID) -> HttpResponse:
     totals = totals_of(found)
     if totals is not None:
         context |= _told(request, found, totals, known)
-    name = "_trial" if is_fragment(request) else "trial"
-    return render(request, f"whatif/{name}.html", context)
+    return render_page(request, "whatif/trial", context)
 
 
 def _told(
