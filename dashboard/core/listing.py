@@ -10,7 +10,7 @@ from django.db.models import Model, Q, QuerySet
 from django.forms import Form
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 
-from dashboard.core.exports import CONTENT_TYPES, attachment, written
+from dashboard.core.exports import CONTENT_TYPES, attachment, faults_of, unprocessable, written
 
 M = TypeVar("M", bound=Model)
 R = TypeVar("R")
@@ -141,5 +141,4 @@ def file_refusal(form: str, asked: Form) -> HttpResponse | None:
         raise Http404
     if asked.is_valid():
         return None
-    faults = "; ".join(f"{name}: {told[0]}" for name, told in asked.errors.items())
-    return HttpResponse(faults, status=422, content_type="text/plain; charset=utf-8")
+    return unprocessable(faults_of(asked))
