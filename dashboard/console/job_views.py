@@ -30,7 +30,7 @@ def job(request: HttpRequest) -> HttpResponse:
     return _page(request)
 
 
-@form_of("job:job")
+@form_of("console:job")
 @role_required("read", among=(Role.ADMIN,))
 def ask(request: HttpRequest, query: str) -> HttpResponse:
     """Ask something of a query; what becomes of it is told in the page's list."""
@@ -49,7 +49,7 @@ def ask(request: HttpRequest, query: str) -> HttpResponse:
         form.add_error(None, str(error))
         return _page(request, (query, form), 429)
     note_ask(request, query, action, data["reason"], row.status)
-    return redirect(f"{reverse('job:job')}#query-{query}")
+    return redirect(f"{reverse('console:job')}#query-{query}")
 
 
 @require_safe

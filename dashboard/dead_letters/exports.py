@@ -40,7 +40,7 @@ def export(request: HttpRequest, form: str) -> HttpResponseBase:
     asked = FilterForm(request.GET)
     if not asked.is_valid():
         context = {"fault": "The filter cannot be read: use the list's own."}
-        return render(request, "deadletters/refused.html", context, status=422)
+        return render(request, "dead_letters/refused.html", context, status=422)
     told = {"form": form, "filter": asked.wanted().query()}
     note(Actor.of(request), "export.letters", target=f"dead-letters.{form}", **told)
     row = _cells if form == "csv" else _object

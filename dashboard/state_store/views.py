@@ -89,7 +89,7 @@ def readings(request: HttpRequest) -> HttpResponse:
         target=wanted.asset or "",
         partition=wanted.partition,
     )
-    return redirect("statestore:reading", id_)
+    return redirect("state_store:reading", id_)
 
 
 def _list(request: HttpRequest, form: ReadForm, status: int = 200) -> HttpResponse:
@@ -103,7 +103,7 @@ def _list(request: HttpRequest, form: ReadForm, status: int = 200) -> HttpRespon
         "kept_days": KEPT_MS // 86_400_000,
         "most": MOST_ROWS,
     }
-    return render(request, "statestore/readings.html", context, status=status)
+    return render(request, "state_store/readings.html", context, status=status)
 
 
 @require_safe
