@@ -21,7 +21,7 @@ from dashboard.job.requests import send
 ERRANDS = ("read-state", "what-if")
 
 
-@form_of("job:job")
+@form_of("console:job")
 @role_required("read", (Role.ADMIN,))
 def cancel(request: HttpRequest, ask: UUID) -> HttpResponse:
     """Ask the job to end an errand; its page tells when it has."""

@@ -31,7 +31,7 @@ def job(request: HttpRequest) -> HttpResponse:
     return _page(request)
 
 
-@form_of("job:job")
+@form_of("console:job")
 @role_required("read", among=(Role.ADMIN,))
 def ask(request: HttpRequest, query: str) -> HttpResponse:
     """Ask something of a query; what becomes of it is told in the page's list."""
@@ -51,7 +51,7 @@ def ask(request: HttpRequest, query: str) -> HttpResponse:
         form.add_error(None, str(error))
         return _page(request, (query, form), 429)
     note(actor, f"job.{action}", target=query, outcome=row.status, reason=reason)
-    return redirect(f"{reverse('job:job')}#query-{query}")
+    return redirect(f"{reverse('console:job')}#query-{query}")
 
 
 @require_safe
@@ -100,7 +100,7 @@ def _page(
         "spans": query_status.SPANS,
         "spark": query_status.spark_page(request.get_host().rsplit(":", 1)[0]),
     }
-    return render_page(request, "job/job", context, status=status)
+    return render_page(request, "console/job", context, status=status)
 
 
 def _forms(query: query_status.Query, bound: tuple[str, AskForm] | None) -> list[Any]:

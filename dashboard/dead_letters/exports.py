@@ -36,7 +36,7 @@ def export(request: HttpRequest, form: str) -> HttpResponseBase:
     asked = FilterForm(request.GET)
     if not asked.is_valid():
         context = {"fault": "The filter cannot be read: use the list's own."}
-        return render(request, "deadletters/refused.html", context, status=422)
+        return render(request, "dead_letters/refused.html", context, status=422)
     told = {"form": form, "filter": asked.wanted().query()}
     note(Actor.of(request), "export.letters", target=f"dead-letters.{form}", **told)
     return LETTER_FILE.response(request, form, asked.wanted().rows())

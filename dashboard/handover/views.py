@@ -129,7 +129,7 @@ def _page(request: HttpRequest, form: SinceForm, text: HandoverForm, status: int
         "shift_ms": shifts.SHIFT_MS,
         "few": FEW,
     }
-    return render_page(request, "annotations/handover", context, status=status)
+    return render_page(request, "handover/handover", context, status=status)
 
 
 @require_safe

@@ -89,7 +89,7 @@ def readings(request: HttpRequest) -> HttpResponse:
         target=wanted.asset or "",
         partition=wanted.partition,
     )
-    return redirect("statestore:reading", id_)
+    return redirect("state_store:reading", id_)
 
 
 def _list(request: HttpRequest, form: ReadForm, status: int = 200) -> HttpResponse:
@@ -103,7 +103,7 @@ def _list(request: HttpRequest, form: ReadForm, status: int = 200) -> HttpRespon
         "kept_days": KEPT_MS // DAY_MS,
         "most": MOST_ROWS,
     }
-    return render(request, "statestore/readings.html", context, status=status)
+    return render(request, "state_store/readings.html", context, status=status)
 
 
 @require_safe
@@ -138,7 +138,7 @@ def reading(request: HttpRequest, ask: UUID) -> HttpResponse:
             "next": shown.query(page=shown.page + 1) if page.has_next() else "",
             "before": shown.query(page=shown.page - 1) if page.has_previous() else "",
         }
-    return render_page(request, "statestore/reading", context)
+    return render_page(request, "state_store/reading", context)
 
 
 def _shown(form: ShowForm) -> Shown:

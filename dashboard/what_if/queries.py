@@ -107,10 +107,10 @@ def _row_of(
 
 def propose_url(trial: Trial) -> str:
     """Where the tried rule can be proposed, with its keys filled in."""
-    return f"{reverse('rulebook:change', args=[trial.scenario])}?{urlencode({'rule': trial.keys})}"
+    return f"{reverse('rules:change', args=[trial.scenario])}?{urlencode({'rule': trial.keys})}"
 
 
 def again_url(trial: Trial) -> str:
     """Where the same can be tried once more, or otherwise."""
     query = urlencode({"scenario": trial.scenario, "rule": trial.keys})
-    return f"{reverse('whatif:trials')}?{query}"
+    return f"{reverse('what_if:trials')}?{query}"

@@ -56,7 +56,7 @@ def trials(request: HttpRequest) -> HttpResponse:
     return _list(request, TrialForm(running, now_ms(), initial=initial))
 
 
-@form_of("whatif:trials")
+@form_of("what_if:trials")
 @role_required("read", ADMINS)
 def run(request: HttpRequest) -> HttpResponse:
     """Have the job try a rule; its page tells how far it has come."""
@@ -106,7 +106,7 @@ def _ask(request: HttpRequest, form: TrialForm, query: str, now: int) -> HttpRes
         since=tried.since,
         reason=tried.reason,
     )
-    return redirect("whatif:trial", id_)
+    return redirect("what_if:trial", id_)
 
 
 def _running(name: str) -> Scenario:
@@ -130,7 +130,7 @@ def _list(request: HttpRequest, form: TrialForm, status: int = 200) -> HttpRespo
         "kept": MOST_TRIALS,
         "kept_days": KEPT_MS // DAY_MS,
     }
-    return render(request, "whatif/trials.html", context, status=status)
+    return render(request, "what_if/trials.html", context, status=status)
 
 
 @require_safe
@@ -157,7 +157,7 @@ def trial(request: HttpRequest, ask: UUID) -> HttpResponse:
     totals = totals_of(found)
     if totals is not None:
         context |= _told(request, found, totals, known)
-    return render_page(request, "whatif/trial", context)
+    return render_page(request, "what_if/trial", context)
 
 
 def _told(
