@@ -20,8 +20,6 @@ app.autodiscover_tasks(
         "dashboard.labels",
         "dashboard.materialiser",
         "dashboard.replays",
-        "dashboard.state_store",
-        "dashboard.what_if",
     ]
 )
 

@@ -186,7 +186,6 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 10.0,
         "options": {"expires": 10.0},
     },
-    "thin-replays": {"task": "dashboard.replays.tasks.thin_replays", "schedule": 3600.0},
     "count-votes": {
         "task": "dashboard.agents.tasks.count_votes",
         "schedule": 60.0,
@@ -194,8 +193,6 @@ CELERY_BEAT_SCHEDULE = {
     },
     "snapshot": {"task": "dashboard.materialiser.tasks.snapshot_daily", "schedule": 3600.0},
     "retention": {"task": "dashboard.materialiser.tasks.apply_retention", "schedule": 3600.0},
-    "thin-readings": {"task": "dashboard.state_store.tasks.thin_readings", "schedule": 3600.0},
-    "thin-trials": {"task": "dashboard.what_if.tasks.thin_trials", "schedule": 3600.0},
 }
 
 # ---- people -------------------------------------------------------------------------------

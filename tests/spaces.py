@@ -14,6 +14,7 @@ _BLOCKS = (
     "|table|tbody|td|template|th|thead|title|tr|ul"
 )
 _VERBATIM = re.compile(r"(<(pre|textarea|script)\b.*?</\2>)", re.DOTALL)
+_SPACE = re.compile(r"(=\"[^\"]*\")|\s+")  # what an attribute says stays as it is
 _BESIDE_BLOCK = re.compile(rf"\s*(</?(?:{_BLOCKS})\b(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>)\s*")
 
 
@@ -25,7 +26,8 @@ def laid_out(html: str) -> str:
 
 
 def _flowed(html: str) -> str:
-    return _BESIDE_BLOCK.sub(r"\1", re.sub(r" (?=>)", "", re.sub(r"\s+", " ", html)))
+    one_space = _SPACE.sub(lambda match: match[1] or " ", html)
+    return _BESIDE_BLOCK.sub(r"\1", re.sub(r" (?=>)", "", one_space))
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,8 @@ from dashboard.accounts.user_list import MOST, holders, rights
 from dashboard.accounts.user_list import people as listed
 from dashboard.accounts.user_management import Refused
 from dashboard.audit.log import Actor, note
-from dashboard.core.access import is_fragment, role_required
+from dashboard.core.access import role_required
+from dashboard.core.pages import render_page
 from dashboard.core.roles import Role
 from dashboard.core.times import now_ms
 
@@ -42,8 +43,7 @@ def users(request: HttpRequest) -> HttpResponse:
         "most": MOST,
         "address": request.get_full_path(),
     }
-    name = "_users" if is_fragment(request) else "users"
-    return render(request, f"accounts/{name}.html", context, status=200 if valid else 422)
+    return render_page(request, "accounts/users", context, status=200 if valid else 422)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

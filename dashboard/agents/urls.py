@@ -4,7 +4,7 @@ from django.urls import path
 
 from dashboard.agents import views
 
-app_name = "agentry"
+app_name = "agents"
 
 urlpatterns = [
     path("agents/", views.agents, name="agents"),

@@ -16,6 +16,7 @@ from dashboard.agents.forms import FORMS, MuteForm, UnmuteForm
 from dashboard.agents.statistics import MOST, caused, differing, listed, one
 from dashboard.core.access import form_of, is_fragment, role_required, user_of
 from dashboard.core.agent_urls import agent_path
+from dashboard.core.pages import render_page
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import may
 from dashboard.core.scenarios import scenarios
@@ -46,8 +47,7 @@ def agents(request: HttpRequest) -> HttpResponse:
         "silent": sum(row.silent for row in rows),
         "address": request.get_full_path(),
     }
-    name = "_agents" if is_fragment(request) else "agents"
-    return render(request, f"agentry/{name}.html", context)
+    return render_page(request, "agents/agents", context)
 
 
 @require_safe
@@ -58,21 +58,21 @@ def agent(request: HttpRequest, scenario: str, agent: str) -> HttpResponse:
     return _page(request, _known(scenario), agent)
 
 
-@form_of("agentry:agent", "scenario", "agent")
+@form_of("agents:agent", "scenario", "agent")
 @role_required("command")
 def mute(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
     """Mute an agent: to every partition of the scenario."""
     return _ask(request, _known(scenario), agent, MuteForm(request.POST))
 
 
-@form_of("agentry:agent", "scenario", "agent")
+@form_of("agents:agent", "scenario", "agent")
 @role_required("command")
 def unmute(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
     """Let an agent be heard again."""
     return _ask(request, _known(scenario), agent, UnmuteForm(request.POST))
 
 
-@form_of("agentry:agent", "scenario", "agent")
+@form_of("agents:agent", "scenario", "agent")
 @role_required("command")
 def again(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
     """Send the newest ask to the partitions that have not confirmed it; where it is a colleague's,
@@ -156,10 +156,10 @@ def _page(
         "address": row.url,
     }
     if is_fragment(request):
-        return render(request, "agentry/_agent.html", context)
+        return render(request, "agents/_agent.html", context)
     if may(request.user, "command"):
         context["forms"] = [
             form if form is not None and form.do == do else made() for do, made in FORMS.items()
         ]
         context["open"] = form.do if form is not None else request.GET.get("do", "")
-    return render(request, "agentry/agent.html", context, status=status)
+    return render(request, "agents/agent.html", context, status=status)

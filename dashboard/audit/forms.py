@@ -9,7 +9,7 @@ from django import forms
 
 from dashboard.audit.actions import ACTIONS
 from dashboard.audit.queries import Wanted
-from dashboard.core.periods import PeriodForm
+from dashboard.core.filter_forms import PeriodForm
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import unix_ms
 from domain.names import MAX_NAME
@@ -29,21 +29,16 @@ class AuditFilter(PeriodForm):
         required=False, min_value=0, max_value=MAX_NUMBER, widget=forms.HiddenInput
     )
 
+    PLACES = ("before",)
     field_order = ("user", "action", "scenario", "q", "outcome")
 
     def __init__(self, data: Any) -> None:
         super().__init__(data)
         titles = [(each.name, each.title) for each in scenarios().values()]
-        self._offer("scenario", [("", "all"), *titles])
-        self._offer("action", [("", "all"), *_actions()])
+        self.offer("scenario", [("", "all"), *titles])
+        self.offer("action", [("", "all"), *_actions()])
         for name, known in (("user", "users-known"), ("outcome", "outcomes-known")):
             self.fields[name].widget.attrs = {"list": known, "autocomplete": "off"}
-
-    def _offer(self, name: str, choices: list[Any]) -> None:
-        field = self.fields[name]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = choices
-        field.error_messages["invalid_choice"] = "Expected one of those that are offered."
 
     def wanted(self) -> Wanted:
         """The filter of a form that is valid."""

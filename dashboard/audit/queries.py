@@ -1,13 +1,8 @@
-"""Entries of the audit for a page or a file: newest first, filtered, page by page.
-
-A filter may match little of very much: so many entries are looked at for one page, no more, and the
-next page goes on from there.
-"""
+"""Entries of the audit for a page or a file: newest first, filtered, page by page."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,14 +13,9 @@ from dashboard.audit.actions import ACTIONS
 from dashboard.audit.hash_chain import FIELDS, Finding, verify
 from dashboard.audit.models import AuditEntry
 from dashboard.core.exports import TIMES
+from dashboard.core.listing import Listing, TableFile
 from dashboard.core.times import iso
 
-PAGE = 100
-"""Most entries of a page."""
-LOOKED_AT = 50_000
-"""So many entries are looked at for a page of them."""
-PORTION = 1_000
-"""Entries of a file that are read at a time."""
 CHECKED = 10_000
 """So many of the newest entries the page looks along for whether their chain is whole."""
 CHECK_KEPT_S = 60
@@ -68,31 +58,6 @@ class Entry(NamedTuple):
     facts: list[tuple[str, str]]
 
 
-class Page(NamedTuple):
-    """Entries, newest first. older: the number before which the next page is, 0 where none is."""
-
-    entries: list[Entry]
-    older: int
-
-
-def page(wanted: Wanted, before: int = 0) -> Page:
-    """The newest entries that are wanted, or those before a number."""
-    start = before or newest() + 1
-    floor = max(start - LOOKED_AT, 0)
-    rows = wanted.rows().filter(number__lt=start, number__gte=floor).order_by("-number")
-    found = [_entry(row) for row in rows[: PAGE + 1]]
-    if len(found) > PAGE:
-        return Page(found[:PAGE], found[PAGE - 1].row.number)
-    more = floor > 1 and AuditEntry.objects.filter(number__lt=floor).exists()
-    return Page(found, floor if more else 0)
-
-
-def newest() -> int:
-    """The number of the newest entry, 0 without any."""
-    found = AuditEntry.objects.order_by("-number").values_list("number", flat=True).first()
-    return found or 0
-
-
 def _entry(row: AuditEntry) -> Entry:
     facts = {name: _told(name, value) for name, value in json.loads(row.facts).items()}
     return Entry(row, ACTIONS.get(row.action, ""), list(facts.items()))
@@ -113,20 +78,14 @@ def checked() -> Finding:
     return found
 
 
-# ---- as a file ----------------------------------------------------------------------------
-
 COLUMNS = (*FIELDS, "digest")
-
-
-def portions(wanted: Wanted) -> Iterator[list[AuditEntry]]:
-    """All entries that are wanted, newest first."""
-    before = newest() + 1
-    while found := list(wanted.rows().filter(number__lt=before).order_by("-number")[:PORTION]):
-        yield found
-        before = found[-1].number
 
 
 def plain(row: AuditEntry) -> dict[str, Any]:
     """An entry as an object of NDJSON, or a line of CSV; its facts are an object already."""
     told = {name: getattr(row, name) for name in COLUMNS}
     return told | {"facts": msgspec.Raw(row.facts.encode())}
+
+
+ENTRIES = Listing(_entry)
+ENTRY_FILE = TableFile("audit", COLUMNS, plain)

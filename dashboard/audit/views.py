@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
-from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.audit.forms import AuditFilter
 from dashboard.audit.log import Actor, note
-from dashboard.audit.queries import COLUMNS, Wanted, checked, page, plain, portions
+from dashboard.audit.queries import ENTRIES, ENTRY_FILE, Wanted, checked
 from dashboard.audit.triggers import KEPT_DAYS
 from dashboard.core.access import is_fragment, role_required
-from dashboard.core.exports import CONTENT_TYPES, attachment, written
+from dashboard.core.listing import file_refusal
 from dashboard.core.roles import Role
 from dashboard.core.times import now_ms
 
@@ -36,11 +35,11 @@ def entries(request: HttpRequest) -> HttpResponse:
     wanted = form.wanted() if valid else Wanted()
     context: dict[str, Any] = {
         "now": now_ms(),
-        "found": page(wanted, before) if valid else None,
+        "found": ENTRIES.page(wanted.rows(), before) if valid else None,
         "first": not before,
         "narrowed": wanted != Wanted(),
         "address": request.get_full_path(),
-        "query": query_of(form),
+        "query": form.query(),
     }
     if is_fragment(request):
         return render(request, "audit/_entries.html", context, status=200 if valid else 422)
@@ -52,23 +51,13 @@ def _names() -> list[str]:
     return list(User.objects.order_by("username").values_list("username", flat=True)[:MAX_OFFERED])
 
 
-def query_of(form: AuditFilter) -> str:
-    """The filter as the address has it."""
-    parts = (name for name in form.fields if name != "before")
-    return urlencode({name: form.data[name] for name in parts if form.data.get(name)})
-
-
 @require_safe
 @never_cache
 @role_required("read", ADMINS)
 def entry_file(request: HttpRequest, form: str) -> HttpResponseBase:
     """The entries that pass the filter as CSV or NDJSON, newest first."""
     asked = AuditFilter(request.GET)
-    if form not in CONTENT_TYPES:
-        raise Http404
-    if not asked.is_valid():
-        faults = "; ".join(f"{name}: {told[0]}" for name, told in asked.errors.items())
-        return HttpResponse(faults, status=422, content_type="text/plain; charset=utf-8")
-    note(Actor.of(request), "export.audit", target=f"audit.{form}", filter=query_of(asked))
-    rows = (map(plain, entries) for entries in portions(asked.wanted()))
-    return attachment(request, written(form, COLUMNS, rows), "audit", form)
+    if refusal := file_refusal(form, asked):
+        return refusal
+    note(Actor.of(request), "export.audit", target=f"audit.{form}", filter=asked.query())
+    return ENTRY_FILE.response(request, form, asked.wanted().rows())

@@ -20,7 +20,7 @@ from dashboard.job.requests import send
 ACTIONS = ("read-state", "what-if")
 
 
-@form_of("job:job")
+@form_of("console:job")
 @role_required("read", (Role.ADMIN,))
 def cancel(request: HttpRequest, id: UUID) -> HttpResponse:  # noqa: A002 - as in the URL
     """Request of the job that it ends a batch query; the query's page shows when it has."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import render
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.audit.log import Actor, note
-from dashboard.board.events import FIELDS, MOST_EXPORTED, Wanted, page, plain, portions
-from dashboard.core.access import is_fragment, role_required
-from dashboard.core.exports import CONTENT_TYPES, attachment, written
+from dashboard.board.events import EVENT_FILE, EVENTS, MOST_EXPORTED, Wanted
+from dashboard.core.access import role_required
+from dashboard.core.listing import file_refusal
+from dashboard.core.pages import render_page
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 from dashboard.filter_language.parser import MAX_TEXT, FilterError
@@ -86,7 +86,7 @@ def event_list(request: HttpRequest) -> HttpResponse:
     context = {
         "now": now_ms(),
         "form": form,
-        "found": page(wanted, before) if valid else None,
+        "found": EVENTS.page(wanted.rows(), before) if valid else None,
         "first": not before,
         "narrowed": bool(query_of(wanted)),
         "address": request.get_full_path(),
@@ -94,8 +94,7 @@ def event_list(request: HttpRequest) -> HttpResponse:
         "most": MOST_EXPORTED,
         "states": {spec.name: spec.label for s in scenarios().values() for spec in s.states},
     }
-    name = "_events" if is_fragment(request) else "events"
-    return render(request, f"board/{name}.html", context, status=200 if valid else 422)
+    return render_page(request, "board/events", context, status=200 if valid else 422)
 
 
 def query_of(wanted: Wanted) -> str:
@@ -110,12 +109,8 @@ def query_of(wanted: Wanted) -> str:
 def event_file(request: HttpRequest, form: str) -> HttpResponseBase:
     """The newest events that pass the filter as CSV or NDJSON."""
     asked = EventFilter(request.GET)
-    if form not in CONTENT_TYPES:
-        raise Http404
-    if not asked.is_valid():
-        faults = "; ".join(f"{name}: {told[0]}" for name, told in asked.errors.items())
-        return HttpResponse(faults, status=422, content_type="text/plain; charset=utf-8")
+    if refusal := file_refusal(form, asked):
+        return refusal
     told = {"form": form, "filter": query_of(asked.wanted())}
     note(Actor.of(request), "export.events", target=f"events.{form}", **told)
-    rows = (map(plain, events) for events in portions(asked.wanted()))
-    return attachment(request, written(form, FIELDS, rows), "events", form)
+    return EVENT_FILE.response(request, form, asked.wanted().rows())

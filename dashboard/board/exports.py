@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponseBase
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.audit.log import Actor, note
 from dashboard.core.access import role_required
-from dashboard.core.exports import CONTENT_TYPES, attachment, written
+from dashboard.core.exports import CONTENT_TYPES, attachment, unprocessable, written
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import iso, now_ms
 from dashboard.filter_language.parser import MAX_TEXT, FilterError
@@ -59,7 +59,7 @@ def board_file(request: HttpRequest, form: str) -> HttpResponseBase:
     try:
         wanted = asked(known, states, text[: MAX_TEXT + 1], now_ms())
     except FilterError as error:
-        return HttpResponse(f"q: {error}", status=422, content_type="text/plain; charset=utf-8")
+        return unprocessable(f"q: {error}")
     note(Actor.of(request), "export.board", scenario=known.name, form=form, filter=str(wanted))
     return attachment(request, written(form, FIELDS, _portions(known, wanted)), known.name, form)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.board.overrides import MOST, Override, overrides
-from dashboard.core.access import is_fragment, role_required
+from dashboard.core.access import role_required
+from dashboard.core.pages import render_page
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 
@@ -36,8 +36,7 @@ def override_list(request: HttpRequest) -> HttpResponse:
         "choices": _choices(scenario, mine, found.mine),
         "narrowed": bool(scenario) or mine,
     }
-    name = "_overrides" if is_fragment(request) else "overrides"
-    return render(request, f"board/{name}.html", context)
+    return render_page(request, "board/overrides", context)
 
 
 def _row(override: Override, now: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from django import forms
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, QueryDict
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import render
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
@@ -17,7 +17,8 @@ from django.views.decorators.http import require_safe
 from dashboard.board.past_board import PAGE, Asked, AsOf, Difference, Narrowed, Then, TooManyChanges
 from dashboard.core.access import role_required
 from dashboard.core.chunks import chunks
-from dashboard.core.exports import CONTENT_TYPES, attachment, written
+from dashboard.core.exports import attachment, unprocessable, written
+from dashboard.core.listing import file_refusal
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import FIELD_SECOND, MINUTE_MS, field_text, now_ms, unix_ms
 from dashboard.filter_language.parser import state_of
@@ -209,23 +210,17 @@ PORTION = 1_000
 def as_of_file(request: HttpRequest, form: str) -> HttpResponseBase:
     """What the page shows, whole, as CSV or NDJSON."""
     typed = AsOfForm(request.GET, now_ms())
-    if form not in CONTENT_TYPES:
-        raise Http404
-    if not typed.is_valid():
-        return _refused("; ".join(f"{name}: {told[0]}" for name, told in typed.errors.items()))
+    if refusal := file_refusal(form, typed):
+        return refusal
     asked = typed.asked()
     try:
         past = AsOf(scenarios()[asked.scenario], asked.at)
     except TooManyChanges as error:
-        return _refused(f"at: {error}")
+        return unprocessable(f"at: {error}")
     fields = ("scenario", *FIELDS[asked.view])
     whole = chunks(_whole(past, asked), PORTION)
     rows = ([_plain(each, asked) for each in portion] for portion in whole)
     return attachment(request, written(form, fields, rows), f"as-of-{asked.view}", form)
-
-
-def _refused(why: str) -> HttpResponse:
-    return HttpResponse(why, status=422, content_type="text/plain; charset=utf-8")
 
 
 def _whole(past: AsOf, asked: Asked) -> Iterator[Then | Difference]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -11,7 +11,7 @@ from django.core.paginator import Paginator
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -35,8 +35,9 @@ from dashboard.bulk.review import back, moved_on
 from dashboard.bulk.run_progress import RunProgress, progress_of, reasons
 from dashboard.bulk.senders import sent_as
 from dashboard.bulk.tasks import carry_on
-from dashboard.core.access import form_of, is_fragment, role_required, user_of
-from dashboard.core.exports import attachment, written
+from dashboard.core.access import form_of, role_required, user_of
+from dashboard.core.listing import Order, TableFile
+from dashboard.core.pages import render_page
 from dashboard.core.roles import may
 from dashboard.core.task_wakeup import wake
 from dashboard.core.times import now_ms
@@ -46,8 +47,6 @@ PAGE = 100
 """Assets of one page."""
 ASK_ABOVE = 1_000
 """For more assets their number must be typed."""
-PORTION = 1_000
-"""Assets written to a file at a time."""
 ASKS = {"pause": ((RUNNING,), PAUSED), "resume": ((PAUSED, STOPPED), RUNNING)}
 """What is asked of a run: of which status it must be, and which it has then."""
 PINS_ONLY = "replace: expected the tick, as each of these is pinned by a colleague"
@@ -154,15 +153,11 @@ def _asked(known: Run, do: str, user: User) -> bool:
 def outcomes(request: HttpRequest, id: uuid.UUID) -> HttpResponseBase:  # noqa: A002 - as in the URL
     """What became of each asset, as CSV."""
     known = _known(id)
-    lines = written("csv", FIELDS, _portions(progress_of(known)))
-    return attachment(request, lines, f"bulk-{str(known.pk)[:8]}", "csv")
-
-
-def _portions(told: RunProgress) -> Iterator[list[dict[str, Any]]]:
-    items, last = told.run.items.order_by("number"), -1
-    while portion := list(items.filter(number__gt=last)[:PORTION]):
-        yield [_plain(told, item) for item in portion]
-        last = portion[-1].number
+    told = progress_of(known)
+    oldest_first = Order("number", down=False)
+    name = f"bulk-{str(known.pk)[:8]}"
+    file = TableFile(name, FIELDS, partial(_plain, told), order=oldest_first)
+    return file.response(request, "csv", known.items.all())
 
 
 def _plain(told: RunProgress, item: Item) -> dict[str, Any]:
@@ -210,8 +205,7 @@ def _page(request: HttpRequest, known: Run, fault: str = "", status: int = 200) 
         context["back"] = back(known) if known.kind == "purge" else None
         found = pins.pins(known, name)
         context |= {"pins": found, "without": told.ready - found.n}
-    part = "_run" if is_fragment(request) else "run"
-    return render(request, f"bulk/{part}.html", context, status=status)
+    return render_page(request, "bulk/run", context, status=status)
 
 
 def _shown(known: Run, show: str, name: str) -> QuerySet[Item]:

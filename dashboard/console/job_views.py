@@ -6,18 +6,19 @@ from typing import Any, get_args
 
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from dashboard.audit.log import Actor, note
 from dashboard.console import query_status, samples
-from dashboard.core.access import form_of, is_fragment, role_required
+from dashboard.core.access import form_of, role_required
+from dashboard.core.pages import render_page
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import Role, role_of
 from dashboard.core.times import now_ms
 from dashboard.dead_letters.forgeries import refused
-from dashboard.job.audit_entries import note_request
 from dashboard.job.forms import OFFERS, RequestForm
 from dashboard.job.request_progress import last_of, newest
 from dashboard.job.requests import send
@@ -32,7 +33,7 @@ def job(request: HttpRequest) -> HttpResponse:
     return _page(request)
 
 
-@form_of("job:job")
+@form_of("console:job")
 @role_required("read", among=(Role.ADMIN,))
 def ask(request: HttpRequest, query: str) -> HttpResponse:
     """Ask something of a query; what becomes of it is told in the page's list."""
@@ -43,17 +44,18 @@ def ask(request: HttpRequest, query: str) -> HttpResponse:
     if not form.is_valid():
         return _page(request, (query, form), 422)
     assert isinstance(request.user, User)
-    data = form.cleaned_data
+    data, actor = form.cleaned_data, Actor.of(request)
+    reason = data["reason"]
     try:
         row, _ = send(
-            query, form.offer.action, request.user, now_ms(), reason=data["reason"], id_=data["id"]
+            query, form.offer.action, request.user, now_ms(), reason=reason, id_=data["id"]
         )
     except TooMany as error:
-        note_request(request, query, action, data["reason"], "refused: too many")
+        note(actor, f"job.{action}", target=query, outcome="refused: too many", reason=reason)
         form.add_error(None, str(error))
         return _page(request, (query, form), 429)
-    note_request(request, query, action, data["reason"], row.status)
-    return redirect(f"{reverse('job:job')}#query-{query}")
+    note(actor, f"job.{action}", target=query, outcome=row.status, reason=reason)
+    return redirect(f"{reverse('console:job')}#query-{query}")
 
 
 @require_safe
@@ -102,8 +104,7 @@ def _page(
         "spans": query_status.SPANS,
         "spark": query_status.spark_page(request.get_host().rsplit(":", 1)[0]),
     }
-    name = "_job" if is_fragment(request) else "job"
-    return render(request, f"job/{name}.html", context, status=status)
+    return render_page(request, "console/job", context, status=status)
 
 
 def _forms(query: query_status.Query, bound: tuple[str, RequestForm] | None) -> list[Any]:

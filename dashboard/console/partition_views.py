@@ -39,7 +39,7 @@ def partitions(request: HttpRequest) -> HttpResponse:
     }
     name = "_partitions" if is_fragment(request) else "partitions"
     status = 422 if key["form"].errors else 200
-    return render(request, f"job/{name}.html", context, status=status)
+    return render(request, f"console/{name}.html", context, status=status)
 
 
 def _key(request: HttpRequest, among: list[Partition]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from django.urls import path
 
 from dashboard.console import job_views, partition_views
 
-app_name = "job"
+app_name = "console"
 
 urlpatterns = [
     path("job/", job_views.job, name="job"),

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpRequest, StreamingHttpResponse
+from django.forms import Form
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 
 from dashboard.core.times import iso
 
@@ -31,6 +32,16 @@ def attachment(
     response = StreamingHttpResponse(streamed, content_type=CONTENT_TYPES[form])
     response["Content-Disposition"] = f'attachment; filename="{name}.{form}"'
     return response
+
+
+def unprocessable(why: str) -> HttpResponse:
+    """Return that no file can be made of what was asked for, and why not."""
+    return HttpResponse(why, status=422, content_type="text/plain; charset=utf-8")
+
+
+def faults_of(form: Form) -> str:
+    """Return what is wrong with a form, the first of each field."""
+    return "; ".join(f"{name}: {told[0]}" for name, told in form.errors.items())
 
 
 def written(

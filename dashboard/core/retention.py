@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,6 +68,11 @@ class Thinning:
     """Deletes what is too old or too much at a time (Unix ms), and returns how many rows."""
     kept_ms: int | None = None
     at_most: int | None = None
+
+
+def apply_all(declared: Iterable[Retention | Thinning], now: int) -> int:
+    """Delete what is past its time at `now` (Unix ms), or too much. Returns how many rows."""
+    return sum(each.apply(now) for each in declared)
 
 
 def delete_in_portions(

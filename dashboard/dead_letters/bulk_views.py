@@ -53,7 +53,7 @@ def review(request: HttpRequest) -> HttpResponse:
         return _chosen_for_review(request)
     data = drafts.found(request, "dead-letters")
     if data is None:
-        return redirect("deadletters:letters")
+        return redirect("dead_letters:letters")
     do = data.get("do", "")
     chosen, _ = _chosen(data, every=do.endswith("-all"))
     if do.startswith("discard"):
@@ -70,7 +70,7 @@ def _chosen_for_review(request: HttpRequest) -> HttpResponse:
         return _refused(request, NOTHING)
     named = {key: request.POST.getlist(key) for key in ("do", "id", "ids", "filter")}
     draft = drafts.keep(request, "dead-letters", named)
-    return redirect(reverse("deadletters:review") + draft)
+    return redirect(reverse("dead_letters:review") + draft)
 
 
 def _review_redrive(request: HttpRequest, chosen: Chosen) -> HttpResponse:
@@ -87,10 +87,10 @@ def _review_redrive(request: HttpRequest, chosen: Chosen) -> HttpResponse:
         "bad_reasons": Counter(each.verdict.reason for each in bad).most_common(),
         "most": MAX_MANY,
     }
-    return render(request, "deadletters/review.html", context)
+    return render(request, "dead_letters/review.html", context)
 
 
-@form_of("deadletters:letters")
+@form_of("dead_letters:letters")
 @role_required("report", ADMINS)
 def redrive_many(request: HttpRequest) -> HttpResponse:
     """Redrive the letters as they are; each is judged once more, and has an outcome of its own."""
@@ -117,7 +117,7 @@ def redrive_many(request: HttpRequest) -> HttpResponse:
     return _to_outcomes(request, _redriven(outcomes, chosen))
 
 
-@form_of("deadletters:letters")
+@form_of("dead_letters:letters")
 @role_required("report", ADMINS)
 def discard_many(request: HttpRequest) -> HttpResponse:
     """Discard the letters, for one reason."""
@@ -139,8 +139,8 @@ def outcomes(request: HttpRequest) -> HttpResponse:
     """What became of letters that were redriven or discarded."""
     data = drafts.found(request, "outcomes")
     if data is None:
-        return redirect("deadletters:letters")
-    return render(request, "deadletters/outcomes.html", json.loads(data.get("told", "{}")))
+        return redirect("dead_letters:letters")
+    return render(request, "dead_letters/outcomes.html", json.loads(data.get("told", "{}")))
 
 
 def verdict_of(letter: DeadLetter, now: int) -> Verdict:
@@ -185,7 +185,7 @@ def _review_discard(
         "why_form": form,
         "most": MAX_MANY,
     }
-    return render(request, "deadletters/discard.html", context, status=status)
+    return render(request, "dead_letters/discard.html", context, status=status)
 
 
 def _redriven(outcomes: list[Outcome], chosen: Chosen) -> dict[str, Any]:
@@ -204,8 +204,8 @@ def _plain(outcome: Outcome) -> dict[str, Any]:
 
 def _to_outcomes(request: HttpRequest, told: dict[str, Any]) -> HttpResponse:
     draft = drafts.keep(request, "outcomes", {"told": json.dumps(told)})
-    return redirect(reverse("deadletters:outcomes") + draft)
+    return redirect(reverse("dead_letters:outcomes") + draft)
 
 
 def _refused(request: HttpRequest, fault: str, status: int = 422) -> HttpResponse:
-    return render(request, "deadletters/refused.html", {"fault": fault}, status=status)
+    return render(request, "dead_letters/refused.html", {"fault": fault}, status=status)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponseBase
@@ -13,15 +11,13 @@ from django.views.decorators.http import require_safe
 
 from dashboard.audit.log import Actor, note
 from dashboard.core.access import role_required
-from dashboard.core.exports import CONTENT_TYPES, attachment, written
+from dashboard.core.exports import CONTENT_TYPES
+from dashboard.core.listing import Order, TableFile
 from dashboard.core.roles import Role
 from dashboard.dead_letters.forms import FilterForm
 from dashboard.dead_letters.models import DeadLetter
-from dashboard.dead_letters.queries import Wanted
 from dashboard.dead_letters.stored_records import headers_of, key_of, value_of
 
-PORTION = 200
-"""Letters read and sent at a time: no file is held in memory."""
 FIELDS = (
     "id", "reason", "scenario", "topic", "partition", "offset", "appended_at", "noted_at",
     "repeats", "size", "whole", "asset", "agent", "fate", "fate_at", "fate_by", "why", "edited",
@@ -40,24 +36,10 @@ def export(request: HttpRequest, form: str) -> HttpResponseBase:
     asked = FilterForm(request.GET)
     if not asked.is_valid():
         context = {"fault": "The filter cannot be read: use the list's own."}
-        return render(request, "deadletters/refused.html", context, status=422)
+        return render(request, "dead_letters/refused.html", context, status=422)
     told = {"form": form, "filter": asked.wanted().query()}
     note(Actor.of(request), "export.letters", target=f"dead-letters.{form}", **told)
-    row = _cells if form == "csv" else _object
-    rows = (map(row, letters) for letters in _portions(asked.wanted()))
-    return attachment(request, written(form, (*FIELDS, *BYTES), rows), "dead-letters", form)
-
-
-def _portions(wanted: Wanted) -> Iterator[list[DeadLetter]]:
-    after = (-1, 0)
-    while True:
-        later = wanted.rows().filter(appended_at__gte=after[0]).order_by("appended_at", "id")
-        rows = later.exclude(appended_at=after[0], id__lte=after[1])
-        portion = list(islice(rows.iterator(PORTION), PORTION))
-        if not portion:
-            return
-        yield portion
-        after = (portion[-1].appended_at, portion[-1].pk)
+    return LETTER_FILE.response(request, form, asked.wanted().rows())
 
 
 def _object(letter: DeadLetter) -> dict[str, Any]:
@@ -84,3 +66,13 @@ def _cells(letter: DeadLetter) -> dict[str, Any]:
     for name, value in (("key", key_of(letter)), ("value", value_of(letter))):
         data[name] = (value or b"").decode(errors="replace")
     return data
+
+
+LETTER_FILE = TableFile(
+    "dead-letters",
+    (*FIELDS, *BYTES),
+    _object,
+    cells=_cells,
+    order=Order("appended_at", down=False),
+    portion_size=200,
+)

@@ -6,7 +6,7 @@ from typing import Any
 
 from django import forms
 
-from dashboard.core.periods import PeriodForm
+from dashboard.core.filter_forms import PeriodForm
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import unix_ms
 from dashboard.dead_letters.models import FATES, OPEN
@@ -37,20 +37,12 @@ class FilterForm(PeriodForm):
 
     def __init__(self, data: Any) -> None:
         super().__init__(data)
-        self._offer("reason", [("", "any"), *((each, each) for each in LETTER_REASONS)])
+        self.offer("reason", [("", "any"), *((each, each) for each in LETTER_REASONS)])
         titles = [(each.name, each.title) for each in scenarios().values()]
-        self._offer("scenario", [("", "any"), *titles])
-        self._offer("fate", [*FATES.items(), (ANY, "any")])
-        self._offer("sort", [(way + name, name) for name in ORDERS for way in ("", "-")])
+        self.offer("scenario", [("", "any"), *titles])
+        self.offer("fate", [*FATES.items(), (ANY, "any")])
+        self.offer("sort", [(way + name, name) for name in ORDERS for way in ("", "-")])
         self.fields["q"].widget.attrs["type"] = "search"
-
-    def _offer(self, name: str, choices: list[tuple[str, str]]) -> None:
-        field = self.fields[name]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = choices
-        field.error_messages["invalid_choice"] = "Expected one of those that are offered."
-        if not field.widget.is_hidden:
-            field.widget = forms.Select(choices=choices)
 
     def wanted(self) -> Wanted:
         """The filter of a form that is valid."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django.core.cache import caches
 from django.db.models import BigIntegerField, Count, ExpressionWrapper, F, Q, QuerySet
 
+from dashboard.core.listing import Order, Page, page_of
 from dashboard.core.times import HOUR_MS, field_text
 from dashboard.dead_letters.models import FATES, OPEN, DeadLetter
 
@@ -80,42 +81,22 @@ class Wanted:
         return urlencode({name: value for name, value in (told | changes).items() if value})
 
 
-class Page(NamedTuple):
-    """Letters without their bytes, and the last one's number where more follow."""
-
-    letters: list[DeadLetter]
-    more_after: int | None
-
-
 def moment_text(at: int | None) -> str:
     """A moment as a field of type datetime-local has it, in UTC."""
     return "" if at is None else field_text(at)
 
 
-def page(wanted: Wanted, size: int = PAGE) -> Page:
-    """One page of letters."""
-    down = wanted.sort.startswith("-")
-    column = ORDERS[wanted.sort.lstrip("-")]
-    rows = wanted.rows()
-    if wanted.after is not None:
-        rows = _beyond(rows, column, wanted.after, down)
-    way = "-" if down else ""
-    found = list(
-        rows.defer("key", "value", "headers").order_by(way + column, f"{way}id")[: size + 1]
-    )
-    more = found[size - 1].pk if len(found) > size else None
-    return Page(found[:size], more)
+def page(wanted: Wanted, size: int = PAGE) -> Page[DeadLetter]:
+    """One page of letters without their bytes; what follows begins after the last one's number."""
+    order = Order(ORDERS[wanted.sort.lstrip("-")], wanted.sort.startswith("-"))
+    last = _without_bytes(DeadLetter.objects.filter(pk__in=[wanted.after])).first()
+    after = order.place_of(last) if last else None  # it may have been deleted meanwhile
+    found = page_of(_without_bytes(wanted.rows()), order, size, after)
+    return replace(found, following=found.following and found.following[-1])
 
 
-def _beyond(
-    rows: QuerySet[DeadLetter], column: str, after: int, down: bool
-) -> QuerySet[DeadLetter]:
-    """The rows behind one letter; all of them where it has been thinned out meanwhile."""
-    least = DeadLetter.objects.filter(pk=after).values_list(column, flat=True).first()
-    if least is None:
-        return rows
-    way = "lt" if down else "gt"
-    return rows.filter(Q(**{f"{column}__{way}": least}) | Q(**{column: least, f"id__{way}": after}))
+def _without_bytes(rows: QuerySet[DeadLetter]) -> QuerySet[DeadLetter]:
+    return rows.defer("key", "value", "headers")
 
 
 class Bar(NamedTuple):

@@ -4,7 +4,7 @@ from django.urls import path
 
 from dashboard.dead_letters import bulk_views, exports, views
 
-app_name = "deadletters"
+app_name = "dead_letters"
 
 urlpatterns = [
     path("dead-letters/", views.letters, name="letters"),

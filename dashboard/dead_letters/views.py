@@ -40,12 +40,12 @@ def letters(request: HttpRequest) -> HttpResponse:
     wanted = form.wanted() if valid else Wanted()
     context = _list_context(request, wanted, now) | {"form": form}
     if is_fragment(request):
-        return render(request, "deadletters/_figures.html", context)
+        return render(request, "dead_letters/_figures.html", context)
     found = page(wanted) if valid else None
     context["page"] = found
-    if found and found.more_after:
-        context["next"] = wanted.query(after=found.more_after)
-    return render(request, "deadletters/letters.html", context, status=200 if valid else 422)
+    if found and found.following:
+        context["next"] = wanted.query(after=found.following)
+    return render(request, "dead_letters/letters.html", context, status=200 if valid else 422)
 
 
 def _list_context(request: HttpRequest, wanted: Wanted, now: int) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def letter(request: HttpRequest, number: int) -> HttpResponse:
     return _letter_page(request, _found(number))
 
 
-@form_of("deadletters:letter", "number")
+@form_of("dead_letters:letter", "number")
 @role_required("report", ADMINS)
 def redrive_one(request: HttpRequest, number: int) -> HttpResponse:
     """Send the record as the form has it, if the job would take it."""
@@ -115,10 +115,10 @@ def _redrive(
         place = outcome.place
         text = f"Redriven: partition {place.partition}, offset {place.offset}."
         messages.success(request, text)
-    return redirect("deadletters:letter", found.pk)
+    return redirect("dead_letters:letter", found.pk)
 
 
-@form_of("deadletters:letter", "number")
+@form_of("dead_letters:letter", "number")
 @role_required("report", ADMINS)
 def discard_one(request: HttpRequest, number: int) -> HttpResponse:
     """Discard the letter, for a reason."""
@@ -131,16 +131,16 @@ def discard_one(request: HttpRequest, number: int) -> HttpResponse:
         form.add_error(None, "Somebody has dealt with it already.")
         return _letter_page(request, _found(number), why_form=form, status=409)
     messages.success(request, "Discarded.")
-    return redirect("deadletters:letter", found.pk)
+    return redirect("dead_letters:letter", found.pk)
 
 
-@form_of("deadletters:letter", "number")
+@form_of("dead_letters:letter", "number")
 @role_required("report", ADMINS)
 def find_out_one(request: HttpRequest, number: int) -> HttpResponse:
     """Look in the log for a record that Kafka has not confirmed."""
     found = _found(number)
     messages.info(request, find_out(found, now_ms()))
-    return redirect("deadletters:letter", found.pk)
+    return redirect("dead_letters:letter", found.pk)
 
 
 def _letter_page(
@@ -153,7 +153,7 @@ def _letter_page(
     status: int = 200,
 ) -> HttpResponse:
     context = letter_context(found, now_ms(), form, why_form, verdict)
-    return render(request, "deadletters/letter.html", context, status=status)
+    return render(request, "dead_letters/letter.html", context, status=status)
 
 
 def _found(number: int) -> DeadLetter:

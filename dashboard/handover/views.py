@@ -8,7 +8,7 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
@@ -21,6 +21,8 @@ from dashboard.audit.log import Actor
 from dashboard.audit.log import note as audit
 from dashboard.commands.forms import typed_end
 from dashboard.core.access import form_of, is_fragment, role_required
+from dashboard.core.exports import faults_of, unprocessable
+from dashboard.core.pages import render_page
 from dashboard.core.rate_limits import Limit, TooMany
 from dashboard.core.roles import may
 from dashboard.core.scenarios import scenarios
@@ -127,8 +129,7 @@ def _page(request: HttpRequest, form: SinceForm, text: HandoverForm, status: int
         "shift_ms": shifts.SHIFT_MS,
         "few": FEW,
     }
-    name = "_handover" if is_fragment(request) else "handover"
-    return render(request, f"annotations/{name}.html", context, status=status)
+    return render_page(request, "handover/handover", context, status=status)
 
 
 @require_safe
@@ -139,8 +140,7 @@ def as_text(request: HttpRequest) -> HttpResponse:
     assert isinstance(request.user, User)
     form = SinceForm(request.GET, now_ms())
     if not form.is_valid():
-        faults = "; ".join(f"{name}: {told[0]}" for name, told in form.errors.items())
-        return HttpResponse(faults, status=422, content_type="text/plain; charset=utf-8")
+        return unprocessable(faults_of(form))
     found = _found(form, request.user)
     return HttpResponse(as_markdown(found), content_type="text/markdown; charset=utf-8")
 

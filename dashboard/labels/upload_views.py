@@ -6,12 +6,13 @@ import uuid
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.audit.log import Actor
-from dashboard.core.access import form_of, is_fragment, role_required, user_of
+from dashboard.core.access import form_of, role_required, user_of
+from dashboard.core.pages import render_page
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.task_wakeup import wake
 from dashboard.core.times import now_ms
@@ -71,8 +72,7 @@ def table(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
         "most_refused": MOST_REFUSED,
         "address": request.path,
     }
-    name = "_table" if is_fragment(request) else "table"
-    return render(request, f"labels/{name}.html", context)
+    return render_page(request, "labels/table", context)
 
 
 @form_of("labels:table", "number")

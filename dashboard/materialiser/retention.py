@@ -12,7 +12,10 @@ from dashboard.core.retention import Retention, Thinning
 from dashboard.dead_letters.retention import KEPT as DEAD_LETTERS
 from dashboard.job.retention import KEPT as JOB
 from dashboard.labels.retention import KEPT as LABELS
+from dashboard.replays.retention import KEPT as REPLAYS
+from dashboard.state_store.retention import KEPT as READINGS
 from dashboard.states.retention import KEPT as STATES
+from dashboard.what_if.retention import KEPT as TRIALS
 
 KEPT: tuple[Retention | Thinning, ...] = (
     *STATES,
@@ -23,6 +26,9 @@ KEPT: tuple[Retention | Thinning, ...] = (
     *BULK,
     *JOB,
     *SAMPLES,
+    *READINGS,
+    *TRIALS,
+    *REPLAYS,
     *ACCOUNTS,
     *AUDIT,
 )

@@ -9,11 +9,7 @@ from celery import shared_task
 from django.conf import settings
 
 from dashboard.core.times import now_ms
-from dashboard.replays.models import Replay
 from dashboard.replays.verification import claim, due
-
-KEPT_MS = 90 * 86_400_000
-"""How long replays are kept: as long as requests to the job."""
 
 
 @shared_task(ignore_result=True)
@@ -28,9 +24,3 @@ def judge_ended() -> int:
         manage = str(settings.BASE_DIR / "manage.py")
         subprocess.Popen([sys.executable, manage, "judge_replay", str(row.pk)])
     return len(taken)
-
-
-@shared_task
-def thin_replays() -> int:
-    """Delete replays that are older than 90 days. Returns how many."""
-    return Replay.objects.filter(asked_at__lt=now_ms() - KEPT_MS).delete()[0]

@@ -4,7 +4,7 @@ from django.urls import path
 
 from dashboard.replays import views
 
-app_name = "replay"
+app_name = "replays"
 
 urlpatterns = [
     path("replay/", views.replay, name="replay"),

@@ -40,7 +40,7 @@ MEANS = {
 def replay(request: HttpRequest) -> HttpResponse:
     """The form, the plan that it leads to, and the newest replays; to a script, these alone."""
     if is_fragment(request):
-        return render(request, "replay/_replays.html", _list())
+        return render(request, "replays/_replays.html", _list())
     carry, log_edges, fault = _logs()
     data = request.GET if "query" in request.GET else None
     form = ChoiceForm(carry, log_edges, data)
@@ -50,7 +50,7 @@ def replay(request: HttpRequest) -> HttpResponse:
     return _page(request, form, reviewed, confirm, fault, status)
 
 
-@form_of("replay:replay")
+@form_of("replays:replay")
 @role_required("read", ADMINS)
 def start(request: HttpRequest) -> HttpResponse:
     """Request of the job what was reviewed, if that is still what would be done."""
@@ -74,7 +74,7 @@ def start(request: HttpRequest) -> HttpResponse:
         return _page(request, form, reviewed, confirm, "", 429)
     if sent.status == "unsent":
         messages.error(request, f"Not sent: {sent.outcome}")
-    return redirect(reverse("replay:replay") + "#replays-title")
+    return redirect(reverse("replays:replay") + "#replays-title")
 
 
 def _logs() -> tuple[dict[str, list[str]], Edges | None, str]:
@@ -113,7 +113,7 @@ def _page(
         "trouble": trouble,
         "heard": last is not None and bool(form.buckets),
     }
-    return render(request, "replay/replay.html", context, status=status)
+    return render(request, "replays/replay.html", context, status=status)
 
 
 def _rows(plan: Plan) -> list[tuple[Bucket, str, float]]:

@@ -4,7 +4,7 @@ from django.urls import path
 
 from dashboard.rules import views
 
-app_name = "rulebook"
+app_name = "rules"
 
 urlpatterns = [
     path("scenarios/", views.listing, name="scenarios"),

@@ -14,8 +14,9 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboard.accounts import drafts
 from dashboard.audit.log import Actor, note
-from dashboard.core.access import form_of, is_fragment, role_required
+from dashboard.core.access import form_of, role_required
 from dashboard.core.kafka import gateway
+from dashboard.core.pages import render_page
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import Role, role_of
 from dashboard.core.scenarios import file_now, scenarios
@@ -58,8 +59,7 @@ def listing(request: HttpRequest) -> HttpResponse:
         for one in all_known(now)
     ]
     context = {"now": now, "found": found, "error": error}
-    name = "_scenarios" if is_fragment(request) else "scenarios"
-    return render(request, f"rulebook/{name}.html", context)
+    return render_page(request, "rules/scenarios", context)
 
 
 @require_safe
@@ -81,8 +81,7 @@ def scenario(request: HttpRequest, name: str) -> HttpResponse:
         "what_if": _what_if(name),
         "topics": (gateway().topics.reports(name), gateway().topics.states(name)),
     }
-    page = "_scenario" if is_fragment(request) else "scenario"
-    return render(request, f"rulebook/{page}.html", context)
+    return render_page(request, "rules/scenario", context)
 
 
 @require_safe
@@ -112,7 +111,7 @@ def review(request: HttpRequest, name: str) -> HttpResponse:
         return _proposed(request, one)
     draft = drafts.found(request, "rule")
     if draft is None or draft["scenario"] != name or one.told is None:
-        return redirect("rulebook:scenario", name)
+        return redirect("rules:scenario", name)
     try:
         return _review(request, one, propose(one, read_overlay(draft.get("keys", ""))))
     except ScenarioError as refused:  # the file has changed since
@@ -125,7 +124,7 @@ def _proposed(request: HttpRequest, one: Known) -> HttpResponse:
         raise Http404
     if key := request.POST.get("take_back", ""):
         if key != EVERY and key not in one.keys:
-            return redirect("rulebook:scenario", one.scenario.name)  # somebody was faster
+            return redirect("rules:scenario", one.scenario.name)  # somebody was faster
         try:
             return _to_review(request, one, taken_back(one, key))
         except ScenarioError as refused:
@@ -139,10 +138,10 @@ def _proposed(request: HttpRequest, one: Known) -> HttpResponse:
 def _to_review(request: HttpRequest, one: Known, proposal: Proposal) -> HttpResponse:
     name = one.scenario.name
     draft = drafts.keep(request, "rule", {"scenario": name, "keys": proposal.text})
-    return redirect(reverse("rulebook:review", args=[name]) + draft)
+    return redirect(reverse("rules:review", args=[name]) + draft)
 
 
-@form_of("rulebook:scenario", "name")
+@form_of("rules:scenario", "name")
 @role_required("read", ADMINS)
 def confirm(request: HttpRequest, name: str) -> HttpResponse:
     """Send a proposal to the job; what becomes of it is told on the scenario's page."""
@@ -171,7 +170,7 @@ def confirm(request: HttpRequest, name: str) -> HttpResponse:
     action = "rule.changed" if proposal.keys else "rule.reverted"
     facts = {"reason": given["reason"], "overlay": proposal.text}
     note(Actor.of(request), action, scenario=name, target=name, outcome=outcome, **facts)
-    return redirect(reverse("rulebook:scenario", args=[name]) + "#changes-h")
+    return redirect(reverse("rules:scenario", args=[name]) + "#changes-h")
 
 
 # ---- what the pages are made of -------------------------------------------------------------
@@ -217,7 +216,7 @@ def _form(
     request: HttpRequest, one: Known, form: ChangeForm, error: str, status: int = 200
 ) -> HttpResponse:
     context = _head(one, now_ms()) | {"form": form, "error": error}
-    return render(request, "rulebook/change.html", context, status=status)
+    return render(request, "rules/change.html", context, status=status)
 
 
 def _review(
@@ -240,9 +239,9 @@ def _review(
         "form": form or ConfirmForm(one, proposal),
         "moved": MOVED if moved else "",
         "what_if": _what_if(name, text),
-        "back": f"{reverse('rulebook:change', args=[name])}{_query(rule=text)}",
+        "back": f"{reverse('rules:change', args=[name])}{_query(rule=text)}",
     }
-    return render(request, "rulebook/review.html", context, status=status)
+    return render(request, "rules/review.html", context, status=status)
 
 
 def _query(**parts: str) -> str:

@@ -17,10 +17,6 @@ from wire.batch_query import StoredAsset, StoredBucket
 
 PAGE = 100
 """Rows of one page."""
-KEPT = 5
-"""How many readings are kept."""
-KEPT_MS = 3 * 86_400_000
-"""How long they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +106,3 @@ def _live(rule: dict[str, Any]) -> dict[str, Any]:
 def stored_of(row: StoredRow) -> StoredAsset | None:
     """What the store has, None where it has nothing."""
     return msgspec.json.decode(row.record, type=StoredAsset) if row.record else None
-
-
-def thin(now: int) -> int:
-    """Delete readings that are not kept any more. Returns how many."""
-    newest = Reading.objects.order_by("-asked_at").values_list("pk", flat=True)[:KEPT]
-    stale = Reading.objects.exclude(pk__in=list(newest))
-    gone = stale.count()
-    stale.delete()
-    old = Reading.objects.filter(asked_at__lt=now - KEPT_MS)
-    gone += old.count()
-    old.delete()
-    return gone

@@ -4,7 +4,7 @@ from django.urls import path
 
 from dashboard.state_store import views
 
-app_name = "statestore"
+app_name = "state_store"
 
 urlpatterns = [
     path("state-store/", views.readings, name="readings"),

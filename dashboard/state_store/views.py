@@ -17,27 +17,27 @@ from django.views.decorators.http import require_http_methods, require_safe
 from dashboard.audit.log import Actor, note
 from dashboard.batch_queries.progress import progress_of, progress_of_all
 from dashboard.batch_queries.submission import NoQuery, submit
-from dashboard.core.access import is_fragment, role_required
+from dashboard.core.access import role_required
 from dashboard.core.exports import attachment, written
+from dashboard.core.pages import render_page
 from dashboard.core.rate_limits import TooMany
+from dashboard.core.retention import apply_all
 from dashboard.core.roles import Role
 from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
+from dashboard.core.times import DAY_MS, now_ms
 from dashboard.state_store.comparison import VERDICTS
 from dashboard.state_store.forms import ReadForm, ShowForm
 from dashboard.state_store.models import Reading, StoredRow
 from dashboard.state_store.queries import (
-    KEPT,
-    KEPT_MS,
     PAGE,
     Shown,
     buckets_of,
     counts,
     rows_of,
     stored_of,
-    thin,
 )
 from dashboard.state_store.record_lines import lines
+from dashboard.state_store.retention import KEPT, KEPT_MS, MOST_READINGS
 from dashboard.states.board_rows import asset_path
 from wire.batch_query import MOST_ROWS, ReadState
 
@@ -66,7 +66,7 @@ def readings(request: HttpRequest) -> HttpResponse:
     except (NoQuery, TooMany) as error:
         form.add_error(None, str(error))
         return _list(request, form, 409 if isinstance(error, NoQuery) else 429)
-    thin(now)
+    apply_all(KEPT, now)
     note(
         Actor.of(request),
         "job.read-state",
@@ -74,7 +74,7 @@ def readings(request: HttpRequest) -> HttpResponse:
         target=wanted.asset or "",
         partition=wanted.partition,
     )
-    return redirect("statestore:reading", reading.pk)
+    return redirect("state_store:reading", reading.pk)
 
 
 def _new(wanted: ReadState) -> Reading:
@@ -89,16 +89,16 @@ def _new(wanted: ReadState) -> Reading:
 
 def _list(request: HttpRequest, form: ReadForm, status: int = 200) -> HttpResponse:
     now = now_ms()
-    newest = list(Reading.objects.order_by("-asked_at")[:KEPT])
+    newest = list(Reading.objects.order_by("-asked_at")[:MOST_READINGS])
     context = {
         "now": now,
         "form": form,
         "readings": list(zip(newest, progress_of_all(newest, now), strict=True)),
-        "kept": KEPT,
-        "kept_days": KEPT_MS // 86_400_000,
+        "kept": MOST_READINGS,
+        "kept_days": KEPT_MS // DAY_MS,
         "most": MOST_ROWS,
     }
-    return render(request, "statestore/readings.html", context, status=status)
+    return render(request, "state_store/readings.html", context, status=status)
 
 
 @require_safe
@@ -132,8 +132,7 @@ def reading(request: HttpRequest, id: UUID) -> HttpResponse:  # noqa: A002 - as 
             "next": shown.query(page=shown.page + 1) if page.has_next() else "",
             "before": shown.query(page=shown.page - 1) if page.has_previous() else "",
         }
-    name = "_reading" if is_fragment(request) else "reading"
-    return render(request, f"statestore/{name}.html", context)
+    return render_page(request, "state_store/reading", context)
 
 
 def _shown(form: ShowForm) -> Shown:

@@ -19,10 +19,6 @@ from wire.batch_query import Difference, StateTotal, Totals
 
 PAGE = 50
 """Assets of one page."""
-KEPT = 30
-"""How many trials are kept."""
-KEPT_MS = 14 * 86_400_000
-"""How long they are."""
 
 
 def totals_of(trial: Trial) -> Totals | None:
@@ -113,23 +109,10 @@ def _row_of(
 
 def propose_url(trial: Trial) -> str:
     """Where the tried rule can be proposed, with its keys filled in."""
-    return f"{reverse('rulebook:change', args=[trial.scenario])}?{urlencode({'rule': trial.keys})}"
+    return f"{reverse('rules:change', args=[trial.scenario])}?{urlencode({'rule': trial.keys})}"
 
 
 def again_url(trial: Trial) -> str:
     """Where the same can be tried once more, or otherwise."""
     query = urlencode({"scenario": trial.scenario, "rule": trial.keys})
-    return f"{reverse('whatif:trials')}?{query}"
-
-
-def thin(now: int) -> int:
-    """Delete trials that are not kept any more. Returns how many."""
-    newest = Trial.objects.order_by("-asked_at").values_list("pk", flat=True)[:KEPT]
-    gone = 0
-    for stale in (
-        Trial.objects.exclude(pk__in=list(newest)),
-        Trial.objects.filter(asked_at__lt=now - KEPT_MS),
-    ):
-        gone += stale.count()
-        stale.delete()
-    return gone
+    return f"{reverse('what_if:trials')}?{query}"

@@ -4,7 +4,7 @@ from django.urls import path
 
 from dashboard.what_if import views
 
-app_name = "whatif"
+app_name = "what_if"
 
 urlpatterns = [
     path("what-if/", views.trials, name="trials"),

@@ -15,17 +15,17 @@ from django.views.decorators.http import require_safe
 from dashboard.audit.log import Actor, note
 from dashboard.batch_queries.progress import progress_of, progress_of_all
 from dashboard.batch_queries.submission import NoQuery, submit
-from dashboard.core.access import form_of, is_fragment, role_required
+from dashboard.core.access import form_of, role_required
+from dashboard.core.pages import render_page
 from dashboard.core.rate_limits import TooMany
+from dashboard.core.retention import apply_all
 from dashboard.core.roles import Role, role_of
 from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
+from dashboard.core.times import DAY_MS, now_ms
 from dashboard.rules.active_rule import as_carried
 from dashboard.what_if.forms import TrialForm
 from dashboard.what_if.models import Trial
 from dashboard.what_if.queries import (
-    KEPT,
-    KEPT_MS,
     PAGE,
     again_url,
     began_of,
@@ -33,9 +33,9 @@ from dashboard.what_if.queries import (
     proposed,
     rows_of,
     states_of,
-    thin,
     totals_of,
 )
+from dashboard.what_if.retention import KEPT, KEPT_MS, MOST_TRIALS
 from dashboard.what_if.start_snapshots import snapshots
 from domain.overlay import MAX_TEXT, overlaid, overlay_text
 from domain.scenario import Scenario
@@ -55,7 +55,7 @@ def trials(request: HttpRequest) -> HttpResponse:
     return _list(request, TrialForm(running, now_ms(), initial=initial))
 
 
-@form_of("whatif:trials")
+@form_of("what_if:trials")
 @role_required("read", ADMINS)
 def run(request: HttpRequest) -> HttpResponse:
     """Have the job try a rule; its page tells how far it has come."""
@@ -83,7 +83,7 @@ def run(request: HttpRequest) -> HttpResponse:
     except (NoQuery, TooMany) as error:
         form.add_error(None, str(error))
         return _list(request, form, 409 if isinstance(error, NoQuery) else 429)
-    thin(now)
+    apply_all(KEPT, now)
     note(
         Actor.of(request),
         "job.what-if",
@@ -92,7 +92,7 @@ def run(request: HttpRequest) -> HttpResponse:
         since=tried.since,
         reason=tried.reason,
     )
-    return redirect("whatif:trial", tried.pk)
+    return redirect("what_if:trial", tried.pk)
 
 
 def _running(name: str) -> Scenario:
@@ -103,7 +103,7 @@ def _running(name: str) -> Scenario:
 
 def _list(request: HttpRequest, form: TrialForm, status: int = 200) -> HttpResponse:
     now = now_ms()
-    newest = list(Trial.objects.order_by("-asked_at")[:KEPT])
+    newest = list(Trial.objects.order_by("-asked_at")[:MOST_TRIALS])
     context = {
         "now": now,
         "form": form,
@@ -114,10 +114,10 @@ def _list(request: HttpRequest, form: TrialForm, status: int = 200) -> HttpRespo
             (each, progress, totals_of(each))
             for each, progress in zip(newest, progress_of_all(newest, now), strict=True)
         ],
-        "kept": KEPT,
-        "kept_days": KEPT_MS // 86_400_000,
+        "kept": MOST_TRIALS,
+        "kept_days": KEPT_MS // DAY_MS,
     }
-    return render(request, "whatif/trials.html", context, status=status)
+    return render(request, "what_if/trials.html", context, status=status)
 
 
 @require_safe
@@ -144,8 +144,7 @@ def trial(request: HttpRequest, id: UUID) -> HttpResponse:  # noqa: A002 - as in
     totals = totals_of(trial)
     if totals is not None:
         context |= _result(request, trial, totals, known)
-    name = "_trial" if is_fragment(request) else "trial"
-    return render(request, f"whatif/{name}.html", context)
+    return render_page(request, "what_if/trial", context)
 
 
 def _result(

@@ -14,6 +14,7 @@ from world import World
 
 from dashboard.annotations import acknowledgements, notes, retention
 from dashboard.annotations.models import Acknowledgement, Mark, Note
+from dashboard.core.retention import apply_all
 from dashboard.core.times import now_ms
 
 pytestmark = pytest.mark.django_db
@@ -279,18 +280,14 @@ def test_a_text_for_the_next_shift_and_of_its_address(attacked: World, client: C
 # ---- what is kept ---------------------------------------------------------------------------
 
 
-def apply(now: int) -> int:
-    return sum(each.apply(now) for each in retention.KEPT)
-
-
 def test_what_is_over_goes_after_its_time_and_notes_stay(attacked: World, client: Client):
     acknowledge(client, "a", "b")
     client.post("/s/attack/note/b/", {"text": "stays"})
     later = now_ms() + retention.KEPT_MS + 2 * HOUR_MS
-    assert apply(now_ms()) == 0
-    apply(later)
+    assert apply_all(retention.KEPT, now_ms()) == 0
+    apply_all(retention.KEPT, later)
     assert not Acknowledgement.objects.exists()
     assert [mark.asset for mark in Mark.objects.all()] == ["b"]
     Note.objects.update(deleted_at=1)
-    apply(later)
+    apply_all(retention.KEPT, later)
     assert not Note.objects.exists()

@@ -474,7 +474,7 @@ def test_hostile_texts_in_the_filter_and_in_an_entry(admin, text: str):
 
 
 def test_pages_meet_every_entry_once(admin, monkeypatch):
-    monkeypatch.setattr(queries, "PAGE", 2)
+    monkeypatch.setattr(queries.ENTRIES, "page_size", 2)
     write(*"abcde")
     met, query = [], ""
     while True:
@@ -490,7 +490,7 @@ def test_pages_meet_every_entry_once(admin, monkeypatch):
 
 def test_only_so_many_entries_are_looked_at_for_a_page(admin, monkeypatch):
     write("wanted", "x", "y", "z")
-    monkeypatch.setattr(queries, "LOOKED_AT", 2)
+    monkeypatch.setattr(queries.ENTRIES, "looked_at", 2)
     assert shown(admin, "?q=wanted") == []
     older = re.search(r"before=(\d+)", admin.get("/audit/?q=wanted").content.decode())
     assert older
@@ -498,7 +498,7 @@ def test_only_so_many_entries_are_looked_at_for_a_page(admin, monkeypatch):
 
 
 def test_files_hold_what_the_filter_finds(admin, monkeypatch):
-    monkeypatch.setattr(queries, "PORTION", 1)
+    monkeypatch.setattr(queries.ENTRY_FILE, "portion_size", 1)
     write("=cmd()", "b")
     lines = file(admin, "csv").decode().splitlines()
     found = list(csv.DictReader(lines))

@@ -21,6 +21,7 @@ from dashboard.bulk.models import READY, RETURNS, SKIPPED, STAYS, Item, Run
 from dashboard.bulk.review import command_id
 from dashboard.bulk.run_progress import progress_of
 from dashboard.core import resumable
+from dashboard.core.retention import apply_all
 from dashboard.core.times import now_ms
 from domain.records import MAX_VOTERS
 
@@ -314,17 +315,13 @@ def test_a_review_sent_twice_is_one(world: World, client: Client) -> None:
     assert Run.objects.count() == 1
 
 
-def apply(now: int) -> int:
-    return sum(each.apply(now) for each in retention.KEPT)
-
-
 def test_old_runs_and_reviews_are_deleted(world: World, client: Client) -> None:
     board(world, "a")
     run = started(client)
     reviewed(client)
-    assert apply(now_ms() + retention.REVIEW_KEPT_MS + 60_000) == 1
+    assert apply_all(retention.KEPT, now_ms() + retention.REVIEW_KEPT_MS + 60_000) == 1
     assert set(Run.objects.all()) == {run}
-    assert apply(now_ms() + retention.KEPT_MS + 60_000) == 1
+    assert apply_all(retention.KEPT, now_ms() + retention.KEPT_MS + 60_000) == 1
     assert not Item.objects.exists()
 
 

@@ -19,7 +19,7 @@ from bus.base import Message, Unavailable
 from dashboard.core import kafka as gateways
 from dashboard.core.exports import safe_cell
 from dashboard.core.times import now_ms
-from dashboard.dead_letters import queries, redrive
+from dashboard.dead_letters import exports, queries, redrive
 from dashboard.dead_letters.ingestion import take_in
 from dashboard.dead_letters.models import DISCARDED, OPEN, REDRIVEN, SENDING, DeadLetter
 from dashboard.dead_letters.stored_records import value_of
@@ -136,10 +136,10 @@ def test_pages_follow_each_other_whatever_they_are_sorted_by(world, sort):
     wanted, seen = queries.Wanted(sort=sort), []
     while True:
         page = queries.page(wanted, 3)
-        seen += [(getattr(one, queries.ORDERS[sort.lstrip("-")]), one.pk) for one in page.letters]
-        if page.more_after is None:
+        seen += [(getattr(one, queries.ORDERS[sort.lstrip("-")]), one.pk) for one in page.rows]
+        if page.following is None:
             break
-        wanted = queries.Wanted(sort=sort, after=page.more_after)
+        wanted = queries.Wanted(sort=sort, after=page.following)
     assert len(seen) == 7
     assert seen == sorted(seen, reverse=sort.startswith("-"))
 
@@ -466,7 +466,7 @@ def body(response: Any) -> bytes:
 
 
 def test_every_letter_is_exported(world, admin, monkeypatch):
-    monkeypatch.setattr("dashboard.dead_letters.exports.PORTION", 2)
+    monkeypatch.setattr(exports.LETTER_FILE, "portion_size", 2)
     for n in range(5):
         put(world, f"asset-{n}".encode(), b"\xff" if n else b"{")
     world.write()
@@ -481,7 +481,7 @@ def test_every_letter_is_exported(world, admin, monkeypatch):
 
 @pytest.mark.django_db(transaction=True)
 async def test_a_server_sends_a_file_in_portions(monkeypatch):
-    monkeypatch.setattr("dashboard.dead_letters.exports.PORTION", 2)
+    monkeypatch.setattr(exports.LETTER_FILE, "portion_size", 2)
     client = AsyncClient()
     await client.aforce_login(await sync_to_async(make_user)("admin"))
     await sync_to_async(take_in)(

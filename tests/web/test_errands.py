@@ -15,12 +15,13 @@ from world import World
 from bus.memory import MemoryBus
 from dashboard.checkpoints.models import FoldSnapshot
 from dashboard.core.kafka import Gateway
+from dashboard.core.retention import apply_all
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 from dashboard.job.models import JobRequest
-from dashboard.state_store import queries as store
+from dashboard.state_store import retention as readings
 from dashboard.state_store.models import Reading, StoredRow
-from dashboard.what_if import queries as tried
+from dashboard.what_if import retention as trials
 from dashboard.what_if.models import Fared, Trial
 from domain.asset import all_dues
 from domain.overlay import overlaid
@@ -215,12 +216,12 @@ def test_hostile_and_wrong_readings_are_refused_and_kept_as_typed(
 
 
 def test_old_readings_go(world: World, client: Client) -> None:
-    for at in range(store.KEPT + 2):
+    for at in range(readings.MOST_READINGS + 2):
         Reading.objects.create(
             id=uuid.uuid4(), scenario="attack", query="kernel", asked_at=now_ms() - at
         )
-    assert store.thin(now_ms()) == 2
-    assert store.thin(now_ms() + store.KEPT_MS + 1000) == store.KEPT
+    assert apply_all(readings.KEPT, now_ms()) == 2
+    assert apply_all(readings.KEPT, now_ms() + readings.KEPT_MS + 1000) == readings.MOST_READINGS
 
 
 # ---- cancelled, lost ----------------------------------------------------------------------------
@@ -413,7 +414,7 @@ def test_results_are_bounded_and_old_trials_go(world: World, client: Client) -> 
     part = found(world, ask)
     bring(world, part, part, Compared(str(uuid.uuid4()), 0, part.rows))
     assert Fared.objects.count() == 2
-    assert tried.thin(now_ms() + tried.KEPT_MS + 1000) == 1
+    assert apply_all(trials.KEPT, now_ms() + trials.KEPT_MS + 1000) == 1
     assert not Fared.objects.exists()
 
 

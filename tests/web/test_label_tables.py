@@ -16,6 +16,7 @@ from world import World
 
 from dashboard.audit.models import AuditEntry
 from dashboard.core import resumable
+from dashboard.core.retention import apply_all
 from dashboard.labels import (
     import_counts,
     imports,
@@ -340,19 +341,15 @@ def test_of_what_was_not_applied_the_newest_is_kept(
     assert sorted(LabelUpload.objects.values_list("name", flat=True)) == ["2.csv", "4.csv"]
 
 
-def apply(now: int) -> int:
-    return sum(each.apply(now) for each in retention.KEPT)
-
-
 def test_tables_go_after_their_time(client: Client) -> None:
     applied = upload(client, ten(), "applied.csv")
     client.post(f"{applied.url}apply/")
     upload(client, ten(), "never.csv")
     now = LabelUpload.objects.latest("sent_at").sent_at
-    assert apply(now + DAY_MS - 10_000) == 0
-    assert apply(now + DAY_MS + 1) == 1
+    assert apply_all(retention.KEPT, now + DAY_MS - 10_000) == 0
+    assert apply_all(retention.KEPT, now + DAY_MS + 1) == 1
     assert LabelUpload.objects.get().name == "applied.csv"
-    assert apply(now + 91 * DAY_MS) == 1
+    assert apply_all(retention.KEPT, now + 91 * DAY_MS) == 1
 
 
 def test_so_many_a_minute(client: Client) -> None:

@@ -17,6 +17,7 @@ from dashboard.agents.models import Agent, AgentHour, LateHour, LateMark
 from dashboard.agents.statistics import listed, one
 from dashboard.agents.vote_counts import walk
 from dashboard.checkpoints.models import Counted, SinkOffset
+from dashboard.core.retention import apply_all
 from dashboard.core.scenarios import scenarios, topics
 from dashboard.core.times import HOUR_MS, now_ms, span
 from dashboard.job.models import BucketStatus
@@ -147,7 +148,7 @@ def test_hours_are_forgotten_as_others_are() -> None:
         fields = {"stale": 1, "late": 0, "silent": 0, "rare": 0, "age": 1, "last": 1}
         LateHour.objects.create(scenario="attack", agent="a", hour=hour, **fields)
         AgentHour.objects.create(scenario="attack", agent="a", hour=hour, records=1, changes=1)
-    assert sum(each.apply(now) for each in retention.KEPT) == 2
+    assert apply_all(retention.KEPT, now) == 2
     assert LateHour.objects.get().hour == AgentHour.objects.get().hour == oldest
 
 

@@ -592,9 +592,10 @@ async def test_a_database_that_does_not_answer_is_waited_for(
 def acknowledge(user: str, *assets: str) -> None:
     """As a form of another process does: this one finds it in the database."""
     from dashboard.annotations import acknowledgements
+    from dashboard.annotations.row_marks import marks_changed
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(acknowledgements, "tell", lambda *_: None)
+        patch.setattr(marks_changed, "send", lambda *_, **_kwargs: None)
         known, now = scenarios()["attack"], now_ms()
         who = User.objects.get(username=user)
         acknowledgements.acknowledge(known, list(assets), who, "on it", now + 60_000, now)

@@ -16,12 +16,13 @@ from world import World
 
 from dashboard.audit.models import AuditEntry
 from dashboard.checkpoints.models import FoldSnapshot, LogBound
+from dashboard.core.retention import apply_all
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 from dashboard.job.ingestion import take_in
 from dashboard.job.models import BucketStatus, JobRequest
 from dashboard.reconciliation.log_bounds import dump
-from dashboard.replays import tasks, verification
+from dashboard.replays import retention, tasks, verification
 from dashboard.replays.models import Replay
 from wire.job import Answer, Control, Heartbeat, Progress, decode_control
 
@@ -340,8 +341,8 @@ def test_the_worker_starts_a_comparison_and_forgets_old_replays(
     started: list[list[str]] = []
     monkeypatch.setattr(tasks.subprocess, "Popen", started.append)
     row, old = ended(), ended()
-    Replay.objects.filter(pk=old.pk).update(asked_at=now_ms() - tasks.KEPT_MS - HOUR)
-    assert tasks.thin_replays() == 1
+    Replay.objects.filter(pk=old.pk).update(asked_at=now_ms() - retention.KEPT_MS - HOUR)
+    assert apply_all(retention.KEPT, now_ms()) == 1
     assert (tasks.judge_ended(), tasks.judge_ended()) == (1, 0)
     assert [command[2:] for command in started] == [["judge_replay", str(row.pk)]]
 

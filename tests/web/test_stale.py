@@ -83,7 +83,7 @@ def test_the_migration_fills_the_column_as_the_materialiser_does(world: World) -
     before = list(rows)
     assert [at is None for _, at in before] == [False, True, True]
     AssetState.objects.update(reported_at=None)
-    fill = importlib.import_module("dashboard.board.migrations.0008_reported_at").FILL
+    fill = importlib.import_module("dashboard.states.migrations.0008_reported_at").FILL
     with connection.cursor() as cursor:
         cursor.execute(fill[connection.vendor])
     assert list(rows) == before

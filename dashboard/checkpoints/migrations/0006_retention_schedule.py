@@ -8,6 +8,9 @@ from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
 NAMES = (
     "thin-labels",
+    "thin-readings",
+    "thin-replays",
+    "thin-trials",
     "thin-bulk",
     "forget-agents",
     "forget-purged",

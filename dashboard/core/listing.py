@@ -1,0 +1,144 @@
+"""Lists of rows: an order that pages and files follow, and the files that hold a whole list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from django.db.models import Model, Q, QuerySet
+from django.forms import Form
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+
+from dashboard.core.exports import CONTENT_TYPES, attachment, faults_of, unprocessable, written
+
+M = TypeVar("M", bound=Model)
+R = TypeVar("R")
+
+
+class Order(NamedTuple):
+    """An order in which no two rows are equal: by a column, then by number, both down or up."""
+
+    column: str = "pk"
+    down: bool = True
+
+    def of(self, rows: QuerySet[M]) -> QuerySet[M]:
+        """Return rows in this order."""
+        way = "-" if self.down else ""
+        return rows.order_by(*(way + name for name in self._columns))
+
+    def after(self, rows: QuerySet[M], place: Sequence[Any]) -> QuerySet[M]:
+        """Return the rows that follow a place, which one of them may have had."""
+        way = "lt" if self.down else "gt"
+        *first, last = self._columns
+        following = Q(**{f"{last}__{way}": place[-1]})
+        if first:
+            value = place[0]  # the first condition alone is one that an index can answer
+            following = Q(**{f"{self.column}__{way}e": value}) & (
+                Q(**{f"{self.column}__{way}": value}) | following
+            )
+        return self.of(rows.filter(following))
+
+    def place_of(self, row: Model) -> tuple[Any, ...]:
+        """Return a row's place: the values of the columns that it is ordered by."""
+        return tuple(getattr(row, name) for name in self._columns)
+
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        return (self.column,) if self.column == "pk" else (self.column, "pk")
+
+
+NEWEST_FIRST = Order()
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[R]):
+    """Rows of a list, and what the next page begins after; None where there is none.
+
+    ended_early: so many rows were looked at that a part of them had to do.
+    """
+
+    rows: list[R]
+    following: Any = None
+    ended_early: bool = False
+
+
+def page_of(
+    rows: QuerySet[M], order: Order, size: int, after: Sequence[Any] | None = None
+) -> Page[M]:
+    """Return the first rows of a list, or those after a place, and the place of the last one where
+    more follow."""
+    found = list((order.of(rows) if after is None else order.after(rows, after))[: size + 1])
+    more = len(found) > size
+    return Page(found[:size], order.place_of(found[size - 1]) if more else None)
+
+
+def portions(
+    rows: QuerySet[M], order: Order, size: int, at_most: int | None = None
+) -> Iterator[list[M]]:
+    """Yield all rows of a list, or the first `at_most`, read a portion at a time."""
+    following, left = order.of(rows), at_most
+    while portion := list(following[: size if left is None else min(size, left)]):
+        yield portion
+        left = None if left is None else left - len(portion)
+        following = order.after(rows, order.place_of(portion[-1]))
+
+
+@dataclass
+class Listing(Generic[M, R]):
+    """A list by number, the newest rows first, a page at a time.
+
+    A filter may match little of very much: so many rows are looked at for one page, no more, and
+    the next page goes on from there.
+    """
+
+    shown: Callable[[M], R]
+    """Returns a row as its page shows it."""
+    page_size: int = 100
+    looked_at: int = 50_000
+
+    def page(self, rows: QuerySet[M], before: int = 0) -> Page[R]:
+        """Return the newest rows, or those before a number."""
+        every = rows.model._default_manager  # noqa: SLF001 - Django's documented API
+        newest = every.order_by("-pk").values_list("pk", flat=True).first() or 0
+        start = before or newest + 1
+        floor = max(start - self.looked_at, 0)
+        found = page_of(rows.filter(pk__gte=floor), NEWEST_FIRST, self.page_size, (start,))
+        shown = [self.shown(row) for row in found.rows]
+        if found.following:
+            return Page(shown, found.following[0])
+        more = floor > 0 and every.filter(pk__lt=floor).exists()
+        return Page(shown, floor if more else None, more)
+
+
+@dataclass
+class TableFile(Generic[M]):
+    """A whole list as CSV or NDJSON, read and sent a portion at a time."""
+
+    name: str
+    columns: tuple[str, ...]
+    """What a line of CSV has."""
+    plain: Callable[[M], Mapping[str, Any]]
+    """Returns a row as an object of NDJSON."""
+    cells: Callable[[M], Mapping[str, Any]] | None = None
+    """Returns a row as a line of CSV, where that has other values."""
+    order: Order = NEWEST_FIRST
+    portion_size: int = 1_000
+    at_most: int | None = None
+
+    def response(self, request: HttpRequest, form: str, rows: QuerySet[M]) -> HttpResponseBase:
+        """Return the rows as a file of this form, or the first `at_most` of them."""
+        line = self.cells if form == "csv" and self.cells else self.plain
+        read = portions(rows, self.order, self.portion_size, self.at_most)
+        lines = (map(line, portion) for portion in read)
+        return attachment(request, written(form, self.columns, lines), self.name, form)
+
+
+def file_refusal(form: str, asked: Form) -> HttpResponse | None:
+    """Return why no file of this form can be made of a filter, None where one can. Raises Http404
+    where there is no such form."""
+    if form not in CONTENT_TYPES:
+        raise Http404
+    if asked.is_valid():
+        return None
+    return unprocessable(faults_of(asked))
