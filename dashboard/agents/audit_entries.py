@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from django.http import HttpRequest
 
-from dashboard.agents.models import MuteAsk
+from dashboard.agents.models import MuteRequest
 from dashboard.agents.mutes import places_of
 from dashboard.audit.log import Actor, note
 from domain.scenario import Scenario
 
 
-def note_ask(request: HttpRequest, scenario: Scenario, ask: MuteAsk) -> None:
-    """Note how far an ask was sent; what came of it stands on the agent's page."""
+def note_mute(request: HttpRequest, scenario: Scenario, ask: MuteRequest) -> None:
+    """Note how far a request was sent; its progress stands on the agent's page."""
     sent, of = len(places_of(ask)), scenario.partitions
     note(
         Actor.of(request),

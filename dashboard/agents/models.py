@@ -131,8 +131,8 @@ class Walk(models.Model):
         return f"counted up to {self.after}"
 
 
-class MuteAsk(models.Model):
-    """A mute, or its taking back, that somebody asked for here.
+class MuteRequest(models.Model):
+    """A request to mute an agent, or to hear it again.
 
     places: the offset at which each partition's log has it, as JSON, by partition; fault: why it is
     not in all of them.
@@ -151,6 +151,7 @@ class MuteAsk(models.Model):
     fault = models.CharField(max_length=300, blank=True)
 
     class Meta:
+        db_table = "agentry_muteask"
         indexes = (models.Index(fields=["scenario", "agent", "-created_at"], name="mute_asks"),)
 
     def __str__(self) -> str:

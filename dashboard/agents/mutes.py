@@ -1,4 +1,4 @@
-"""The mutes in force, as the job's heartbeats tell them, and asks on their way into the log."""
+"""The mutes in force, as the job's heartbeats say, and requests on their way into the log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from django.contrib.auth.models import User
 
 from bus.base import BusError
-from dashboard.agents.models import MuteAsk
+from dashboard.agents.models import MuteRequest
 from dashboard.core.kafka import REACH_S, gateway
 from dashboard.core.rate_limits import COMMANDS
 from dashboard.job.models import BucketStatus
@@ -23,21 +23,21 @@ MAX_FAULT = 300
 
 
 class IdTaken(ValueError):
-    """The id belongs to another ask."""
+    """The id belongs to another request."""
 
 
 class Held(NamedTuple):
-    """A mute in force. partitions: whose heartbeats tell it."""
+    """A mute in force. partitions: those whose heartbeats name it."""
 
     mute: Mute
     partitions: frozenset[int]
 
 
-class Standing(NamedTuple):
-    """How far an ask has come. sent: partitions whose log has it; taken: where the job has read
+class MuteProgress(NamedTuple):
+    """How far a request has come. sent: partitions whose log has it; taken: where the job has read
     it; of: how many there are."""
 
-    ask: MuteAsk
+    request: MuteRequest
     sent: int
     taken: int
     of: int
@@ -49,7 +49,8 @@ class Standing(NamedTuple):
 
     def mutes(self, now: int) -> bool:
         """Whether it mutes the agent at `now` (ms), once the job has it."""
-        return self.ask.kind == "mute" and (self.ask.until is None or self.ask.until > now)
+        until = self.request.until
+        return self.request.kind == "mute" and (until is None or until > now)
 
     @property
     def done(self) -> bool:
@@ -58,16 +59,16 @@ class Standing(NamedTuple):
 
 
 def mutes(scenario: Scenario, now: int) -> dict[str, Held]:
-    """The mutes that are in force in some partition, by agent; one that has ended is none."""
-    found: dict[str, Held] = {}
-    told = BucketStatus.objects.filter(scenario=scenario.name).exclude(mutes="")
-    for partition, text in told.order_by("partition").values_list("partition", "mutes"):
+    """Return the mutes in force in some partition, by agent; one that has ended is none."""
+    active: dict[str, Held] = {}
+    beats = BucketStatus.objects.filter(scenario=scenario.name).exclude(mutes="")
+    for partition, text in beats.order_by("partition").values_list("partition", "mutes"):
         for mute in read(text):
             if mute.until is None or mute.until > now:
-                known = found.get(mute.agent)
+                known = active.get(mute.agent)
                 others = known.partitions if known and known.mute == mute else frozenset[int]()
-                found[mute.agent] = Held(mute, others | {partition})
-    return found
+                active[mute.agent] = Held(mute, others | {partition})
+    return active
 
 
 def dump(held: tuple[Mute, ...]) -> str:
@@ -80,34 +81,36 @@ def read(text: str) -> list[Mute]:
     return msgspec.json.decode(text, type=list[Mute])
 
 
-def standing(scenario: Scenario, agent: str) -> Standing | None:
-    """The newest ask about an agent, and how far it has come."""
-    ask = (
-        MuteAsk.objects.filter(scenario=scenario.name, agent=agent).order_by("-created_at").first()
-    )
-    return None if ask is None else standing_of(scenario, ask)
+def newest_progress(scenario: Scenario, agent: str) -> MuteProgress | None:
+    """Return how far the newest request about an agent has come."""
+    requests = MuteRequest.objects.filter(scenario=scenario.name, agent=agent)
+    request = requests.order_by("-created_at").first()
+    return None if request is None else progress_of(scenario, request)
 
 
-def standing_of(scenario: Scenario, ask: MuteAsk) -> Standing:
-    """How far an ask has come."""
-    places = places_of(ask)
+def progress_of(scenario: Scenario, request: MuteRequest) -> MuteProgress:
+    """Return how far a request has come."""
+    places = places_of(request)
     reached = dict(
         BucketStatus.objects.filter(scenario=scenario.name).values_list("partition", "offset")
     )
     taken = sum(reached.get(partition, -1) >= offset for partition, offset in places.items())
-    return Standing(ask, len(places), taken, scenario.partitions)
+    return MuteProgress(request, len(places), taken, scenario.partitions)
 
 
-def places_of(ask: MuteAsk) -> dict[int, int]:
-    """The offset that an ask has in each partition's log."""
-    return msgspec.json.decode(ask.places, type=dict[int, int])
+def places_of(request: MuteRequest) -> dict[int, int]:
+    """Return the offset that a request has in each partition's log."""
+    return msgspec.json.decode(request.places, type=dict[int, int])
 
 
-def write_down(scenario: Scenario, record: Mute | Unmute, user: User, now: int) -> MuteAsk:
-    """The ask's row; the same one where the form is sent twice. Raises IdTaken, limits.TooMany."""
+def write_down(scenario: Scenario, record: Mute | Unmute, user: User, now: int) -> MuteRequest:
+    """Keep a request; a form that is sent twice is one request.
+
+    Raises IdTaken and rate_limits.TooMany.
+    """
     COMMANDS.take(user.pk, now)
     kind = "mute" if isinstance(record, Mute) else "unmute"
-    ask, _ = MuteAsk.objects.get_or_create(
+    request, _ = MuteRequest.objects.get_or_create(
         pk=record.id,
         defaults={
             "scenario": scenario.name,
@@ -120,43 +123,45 @@ def write_down(scenario: Scenario, record: Mute | Unmute, user: User, now: int) 
             "created_at": now,
         },
     )
-    if (ask.scenario, ask.agent, ask.kind, ask.user_id) != (
+    if (request.scenario, request.agent, request.kind, request.user_id) != (
         scenario.name,
         record.agent,
         kind,
         user.pk,
     ):
-        raise IdTaken("This id belongs to another ask; use a new one.")
-    return ask
+        raise IdTaken("This id belongs to another request; use a new one.")
+    return request
 
 
-def own(scenario: Scenario, ask: MuteAsk, user: User, now: int) -> MuteAsk:
-    """The ask, to be sent by this user: where it is another's, the same one in the own name.
+def own(scenario: Scenario, request: MuteRequest, user: User, now: int) -> MuteRequest:
+    """The request, to be sent by this user: where it is another's, the same one in the own name.
 
     Raises limits.TooMany.
     """
-    if ask.user_id == user.pk:
-        return ask
-    record = replace(_record(ask), user=user.get_username(), id=str(uuid4()))
+    if request.user_id == user.pk:
+        return request
+    record = replace(_record(request), user=user.get_username(), id=str(uuid4()))
     return write_down(scenario, record, user, now)
 
 
-def send(scenario: Scenario, ask: MuteAsk) -> MuteAsk:
-    """Produce an ask to every partition that does not have it yet, until one does not confirm.
+def send(scenario: Scenario, request: MuteRequest) -> MuteRequest:
+    """Produce a request to every partition that does not have it yet, until one does not confirm.
 
     The same record twice changes nothing, so it may be sent again at any time.
     """
-    places = places_of(ask)
+    places = places_of(request)
     missing = [each for each in range(scenario.partitions) if each not in places]
-    fault = _produce(scenario, ask, missing, places) if missing else ""
-    ask.places, ask.fault = msgspec.json.encode(places).decode(), fault[:MAX_FAULT]
-    ask.save(update_fields=["places", "fault"])
-    return ask
+    fault = _produce(scenario, request, missing, places) if missing else ""
+    request.places, request.fault = msgspec.json.encode(places).decode(), fault[:MAX_FAULT]
+    request.save(update_fields=["places", "fault"])
+    return request
 
 
-def _produce(scenario: Scenario, ask: MuteAsk, missing: list[int], places: dict[int, int]) -> str:
+def _produce(
+    scenario: Scenario, request: MuteRequest, missing: list[int], places: dict[int, int]
+) -> str:
     """Notes in `places` what was confirmed; says why not all was."""
-    to, value = gateway(), encode_mute(_record(ask))
+    to, value = gateway(), encode_mute(_record(request))
     topic = to.topics.reports(scenario.name)
     try:
         to.bus.wait(REACH_S)
@@ -168,10 +173,10 @@ def _produce(scenario: Scenario, ask: MuteAsk, missing: list[int], places: dict[
     return ""
 
 
-def _record(ask: MuteAsk) -> Mute | Unmute:
-    if ask.kind == "mute":
-        return Mute(ask.agent, ask.until, ask.username, ask.reason, str(ask.pk))
-    return Unmute(ask.agent, ask.username, ask.reason, str(ask.pk))
+def _record(request: MuteRequest) -> Mute | Unmute:
+    if request.kind == "mute":
+        return Mute(request.agent, request.until, request.username, request.reason, str(request.pk))
+    return Unmute(request.agent, request.username, request.reason, str(request.pk))
 
 
 Mutes = Mapping[str, Held]

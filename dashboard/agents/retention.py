@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db.models import Q
 
-from dashboard.agents.models import Agent, AgentHour, LateHour, MuteAsk
+from dashboard.agents.models import Agent, AgentHour, LateHour, MuteRequest
 from dashboard.core.retention import Retention
 from dashboard.core.times import DAY_MS, HOUR_MS
 
@@ -15,7 +15,7 @@ MOST_AGENTS = 50_000
 KEPT = (
     Retention("hours of agents' reports", AgentHour, "hour", HOURS_KEPT_MS, unit_ms=HOUR_MS),
     Retention("hours of late reports", LateHour, "hour", HOURS_KEPT_MS, unit_ms=HOUR_MS),
-    Retention("requests to mute", MuteAsk, "created_at", 400 * DAY_MS),
+    Retention("requests to mute", MuteRequest, "created_at", 400 * DAY_MS),
     Retention(
         "agents without a live vote", Agent, "last_seen", AGENTS_KEPT_MS, condition=Q(votes=0)
     ),

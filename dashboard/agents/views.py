@@ -11,7 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.agents import mutes as muting
-from dashboard.agents.audit_entries import note_ask
+from dashboard.agents.audit_entries import note_mute
 from dashboard.agents.forms import FORMS, MuteForm, UnmuteForm
 from dashboard.agents.statistics import MOST, caused, differing, listed, one
 from dashboard.core.access import form_of, is_fragment, role_required, user_of
@@ -78,16 +78,16 @@ def again(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
     """Send the newest ask to the partitions that have not confirmed it; where it is a colleague's,
     to all of them, as an own one."""
     known = _known(scenario)
-    newest = muting.standing(known, agent)
+    newest = muting.newest_progress(known, agent)
     if newest is None:
         raise Http404
     if not newest.all_sent:
         try:
-            ask = muting.own(known, newest.ask, user_of(request), now_ms())
+            ask = muting.own(known, newest.request, user_of(request), now_ms())
         except TooMany as error:
             messages.error(request, str(error))
             return redirect(agent_path(known.name, agent))
-        note_ask(request, known, muting.send(known, ask))
+        note_mute(request, known, muting.send(known, ask))
     return redirect(f"{agent_path(known.name, agent)}#told")
 
 
@@ -114,7 +114,7 @@ def _ask(
     except (TooMany, muting.IdTaken) as error:
         form.add_error(None, str(error))
         return _page(request, scenario, agent, form, 422)
-    note_ask(request, scenario, muting.send(scenario, ask))
+    note_mute(request, scenario, muting.send(scenario, ask))
     return redirect(f"{agent_path(scenario.name, agent)}#told")
 
 
@@ -143,7 +143,7 @@ def _page(
     row = one(scenario, agent, held, now) if name_ok(agent) else None
     if row is None:
         raise Http404
-    standing = muting.standing(scenario, agent)
+    standing = muting.newest_progress(scenario, agent)
     context: dict[str, Any] = {
         "now": now,
         "scenario": scenario,

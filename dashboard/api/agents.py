@@ -12,7 +12,7 @@ from ninja import Header, Router, Schema, Status
 from pydantic import ConfigDict, Field
 
 from dashboard.agents import mutes as muting
-from dashboard.agents.audit_entries import note_ask
+from dashboard.agents.audit_entries import note_mute
 from dashboard.agents.statistics import Row, listed
 from dashboard.api.auth import ApiRequest, allow
 from dashboard.api.problems import Problem, documented, invalid, too_many
@@ -234,8 +234,8 @@ def _send(request: ApiRequest, scenario: Scenario, record: Mute | Unmute, now: i
         raise too_many(error) from error
     except muting.IdTaken as error:
         raise Problem(409, "id-taken", str(error)) from error
-    note_ask(request, scenario, muting.send(scenario, ask))
-    found = muting.standing_of(scenario, ask)
+    note_mute(request, scenario, muting.send(scenario, ask))
+    found = muting.progress_of(scenario, ask)
     if not found.sent:
         raise Problem(503, "unsent", ask.fault)
     told = {"id": ask.pk, "agent": ask.agent, "kind": ask.kind}

@@ -31,10 +31,10 @@ from dashboard.api.schemas import (
     ReportsOut,
     ScenarioOut,
 )
-from dashboard.commands.audit_entries import note_command
+from dashboard.audit.log import Actor
 from dashboard.commands.models import Command as Row
 from dashboard.commands.status import phase_of, phase_of_outcome
-from dashboard.commands.submission import IdTaken, Invalid, send
+from dashboard.commands.submission import IdTaken, Invalid, Submitter, submit
 from dashboard.console import partitions
 from dashboard.core.rate_limits import REPORTS, TooMany
 from dashboard.core.scenarios import scenarios
@@ -177,7 +177,7 @@ def put_asset(
         until=given.until,
         if_version=_version(given.if_version),
     )
-    return _carry_out(request, response, known, command, wait)
+    return _submit(request, response, known, command, wait)
 
 
 @router.delete(
@@ -339,10 +339,10 @@ def _on_shown(
     known = _known(scenario)
     if not Row.objects.filter(pk=command.id).exists():  # a repeated purge finds no asset any more
         _shown(known, command.asset)
-    return _carry_out(request, response, known, command, options.wait)
+    return _submit(request, response, known, command, options.wait)
 
 
-def _carry_out(
+def _submit(
     request: ApiRequest,
     response: HttpResponse,
     scenario: Scenario,
@@ -350,13 +350,10 @@ def _carry_out(
     wait_s: float,
 ) -> Status[Any]:
     """Send the command; 202 and where to follow it, or 200 and its outcome within the wait."""
-    try:
-        row = send(scenario, command, request.auth, "api")
-    except (Invalid, IdTaken, TooMany) as error:
-        told = "too many" if isinstance(error, TooMany) else str(error)
-        note_command(request, scenario, command, f"refused: {told}")
-        raise _problem_of(error) from error
-    note_command(request, scenario, command, row.status)
+    by = Submitter(request.auth, Actor.of(request), "api")
+    row, refusal = submit(scenario, command, by)
+    if row is None:
+        raise _problem_of(refusal)
     if row.status == "unsent":
         raise Problem(503, "unsent", row.outcome)
     row = _outcome(row, wait_s)
@@ -364,13 +361,13 @@ def _carry_out(
     return Status(200 if wait_s and row.status == "answered" else 202, command_out(row))
 
 
-def _problem_of(error: Invalid | IdTaken | TooMany) -> Problem:
-    """What is answered to a command that was not sent."""
-    if isinstance(error, Invalid):
-        return invalid(error.field, str(error))
-    if isinstance(error, IdTaken):
-        return Problem(409, "id-taken", str(error))
-    return too_many(error)
+def _problem_of(refusal: Invalid | IdTaken | TooMany | None) -> Problem:
+    """Return the answer to a command that was refused."""
+    if isinstance(refusal, Invalid):
+        return invalid(refusal.field, str(refusal))
+    if isinstance(refusal, TooMany):
+        return too_many(refusal)
+    return Problem(409, "id-taken", str(refusal))
 
 
 def _outcome(row: Row, wait_s: float) -> Row:

@@ -1,1 +1,1 @@
-"""What pages of errands share: asked of the job, followed, cancelled, taken in."""
+"""What the pages of batch queries share: requested of the job, followed, cancelled, taken in."""

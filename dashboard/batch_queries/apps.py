@@ -1,10 +1,9 @@
-"""What the pages of errands share, as an app: its tags."""
+"""What the pages of batch queries share, as an app: its tags."""
 
 from django.apps import AppConfig
 
 
-class ErrandsConfig(AppConfig):
-    """Errands, followed and cancelled."""
+class BatchQueriesConfig(AppConfig):
+    """Batch queries, followed and cancelled."""
 
     name = "dashboard.batch_queries"
-    label = "errands"

@@ -1,4 +1,4 @@
-"""What can be done to an errand."""
+"""What can be done to a batch query."""
 
 from django.urls import path
 
@@ -6,4 +6,4 @@ from dashboard.batch_queries import views
 
 app_name = "batch_queries"
 
-urlpatterns = [path("errands/<uuid:ask>/cancel/", views.cancel, name="cancel")]
+urlpatterns = [path("errands/<uuid:id>/cancel/", views.cancel, name="cancel")]

@@ -1,8 +1,8 @@
-"""Cancelling an errand, whichever page asked for it."""
+"""Cancelling a batch query, whichever page requested it."""
 
 from __future__ import annotations
 
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -14,27 +14,26 @@ from dashboard.core.access import form_of, role_required
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import Role
 from dashboard.core.times import now_ms
-from dashboard.job.ingestion import SETTLED
-from dashboard.job.models import JobAsk
+from dashboard.job.models import SETTLED, JobRequest
 from dashboard.job.requests import send
 
-ERRANDS = ("read-state", "what-if")
+ACTIONS = ("read-state", "what-if")
 
 
 @form_of("console:job")
 @role_required("read", (Role.ADMIN,))
-def cancel(request: HttpRequest, ask: UUID) -> HttpResponse:
-    """Ask the job to end an errand; its page tells when it has."""
-    found = JobAsk.objects.filter(pk=ask, action__in=ERRANDS).first()
-    if found is None:
+def cancel(request: HttpRequest, id: UUID) -> HttpResponse:  # noqa: A002 - as in the URL
+    """Request of the job that it ends a batch query; the query's page shows when it has."""
+    query = JobRequest.objects.filter(pk=id, action__in=ACTIONS).first()
+    if query is None:
         raise Http404
     assert isinstance(request.user, User)
-    if found.status in SETTLED:
+    if query.status in SETTLED:
         messages.info(request, "It had ended already.")
     else:
         try:
-            send(found.query, "cancel", "", uuid4(), request.user, now_ms(), {"ask": str(found.pk)})
-            messages.info(request, "The job was asked to cancel it.")
+            send(query.query, "cancel", request.user, now_ms(), parameters={"ask": str(query.pk)})
+            messages.info(request, "The request to cancel it is sent.")
         except TooMany as error:
             messages.error(request, str(error))
     back = request.POST.get("back", "")

@@ -6,12 +6,12 @@ from typing import Any
 
 from dashboard.audit.log import Actor, note
 from dashboard.bulk.models import Run
-from dashboard.bulk.run_progress import tell
+from dashboard.bulk.run_progress import progress_of
 
 
 def note_run(actor: Actor, run: Run, action: str, outcome: str, **facts: Any) -> None:
     """Note what was done to a run: who prepared it, in whose name it goes, how far it has come."""
-    told = tell(run)
+    told = progress_of(run)
     note(
         actor,
         action,

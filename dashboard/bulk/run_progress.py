@@ -34,8 +34,8 @@ MOST_REASONS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A run, and how many of its assets have each fate."""
+class RunProgress:
+    """How far a run has come: how many of its assets have each fate."""
 
     run: Run
     counts: Mapping[str, int]
@@ -113,9 +113,9 @@ class Told:
         return UNANSWERED if fate == SENT and self.run.ended_at else FATES[fate]
 
 
-def tell(run: Run) -> Told:
-    """How far a run has come."""
-    return Told(run, run.tallies if run.ended_at else counts(run))
+def progress_of(run: Run) -> RunProgress:
+    """Return how far a run has come."""
+    return RunProgress(run, run.tallies if run.ended_at else counts(run))
 
 
 def counts(run: Run) -> dict[str, int]:

@@ -32,7 +32,7 @@ from dashboard.bulk.models import (
     Run,
 )
 from dashboard.bulk.review import back, moved_on
-from dashboard.bulk.run_progress import Told, reasons, tell
+from dashboard.bulk.run_progress import RunProgress, progress_of, reasons
 from dashboard.bulk.senders import sent_as
 from dashboard.bulk.tasks import carry_on
 from dashboard.core.access import form_of, role_required, user_of
@@ -84,7 +84,7 @@ def start(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - 
 def _start_fault(request: HttpRequest, known: Run, replace: bool) -> str:
     """Why a review cannot be started so."""
     colleagues = pins.colleagues(known, request.user.get_username()).count()
-    will = tell(known).will - (0 if replace else colleagues)
+    will = progress_of(known).will - (0 if replace else colleagues)
     if not known.matched or not will:
         return PINS_ONLY if colleagues else "Nothing of this would change."
     typed = "".join(request.POST.get("confirm", "").split()).replace(",", "")[:20]
@@ -153,14 +153,14 @@ def _asked(known: Run, do: str, user: User) -> bool:
 def outcomes(request: HttpRequest, id: uuid.UUID) -> HttpResponseBase:  # noqa: A002 - as in the URL
     """What became of each asset, as CSV."""
     known = _known(id)
-    told = tell(known)
+    told = progress_of(known)
     oldest_first = Order("number", down=False)
     name = f"bulk-{str(known.pk)[:8]}"
     file = TableFile(name, FIELDS, partial(_plain, told), order=oldest_first)
     return file.response(request, "csv", known.items.all())
 
 
-def _plain(told: Told, item: Item) -> dict[str, Any]:
+def _plain(told: RunProgress, item: Item) -> dict[str, Any]:
     version = str(Version.parse(item.answered_version)) if item.answered_version else ""
     where = (item.partition, item.offset, version, item.answered_at)
     cells = (item.asset, item.was, told.word(item.fate), item.text, item.command, *where)
@@ -179,7 +179,7 @@ def _address(request: HttpRequest, known: Run) -> str:
 
 
 def _page(request: HttpRequest, known: Run, fault: str = "", status: int = 200) -> HttpResponse:
-    told = tell(known)
+    told = progress_of(known)
     show = request.GET.get("show", "")
     show = show if show in FATES or show == PINNED else ""
     name = request.user.get_username()

@@ -19,7 +19,7 @@ from dashboard.bulk import retention
 from dashboard.bulk.forms import BulkForm
 from dashboard.bulk.models import REVIEW, Run
 from dashboard.bulk.review import keep
-from dashboard.bulk.run_progress import tell
+from dashboard.bulk.run_progress import progress_of
 from dashboard.bulk.targets import MOST
 from dashboard.core.access import form_of, is_fragment, role_required
 from dashboard.core.rate_limits import Limit, TooMany
@@ -121,7 +121,7 @@ def _page(request: HttpRequest, form: BulkForm | None, status: int = 200) -> Htt
         "form": form,
         "scenario": form.scenario if form else None,
         "states": _state_boxes(form) if form else [],
-        "runs": [tell(run) for run in shown],
+        "runs": [progress_of(run) for run in shown],
         "page": shown,
         "reviews": mine.order_by("-created_at")[: retention.MOST_REVIEWS],
         "now": now_ms(),

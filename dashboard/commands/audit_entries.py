@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from django.http import HttpRequest
-
 from dashboard.audit.log import Actor, note
 from domain.records import Command
 from domain.scenario import Scenario
 
 
-def note_command(request: HttpRequest, scenario: Scenario, command: Command, outcome: str) -> None:
+def note_command(actor: Actor, scenario: Scenario, command: Command, outcome: str) -> None:
     """Note what became of a command when it was to be sent; its answer stands with it."""
     note(
-        Actor.of(request),
+        actor,
         f"command.{command.kind}",
         scenario=scenario.name,
         target=command.asset,

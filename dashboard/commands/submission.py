@@ -1,18 +1,24 @@
-"""Commands on their way into the log: checked, written down, produced, confirmed."""
+"""Commands to one asset submitted: checked, kept, delivered to the log, audited.
+
+Forms and REST turn what came to them into a command and a submitter, call `submit`, and turn its
+outcome into a page or an answer. Bulk runs keep their commands as items of their own.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.dispatch import Signal
 
-from bus.base import BusError, Unavailable
+from dashboard.audit.log import Actor
+from dashboard.commands.audit_entries import note_command
 from dashboard.commands.forms import expected_state
 from dashboard.commands.models import Command as Row
-from dashboard.core.kafka import REACH_S, gateway
-from dashboard.core.rate_limits import COMMANDS
+from dashboard.core.delivery import deliver
+from dashboard.core.kafka import gateway
+from dashboard.core.rate_limits import COMMANDS, TooMany
 from dashboard.core.times import Clock, now_ms
 from domain.records import Command, Refusal, Unreadable
 from domain.scenario import Scenario
@@ -25,8 +31,6 @@ Source = Literal["form", "api"]
 
 MAX_OUTCOME = 300
 """Longest outcome that is kept, in characters."""
-
-UNKNOWN = "No confirmation came in time: it may still arrive, and is followed as if it had."
 
 
 class Invalid(ValueError):
@@ -57,47 +61,64 @@ def check(scenario: Scenario, command: Command, now: int) -> None:
         raise Invalid("until", "This time is past; expected one to come.")
 
 
-def send(
-    scenario: Scenario,
-    command: Command,
-    user: User,
-    source: Source,
-    clock: Clock = now_ms,
-    form: str = "",
-) -> Row:
-    """Write the command down, produce it, and return its row: sent, unsent, or not yet known.
+class Submitter(NamedTuple):
+    """Who submits a command and by which way. form: what its form held besides, as JSON."""
 
-    The same command sent again with the same id is returned as it stands, and produced again only
-    where it is known not to have been. Raises Invalid, IdTaken, or limits.TooMany; a Kafka that
-    does not answer is no exception: the row tells. `form`: what its form held besides.
+    user: User
+    actor: Actor
+    source: Source
+    form: str = ""
+
+
+class Outcome(NamedTuple):
+    """What came of a command: its row, or why there is none. The row's status says whether it is
+    sent, unsent, or not yet known to be."""
+
+    row: Row | None
+    refusal: Invalid | IdTaken | TooMany | None = None
+
+
+def submit(scenario: Scenario, command: Command, by: Submitter, clock: Clock = now_ms) -> Outcome:
+    """Check a command, keep it, deliver it and have the audit say so. Returns what came of it.
+
+    The same command with the same id is returned as it stands, and delivered again only where it
+    is known not to have been.
     """
+    try:
+        row = _submit(scenario, command, by, clock)
+    except (Invalid, IdTaken, TooMany) as refusal:
+        why = "too many" if isinstance(refusal, TooMany) else str(refusal)
+        note_command(by.actor, scenario, command, f"refused: {why}")
+        return Outcome(None, refusal)
+    note_command(by.actor, scenario, command, row.status)
+    return Outcome(row)
+
+
+def _submit(scenario: Scenario, command: Command, by: Submitter, clock: Clock) -> Row:
+    """Keep a command and deliver it. Raises Invalid, IdTaken and TooMany."""
     check(scenario, command, clock())
-    row, fresh = _write_down(scenario, command, user, source, clock, form)
+    row, fresh = _keep(scenario, command, by, clock)
     if fresh:
-        _produce(row, command)
+        _deliver(row, command)
         row.refresh_from_db()
     return row
 
 
-def _write_down(
-    scenario: Scenario, command: Command, user: User, source: Source, clock: Clock, form: str
-) -> tuple[Row, bool]:
-    """The command's row, and whether the command is still to be produced."""
-    found = Row.objects.filter(pk=command.id).first()
-    if found is None:
-        COMMANDS.take(user.pk, clock())
-        made = _insert(scenario, command, user, source, clock(), form)
-        if made is not None:
-            return made, True
-        found = Row.objects.get(pk=command.id)
-    _check_same(found, scenario, command, user)
-    return found, found.status == "unsent" and _reopen(found, command, user, clock, form)
+def _keep(scenario: Scenario, command: Command, by: Submitter, clock: Clock) -> tuple[Row, bool]:
+    """Keep a command. Returns its row, and whether it is still to be delivered."""
+    row = Row.objects.filter(pk=command.id).first()
+    if row is None:
+        COMMANDS.take(by.user.pk, clock())
+        row = _insert(scenario, command, by, clock())
+        if row is not None:
+            return row, True
+        row = Row.objects.get(pk=command.id)
+    _check_same(row, scenario, command, by.user)
+    return row, row.status == "unsent" and _reopen(row, command, by, clock)
 
 
-def _insert(
-    scenario: Scenario, command: Command, user: User, source: Source, now: int, form: str
-) -> Row | None:
-    """A new row, or None where the same form, sent twice at once, was written down already."""
+def _insert(scenario: Scenario, command: Command, by: Submitter, now: int) -> Row | None:
+    """Insert a row. Returns None where the same form, sent twice at once, was kept already."""
     try:
         with transaction.atomic():
             return Row.objects.create(
@@ -105,13 +126,13 @@ def _insert(
                 scenario=scenario.name,
                 asset=command.asset,
                 kind=command.kind,
-                user=user,
-                username=user.username,
-                source=source,
+                user=by.user,
+                username=by.user.username,
+                source=by.source,
                 created_at=now,
                 status="sending",
-                form=form,
-                **_said(command),
+                form=by.form,
+                **_wording(command),
             )
     except IntegrityError:
         return None
@@ -126,17 +147,17 @@ def _check_same(row: Row, scenario: Scenario, command: Command, user: User) -> N
         raise IdTaken("This command was sent already, with another state; use a new id.")
 
 
-def _reopen(row: Row, command: Command, user: User, clock: Clock, form: str) -> bool:
-    """Take up a command that was not sent, as it is worded now; false when another did so first."""
-    COMMANDS.take(user.pk, clock())
+def _reopen(row: Row, command: Command, by: Submitter, clock: Clock) -> bool:
+    """Take up an unsent command as it is worded now. Returns false if another did so first."""
+    COMMANDS.take(by.user.pk, clock())
     unsent = Row.objects.filter(pk=row.pk, status="unsent")
     changed = unsent.update(
-        status="sending", outcome="", created_at=clock(), form=form, **_said(command)
+        status="sending", outcome="", created_at=clock(), form=by.form, **_wording(command)
     )
     return changed == 1
 
 
-def _said(command: Command) -> dict[str, Any]:
+def _wording(command: Command) -> dict[str, Any]:
     """What the user may word differently when a command that was not sent is sent again."""
     return {
         "state": command.state or "",
@@ -146,29 +167,12 @@ def _said(command: Command) -> dict[str, Any]:
     }
 
 
-def _produce(row: Row, command: Command) -> None:
-    to = gateway()
-    try:
-        to.bus.wait(REACH_S)
-    except BusError as error:  # nothing has been sent, so that much is known
-        _note(row, status="unsent", outcome=f"Kafka does not answer: {error}")
-        return
-    try:
-        place = to.command(
-            to.topics.reports(row.scenario), command.asset.encode(), encode_command(command)
-        )
-    except Unavailable as error:
-        _note(row, status="sending", outcome=f"{UNKNOWN} ({error})")
-    except BusError as error:
-        _note(row, status="unsent", outcome=str(error))
-    else:
-        _note(row, status="sent", outcome="")
-        Row.objects.filter(pk=row.pk).update(partition=place.partition, offset=place.offset)
-        row.partition, row.offset = place.partition, place.offset
+def _deliver(row: Row, command: Command) -> None:
+    topic = gateway().topics.reports(row.scenario)
+    delivery = deliver(topic, command.asset.encode(), encode_command(command))
+    waiting = Row.objects.filter(pk=row.pk, status="sending")  # the answer may have been faster
+    waiting.update(status=delivery.status, outcome=delivery.text[:MAX_OUTCOME])
+    if delivery.place is not None:
+        row.partition, row.offset = delivery.place.partition, delivery.place.offset
+        Row.objects.filter(pk=row.pk).update(partition=row.partition, offset=row.offset)
         command_placed.send(None, row=row)
-
-
-def _note(row: Row, status: str, outcome: str) -> None:
-    """Note how sending went, unless the answer was faster."""
-    waiting = Row.objects.filter(pk=row.pk, status="sending")
-    waiting.update(status=status, outcome=outcome[:MAX_OUTCOME])

@@ -11,13 +11,13 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from dashboard.audit.log import Actor
 from dashboard.commands.asset_forms import Panel, asset_url
-from dashboard.commands.audit_entries import note_command
 from dashboard.commands.forms import FORMS, CommandForm, PurgeForm
 from dashboard.commands.models import Command as Row
 from dashboard.commands.stale_forms import changes, moved_on
 from dashboard.commands.status import progress
-from dashboard.commands.submission import IdTaken, Invalid, send
+from dashboard.commands.submission import Invalid, Submitter, submit
 from dashboard.core.access import form_of, is_fragment, role_required
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import may
@@ -30,7 +30,7 @@ from domain.scenario import Scenario
 @form_of("board:asset", "scenario", "asset")
 @role_required("command")
 def command(request: HttpRequest, scenario: str, kind: str, asset: str) -> HttpResponse:
-    """Send one command, or show its form again with what was typed and what was wrong.
+    """Submit one command, or show its form again with what was typed and what was wrong.
 
     A form whose asset is known to have changed since is shown again too, with what has changed,
     and nothing is sent: once it is sent again from there, it is about what the asset is then.
@@ -45,14 +45,14 @@ def command(request: HttpRequest, scenario: str, kind: str, asset: str) -> HttpR
     late = _is_late(form, asset, record)
     if late or (isinstance(form, PurgeForm) and not form.confirmed):
         return _renewed(request, form, asset, record, late)
-    return _send(request, known, form, asset)
+    return _submit(request, form, asset)
 
 
 def _is_late(form: CommandForm, asset: str, record: dict[str, Any] | None) -> bool:
     """Whether the form asks for an unchanged state that is known to be another by now."""
     data = form.cleaned_data
     if not data["unchanged"] or Row.objects.filter(pk=data["id"]).exclude(status="unsent").exists():
-        return False  # a form sent twice is told what became of it the first time
+        return False  # a form sent twice is shown its outcome of the first time
     return moved_on(form.scenario.name, asset, data["seen"], data["sight"], record)
 
 
@@ -67,26 +67,20 @@ def _renewed(
     return _forms(request, panel, 409 if late else 200)
 
 
-def _send(request: HttpRequest, scenario: Scenario, form: CommandForm, asset: str) -> HttpResponse:
-    assert isinstance(request.user, User)
-    asked = form.command(asset, request.user.get_username())
-    try:
-        row = send(scenario, asked, request.user, "form", form=form.kept())
-    except (Invalid, IdTaken) as error:
-        note_command(request, scenario, asked, f"refused: {error}")
-        form.blame(getattr(error, "field", None), str(error))
-        return _again(request, form, asset, 422)
-    except TooMany as error:
-        note_command(request, scenario, asked, "refused: too many")
-        form.blame(None, str(error))
-        return _again(request, form, asset, 429)
-    note_command(request, scenario, asked, row.status)
+def _submit(request: HttpRequest, form: CommandForm, asset: str) -> HttpResponse:
+    user, scenario = request.user, form.scenario
+    assert isinstance(user, User)
+    by = Submitter(user, Actor.of(request), "form", form.kept())
+    row, refusal = submit(scenario, form.command(asset, user.get_username()), by)
+    if row is None:
+        form.blame(refusal.field if isinstance(refusal, Invalid) else None, str(refusal))
+        return _again(request, form, asset, 429 if isinstance(refusal, TooMany) else 422)
     if row.status == "unsent":
         form.blame(None, f"Not sent: {row.outcome}")
         return _again(request, form, asset, 503)
     if not is_fragment(request):
         return redirect(f"{asset_url(scenario.name, asset)}?command={row.pk}")
-    return _forms(request, _following(row, scenario, request.user), 200)
+    return _forms(request, _following(row, scenario, user), 200)
 
 
 def _again(request: HttpRequest, form: CommandForm, asset: str, status: int) -> HttpResponse:

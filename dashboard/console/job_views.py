@@ -19,7 +19,9 @@ from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import Role, role_of
 from dashboard.core.times import now_ms
 from dashboard.dead_letters.forgeries import refused
-from dashboard.job.requests import OFFERS, AskForm, asked, last_of, send
+from dashboard.job.forms import OFFERS, RequestForm
+from dashboard.job.request_progress import last_of, newest
+from dashboard.job.requests import send
 from wire.job import Action
 
 
@@ -38,14 +40,16 @@ def ask(request: HttpRequest, query: str) -> HttpResponse:
     action = request.POST.get("action")
     if action not in OFFERS or query not in query_status.names():
         raise Http404
-    form = AskForm(query, action, request.POST)
+    form = RequestForm(query, action, request.POST)
     if not form.is_valid():
         return _page(request, (query, form), 422)
     assert isinstance(request.user, User)
     data, actor = form.cleaned_data, Actor.of(request)
     reason = data["reason"]
     try:
-        row = send(query, form.offer.action, reason, data["id"], request.user, now_ms())
+        row, _ = send(
+            query, form.offer.action, request.user, now_ms(), reason=reason, id_=data["id"]
+        )
     except TooMany as error:
         note(actor, f"job.{action}", target=query, outcome="refused: too many", reason=reason)
         form.add_error(None, str(error))
@@ -78,10 +82,10 @@ def samples_of(request: HttpRequest, query: str) -> HttpResponse:
 
 
 def _page(
-    request: HttpRequest, bound: tuple[str, AskForm] | None = None, status: int = 200
+    request: HttpRequest, bound: tuple[str, RequestForm] | None = None, status: int = 200
 ) -> HttpResponse:
     now, admin = now_ms(), role_of(request.user) is Role.ADMIN
-    found, listed = query_status.queries(now), asked(now)
+    found, listed = query_status.queries(now), newest(now)
     context = {
         "now": now,
         "address": "/job/",
@@ -103,12 +107,12 @@ def _page(
     return render_page(request, "console/job", context, status=status)
 
 
-def _forms(query: query_status.Query, bound: tuple[str, AskForm] | None) -> list[Any]:
+def _forms(query: query_status.Query, bound: tuple[str, RequestForm] | None) -> list[Any]:
     """What may be asked of a query as it is, and whether its form is open."""
     offered: list[Action] = ["start" if query.state == "stopped" else "stop", "reload"]
     if query.state in ("waiting", "restarting"):
         offered.insert(0, "start")
-    forms = {action: AskForm(query.name, action) for action in offered}
+    forms = {action: RequestForm(query.name, action) for action in offered}
     if bound is not None and bound[0] == query.name:
         forms[bound[1].offer.action] = bound[1]
     return [(forms[name], forms[name].is_bound) for name in get_args(Action) if name in forms]

@@ -93,7 +93,7 @@ def _review_redrive(request: HttpRequest, chosen: Chosen) -> HttpResponse:
 @form_of("dead_letters:letters")
 @role_required("report", ADMINS)
 def redrive_many(request: HttpRequest) -> HttpResponse:
-    """Redrive the letters as they are; each is looked at once more, and told of by itself."""
+    """Redrive the letters as they are; each is judged once more, and has an outcome of its own."""
     chosen, fault = _chosen(request.POST)
     if fault or not (chosen.letters or chosen.not_open):
         return _refused(request, fault or NOTHING)
@@ -114,7 +114,7 @@ def redrive_many(request: HttpRequest) -> HttpResponse:
             outcomes.append(Outcome(sending, "unsent", text))
     outcomes = redrive(sendings, user.username, now_ms) + outcomes
     note_redriven(request, outcomes)
-    return _told(request, _redriven(outcomes, chosen))
+    return _to_outcomes(request, _redriven(outcomes, chosen))
 
 
 @form_of("dead_letters:letters")
@@ -130,7 +130,7 @@ def discard_many(request: HttpRequest) -> HttpResponse:
     ids = [letter.pk for letter in chosen.letters]
     done = discard(ids, request.user.get_username(), form.cleaned_data["why"], now_ms())
     note_discarded(request, ids, done, form.cleaned_data["why"])
-    return _told(request, {"discarded": done, "not_open": chosen.not_open + len(ids) - done})
+    return _to_outcomes(request, {"discarded": done, "not_open": chosen.not_open + len(ids) - done})
 
 
 @require_safe
@@ -160,8 +160,8 @@ def _chosen(data: QueryDict, *, every: bool = False) -> tuple[Chosen, str]:
     if not form.is_valid():
         return Chosen([]), f"ids: expected at most {MAX_MANY:,} numbers"
     ids = form.cleaned_data["ids"]
-    found = list(DeadLetter.objects.filter(pk__in=ids, fate=OPEN).order_by("id"))
-    return Chosen(found, len(ids) - len(found)), ""
+    letters = list(DeadLetter.objects.filter(pk__in=ids, fate=OPEN).order_by("id"))
+    return Chosen(letters, len(ids) - len(letters)), ""
 
 
 def _all_found(data: QueryDict) -> tuple[Chosen, str]:
@@ -170,9 +170,9 @@ def _all_found(data: QueryDict) -> tuple[Chosen, str]:
     if not form.is_valid():
         return Chosen([]), "filter: expected the list's own"
     rows = form.wanted().rows().filter(fate=OPEN)
-    found = list(rows.order_by("appended_at", "id")[:MAX_MANY])
-    beyond = rows.count() - len(found) if len(found) == MAX_MANY else 0
-    return Chosen(found, beyond=beyond), ""
+    letters = list(rows.order_by("appended_at", "id")[:MAX_MANY])
+    beyond = rows.count() - len(letters) if len(letters) == MAX_MANY else 0
+    return Chosen(letters, beyond=beyond), ""
 
 
 def _review_discard(
@@ -198,11 +198,11 @@ def _redriven(outcomes: list[Outcome], chosen: Chosen) -> dict[str, Any]:
 def _plain(outcome: Outcome) -> dict[str, Any]:
     letter, place = outcome.sending.letter, outcome.place
     where = f"{place.topic} {place.partition}/{place.offset}" if place else ""
-    told = {"letter": letter.pk, "asset": letter.asset, "place": where}
-    return told | {"became": outcome.became, "text": outcome.text}
+    line = {"letter": letter.pk, "asset": letter.asset, "place": where}
+    return line | {"became": outcome.became, "text": outcome.text}
 
 
-def _told(request: HttpRequest, told: dict[str, Any]) -> HttpResponse:
+def _to_outcomes(request: HttpRequest, told: dict[str, Any]) -> HttpResponse:
     draft = drafts.keep(request, "outcomes", {"told": json.dumps(told)})
     return redirect(reverse("dead_letters:outcomes") + draft)
 

@@ -8,15 +8,18 @@ anybody may send it again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import structlog
 from django.db import transaction
 
-from bus.base import Bus, BusError, Delivered, Headers, Producer, QueueFull, Unavailable
-from dashboard.core.kafka import REACH_S, SEND_TIMEOUT_S, gateway
+from bus.base import Bus, BusError, Delivered, Headers, Unavailable
+from dashboard.core.chunks import chunks
+from dashboard.core.delivery import Outgoing, deliver_all
+from dashboard.core.kafka import REACH_S, gateway
+from dashboard.core.times import Clock
 from dashboard.dead_letters.models import DISCARDED, OPEN, REDRIVEN, SENDING, DeadLetter
 from dashboard.dead_letters.queries import forget_count
 from dashboard.dead_letters.stored_records import headers_of, place_of
@@ -57,8 +60,8 @@ class Outcome:
     place: Delivered | None = None
 
 
-def redrive(records: Sequence[Sending], user: str, clock: Callable[[], int]) -> list[Outcome]:
-    """Send each letter once, in the order of its log; what became of each."""
+def redrive(records: Sequence[Sending], user: str, clock: Clock) -> list[Outcome]:
+    """Send each letter once, in the order of its log. Returns the outcome of each."""
     ordered = sorted(records, key=lambda each: _order(each.letter))
     try:
         ends = _ends(ordered)
@@ -66,8 +69,8 @@ def redrive(records: Sequence[Sending], user: str, clock: Callable[[], int]) -> 
         text = f"Kafka does not answer: {error}"
         return [Outcome(each, "unsent", text) for each in ordered]
     outcomes = []
-    for at in range(0, len(ordered), BATCH):
-        outcomes += _redrive_batch(ordered[at : at + BATCH], ends, user, clock)
+    for batch in chunks(ordered, BATCH):
+        outcomes += _redrive_batch(batch, ends, user, clock)
     forget_count()
     sent = sum(outcome.became == "redriven" for outcome in outcomes)
     log.info("dead letters redriven", user=user, asked=len(outcomes), redriven=sent)
@@ -87,7 +90,7 @@ def discard(ids: Iterable[int], user: str, why: str, now: int) -> int:
 def find_out(letter: DeadLetter, now: int) -> str:
     """Whether a letter that is being sent has arrived; it is redriven or open then. In words."""
     if letter.fate != SENDING or letter.fate_at is None or letter.sent_from is None:
-        return "Nothing is to be found out: it is not being sent."
+        return "The letter is not being sent: there is nothing to look up."
     try:
         found, whole = _look(gateway().bus, letter)
     except BusError as error:
@@ -122,7 +125,7 @@ def _redrive_batch(
     records: Sequence[Sending],
     ends: dict[tuple[str, int], int],
     user: str,
-    clock: Callable[[], int],
+    clock: Clock,
 ) -> list[Outcome]:
     with transaction.atomic():
         claimed = [_claim(each, ends, user, clock()) for each in records]
@@ -157,43 +160,18 @@ def _claim(each: Sending, ends: dict[tuple[str, int], int], user: str, now: int)
 
 
 def _send(outcomes: Sequence[Outcome]) -> None:
-    """Send what was claimed, and wait for each record's place or refusal."""
-    producer, end = gateway().producer(), time.monotonic() + SEND_TIMEOUT_S + 1
-    waiting = set(map(id, outcomes))
-    for outcome in outcomes:
-        _enqueue(producer, outcome, waiting, end)
-    while waiting and time.monotonic() < end:
-        producer.poll(0.02)
-
-
-def _enqueue(producer: Producer, outcome: Outcome, waiting: set[int], end: float) -> None:
-    def note(result: Delivered | BusError) -> None:
-        waiting.discard(id(outcome))
+    """Send what was claimed, and keep each record's place or refusal."""
+    results = deliver_all(_outgoing(outcome.sending) for outcome in outcomes)
+    for outcome, result in zip(outcomes, results, strict=True):
         if isinstance(result, Delivered):
             outcome.became, outcome.place = "redriven", result
-        elif not isinstance(result, Unavailable):
+        elif result is not None and not isinstance(result, Unavailable):
             outcome.became, outcome.text = "unsent", str(result)
 
-    each = outcome.sending
-    while True:
-        try:
-            producer.send(
-                each.letter.topic,
-                each.key,
-                each.value,
-                headers=redrive_headers(each.letter),
-                partition=each.partition,
-                on_delivery=note,
-            )
-            return
-        except QueueFull as full:
-            if time.monotonic() > end:
-                note(full)
-                return
-            producer.poll(0.02)
-        except BusError as error:
-            note(error)
-            return
+
+def _outgoing(each: Sending) -> Outgoing:
+    headers = redrive_headers(each.letter)
+    return Outgoing(each.letter.topic, each.key, each.value, headers, each.partition)
 
 
 def redrive_headers(letter: DeadLetter) -> Headers:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from dashboard.agents.models import MuteAsk
+from dashboard.agents.models import MuteRequest
 from dashboard.bulk.models import REVIEW, Run
-from dashboard.bulk.run_progress import Told, tell
+from dashboard.bulk.run_progress import RunProgress, progress_of
 from dashboard.replays.plan import carried
-from dashboard.replays.status import Followed, followed
-from dashboard.rules.changes import Change, told
+from dashboard.replays.progress import ReplayProgress, newest
+from dashboard.rules.changes import Change
 from dashboard.rules.models import RuleChange
 from domain.scenario import Scenario
 
@@ -21,10 +21,10 @@ MOST = 50
 class Deeds(NamedTuple):
     """Each kind with its scenario, where it is of one, the newest first."""
 
-    runs: list[tuple[Scenario, Told]]
-    mutes: list[tuple[Scenario, MuteAsk]]
+    runs: list[tuple[Scenario, RunProgress]]
+    mutes: list[tuple[Scenario, MuteRequest]]
     rules: list[tuple[Scenario, Change]]
-    replays: list[Followed]
+    replays: list[ReplayProgress]
 
 
 def deeds(known: Mapping[str, Scenario], since: int, now: int) -> Deeds:
@@ -32,22 +32,22 @@ def deeds(known: Mapping[str, Scenario], since: int, now: int) -> Deeds:
     names = list(known)
     begun = Run.objects.filter(scenario__in=names).exclude(status=REVIEW)
     runs = begun.filter(started_at__gte=since) | begun.filter(ended_at=None)
-    asks = MuteAsk.objects.filter(scenario__in=names, created_at__gte=since)
+    asks = MuteRequest.objects.filter(scenario__in=names, created_at__gte=since)
     rules = RuleChange.objects.filter(scenario__in=names, asked_at__gte=since)
     replays = [
         each
-        for each in followed(now)
+        for each in newest(now)
         if (each.row.asked_at >= since or each.open) and _is_of(each, known)
     ]
     return Deeds(
-        [(known[run.scenario], tell(run)) for run in runs.order_by("-started_at")[:MOST]],
+        [(known[run.scenario], progress_of(run)) for run in runs.order_by("-started_at")[:MOST]],
         [(known[ask.scenario], ask) for ask in asks.order_by("-created_at")[:MOST]],
-        [(known[row.scenario], told(row, now)) for row in rules.order_by("-asked_at")[:MOST]],
+        [(known[row.scenario], Change(row, now)) for row in rules.order_by("-asked_at")[:MOST]],
         replays,
     )
 
 
-def _is_of(replay: Followed, known: Mapping[str, Scenario]) -> bool:
+def _is_of(replay: ReplayProgress, known: Mapping[str, Scenario]) -> bool:
     """Whether one of these scenarios was read again."""
     of = [replay.row.scenario] if replay.row.scenario else carried(replay.row.query)
     return not of or any(name in known for name in of)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dashboard.agents.models import MuteAsk
+from dashboard.agents.models import MuteRequest
 from dashboard.annotations.models import Acknowledgement, Note
 from dashboard.board.overrides import Override
-from dashboard.bulk.run_progress import Told
+from dashboard.bulk.run_progress import RunProgress
 from dashboard.commands.models import Command
 from dashboard.core.bidi import isolated
 from dashboard.core.times import duration, utc_minute
 from dashboard.handover.state_changes import Moved
 from dashboard.handover.summary import About, Incident, Situation
-from dashboard.replays.status import Followed
+from dashboard.replays.progress import ReplayProgress
 from dashboard.rules.changes import Change
 from domain.records import Mute
 from domain.scenario import Scenario
@@ -98,7 +98,7 @@ def _mute(mute: Mute) -> str:
     return f"**{_text(mute.agent)}** {end}, by {_text(mute.user)}{why}"
 
 
-def _run(scenario: Scenario, told: Told) -> str:
+def _run(scenario: Scenario, told: RunProgress) -> str:
     run = told.run
     to = f" to {_text(scenario.spec(run.state).label)}" if run.state else ""
     by = _text(run.sender_name)
@@ -111,7 +111,7 @@ def _run(scenario: Scenario, told: Told) -> str:
     )
 
 
-def _ask(scenario: Scenario, ask: MuteAsk) -> str:
+def _ask(scenario: Scenario, ask: MuteRequest) -> str:
     end = ""
     if ask.kind == "mute":
         end = f" until {utc_minute(ask.until)}" if ask.until else " without end"
@@ -128,7 +128,7 @@ def _rule(scenario: Scenario, change: Change) -> str:
     return f"**{_text(scenario.title)}**: {keys}, {who}: {change.word}"
 
 
-def _replay(replay: Followed) -> str:
+def _replay(replay: ReplayProgress) -> str:
     row = replay.row
     of = f"{_text(row.query)}{', ' + _text(row.scenario) if row.scenario else ''}"
     who = f"by {_text(row.username)}, {utc_minute(row.asked_at)} ({_text(row.reason)})"

@@ -1,32 +1,29 @@
-"""What the job tells in `job.progress`, into the database; in the materialiser's transaction."""
+"""What the job reports in `job.progress`, into the database; in the materialiser's transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
-from uuid import UUID
 
 import msgspec
 from django.db.models import F, Q
 
-from dashboard.job.models import BucketStatus, JobAsk, JobProgress
+from dashboard.job.models import BucketStatus, JobProgress, JobRequest
+from dashboard.job.requests import settle
 from wire.job import AHEAD_MS, Answer, Progress
 
 PROGRESS_KEPT = 20_000
 """Most records of a query: more than the worker leaves when it thins them out."""
-SETTLED = ("done", "refused", "failed", "expired")
-"""Statuses after which nothing more is told of an ask."""
 
 
 def take_in(records: Sequence[Progress]) -> None:
-    """Keep what was told, and note the answers."""
-    told = [record for record in records if record.answer is None and record.carried is None]
-    JobProgress.objects.bulk_create(_row(record) for record in told)
-    for query in {record.query for record in told}:
+    """Keep how the queries fare, and settle the requests that are answered."""
+    progress = [record for record in records if record.answer is None and record.carried is None]
+    JobProgress.objects.bulk_create(_row(record) for record in progress)
+    for query in {record.query for record in progress}:
         _bound(query)
     for record in records:
         if record.answer is not None:
-            _note(record.answer, record.at)
+            _settle(record.answer, record.at)
 
 
 def note_ahead(buckets: Collection[str]) -> None:
@@ -65,14 +62,7 @@ def _bound(query: str) -> None:
         JobProgress.objects.filter(query=query, id__lte=first).delete()
 
 
-def _note(answer: Answer, at: int) -> None:
-    """Note an answer to an ask that was given here; the first one that settles it stands."""
-    try:
-        asked = JobAsk.objects.filter(pk=UUID(answer.id), action=answer.action)
-    except ValueError:
-        return  # another program's
-    told: dict[str, Any] = {"status": answer.outcome, "outcome": answer.why}
-    told["answered_at"] = None if answer.outcome == "accepted" else at
-    if (step := answer.step) is not None:
-        told |= {"step_done": step.done, "step_of": step.of, "step_what": step.what}
-    asked.exclude(status__in=SETTLED).update(**told)
+def _settle(answer: Answer, at: int) -> None:
+    step = answer.step
+    more = {"step_done": step.done, "step_of": step.of, "step_what": step.what} if step else {}
+    settle(JobRequest.objects.filter(action=answer.action), answer, at, **more)

@@ -1,4 +1,4 @@
-"""What the job has told of itself. Times in Unix ms."""
+"""What the job has reported of itself, and what was requested of it. Times in Unix ms."""
 
 from __future__ import annotations
 
@@ -98,29 +98,48 @@ class JobSample(models.Model):
         return f"{self.scenario} at {self.slot}"
 
 
-class JobAsk(models.Model):
-    """What somebody asked of a query, and what became of it.
+SETTLED = ("done", "refused", "failed", "expired")
+"""Statuses after which nothing more comes of a request."""
+
+
+class TrackedRequest(models.Model):
+    """Something that somebody requested of the job, with its status.
 
     status: sending, sent or unsent, then as the job answers: accepted, done, refused, failed or
-    expired; outcome: why. parameters: the action's own, as JSON; step_*: how far it has come.
+    expired; outcome: why.
     """
 
     id = models.UUIDField(primary_key=True)
-    query = models.CharField(max_length=MAX_ID)
-    action = models.CharField(max_length=20)
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
     username = models.CharField(max_length=MAX_USER)
     reason = models.CharField(max_length=MAX_REASON)
-    asked_at = models.BigIntegerField(db_index=True)
+    asked_at = models.BigIntegerField()
     status = models.CharField(max_length=10)
     outcome = models.CharField(max_length=MAX_REASON, blank=True)
     answered_at = models.BigIntegerField(null=True)
+
+    class Meta:
+        abstract = True
+
+
+class JobRequest(TrackedRequest):
+    """An action requested of a query. parameters: the action's own, as JSON; step_*: its progress.
+
+    A page that needs to know more of a request keeps that in a row of its own with the same id.
+    """
+
+    query = models.CharField(max_length=MAX_ID)
+    action = models.CharField(max_length=20)
+    asked_at = models.BigIntegerField(db_index=True)
     parameters = models.TextField(blank=True, default="")
     step_done = models.BigIntegerField(null=True)
     step_of = models.BigIntegerField(null=True)
     step_what = models.CharField(max_length=MAX_REASON, blank=True, default="")
+
+    class Meta:
+        db_table = "job_jobask"
 
     def __str__(self) -> str:
         return f"{self.action} {self.query}: {self.status}"

@@ -1,4 +1,4 @@
-"""How long what the job told is kept: all of it for an hour, then ever less of it. Times in ms."""
+"""How long the job's progress is kept: all of it for an hour, then ever less of it. Times in ms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.db.models import Max
 from dashboard.core.chunks import chunks
 from dashboard.core.retention import PORTION, Retention, Thinning
 from dashboard.core.times import DAY_MS, HOUR_MS, MINUTE_MS
-from dashboard.job.models import JobAsk, JobProgress
+from dashboard.job.models import JobProgress, JobRequest
 
 KEPT_MS = 30 * DAY_MS
 WORDS_KEPT = 2_000
@@ -28,30 +28,30 @@ def thin(now: int) -> int:
 
 
 def _thin(query: str, now: int) -> int:
-    told = JobProgress.objects.filter(query=query).order_by("-id")
-    batches = told.exclude(batch="").filter(at__lt=now - HOUR_MS)
+    progress = JobProgress.objects.filter(query=query).order_by("-id")
+    batches = progress.exclude(batch="").filter(at__lt=now - HOUR_MS)
     ids = surplus(batches.values_list("id", "at").iterator(), now)
-    words = told.filter(batch="").values_list("id", flat=True)
+    words = progress.filter(batch="").values_list("id", flat=True)
     ids += words[WORDS_KEPT : WORDS_KEPT + 100_000]
     for portion in chunks(ids, PORTION):
         JobProgress.objects.filter(pk__in=portion).delete()
     return len(ids)
 
 
-def surplus(told: Iterable[tuple[int, int]], now: int) -> list[int]:
+def surplus(batches: Iterable[tuple[int, int]], now: int) -> list[int]:
     """The ids of batches, newest first as (id, at), that are more than are kept."""
-    found: list[int] = []
+    ids: list[int] = []
     last: tuple[int, int] | None = None
-    for id_, at in told:
+    for id_, at in batches:
         width = next((width for age, width in STEPS if now - at > age), 0)
         slot = (width, at // width) if width else None
         if slot is not None and slot == last:
-            found.append(id_)
+            ids.append(id_)
         last = slot
-    return found
+    return ids
 
 
 KEPT = (
     Thinning("progress of the job", thin, KEPT_MS),
-    Retention("requests to the job", JobAsk, "asked_at", 90 * DAY_MS),
+    Retention("requests to the job", JobRequest, "asked_at", 90 * DAY_MS),
 )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dashboard.core.exports import FORMULA, written
-from dashboard.labels.import_counts import Found
+from dashboard.labels.import_counts import ImportCounts
 from dashboard.labels.models import PERSON, Label
 from dashboard.labels.validation import fault, key_fault
 from domain.names import name_ok
@@ -55,7 +55,7 @@ class Table:
     wanted: Wanted = field(default_factory=dict)
     labels: int = 0
     lines: int = 0
-    found: Found = field(default_factory=Found)
+    found: ImportCounts = field(default_factory=ImportCounts)
 
 
 def read(data: bytes) -> Table:

@@ -26,7 +26,7 @@ KINDS = {
 """What may become of a label of a file. Their counts add up to what the file says."""
 
 
-class Found(msgspec.Struct):
+class ImportCounts(msgspec.Struct):
     """counts: by kind; refused: the numbers of lines, and why not, the first MOST_REFUSED; changes:
     the first LISTED that are any; unknown: assets that are on no board."""
 
@@ -36,7 +36,7 @@ class Found(msgspec.Struct):
     unknown: int = 0
 
     @classmethod
-    def of(cls, text: str) -> Found:
+    def of(cls, text: str) -> ImportCounts:
         """Out of the database."""
         return msgspec.json.decode(text, type=cls)
 

@@ -92,7 +92,7 @@ class LabelUpload(models.Model):
     """A table of labels that somebody has sent: read, compared, looked at, applied.
 
     name: of its file; data: the file until it is read; labels and assets: how many it is about;
-    read: what its lines came to (`figures.Found`, as JSON); portion: the next one to be compared or
+    read: what its lines came to (`ImportCounts`, as JSON); portion: the next one to be compared or
     applied; done: labels that have been; found: what that came to; trouble: what holds it up, why
     it is no table, or why it is stopped; actor: who had it applied, in whose name it goes on;
     moved_at: when a portion was done last.

@@ -13,7 +13,7 @@ from django.db.models import Q, QuerySet
 from dashboard.audit.log import Actor, note
 from dashboard.core.rate_limits import Limit
 from dashboard.core.scenarios import scenarios
-from dashboard.labels.import_counts import KINDS, Found
+from dashboard.labels.import_counts import KINDS, ImportCounts
 from dashboard.labels.models import (
     APPLYING,
     BEGUN,
@@ -34,11 +34,11 @@ QUIET_MS = 15_000
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A table, and what it has come to so far, at `now` (ms)."""
+class UploadProgress:
+    """How far a table has come at `now` (ms), and the counts of its labels so far."""
 
     upload: LabelUpload
-    found: Found
+    found: ImportCounts
     now: int
 
     @property
@@ -93,9 +93,9 @@ class Told:
         return sorted(self.found.refused)
 
 
-def tell(upload: LabelUpload, now: int) -> Told:
-    """How far a table has come at `now` (ms)."""
-    return Told(upload, Found.of(upload.found), now)
+def progress_of(upload: LabelUpload, now: int) -> UploadProgress:
+    """Return how far a table has come at `now` (ms)."""
+    return UploadProgress(upload, ImportCounts.of(upload.found), now)
 
 
 def keep(user: User, scenario: str, name: str, data: bytes, now: int) -> LabelUpload:
@@ -137,7 +137,7 @@ def take_over(upload: LabelUpload, user: User, actor: Actor, now: int) -> bool:
     if not stopped.update(status=APPLYING, **fields):
         return False
     upload.refresh_from_db()
-    audit(upload, "taken over", Found.of(upload.found), taken_over_from=before)
+    audit(upload, "taken over", ImportCounts.of(upload.found), taken_over_from=before)
     return True
 
 
@@ -155,19 +155,23 @@ def end(upload: LabelUpload, status: str, now: int, actor: Actor | None = None) 
         if not applying.update(status=status, ended_at=now, trouble=""):
             return False
         upload.refresh_from_db()
-        found = Found.of(upload.found)
+        counted = ImportCounts.of(upload.found)
         if upload.done < upload.labels:
-            found.count("left", upload.labels - upload.done)
-            LabelUpload.objects.filter(pk=upload.pk).update(found=found.text())
+            counted.count("left", upload.labels - upload.done)
+            LabelUpload.objects.filter(pk=upload.pk).update(found=counted.text())
         upload.portions.all().delete()
-    if found.worth_it or status == CANCELLED:
-        audit(upload, status, found, actor)
+    if counted.worth_it or status == CANCELLED:
+        audit(upload, status, counted, actor)
     upload.refresh_from_db()
     return True
 
 
 def audit(
-    upload: LabelUpload, outcome: str, found: Found, actor: Actor | None = None, **facts: Any
+    upload: LabelUpload,
+    outcome: str,
+    counted: ImportCounts,
+    actor: Actor | None = None,
+    **facts: Any,
 ) -> None:
     """Have the audit say what becomes of a table, or has; by who had it applied, or `actor`."""
     note(
@@ -178,6 +182,6 @@ def audit(
         outcome=outcome,
         file=upload.name,
         assets=upload.assets,
-        **{kind: found.counts.get(kind) for kind in ("new", "changed", "removed")},
+        **{kind: counted.counts.get(kind) for kind in ("new", "changed", "removed")},
         **facts,
     )

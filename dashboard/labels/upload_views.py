@@ -17,7 +17,7 @@ from dashboard.core.rate_limits import TooMany
 from dashboard.core.task_wakeup import wake
 from dashboard.core.times import now_ms
 from dashboard.labels import csv_tables, upload_service
-from dashboard.labels.import_counts import LISTED, MOST_REFUSED, Found
+from dashboard.labels.import_counts import LISTED, MOST_REFUSED, ImportCounts
 from dashboard.labels.imports import at_once
 from dashboard.labels.models import (
     APPLYING,
@@ -61,7 +61,7 @@ def upload(request: HttpRequest) -> HttpResponse:
 @role_required("command")
 def table(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
     """A table; to a script, the part of the page that renews itself."""
-    told = upload_service.tell(_kept(request, number), now_ms())
+    told = upload_service.progress_of(_kept(request, number), now_ms())
     context: dict[str, Any] = {
         "told": told,
         "upload": told.upload,
@@ -86,7 +86,7 @@ def apply(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
     elif upload_service.start(kept, actor, now):
         at_once(kept)
         if kept.status == APPLYING:
-            upload_service.audit(kept, "started", Found())
+            upload_service.audit(kept, "started", ImportCounts())
             wake(carry_on)
     return redirect("labels:table", kept.pk)
 

@@ -75,12 +75,12 @@ def _values(scenario: Scenario, key: str) -> list[dict[str, Any]]:
     ]
 
 
-def _uploads(request: HttpRequest) -> list[upload_service.Told]:
+def _uploads(request: HttpRequest) -> list[upload_service.UploadProgress]:
     """The tables that the user has sent or may take over, the newest first."""
     found = (
         upload_service.within_reach(user_of(request)).select_related("user").order_by("-sent_at")
     )
-    return [upload_service.tell(each, now_ms()) for each in found]
+    return [upload_service.progress_of(each, now_ms()) for each in found]
 
 
 def _board(scenario: str, text: str) -> str:

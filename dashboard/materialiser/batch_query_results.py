@@ -1,6 +1,6 @@
-"""What errands bring back in `job.results`, into the database; in the materialiser's transaction.
+"""Results of batch queries in `job.results`, into the database; in the materialiser's transaction.
 
-Only what was asked for here is kept: the row of the ask is there before its result can be.
+Only what was requested here is kept: the row of the request is there before its result can be.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ def take_in(results: Sequence[Result], now: int) -> None:
     """Keep the parts of results."""
     for result in results:
         try:
-            ask = UUID(result.ask)
+            request = UUID(result.ask)
         except ValueError:
             continue  # another program's
         if isinstance(result, Stored):
-            statestore.take_in(ask, result, now)
+            statestore.take_in(request, result, now)
         else:
-            whatif.take_in(ask, result, now)
+            whatif.take_in(request, result, now)

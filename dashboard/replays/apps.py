@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class ReplayConfig(AppConfig):
-    """Replay: chosen, reviewed, asked for, followed, reconciled."""
+    """Replay: chosen, reviewed, requested, followed, reconciled."""
 
     name = "dashboard.replays"
     label = "replay"

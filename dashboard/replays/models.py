@@ -1,4 +1,4 @@
-"""Replays that were asked for, and what reconcile found at their end. Times in Unix ms."""
+"""Replays that were requested, and what reconcile found at their end. Times in Unix ms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WAITING, RUNNING, DONE, FAILED = "", "running", "done", "failed"
 
 
 class Replay(models.Model):
-    """A reset or rebuild of a query; what becomes of it is told by the ask with the same id.
+    """A reset or rebuild of a query; its progress is that of the request with the same id.
 
     scenario: the one that it was for, empty: all; start: where it was to begin, in words; whole:
     whether it comes to the same states as the whole log; epoch: the query's before; plan: its

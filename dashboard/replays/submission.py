@@ -1,4 +1,4 @@
-"""A reviewed plan, asked of the job."""
+"""A reviewed plan, requested of the job."""
 
 from __future__ import annotations
 
@@ -12,44 +12,49 @@ from django.http import HttpRequest
 
 from dashboard.audit.log import Actor, note
 from dashboard.core.times import now_ms
-from dashboard.job.models import BucketStatus, JobAsk
+from dashboard.job.models import BucketStatus, JobRequest
 from dashboard.job.requests import send
 from dashboard.replays.models import Replay
 from dashboard.replays.plan import Choice, Plan
-from dashboard.replays.status import dump_parts
+from dashboard.replays.progress import dump_parts
 
 
-def ask(request: HttpRequest, plan: Plan, given: Mapping[str, Any]) -> JobAsk:
-    """Send it, and write the replay down; the same one again is not sent again.
+def submit(request: HttpRequest, plan: Plan, given: Mapping[str, Any]) -> JobRequest:
+    """Request a replay, and keep it; the same id is sent once.
 
-    given: `id` and `reason` of the form. Raises limits.TooMany.
+    given: `id` and `reason` of the form. Raises rate_limits.TooMany.
     """
     user, choice, now = request.user, plan.choice, now_ms()
     assert isinstance(user, User)
     epoch = BucketStatus.objects.filter(engine=choice.query).aggregate(at=Max("epoch"))["at"]
-    sent = send(
-        choice.query, plan.action, given["reason"], given["id"], user, now, plan.parameters()
+    replay = Replay(
+        id=given["id"],
+        query=choice.query,
+        scenario=choice.scenario,
+        start=start_words(choice),
+        reason=given["reason"],
+        username=user.get_username(),
+        asked_at=now,
+        whole=plan.whole,
+        epoch=epoch or 0,
+        plan=dump_parts(plan),
     )
-    _, made = Replay.objects.get_or_create(
-        id=sent.pk,
-        defaults={
-            "query": choice.query,
-            "scenario": choice.scenario,
-            "start": start_words(choice),
-            "reason": given["reason"],
-            "username": user.get_username(),
-            "asked_at": now,
-            "whole": plan.whole,
-            "epoch": epoch or 0,
-            "plan": dump_parts(plan),
-        },
+    sent, fresh = send(
+        choice.query,
+        plan.action,
+        user,
+        now,
+        reason=replay.reason,
+        id_=replay.pk,
+        parameters=plan.parameters(),
+        detail=replay,
     )
-    if made:
-        _note(request, plan, sent, given["reason"])
+    if fresh:
+        _note(request, plan, sent, replay.reason)
     return sent
 
 
-def _note(request: HttpRequest, plan: Plan, sent: JobAsk, reason: str) -> None:
+def _note(request: HttpRequest, plan: Plan, sent: JobRequest, reason: str) -> None:
     note(
         Actor.of(request),
         f"job.{plan.action}",

@@ -11,7 +11,7 @@ from django.db.models import Q
 
 from bus.base import BusError
 from dashboard.core.times import now_ms
-from dashboard.job.models import JobAsk
+from dashboard.job.models import JobRequest
 from dashboard.replays.models import DONE, FAILED, RUNNING, WAITING, Replay
 
 log = structlog.get_logger(__name__)
@@ -26,9 +26,9 @@ MAX_TROUBLE = 4_000
 
 
 def due(now: int) -> list[Replay]:
-    """The newest replays whose end the job has told, and that are still to be compared."""
+    """Return the newest replays that the job has ended, and that are still to be compared."""
     rows = list(Replay.objects.order_by("-asked_at")[:NEWEST])
-    ended = JobAsk.objects.filter(pk__in=[row.pk for row in rows], status="done")
+    ended = JobRequest.objects.filter(pk__in=[row.pk for row in rows], status="done")
     done = set(ended.values_list("pk", flat=True))
     return [row for row in rows if row.pk in done and _open(row, now)]
 
@@ -46,18 +46,18 @@ def claim(row: Replay, now: int) -> bool:
 
 
 def compare(id_: UUID) -> Replay:
-    """Compare, and keep what was found. Raises Replay.DoesNotExist."""
+    """Compare, and keep the result. Raises Replay.DoesNotExist."""
     from dashboard.reconciliation.comparison import Behind  # loads what only a reader needs
 
     row = Replay.objects.get(pk=id_)
     try:
-        told = _compare(row)
+        result = _compare(row)
     except (Behind, BusError) as error:
-        told = {"reconcile": FAILED, "trouble": str(error)[:MAX_TROUBLE]}
+        result = {"reconcile": FAILED, "trouble": str(error)[:MAX_TROUBLE]}
     except Exception as error:
         log.exception("a replay could not be compared", replay=str(row.pk))
-        told = {"reconcile": FAILED, "trouble": f"{type(error).__name__}: {error}"[:MAX_TROUBLE]}
-    Replay.objects.filter(pk=row.pk).update(**told, ended_at=now_ms())
+        result = {"reconcile": FAILED, "trouble": f"{type(error).__name__}: {error}"[:MAX_TROUBLE]}
+    Replay.objects.filter(pk=row.pk).update(**result, ended_at=now_ms())
     row.refresh_from_db()
     return row
 

@@ -1,4 +1,4 @@
-"""The console's page of replays: chosen, reviewed, asked for, followed."""
+"""The console's page of replays: chosen, reviewed, requested, followed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from dashboard.core.times import now_ms
 from dashboard.job.models import JobProgress
 from dashboard.replays.forms import ChoiceForm, ConfirmForm
 from dashboard.replays.plan import Bucket, Edges, Plan, carried, plan
+from dashboard.replays.progress import newest
 from dashboard.replays.start_times import with_moments
-from dashboard.replays.status import followed
-from dashboard.replays.submission import ask
+from dashboard.replays.submission import submit
 
 MEANS = {
     "log": "its whole log, from an empty state",
@@ -41,10 +41,10 @@ def replay(request: HttpRequest) -> HttpResponse:
     """The form, the plan that it leads to, and the newest replays; to a script, these alone."""
     if is_fragment(request):
         return render(request, "replays/_replays.html", _list())
-    carry, found, fault = _logs()
+    carry, log_edges, fault = _logs()
     data = request.GET if "query" in request.GET else None
-    form = ChoiceForm(carry, found, data)
-    reviewed = _reviewed(form, found) if data is not None and found is not None else None
+    form = ChoiceForm(carry, log_edges, data)
+    reviewed = _reviewed(form, log_edges) if data is not None and log_edges is not None else None
     confirm = ConfirmForm(reviewed.word, reviewed.digest()) if reviewed else None
     status = 422 if form.errors else 503 if data is not None and fault else 200
     return _page(request, form, reviewed, confirm, fault, status)
@@ -53,10 +53,10 @@ def replay(request: HttpRequest) -> HttpResponse:
 @form_of("replays:replay")
 @role_required("read", ADMINS)
 def start(request: HttpRequest) -> HttpResponse:
-    """Ask the job for what was reviewed, if that is still what would be done."""
-    carry, found, fault = _logs()
-    form = ChoiceForm(carry, found, request.POST)
-    reviewed = None if found is None else _reviewed(form, found)
+    """Request of the job what was reviewed, if that is still what would be done."""
+    carry, log_edges, fault = _logs()
+    form = ChoiceForm(carry, log_edges, request.POST)
+    reviewed = None if log_edges is None else _reviewed(form, log_edges)
     if reviewed is None:
         return _page(request, form, None, None, fault, 503 if fault else 422)
     confirm = ConfirmForm(reviewed.word, reviewed.digest(), request.POST)
@@ -68,7 +68,7 @@ def start(request: HttpRequest) -> HttpResponse:
         return _page(request, form, reviewed, fresh, moved, 409)
     assert isinstance(request.user, User)
     try:
-        sent = ask(request, reviewed, confirm.cleaned_data)
+        sent = submit(request, reviewed, confirm.cleaned_data)
     except TooMany as error:
         confirm.add_error(None, str(error))
         return _page(request, form, reviewed, confirm, "", 429)
@@ -79,21 +79,21 @@ def start(request: HttpRequest) -> HttpResponse:
 
 def _logs() -> tuple[dict[str, list[str]], Edges | None, str]:
     """What each query carries, the edges of its logs, and why these are not known."""
-    carry = {name: found for name in sorted(query_status.names()) if (found := carried(name))}
-    names = [name for found in carry.values() for name in found]
-    told = edges([gateway().topics.reports(name) for name in names])
-    if told.fault:
-        return carry, None, told.fault
+    carry = {name: mine for name in sorted(query_status.names()) if (mine := carried(name))}
+    names = [name for mine in carry.values() for name in mine]
+    logs = edges([gateway().topics.reports(name) for name in names])
+    if logs.fault:
+        return carry, None, logs.fault
     scenario_of = gateway().topics.scenario_of
-    by_place = {(scenario_of(topic) or "", at): edge for (topic, at), edge in told.found.items()}
+    by_place = {(scenario_of(topic) or "", at): edge for (topic, at), edge in logs.found.items()}
     return carry, by_place, ""
 
 
-def _reviewed(form: ChoiceForm, found: Edges) -> Plan | None:
+def _reviewed(form: ChoiceForm, log_edges: Edges) -> Plan | None:
     """The plan of a form that is valid."""
     if not form.is_valid():
         return None
-    return with_moments(plan(form.choice(), found), gateway().bus, gateway().topics)
+    return with_moments(plan(form.choice(), log_edges), gateway().bus, gateway().topics)
 
 
 def _page(
@@ -123,4 +123,4 @@ def _rows(plan: Plan) -> list[tuple[Bucket, str, float]]:
 
 def _list() -> dict[str, Any]:
     now = now_ms()
-    return {"now": now, "address": "/replay/", "replays": followed(now)}
+    return {"now": now, "address": "/replay/", "replays": newest(now)}

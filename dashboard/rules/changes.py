@@ -1,4 +1,4 @@
-"""Changes of rules: sent to the job, followed, kept. Times in Unix ms."""
+"""Changes of rules: requested of the job, followed, kept. Times in Unix ms."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db import IntegrityError, transaction
 
-from dashboard.core.rate_limits import TooMany
 from dashboard.job import requests
+from dashboard.job.request_progress import RequestProgress
 from dashboard.rules.active_rule import parsed
 from dashboard.rules.descriptions import Compared, compared
 from dashboard.rules.ingestion import text_of
@@ -25,12 +24,12 @@ KEPT = 1_000
 
 def send(one: Known, proposal: Proposal, base: str, reason: str, id_: UUID, user: User, now: int
 ) -> str:  # fmt: skip
-    """Ask the job for the proposal, which was made from `base`; the same ask again is one.
+    """Request the proposal, which was made from `base`, of the job; the same id is sent once.
 
-    Returns how sending went. Raises limits.TooMany, and then nothing was asked.
+    Returns how sending went. Raises rate_limits.TooMany, and then nothing was requested.
     """
     assert one.told is not None
-    row = RuleChange(
+    change = RuleChange(
         id=id_,
         scenario=one.scenario.name,
         user=user,
@@ -42,21 +41,21 @@ def send(one: Known, proposal: Proposal, base: str, reason: str, id_: UUID, user
         reverted=not proposal.keys,
         status="sending",
     )
-    parameters = {"scenario": one.scenario.name, "keys": proposal.keys, "base": base}
-    try:
-        with transaction.atomic():
-            row.save(force_insert=True)
-            _bound(row.scenario)
-    except IntegrityError:  # the same form, sent twice
+    parameters = {"scenario": change.scenario, "keys": proposal.keys, "base": base}
+    request, fresh = requests.send(
+        one.told.query,
+        "rule",
+        user,
+        now,
+        reason=reason,
+        id_=id_,
+        parameters=parameters,
+        detail=change,
+    )
+    if not fresh:
         return "sent before"
-    try:
-        ask = requests.send(one.told.query, "rule", reason, id_, user, now, parameters)
-    except TooMany:
-        row.delete()
-        raise
-    unanswered = RuleChange.objects.filter(pk=id_, status="sending")
-    unanswered.update(status=ask.status, outcome=ask.outcome)
-    return ask.status
+    _bound(change.scenario)
+    return request.status
 
 
 def _bound(scenario: str) -> None:
@@ -65,30 +64,18 @@ def _bound(scenario: str) -> None:
         kept.filter(asked_at__lte=first).delete()
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change as a page lists it. moves: the keys that it changes, before and after."""
-
-    row: RuleChange
-    word: str
-    tone: requests.Tone
-    text: str
-    moves: list[Compared]
+@dataclass(frozen=True)
+class Change(RequestProgress):
+    """A change as a page lists it."""
 
     @property
-    def took(self) -> int | None:
-        """From the ask to its end, ms."""
-        return None if self.row.answered_at is None else self.row.answered_at - self.row.asked_at
+    def moves(self) -> list[Compared]:
+        """The keys that it changes, before and after."""
+        both = compared(parsed(self.row.before), parsed(self.row.after))
+        return [each for each in both if each.differs]
 
 
 def changes(scenario: str, now: int) -> list[Change]:
-    """The newest changes of a scenario that were asked for here."""
+    """Return the newest changes of a scenario that were requested here."""
     rows = RuleChange.objects.filter(scenario=scenario).order_by("-asked_at")[:LISTED]
-    return [told(row, now) for row in rows]
-
-
-def told(row: RuleChange, now: int) -> Change:
-    """A change, and what has become of it by `now`."""
-    word, tone, text = requests.fate(row.status, row.outcome, row.asked_at, now)
-    both = compared(parsed(row.before), parsed(row.after))
-    return Change(row, word, tone, text, [each for each in both if each.differs])
+    return [Change(row, now) for row in rows]

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from typing import Any
-from uuid import UUID
 
 import structlog
 
-from dashboard.job.ingestion import SETTLED
+from dashboard.job.requests import settle
 from dashboard.rules.models import CarriedScenario, RuleChange, RuleRecord
 from domain.scenario import Scenario, ScenarioError
 from domain.scenario_parser import scenario_from_plain
-from wire.job import Answer, Carried, Progress
+from wire.job import Carried, Progress
 
 log = structlog.get_logger(__name__)
 
@@ -29,7 +28,7 @@ def take_in(records: Iterable[Progress]) -> None:
         if record.carried is not None:
             _take(record.carried, record)
         elif record.answer is not None and record.answer.action == "rule":
-            _note(record.answer, record.at)
+            settle(RuleChange.objects.all(), record.answer, record.at)
 
 
 def text_of(scenario: Scenario) -> str:
@@ -87,16 +86,3 @@ def _keep(scenario: str, partition: int, offset: int, text: str, at: int) -> Non
     kept = kept.order_by("-offset")
     for first in kept.values_list("offset", flat=True)[RECORDS_KEPT : RECORDS_KEPT + 1]:
         kept.filter(offset__lte=first).delete()
-
-
-def _note(answer: Answer, at: int) -> None:
-    """Note an answer to a change that was asked for here; the first one that settles it stands."""
-    try:
-        asked = RuleChange.objects.filter(pk=UUID(answer.id))
-    except ValueError:
-        return  # another program's
-    asked.exclude(status__in=SETTLED).update(
-        status=answer.outcome,
-        outcome=answer.why,
-        answered_at=None if answer.outcome == "accepted" else at,
-    )

@@ -5,9 +5,9 @@ A scenario as text is its plain form as JSON with sorted keys: equal texts are e
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.db import models
 
+from dashboard.job.models import TrackedRequest
 from wire.job import MAX_ID, MAX_REASON, MAX_USER
 
 
@@ -54,27 +54,16 @@ class RuleRecord(models.Model):
         return f"{self.scenario}/{self.partition}@{self.offset}"
 
 
-class RuleChange(models.Model):
-    """Another rule that somebody asked for. before, after: the scenario, as text.
+class RuleChange(TrackedRequest):
+    """A request for another rule, kept longer than the job's other requests.
 
-    reverted: the overlay is gone with it; status: sending, sent or unsent, then as the job answers;
-    outcome: why.
+    before, after: the scenario, as text; reverted: the overlay is gone with it.
     """
 
-    id = models.UUIDField(primary_key=True)
     scenario = models.CharField(max_length=40)
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
-    )
-    username = models.CharField(max_length=MAX_USER)
-    reason = models.CharField(max_length=MAX_REASON)
-    asked_at = models.BigIntegerField()
     before = models.TextField()
     after = models.TextField()
     reverted = models.BooleanField(default=False)
-    status = models.CharField(max_length=10)
-    outcome = models.CharField(max_length=MAX_REASON, blank=True)
-    answered_at = models.BigIntegerField(null=True)
 
     class Meta:
         indexes = (models.Index(fields=["scenario", "-asked_at"], name="rule_changes_of_scenario"),)

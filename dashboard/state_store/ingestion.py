@@ -17,9 +17,9 @@ CHUNK = 500
 """Rows read or written in one statement."""
 
 
-def take_in(ask: UUID, result: Stored, now: int) -> None:
-    """Keep a part of what was read, if it was asked for here."""
-    reading = Reading.objects.filter(pk=ask, complete=False).first()
+def take_in(request: UUID, result: Stored, now: int) -> None:
+    """Keep a part of what was read, if it was requested here."""
+    reading = Reading.objects.filter(pk=request, complete=False).first()
     if reading is None:
         return
     room = max(0, MOST_ROWS - StoredRow.objects.filter(reading=reading).count())

@@ -8,10 +8,10 @@ from wire.job import MAX_ID, MAX_USER
 
 
 class Reading(models.Model):
-    """What was asked to be read, and, once it is complete, of which committed batch it came.
+    """What was requested to be read, and, once it is complete, of which committed batch it came.
 
-    id: of the ask; partition, asset: None and empty where all are meant; after: names after this
-    one; buckets: their clocks, offsets and rules, as JSON; cut: there are more assets.
+    id: of the request; partition, asset: None and empty where all are meant; after: names after
+    this one; buckets: their clocks, offsets and rules, as JSON; cut: there are more assets.
     """
 
     id = models.UUIDField(primary_key=True)

@@ -8,6 +8,6 @@ app_name = "state_store"
 
 urlpatterns = [
     path("state-store/", views.readings, name="readings"),
-    path("state-store/<uuid:ask>/", views.reading, name="reading"),
-    path("state-store/<uuid:ask>/rows.ndjson", views.export, name="export"),
+    path("state-store/<uuid:id>/", views.reading, name="reading"),
+    path("state-store/<uuid:id>/rows.ndjson", views.export, name="export"),
 ]

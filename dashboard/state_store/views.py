@@ -1,4 +1,4 @@
-"""The state store's pages: asked for, followed, shown beside the database, taken out as a file."""
+"""The state store's pages: requested, followed, shown beside the database, taken out as a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboard.audit.log import Actor, note
-from dashboard.batch_queries.status import follow, query_of
+from dashboard.batch_queries.progress import progress_of, progress_of_all
+from dashboard.batch_queries.submission import NoQuery, submit
 from dashboard.core.access import role_required
 from dashboard.core.exports import attachment, written
 from dashboard.core.pages import render_page
@@ -24,7 +25,6 @@ from dashboard.core.retention import apply_all
 from dashboard.core.roles import Role
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import DAY_MS, now_ms
-from dashboard.job.requests import send
 from dashboard.state_store.comparison import VERDICTS
 from dashboard.state_store.forms import ReadForm, ShowForm
 from dashboard.state_store.models import Reading, StoredRow
@@ -39,7 +39,7 @@ from dashboard.state_store.queries import (
 from dashboard.state_store.record_lines import lines
 from dashboard.state_store.retention import KEPT, KEPT_MS, MOST_READINGS
 from dashboard.states.board_rows import asset_path
-from wire.batch_query import MOST_ROWS
+from wire.batch_query import MOST_ROWS, ReadState
 
 ADMINS = (Role.ADMIN,)
 PORTION = 500
@@ -50,7 +50,7 @@ PORTION = 500
 @never_cache
 @role_required("read", ADMINS)
 def readings(request: HttpRequest) -> HttpResponse:
-    """What was read; and the form that asks for another reading."""
+    """List what was read, with the form that requests another reading."""
     if request.method != "POST":
         chosen = request.GET.get("scenario", "")
         initial = {"scenario": chosen, "asset": request.GET.get("asset", "")[:255]}
@@ -59,29 +59,14 @@ def readings(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _list(request, form, 422)
     wanted = form.wanted()
-    query = query_of(wanted.scenario)
-    if query is None:
-        form.add_error(None, "The job has not told of this scenario yet: is it running?")
-        return _list(request, form, 409)
     assert isinstance(request.user, User)
-    id_, now = uuid4(), now_ms()
-    apply_all(KEPT, now)
-    reading = Reading.objects.create(
-        id=id_,
-        scenario=wanted.scenario,
-        query=query,
-        partition=wanted.partition,
-        asset=wanted.asset or "",
-        after=wanted.after,
-        username=request.user.get_username(),
-        asked_at=now,
-    )
+    reading, now = _new(wanted), now_ms()
     try:
-        send(query, "read-state", "", id_, request.user, now, msgspec.to_builtins(wanted))
-    except TooMany as error:
-        reading.delete()
+        submit("read-state", wanted, reading, request.user, now)
+    except (NoQuery, TooMany) as error:
         form.add_error(None, str(error))
-        return _list(request, form, 429)
+        return _list(request, form, 409 if isinstance(error, NoQuery) else 429)
+    apply_all(KEPT, now)
     note(
         Actor.of(request),
         "job.read-state",
@@ -89,16 +74,26 @@ def readings(request: HttpRequest) -> HttpResponse:
         target=wanted.asset or "",
         partition=wanted.partition,
     )
-    return redirect("state_store:reading", id_)
+    return redirect("state_store:reading", reading.pk)
+
+
+def _new(wanted: ReadState) -> Reading:
+    return Reading(
+        id=uuid4(),
+        scenario=wanted.scenario,
+        partition=wanted.partition,
+        asset=wanted.asset or "",
+        after=wanted.after,
+    )
 
 
 def _list(request: HttpRequest, form: ReadForm, status: int = 200) -> HttpResponse:
     now = now_ms()
-    found = Reading.objects.order_by("-asked_at")[:MOST_READINGS]
+    newest = list(Reading.objects.order_by("-asked_at")[:MOST_READINGS])
     context = {
         "now": now,
         "form": form,
-        "readings": [(each, follow(each.pk, each.complete, now)) for each in found],
+        "readings": list(zip(newest, progress_of_all(newest, now), strict=True)),
         "kept": MOST_READINGS,
         "kept_days": KEPT_MS // DAY_MS,
         "most": MOST_ROWS,
@@ -109,32 +104,31 @@ def _list(request: HttpRequest, form: ReadForm, status: int = 200) -> HttpRespon
 @require_safe
 @never_cache
 @role_required("read", ADMINS)
-def reading(request: HttpRequest, ask: UUID) -> HttpResponse:
+def reading(request: HttpRequest, id: UUID) -> HttpResponse:  # noqa: A002 - as in the URL
     """One reading: how far it has come, and its rows; to a script, the part that renews itself."""
-    found, now = _found(ask), now_ms()
-    followed = follow(ask, found.complete, now)
+    reading, now = _kept(id), now_ms()
     context: dict[str, Any] = {
         "now": now,
-        "reading": found,
-        "scenario": scenarios().get(found.scenario),
-        "followed": followed,
+        "reading": reading,
+        "scenario": scenarios().get(reading.scenario),
+        "followed": progress_of(reading, now),
         "admin": True,
         "back": request.path,
         "address": request.get_full_path(),
     }
-    if found.complete:
+    if reading.complete:
         form = ShowForm(request.GET)
         shown = _shown(form)
-        page = Paginator(rows_of(found, shown), PAGE).get_page(shown.page)
+        page = Paginator(rows_of(reading, shown), PAGE).get_page(shown.page)
         context |= {
             "form": form,
             "shown": shown,
             "page": page,
-            "rows": [_row(found, row) for row in page],
-            "counts": counts(found, shown),
+            "rows": [_row(reading, row) for row in page],
+            "counts": counts(reading, shown),
             "columns": shown.sorting(),
             "exported": shown.query(page=1),
-            "buckets": buckets_of(found),
+            "buckets": buckets_of(reading),
             "next": shown.query(page=shown.page + 1) if page.has_next() else "",
             "before": shown.query(page=shown.page - 1) if page.has_previous() else "",
         }
@@ -142,7 +136,7 @@ def reading(request: HttpRequest, ask: UUID) -> HttpResponse:
 
 
 def _shown(form: ShowForm) -> Shown:
-    """What is asked for; what cannot be read is left out, and the form says so."""
+    """Read what is to be shown; what cannot be read is left out, and the form says so."""
     form.is_valid()
     data = form.cleaned_data
     return Shown(
@@ -153,7 +147,7 @@ def _shown(form: ShowForm) -> Shown:
     )
 
 
-def _row(found: Reading, row: StoredRow) -> dict[str, Any]:
+def _row(reading: Reading, row: StoredRow) -> dict[str, Any]:
     word, icon, colour, hint = VERDICTS[row.verdict]
     board = msgspec.json.decode(row.board) if row.board else None
     return {
@@ -163,23 +157,23 @@ def _row(found: Reading, row: StoredRow) -> dict[str, Any]:
         "colour": colour,
         "hint": hint,
         "lines": lines(stored_of(row), board, row.fields),
-        "url": asset_path(found.scenario, row.asset),
+        "url": asset_path(reading.scenario, row.asset),
     }
 
 
 @require_safe
 @never_cache
 @role_required("read", ADMINS)
-def export(request: HttpRequest, ask: UUID) -> HttpResponseBase:
-    """The rows that are asked for as a file: a JSON object in a line each."""
-    found = _found(ask)
+def export(request: HttpRequest, id: UUID) -> HttpResponseBase:  # noqa: A002 - as in the URL
+    """The rows that are to be shown as a file: a JSON object in a line each."""
+    reading = _kept(id)
     shown = _shown(ShowForm(request.GET))
-    lines = written("ndjson", (), _portions(found, shown))
-    return attachment(request, lines, f"state-store-{found.scenario}", "ndjson")
+    lines = written("ndjson", (), _portions(reading, shown))
+    return attachment(request, lines, f"state-store-{reading.scenario}", "ndjson")
 
 
-def _portions(found: Reading, shown: Shown) -> Iterator[Iterator[dict[str, Any]]]:
-    rows = rows_of(found, shown)
+def _portions(reading: Reading, shown: Shown) -> Iterator[Iterator[dict[str, Any]]]:
+    rows = rows_of(reading, shown)
     at = 0
     while portion := list(rows[at : at + PORTION]):
         yield map(_object, portion)
@@ -199,8 +193,8 @@ def _object(row: StoredRow) -> dict[str, Any]:
     }
 
 
-def _found(ask: UUID) -> Reading:
-    reading = Reading.objects.filter(pk=ask).first()
+def _kept(id_: UUID) -> Reading:
+    reading = Reading.objects.filter(pk=id_).first()
     if reading is None:
         raise Http404
     return reading

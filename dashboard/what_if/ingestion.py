@@ -1,4 +1,4 @@
-"""What a trial found, into the database; in the materialiser's transaction."""
+"""Results of trials, into the database; in the materialiser's transaction."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ CHUNK = 500
 """Rows written in one statement."""
 
 
-def take_in(ask: UUID, result: Compared, _now: int) -> None:
-    """Keep a part of what was found, if it was asked for here."""
-    trial = Trial.objects.filter(pk=ask, complete=False).first()
+def take_in(request: UUID, result: Compared, _now: int) -> None:
+    """Keep a part of a trial's result, if it was requested here."""
+    trial = Trial.objects.filter(pk=request, complete=False).first()
     if trial is None:
         return
     known = Fared.objects.filter(trial=trial).count()

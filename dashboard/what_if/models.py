@@ -8,7 +8,7 @@ from wire.job import MAX_ID, MAX_REASON, MAX_USER
 
 
 class Trial(models.Model):
-    """A rule that somebody tries. id: of the ask; keys: what is changed, as TOML; totals: JSON."""
+    """A rule that somebody tries. id: of the request; keys: its changes, as TOML; totals: JSON."""
 
     id = models.UUIDField(primary_key=True)
     scenario = models.CharField(max_length=40)

@@ -82,19 +82,21 @@ def rows_of(
 ) -> tuple[list[dict[str, Any]], tuple[int, int, int]]:
     """Assets that would have fared otherwise, with their timelines; and the begin, middle and end
     of the span that these are drawn over, Unix ms."""
-    found = [(row, msgspec.json.decode(row.record, type=Difference)) for row in rows]
-    since, until = told_span((each for _, each in found), totals.since, totals.until)
-    drawn = [_row_of(trial, row, each, scenario, since, until) for row, each in found]
+    pairs = [(row, msgspec.json.decode(row.record, type=Difference)) for row in rows]
+    since, until = told_span((each for _, each in pairs), totals.since, totals.until)
+    drawn = [_row_of(trial, row, each, scenario, since, until) for row, each in pairs]
     return drawn, (since, (since + until) // 2, until)
 
 
 def _row_of(
-    trial: Trial, row: Fared, found: Difference, scenario: Scenario, since: int, until: int
+    trial: Trial, row: Fared, difference: Difference, scenario: Scenario, since: int, until: int
 ) -> dict[str, Any]:
-    running, other = bars(scenario, found, since, until)
+    running, other = bars(scenario, difference, since, until)
     ends = [
         moments[-1][1] if moments else before
-        for before, moments in zip(found.before, (found.running, found.proposed), strict=True)
+        for before, moments in zip(
+            difference.before, (difference.running, difference.proposed), strict=True
+        )
     ]
     return {
         "is": row,

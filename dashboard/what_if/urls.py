@@ -9,5 +9,5 @@ app_name = "what_if"
 urlpatterns = [
     path("what-if/", views.trials, name="trials"),
     path("what-if/run/", views.run, name="run"),
-    path("what-if/<uuid:ask>/", views.trial, name="trial"),
+    path("what-if/<uuid:id>/", views.trial, name="trial"),
 ]

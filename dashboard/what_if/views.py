@@ -1,11 +1,10 @@
-"""What-if's pages: a rule is proposed, tried on the log, and told of."""
+"""What-if's pages: a rule is proposed, tried on the log, and shown."""
 
 from __future__ import annotations
 
 from typing import Any
 from uuid import UUID, uuid4
 
-import msgspec
 from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
@@ -14,7 +13,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.audit.log import Actor, note
-from dashboard.batch_queries.status import follow, query_of
+from dashboard.batch_queries.progress import progress_of, progress_of_all
+from dashboard.batch_queries.submission import NoQuery, submit
 from dashboard.core.access import form_of, role_required
 from dashboard.core.pages import render_page
 from dashboard.core.rate_limits import TooMany
@@ -22,7 +22,6 @@ from dashboard.core.retention import apply_all
 from dashboard.core.roles import Role, role_of
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import DAY_MS, now_ms
-from dashboard.job.requests import send
 from dashboard.rules.active_rule import as_carried
 from dashboard.what_if.forms import TrialForm
 from dashboard.what_if.models import Trial
@@ -67,37 +66,24 @@ def run(request: HttpRequest) -> HttpResponse:
     form = TrialForm(_running(name), now, request.POST)
     if not form.is_valid():
         return _list(request, form, 422)
-    query = query_of(name)
-    if query is None:
-        form.add_error(None, "The job has not told of this scenario yet: is it running?")
-        return _list(request, form, 409)
-    return _ask(request, form, query, now)
-
-
-def _ask(request: HttpRequest, form: TrialForm, query: str, now: int) -> HttpResponse:
     assert isinstance(request.user, User)
-    data, id_ = form.cleaned_data, uuid4()
-    apply_all(KEPT, now)
-    tried = Trial.objects.create(
-        id=id_,
-        scenario=form.running.name,
-        query=query,
+    data = form.cleaned_data
+    tried = Trial(
+        id=uuid4(),
+        scenario=name,
         since=data["from"],
         keys=overlay_text(data["keys"]),
         reason=data["reason"],
-        username=request.user.get_username(),
-        asked_at=now,
     )
     proposed = overlaid(form.running, data["keys"])
-    wish = WhatIf(
-        tried.scenario, tried.since, data["keys"], snapshots(form.running, proposed, tried.since)
-    )
+    begin = snapshots(form.running, proposed, tried.since)
+    what_if = WhatIf(name, tried.since, data["keys"], begin)
     try:
-        send(query, "what-if", tried.reason, id_, request.user, now, msgspec.to_builtins(wish))
-    except TooMany as error:
-        tried.delete()
+        submit("what-if", what_if, tried, request.user, now, tried.reason)
+    except (NoQuery, TooMany) as error:
         form.add_error(None, str(error))
-        return _list(request, form, 429)
+        return _list(request, form, 409 if isinstance(error, NoQuery) else 429)
+    apply_all(KEPT, now)
     note(
         Actor.of(request),
         "job.what-if",
@@ -106,7 +92,7 @@ def _ask(request: HttpRequest, form: TrialForm, query: str, now: int) -> HttpRes
         since=tried.since,
         reason=tried.reason,
     )
-    return redirect("what_if:trial", id_)
+    return redirect("what_if:trial", tried.pk)
 
 
 def _running(name: str) -> Scenario:
@@ -117,6 +103,7 @@ def _running(name: str) -> Scenario:
 
 def _list(request: HttpRequest, form: TrialForm, status: int = 200) -> HttpResponse:
     now = now_ms()
+    newest = list(Trial.objects.order_by("-asked_at")[:MOST_TRIALS])
     context = {
         "now": now,
         "form": form,
@@ -124,8 +111,8 @@ def _list(request: HttpRequest, form: TrialForm, status: int = 200) -> HttpRespo
         "known": scenarios().values(),
         "admin": role_of(request.user) is Role.ADMIN,
         "trials": [
-            (each, follow(each.pk, each.complete, now), totals_of(each))
-            for each in Trial.objects.order_by("-asked_at")[:MOST_TRIALS]
+            (each, progress, totals_of(each))
+            for each, progress in zip(newest, progress_of_all(newest, now), strict=True)
         ],
         "kept": MOST_TRIALS,
         "kept_days": KEPT_MS // DAY_MS,
@@ -136,40 +123,40 @@ def _list(request: HttpRequest, form: TrialForm, status: int = 200) -> HttpRespo
 @require_safe
 @never_cache
 @role_required("read")
-def trial(request: HttpRequest, ask: UUID) -> HttpResponse:
-    """One trial: how far it has come, then what it found; to a script, the part that renews."""
-    found, now = Trial.objects.filter(pk=ask).first(), now_ms()
-    if found is None:
+def trial(request: HttpRequest, id: UUID) -> HttpResponse:  # noqa: A002 - as in the URL
+    """One trial: how far it has come, then its result; to a script, the part that renews."""
+    trial, now = Trial.objects.filter(pk=id).first(), now_ms()
+    if trial is None:
         raise Http404
-    known = scenarios().get(found.scenario)
+    known = scenarios().get(trial.scenario)
     admin = role_of(request.user) is Role.ADMIN
     context: dict[str, Any] = {
         "now": now,
-        "trial": found,
-        "title": known.title if known else found.scenario,
-        "followed": follow(ask, found.complete, now),
+        "trial": trial,
+        "title": known.title if known else trial.scenario,
+        "followed": progress_of(trial, now),
         "admin": admin,
         "back": request.path,
         "address": request.get_full_path(),
-        "again": again_url(found),
-        "propose": propose_url(found) if admin and known else "",
+        "again": again_url(trial),
+        "propose": propose_url(trial) if admin and known else "",
     }
-    totals = totals_of(found)
+    totals = totals_of(trial)
     if totals is not None:
-        context |= _told(request, found, totals, known)
+        context |= _result(request, trial, totals, known)
     return render_page(request, "what_if/trial", context)
 
 
-def _told(
-    request: HttpRequest, found: Trial, totals: Any, known: Scenario | None
+def _result(
+    request: HttpRequest, trial: Trial, totals: Any, known: Scenario | None
 ) -> dict[str, Any]:
     scenario = proposed(totals, known or next(iter(scenarios().values())))
-    rows = found.fared.order_by("place")
+    rows = trial.fared.order_by("place")
     q = request.GET.get("q", "").replace("\0", "")[:255]
     if q:
         rows = rows.filter(asset__contains=q)
     page = Paginator(rows, PAGE).get_page(request.GET.get("page"))
-    drawn, axis = rows_of(found, page, scenario, totals)
+    drawn, axis = rows_of(trial, page, scenario, totals)
     return {
         "totals": totals,
         "scenario": scenario,
@@ -181,5 +168,5 @@ def _told(
         "axis": axis,
         "moved": totals.earlier + totals.later,
         "mean_shift": totals.shift // max(1, totals.earlier + totals.later),
-        "told": found.fared.count(),
+        "told": trial.fared.count(),
     }

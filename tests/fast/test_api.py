@@ -17,8 +17,8 @@ from webkit import answer, bearer, commands_sent, make_user, sent, show
 from dashboard.api import operations
 from dashboard.commands import submission
 from dashboard.commands.models import Command as Row
+from dashboard.core import delivery, rate_limits, times
 from dashboard.core import kafka as gateway_module
-from dashboard.core import rate_limits, times
 from dashboard.core.scenarios import scenarios
 from domain.records import Report, Vote
 
@@ -208,13 +208,13 @@ def test_the_other_commands(api, bus, method: str, path: str, body: Any, kind: s
 
 @pytest.mark.django_db(transaction=True)
 def test_waiting_gives_the_outcome(api, bus, monkeypatch: pytest.MonkeyPatch):
-    real = submission._produce
+    real = submission._deliver
 
     def answered_later(row: Row, command: Any) -> None:
         real(row, command)
         answer(row.pk)
 
-    monkeypatch.setattr(submission, "_produce", answered_later)
+    monkeypatch.setattr(submission, "_deliver", answered_later)
     response = api("put", f"{SHOP}?wait=5", set_body())
     assert response.status_code == 200
     assert response.json()["outcome"] == "applied"
@@ -342,7 +342,7 @@ def test_a_key_of_another_command_is_409(api, bus):
 
 
 def test_without_a_broker_it_is_503(api, bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(submission, "REACH_S", 0)
+    monkeypatch.setattr(delivery, "REACH_S", 0)
     bus.bus.stop()
     body = problem(api("put", SHOP, set_body()), 503, "unsent")
     assert "Kafka does not answer" in body["detail"]

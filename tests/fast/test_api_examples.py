@@ -55,13 +55,13 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         id=COMMAND, scenario="attack", asset="shop", kind="set", state="clear", username="x",
         source="form", created_at=times.now_ms(), status="sent",
     )  # fmt: skip
-    real = submission._produce
+    real = submission._deliver
 
     def answered(row: Row, command: Any) -> None:
         real(row, command)
         answer(row.pk)
 
-    monkeypatch.setattr(submission, "_produce", answered)
+    monkeypatch.setattr(submission, "_deliver", answered)
     with memory_bus(scenarios()):
         yield
 

@@ -15,7 +15,7 @@ from webkit import answer, commands_sent, make_user, show
 from bus.base import Unavailable
 from dashboard.commands import submission
 from dashboard.commands.models import Command as Row
-from dashboard.core import rate_limits, times
+from dashboard.core import delivery, rate_limits, times
 
 pytestmark = pytest.mark.django_db
 
@@ -189,7 +189,7 @@ def test_somebody_elses_id_is_refused(client: Client, bus):
 def test_without_a_broker_it_says_so_and_sends_once_it_is_back(
     client: Client, bus, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(submission, "REACH_S", 0)
+    monkeypatch.setattr(delivery, "REACH_S", 0)
     bus.bus.stop()
     data = fields(reason="typed with care")
     response = client.post(url("set"), data)

@@ -8,7 +8,7 @@ import pytest
 
 from dashboard.core.retention import apply_all
 from dashboard.job import ingestion
-from dashboard.job.models import JobAsk, JobProgress
+from dashboard.job.models import JobProgress, JobRequest
 from dashboard.job.retention import DAY_MS, HOUR_MS, KEPT, KEPT_MS, surplus
 from wire.job import Answer, Checkpoint, Progress, Stopped
 
@@ -16,7 +16,7 @@ NOW = 1_790_000_000_000
 ID = UUID("6f1d7a9e-0000-4000-8000-00000000000a")
 
 
-def asked(**changes: object) -> JobAsk:
+def asked(**changes: object) -> JobRequest:
     fields = {
         "id": ID,
         "query": "kernel",
@@ -26,7 +26,7 @@ def asked(**changes: object) -> JobAsk:
         "asked_at": NOW,
         "status": "sent",
     }
-    return JobAsk.objects.create(**fields | changes)
+    return JobRequest.objects.create(**fields | changes)
 
 
 def answer(outcome: str, why: str = "", action: str = "stop", id_: str = str(ID)) -> Progress:
@@ -34,7 +34,7 @@ def answer(outcome: str, why: str = "", action: str = "stop", id_: str = str(ID)
     return Progress("kernel", NOW + 5, "stopped", 1, answer=told)
 
 
-def stands(ask: JobAsk) -> tuple[str, str, int | None]:
+def stands(ask: JobRequest) -> tuple[str, str, int | None]:
     ask.refresh_from_db()
     return ask.status, ask.outcome, ask.answered_at
 
@@ -119,7 +119,7 @@ def test_thinning_out_keeps_the_words():
     ingestion.take_in([Progress("kernel", old, "restarting", 1, "again"), *batches])
     gone = asked(asked_at=NOW - 91 * DAY_MS)
     assert apply_all(KEPT, NOW) == 3
-    assert not JobAsk.objects.filter(pk=gone.pk).exists()
+    assert not JobRequest.objects.filter(pk=gone.pk).exists()
     left = JobProgress.objects.order_by("id").values_list("message", "batch")
     assert list(left) == [("again", ""), ("", '{"batchId":2}')]
     assert apply_all(KEPT, NOW) == 0

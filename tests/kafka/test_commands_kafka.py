@@ -14,9 +14,8 @@ from webkit import bearer, commands_sent, make_user, sent
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
-from dashboard.commands import submission
 from dashboard.commands.models import Command as Row
-from dashboard.core import kafka
+from dashboard.core import delivery, kafka
 from dashboard.core.kafka import Gateway
 from dashboard.core.scenarios import scenarios
 from domain.records import Report
@@ -82,7 +81,7 @@ def test_reports_land_where_their_assets_belong(to: Gateway):
 def test_a_broker_that_cannot_be_reached_leaves_the_command_unsent(
     to: Gateway, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(submission, "REACH_S", 0.5)
+    monkeypatch.setattr(delivery, "REACH_S", 0.5)
     nowhere = KafkaBus({"bootstrap.servers": "127.0.0.1:1"})
     with kafka.use(nowhere, to.topics):
         response = put("shop.example", bearer(make_user("operator")))

@@ -18,7 +18,7 @@ from world import World
 
 from bus.base import Message, Unavailable
 from dashboard.agents import views
-from dashboard.agents.models import Agent, AgentHour, Dissent, MuteAsk, Walk
+from dashboard.agents.models import Agent, AgentHour, Dissent, MuteRequest, Walk
 from dashboard.agents.mutes import mutes
 from dashboard.agents.statistics import is_silent
 from dashboard.agents.vote_counts import walk
@@ -180,7 +180,7 @@ def test_an_agent_that_is_not_known_has_no_page_and_cannot_be_muted(
     assert client.get(agent_path("attack", agent)).status_code == 404
     path = agent_path("attack", agent).replace("/agents/", "/mute/")
     assert client.post(path, form_of()).status_code == 404
-    assert not MuteAsk.objects.exists()
+    assert not MuteRequest.objects.exists()
 
 
 # ---- muting --------------------------------------------------------------------------------
@@ -245,13 +245,13 @@ def test_the_same_form_sent_twice_is_one_ask(world: World, client: Client) -> No
     form = form_of()
     for _ in range(2):
         assert client.post("/mute/attack/waf-1/", form).status_code == 302
-    assert MuteAsk.objects.count() == 1
+    assert MuteRequest.objects.count() == 1
     assert len(sent_mutes(world)) == scenarios()["attack"].partitions
     world.report("shop", "clear", "waf-2")
     world.write()
     other = client.post("/mute/attack/waf-2/", form)
     assert other.status_code == 422
-    assert "belongs to another ask" in other.content.decode()
+    assert "belongs to another request" in other.content.decode()
 
 
 def sent_mutes(world: World) -> list[Message]:
@@ -301,7 +301,7 @@ def test_a_colleague_sends_it_again_in_the_own_name(
     assert other.post("/mute-again/attack/waf-1/").status_code == 302
     users = {json.loads(m.value or b"")["user"] for m in sent_mutes(world)}
     assert users == {"admin"}
-    assert MuteAsk.objects.count() == 2
+    assert MuteRequest.objects.count() == 2
 
 
 @pytest.mark.parametrize(
@@ -428,4 +428,4 @@ def test_what_rest_refuses_it_names(world: World, agent: str, body: Any, says: s
     )
     assert answer.status_code == 422
     assert says in answer.content.decode()
-    assert not MuteAsk.objects.exists()
+    assert not MuteRequest.objects.exists()

@@ -19,7 +19,8 @@ from dashboard.audit.models import AuditEntry
 from dashboard.bulk import execution, retention, run_views, targets
 from dashboard.bulk.models import READY, RETURNS, SKIPPED, STAYS, Item, Run
 from dashboard.bulk.review import command_id
-from dashboard.bulk.run_progress import tell
+from dashboard.bulk.run_progress import progress_of
+from dashboard.core import resumable
 from dashboard.core.retention import apply_all
 from dashboard.core.times import now_ms
 from domain.records import MAX_VOTERS
@@ -92,7 +93,7 @@ def test_a_purge_from_its_review_to_its_answers(world: World, client: Client) ->
     run.refresh_from_db()
     assert run.status == "done"
     assert fates(run) == {"one": "applied", "two": "applied", "nobody": "skipped"}
-    assert sum(n for _, _, n in tell(run).lines) == run.matched == 3
+    assert sum(n for _, _, n in progress_of(run).lines) == run.matched == 3
     assert run.tallies == {"applied": 2, "skipped": 1}
     listed = client.get("/bulk/").content.decode()
     assert str(run.pk) in listed
@@ -183,16 +184,15 @@ def test_paused_resumed_cancelled(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(execution, "PORTION", 1)
-    monkeypatch.setattr(execution, "TURN_S", 0.0)
+    monkeypatch.setattr(resumable, "TURN_S", 0.0)
     board(world, "a", "b", "c")
     run = started(client)
-    turn = execution.Turn(Run.objects.get(), "", now_ms)
-    assert turn._send() == 1
+    assert execution.RunTask(Run.objects.get())._send() == 1
     for do, status in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelled")):
         client.post(f"/bulk/{run.pk}/ask/", {"do": do})
         run.refresh_from_db()
         assert run.status == status
-    monkeypatch.setattr(execution, "TURN_S", 10.0)
+    monkeypatch.setattr(resumable, "TURN_S", 10.0)
     world.write()
     execution.work()
     run.refresh_from_db()
@@ -239,7 +239,7 @@ def test_a_worker_killed_after_sending_sends_under_the_same_id(
 def test_one_worker_has_a_run_until_its_lease_ends(world: World, client: Client) -> None:
     board(world, "a")
     run = started(client)
-    assert execution._take(run, "other", now_ms())
+    assert execution.RunTask(run).claim()
     assert not execution.work()
     assert fates(run) == {"a": "ready"}
     later = now_ms() + execution.LEASE_MS + 1

@@ -91,7 +91,7 @@ def facts(action: str) -> list[dict[str, Any]]:
 
 
 def one_portion(run: Run) -> int:
-    return execution.Turn(Run.objects.get(pk=run.pk), run.lease, execution.now_ms)._send()
+    return execution.RunTask(Run.objects.get(pk=run.pk))._send()
 
 
 # ---- whose name -------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from dashboard.core.kafka import Gateway
 from dashboard.core.retention import apply_all
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
-from dashboard.job.models import JobAsk
+from dashboard.job.models import JobRequest
 from dashboard.state_store import retention as readings
 from dashboard.state_store.models import Reading, StoredRow
 from dashboard.what_if import retention as trials
@@ -247,7 +247,7 @@ def test_a_result_that_does_not_arrive_is_told(world: World, client: Client) -> 
     ask = asked(world.gateway)[0].id
     tell(world, Answer(ask, "read-state", "done", "5 assets"))
     assert "on its way" in client.get(url).content.decode()
-    JobAsk.objects.filter(pk=ask).update(answered_at=now_ms() - 120_000)
+    JobRequest.objects.filter(pk=ask).update(answered_at=now_ms() - 120_000)
     assert "is the materialiser running?" in client.get(url).content.decode()
 
 
@@ -424,7 +424,7 @@ def test_more_asks_than_the_limit_leave_no_row(
     from dashboard.job import requests
 
     heard_of(world)
-    monkeypatch.setattr(requests, "ASKS", requests.Limit("asks-test", 1))
+    monkeypatch.setattr(requests, "REQUESTS", requests.Limit("requests-test", 1))
     assert read(client).status_code == 302
     assert read(client).status_code == 429
     assert client.post("/what-if/run/", {**TRY, "min_voters": "1"}).status_code == 429

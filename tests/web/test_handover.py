@@ -13,7 +13,7 @@ from django.test import Client
 from webkit import make_user
 from world import World
 
-from dashboard.agents.models import MuteAsk
+from dashboard.agents.models import MuteRequest
 from dashboard.annotations import shifts
 from dashboard.annotations.models import Handover, Presence, Shift
 from dashboard.bulk.models import Run
@@ -21,7 +21,7 @@ from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 from dashboard.handover import state_changes, views
 from dashboard.job.freshness import Trouble
-from dashboard.job.models import JobAsk
+from dashboard.job.models import JobRequest
 from dashboard.replays.models import Replay
 from dashboard.rules.ingestion import text_of
 from dashboard.rules.models import RuleChange
@@ -255,7 +255,7 @@ def deeds_of(user: User, at: int, when: str) -> None:
         senders=[{"name": "grace", "since": at, "first": 0}], started_at=at, ended_at=at,
         tallies={"applied": 3, "refused": 1},
     )  # fmt: skip
-    MuteAsk.objects.create(
+    MuteRequest.objects.create(
         id=uuid4(), scenario="attack", agent="waf-1", kind="mute", reason=f"mute {when}",
         user=user, username="ada", created_at=at,
     )  # fmt: skip
@@ -269,7 +269,7 @@ def deeds_of(user: User, at: int, when: str) -> None:
         id=uuid4(), query="kernel", start="the beginning of the log", reason=f"replay {when}",
         username="ada", asked_at=at, whole=True, epoch=1, plan="[]",
     )  # fmt: skip
-    JobAsk.objects.create(
+    JobRequest.objects.create(
         id=replay.pk, query="kernel", action="reset", reason="r", username="ada", asked_at=at,
         status="done",
     )  # fmt: skip

@@ -22,8 +22,8 @@ from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 from dashboard.dead_letters.models import DeadLetter
 from dashboard.job.ingestion import take_in
-from dashboard.job.models import FIGURES, BucketStatus, JobAsk, JobProgress, JobSample
-from dashboard.job.requests import ASKS
+from dashboard.job.models import FIGURES, BucketStatus, JobProgress, JobRequest, JobSample
+from dashboard.job.requests import REQUESTS
 from dashboard.live.shared_view import live_view
 from dashboard.states.record_rows import seen_of
 from domain.records import Cause, StateRecord
@@ -161,7 +161,7 @@ def asks_in(gateway: Gateway) -> list[Control]:
     return [decode_control(message.value) for message in reader.poll(0)]
 
 
-def answer(ask: JobAsk, outcome: Any, why: str = "") -> None:
+def answer(ask: JobRequest, outcome: Any, why: str = "") -> None:
     told = Answer(str(ask.pk), ask.action, outcome, why)  # type: ignore[arg-type]
     take_in([Progress("kernel", now_ms(), "stopped", 3, answer=told)])
 
@@ -170,7 +170,7 @@ def test_an_admin_stops_a_query_and_is_told_what_became_of_it(gateway: Gateway):
     tell()
     admin = client_of("admin")
     assert admin.post("/job/kernel/ask/", form()).status_code == 302
-    ask = JobAsk.objects.get()
+    ask = JobRequest.objects.get()
     assert asks_in(gateway) == [Control(str(ask.pk), "kernel", "stop", "admin", "a drill")]
     beside, _, below = body(admin).partition('class="asks"')
     assert "sent, waiting for the job" in beside  # where it was asked
@@ -189,7 +189,7 @@ def test_the_same_form_twice_is_one_ask(gateway: Gateway):
     admin, sent = client_of("admin"), form()
     for _ in range(2):
         assert admin.post("/job/kernel/ask/", sent).status_code == 302
-    assert len(asks_in(gateway)) == JobAsk.objects.count() == 1
+    assert len(asks_in(gateway)) == JobRequest.objects.count() == 1
 
 
 @pytest.mark.parametrize(
@@ -222,29 +222,31 @@ def test_what_is_not_there_cannot_be_asked(gateway: Gateway, path: str, action: 
 
 
 def test_a_kafka_that_does_not_answer_is_told(gateway: Gateway, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("dashboard.job.requests.REACH_S", 0.1)
+    monkeypatch.setattr("dashboard.core.delivery.REACH_S", 0.1)
     assert isinstance(gateway.bus, MemoryBus)
     tell()
     gateway.bus.stop()
     admin = client_of("admin")
     assert admin.post("/job/kernel/ask/", form()).status_code == 302
-    assert JobAsk.objects.get().status == "unsent"
+    assert JobRequest.objects.get().status == "unsent"
     assert "not sent" in body(admin)
 
 
 def test_asks_are_limited(gateway: Gateway):
     tell()
     admin = client_of("admin")
-    statuses = [admin.post("/job/kernel/ask/", form()).status_code for _ in range(ASKS.count + 1)]
+    statuses = [
+        admin.post("/job/kernel/ask/", form()).status_code for _ in range(REQUESTS.count + 1)
+    ]
     assert statuses.count(429) == 1
-    assert len(asks_in(gateway)) == ASKS.count
+    assert len(asks_in(gateway)) == REQUESTS.count
 
 
 def test_an_ask_that_nobody_answers_is_told_to_be_over():
     tell()
     admin = client_of("admin")
     admin.post("/job/kernel/ask/", form())
-    JobAsk.objects.update(asked_at=now_ms() - EXPIRES_MS - 1)
+    JobRequest.objects.update(asked_at=now_ms() - EXPIRES_MS - 1)
     assert "unanswered" in body(admin)
 
 

@@ -15,6 +15,7 @@ from webkit import bearer, make_user
 from world import World
 
 from dashboard.audit.models import AuditEntry
+from dashboard.core import resumable
 from dashboard.core.retention import apply_all
 from dashboard.labels import (
     import_counts,
@@ -26,7 +27,7 @@ from dashboard.labels import (
     upload_views,
     writer,
 )
-from dashboard.labels.import_counts import Found
+from dashboard.labels.import_counts import ImportCounts
 from dashboard.labels.models import Label, LabelPortion, LabelUpload
 
 pytestmark = pytest.mark.django_db
@@ -198,11 +199,11 @@ def test_the_page_tells_how_far_it_is(large: None, client: Client) -> None:
     answer = upload(client, ten())
     kept = LabelUpload.objects.get()
     for done, status in ((0, "comparing"), (4, "comparing"), (8, "comparing"), (10, "comparing")):
-        imports.step(kept)
+        imports.UploadTask(kept).step()
         assert (kept.done, kept.status) == (done, status)
-    imports.step(kept)
+    imports.UploadTask(kept).step()
     client.post(f"{answer.url}apply/")
-    imports.step(kept)
+    imports.UploadTask(kept).step()
     page = client.get(answer.url, headers={"HX-Request": "true"}).content.decode()
     assert page.startswith('<div id="table"')
     assert 'data-every="1"' in page
@@ -222,7 +223,7 @@ def test_a_worker_that_is_killed_loses_and_doubles_nothing(
     tasks.carry_on()
     client.post(f"{answer.url}apply/")
     kept, stale = LabelUpload.objects.get(), LabelUpload.objects.get()
-    imports.step(kept)
+    imports.UploadTask(kept).step()
 
     class Killed(BaseException):
         pass
@@ -231,12 +232,14 @@ def test_a_worker_that_is_killed_loses_and_doubles_nothing(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(Found, "take", die)  # its labels are written, and not yet counted
+        patch.setattr(ImportCounts, "take", die)  # its labels are written, and not yet counted
         with pytest.raises(Killed):
-            imports.step(kept)
+            imports.UploadTask(kept).step()
     assert sum(value == "gold" for value in given().values()) == 4
     portion = stale.portions.get(number=0)
-    imports._pass(stale, portion)  # by another worker, which has not seen that it is done
+    imports.UploadTask(stale)._pass(
+        portion
+    )  # by another worker, which has not seen that it is done
     tasks.carry_on()
     assert counts(text(client, answer.url)) == {"New": 9, "Changed": 1, "In the file": 10}
     assert set(given().values()) == {"gold"}
@@ -247,7 +250,7 @@ def test_the_rest_is_cancelled(large: None, client: Client) -> None:
     answer = upload(client, ten())
     tasks.carry_on()
     client.post(f"{answer.url}apply/")
-    imports.step(LabelUpload.objects.get())
+    imports.UploadTask(LabelUpload.objects.get()).step()
     for _ in range(2):
         assert client.post(f"{answer.url}stop/")["Location"] == answer.url
     tasks.carry_on()
@@ -263,7 +266,7 @@ def test_what_was_not_begun_is_thrown_away(large: None, client: Client) -> None:
     held = LabelUpload.objects.get()
     assert client.post(f"{answer.url}stop/")["Location"] == "/labels/"
     assert client.get(answer.url).status_code == 404
-    assert imports.turn(held) is False
+    assert imports.UploadTask(held).take_turn() is False
 
 
 def test_a_label_too_many_is_refused_with_its_line(large: None, client: Client) -> None:
@@ -317,7 +320,7 @@ def test_a_fault_holds_up_one_table_alone(
 def test_turns_end_and_go_on(
     large: None, client: Client, woken: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(imports, "TURN_S", 0.0)
+    monkeypatch.setattr(resumable, "TURN_S", 0.0)
     upload(client, ten())
     assert tasks.carry_on()
     assert woken == [tasks.carry_on] * 2
@@ -387,7 +390,7 @@ def test_a_table_stops_when_who_had_it_applied_may_not_any_more(
     kept = LabelUpload.objects.get()
     client.post(f"/labels/upload/{kept.pk}/apply/")
     kept.refresh_from_db()
-    imports.step(kept)
+    imports.UploadTask(kept).step()
     User.objects.filter(username="operator").update(is_active=False)
     imports.work()
     kept.refresh_from_db()
@@ -415,7 +418,7 @@ def test_a_stopped_table_is_cancelled_by_anybody_who_may(large: None, client: Cl
     kept = LabelUpload.objects.get()
     client.post(f"/labels/upload/{kept.pk}/apply/")
     kept.refresh_from_db()
-    imports.step(kept)
+    imports.UploadTask(kept).step()
     User.objects.get(username="operator").groups.clear()
     imports.work()
     other = Client()

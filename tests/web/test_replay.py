@@ -20,7 +20,7 @@ from dashboard.core.retention import apply_all
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 from dashboard.job.ingestion import take_in
-from dashboard.job.models import BucketStatus, JobAsk
+from dashboard.job.models import BucketStatus, JobRequest
 from dashboard.reconciliation.log_bounds import dump
 from dashboard.replays import retention, tasks, verification
 from dashboard.replays.models import Replay
@@ -284,7 +284,7 @@ def followed(client: Client) -> str:
 def ended(**more: Any) -> Replay:
     """A replay that the job has told the end of."""
     id_ = uuid.uuid4()
-    JobAsk.objects.create(
+    JobRequest.objects.create(
         id=id_, query="kernel", action="rebuild", username="ada", reason="r", asked_at=now_ms(),
         status="done",
     )  # fmt: skip
@@ -297,7 +297,7 @@ def ended(**more: Any) -> Replay:
 def test_one_that_the_job_does_not_answer_is_over(client: Client) -> None:
     row = ended()
     long_ago = now_ms() - HOUR
-    JobAsk.objects.filter(pk=row.pk).update(status="sent", asked_at=long_ago)
+    JobRequest.objects.filter(pk=row.pk).update(status="sent", asked_at=long_ago)
     Replay.objects.filter(pk=row.pk).update(asked_at=long_ago)
     said = followed(client)
     assert "unanswered" in said

@@ -21,8 +21,8 @@ from dashboard.core.kafka import Gateway
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 from dashboard.job.ingestion import take_in as take_in_asks
-from dashboard.job.models import BucketStatus, JobAsk, JobProgress
-from dashboard.job.requests import ASKS
+from dashboard.job.models import BucketStatus, JobProgress, JobRequest
+from dashboard.job.requests import REQUESTS
 from dashboard.live.shared_view import live_view
 from dashboard.rules.active_rule import as_carried, in_force
 from dashboard.rules.ingestion import RECORDS_KEPT, take_in
@@ -290,7 +290,7 @@ def test_an_admin_changes_a_rule_and_follows_it(admin: Client, gateway: Gateway)
     assert "7 s" in page
     assert page.count('<span class="word">changes</span>') == 2
     assert confirm(admin, reviewed).url == f"{PAGE}#changes-h"
-    ask = JobAsk.objects.get()
+    ask = JobRequest.objects.get()
     keys = {"electorate": 6, "holds": {"clear": 7_000, "suspicious": 5_000}}
     parameters = {"scenario": "attack", "keys": keys, "base": told.version}
     assert asks_in(gateway) == [
@@ -431,16 +431,17 @@ def test_changes_are_limited(admin: Client, gateway: Gateway):
     tell()
     reviewed = review(admin, min_voters="3")
     statuses = [
-        confirm(admin, reviewed, id=str(uuid.uuid4())).status_code for _ in range(ASKS.count + 1)
+        confirm(admin, reviewed, id=str(uuid.uuid4())).status_code
+        for _ in range(REQUESTS.count + 1)
     ]
     assert statuses.count(429) == 1
-    assert len(asks_in(gateway)) == RuleChange.objects.count() == ASKS.count
+    assert len(asks_in(gateway)) == RuleChange.objects.count() == REQUESTS.count
 
 
 def test_a_kafka_that_does_not_answer_is_told(
     admin: Client, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("dashboard.job.requests.REACH_S", 0.1)
+    monkeypatch.setattr("dashboard.core.delivery.REACH_S", 0.1)
     tell()
     reviewed = review(admin, min_voters="3")
     assert isinstance(gateway.bus, MemoryBus)

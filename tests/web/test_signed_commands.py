@@ -15,6 +15,7 @@ from world import World
 
 from bus.base import Message
 from dashboard.agents import mutes
+from dashboard.audit.log import Actor
 from dashboard.audit.models import AuditEntry
 from dashboard.board.log_records import show
 from dashboard.commands import submission
@@ -55,10 +56,12 @@ def pin(asset: str = "shop") -> Command:
 
 def test_commands_mutes_and_asks_are_signed(world: World) -> None:
     user, rule, now = make_user("admin"), world.job.scenarios["attack"], gateways.now_ms()
-    submission.send(rule, replace(pin(), user="admin"), user, "form")
+    actor = Actor(user.pk, user.username, "admin", "page")
+    by = submission.Submitter(user, actor, "form")
+    submission.submit(rule, replace(pin(), user="admin"), by)
     mute = Mute("waf-7", None, "admin", "wild", str(uuid.uuid4()))
     mutes.send(rule, mutes.write_down(rule, mute, user, now))
-    requests.send("kernel", "stop", "a drill", uuid.uuid4(), user, now)
+    requests.send("kernel", "stop", user, now, reason="a drill")
     found = log_of(world, TOPIC, (b"set", b"mute"))
     found += log_of(world, world.gateway.topics.control, (b"ask",))
     assert len(found) == 1 + rule.partitions + 1

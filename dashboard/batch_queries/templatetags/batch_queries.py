@@ -1,4 +1,4 @@
-"""Marks of the pages of errands."""
+"""Marks of the pages of batch queries."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from dashboard.bulk.models import (
     Run,
 )
 from dashboard.bulk.pins import pin_of
-from dashboard.bulk.run_progress import Told
+from dashboard.bulk.run_progress import RunProgress
 from dashboard.core.bidi import isolated
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import duration, moment
@@ -44,7 +44,7 @@ MARKS = {
 
 
 @register.simple_tag
-def fate(told: Told, item: Item) -> SafeString:
+def fate(told: RunProgress, item: Item) -> SafeString:
     """What became of an asset, as icon, colour and word."""
     shape, colour = MARKS[item.fate]
     return format_html(

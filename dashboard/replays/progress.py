@@ -9,9 +9,8 @@ from typing import NamedTuple
 import msgspec
 
 from dashboard.job.heartbeats import newest_beats
-from dashboard.job.ingestion import SETTLED
-from dashboard.job.models import JobAsk
-from dashboard.job.requests import Tone, fate
+from dashboard.job.models import JobRequest
+from dashboard.job.request_progress import RequestProgress
 from dashboard.replays.models import Replay
 from dashboard.replays.plan import Plan
 
@@ -20,7 +19,7 @@ LISTED = 10
 
 
 class Part(NamedTuple):
-    """A bucket as it was asked for: from which offset to which, and what it began with."""
+    """A bucket as it was requested: from which offset to which, and what it began with."""
 
     name: str
     first: int
@@ -29,7 +28,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class PartProgress:
     """A bucket now: the records that are left to it; None before it has begun."""
 
     part: Part
@@ -51,17 +50,17 @@ class Progress:
         return 100 * self.done // self.total if self.total else 100 * (self.left is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class Followed:
-    """A replay, and what has become of it."""
+@dataclass(frozen=True)
+class ReplayProgress(RequestProgress):
+    """A replay at `now`, with its buckets."""
 
-    row: Replay
-    word: str
-    tone: Tone
-    text: str
-    open: bool
-    answered_at: int | None
-    parts: Sequence[Progress]
+    replay: Replay
+    parts: Sequence[PartProgress]
+
+    @property
+    def row(self) -> Replay:
+        """The replay."""
+        return self.replay
 
     @property
     def total(self) -> int:
@@ -90,34 +89,32 @@ def dump_parts(plan: Plan) -> str:
     return msgspec.json.encode(parts).decode()
 
 
-def followed(now: int) -> list[Followed]:
-    """The newest replays."""
+def newest(now: int) -> list[ReplayProgress]:
+    """Return the newest replays, the last first."""
     rows = list(Replay.objects.order_by("-asked_at")[:LISTED])
-    asks = JobAsk.objects.in_bulk([row.pk for row in rows])
+    requests = JobRequest.objects.in_bulk([row.pk for row in rows])
     reached = {name: (beat.epoch, beat.offset) for name, (_, beat) in newest_beats(now).items()}
-    return [_followed(row, asks.get(row.pk), reached, now) for row in rows]
+    return [_replay(row, requests.get(row.pk), reached, now) for row in rows]
 
 
-def _followed(
-    row: Replay, ask: JobAsk | None, reached: Mapping[str, tuple[int, int]], now: int
-) -> Followed:
-    status, outcome = (ask.status, ask.outcome) if ask else ("", "")
-    word, tone, text = fate(status, outcome, row.asked_at, now)
-    over = status in (*SETTLED, "unsent", "") or word == "unanswered"
+def _replay(
+    row: Replay, request: JobRequest | None, reached: Mapping[str, tuple[int, int]], now: int
+) -> ReplayProgress:
+    done = request is not None and request.status == "done"
     parts = msgspec.json.decode(row.plan, type=list[Part])
-    told = [_progress(part, row.epoch, reached, done=status == "done") for part in parts]
-    at = ask.answered_at if ask else None
-    return Followed(row, word or "forgotten", tone, text, not over, at, told)
+    return ReplayProgress(
+        request, now, row, [_progress(part, row.epoch, reached, done=done) for part in parts]
+    )
 
 
 def _progress(
     part: Part, epoch: int, reached: Mapping[str, tuple[int, int]], *, done: bool
-) -> Progress:
-    """epoch: the query's before; done: the job has told that it has caught up."""
+) -> PartProgress:
+    """epoch: the query's before; done: the job has answered that it has caught up."""
     if done:
-        return Progress(part, 0)
+        return PartProgress(part, 0)
     at_epoch, offset = reached.get(part.name, (0, -1))
     if at_epoch <= epoch:
-        return Progress(part, None)
+        return PartProgress(part, None)
     reached_to = min(max(offset + 1, part.first), part.end)
-    return Progress(part, max(0, part.end - reached_to))
+    return PartProgress(part, max(0, part.end - reached_to))

@@ -1,0 +1,64 @@
+"""The forms of what an admin may request of a query on the job's page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from django import forms
+
+from wire.job import MAX_REASON, Action
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """How an action is offered: its words, and what the box says that is to be ticked."""
+
+    action: Action
+    title: str
+    hint: str
+    confirm: str
+
+
+OFFERS = {
+    "stop": Offer(
+        "stop",
+        "Stop",
+        "Ends the query in order. States stand as they are, reports wait in the log, and it stays "
+        "stopped, through restarts of the job too, until it is started.",
+        "Yes, let states stand still",
+    ),
+    "start": Offer(
+        "start",
+        "Start",
+        "Goes on from the checkpoint: all that has waited in the log is applied.",
+        "Yes, start it",
+    ),
+    "reload": Offer(
+        "reload",
+        "Reload scenarios",
+        "Reads scenarios.toml anew. Changed rules go into the log and hold from there on; what is "
+        "new is started. New labels and scenarios show here once web and materialiser have been "
+        "restarted.",
+        "Yes, take the file as it is now",
+    ),
+}
+
+
+class RequestForm(forms.Form):
+    """One action on one query, with its reason and a box to tick. `id`: made with the form."""
+
+    id = forms.UUIDField(widget=forms.HiddenInput)
+    action = forms.ChoiceField(choices=[(name, name) for name in OFFERS])
+    reason = forms.CharField(max_length=MAX_REASON, label="Reason")
+    confirm = forms.BooleanField(error_messages={"required": "Tick this to go on."})
+
+    def __init__(self, query: str, action: str, data: Any = None) -> None:
+        initial = {"id": uuid4(), "action": action}
+        auto_id = f"ask-{query}-{action}-%s"
+        super().__init__(data, auto_id=auto_id, initial=initial, label_suffix="")
+        self.offer = OFFERS[action]
+        self.fields["confirm"].label = self.offer.confirm
+        self.fields["action"].widget = forms.HiddenInput()
+        self.fields["reason"].widget.attrs["autocomplete"] = "off"
