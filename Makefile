@@ -50,7 +50,7 @@ test-all: environment
 	@$(PYTHON) -m ops.test all
 
 test-fast: environment
-	@$(PYTHON) -m ops.test fast
+	@$(PYTHON) -m ops.test unit
 
 lint: environment
 	@$(PYTHON) -m ruff check .

@@ -32,12 +32,12 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 class Stage:
     """Tests of one directory, run in a pytest process of their own.
 
-    holds: what these tests are, for people. plain_s, whole_s: seconds that a plain run and a
-    whole one take on two idle cores. long: it has the tests of all directories that are marked
-    so, in place of the others.
+    folder: below tests/. holds: what these tests are, for people. plain_s, whole_s: seconds that
+    a plain run and a whole one take on two idle cores. long: it has the tests of all directories
+    that are marked so, in place of the others.
     """
 
-    name: str
+    folder: str
     holds: str
     plain_s: int
     whole_s: int
@@ -45,11 +45,16 @@ class Stage:
     environment: Mapping[str, str] = field(default_factory=dict)
     long: bool = False
 
+    @property
+    def name(self) -> str:
+        """Return what the stage is called: the last part of its folder."""
+        return self.folder.rpartition("/")[2]
+
     def tests(self, *, whole: bool) -> tuple[str, ...]:
         """Return what pytest is to collect; whole: every case and every example."""
         if self.long:
             return ("tests", "-m", "long")
-        return (f"tests/{self.name}", *(WHOLE if whole else ()))
+        return (f"tests/{self.folder}", *(WHOLE if whole else ()))
 
     def seconds(self, *, whole: bool) -> int:
         """Return how many seconds it is expected to take."""
@@ -85,12 +90,12 @@ SLOWEST = ("--durations=5", "--durations-min=1")
 BROWSING = {"DJANGO_ALLOW_ASYNC_UNSAFE": "1"}
 
 STAGES = (
-    Stage("fast", "functions and classes, without a process", 40, 70, (*EACH_CORE, *UNLOADED)),
+    Stage("unit", "functions and classes, without a process", 40, 70, (*EACH_CORE, *UNLOADED)),
     Stage("web", "pages, calls and socket messages", 90, 160, (*EACH_CORE, *NO_BROWSER)),
-    Stage("kafka", "a broker, and what lives with it", 120, 170, (*TWO, *UNLOADED)),
-    Stage("spark", "the job and the kernel against the fold", 200, 570, (*TWO, *UNLOADED)),
-    Stage("browser", "the product in Chromium", 240, 720, (*FILES, *PICTURES), BROWSING),
-    Stage("faults", "the product is killed, stopped, started", 100, 150, (*TWO, *UNLOADED)),
+    Stage("integration/kafka", "a broker, and what lives with it", 120, 170, (*TWO, *UNLOADED)),
+    Stage("integration/spark", "job and kernel against the fold", 200, 570, (*TWO, *UNLOADED)),
+    Stage("e2e/browser", "the product in Chromium", 240, 720, (*FILES, *PICTURES), BROWSING),
+    Stage("e2e/faults", "the product is killed and started", 100, 150, (*TWO, *UNLOADED)),
 )
 TRIALS = Stage("trials", "what takes minutes", 1800, 1800, ("-v", *PICTURES), BROWSING, long=True)
 """Tests that take minutes, one after the other, so that each has the machine to itself; each is
@@ -98,7 +103,7 @@ named when it begins."""
 
 
 BROWSE = ("browser", "trials")
-WITHOUT_JAVA = ("fast", "web")
+WITHOUT_JAVA = ("unit", "web")
 """Stages without real processes: units first, then every page, call and socket message."""
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def bus() -> Iterator[Gateway]:
     """Everything is sent through a bus in memory; no limit remembers anybody."""
-    from webkit import forget_limits, memory_bus
+    from web_fixtures import forget_limits, memory_bus
 
     from dashboard.core.scenarios import scenarios
 
@@ -53,7 +53,7 @@ def admin(db: None) -> Client:
 def browser_of(role: str) -> Client:
     """Log a user with a role in; returns the browser."""
     from django.test import Client
-    from webkit import make_user
+    from web_fixtures import make_user
 
     browser = Client()
     browser.force_login(make_user(role))

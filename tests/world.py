@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from sinks import PlayedJob
-from webkit import forget_limits, memory_bus
+from web_fixtures import forget_limits, memory_bus
 
 from bus.memory import MemoryBus
 from dashboard.core.kafka import Gateway

@@ -22,7 +22,7 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.test import Client
 from django.urls import URLResolver, get_resolver
-from webkit import ROLES, bearer, commands_sent, make_user, memory_bus, sent, show
+from web_fixtures import ROLES, bearer, commands_sent, make_user, memory_bus, sent, show
 
 from dashboard.accounts import tokens
 from dashboard.accounts.drafts import KEPT

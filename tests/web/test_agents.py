@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from django.test import Client
 from hostile import calm, text
-from webkit import bearer, make_user
+from web_fixtures import bearer, make_user
 from world import World
 
 from bus.base import Message, Unavailable

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from hostile import calm, text
-from webkit import make_user
+from web_fixtures import make_user
 from world import World
 
 from dashboard.annotations import acknowledgements, notes, retention

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from django.core.cache import cache
 from django.test import Client
-from webkit import bearer, make_user, memory_bus, show
+from web_fixtures import bearer, make_user, memory_bus, show
 
 from dashboard.agents import mutes as muting
 from dashboard.annotations import acknowledgements

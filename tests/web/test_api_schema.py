@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from schemathesis import Case
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from selection import examples
-from webkit import bearer, make_user, memory_bus, show
+from web_fixtures import bearer, make_user, memory_bus, show
 
 from dashboard.agents import mutes
 from dashboard.api import auth

@@ -23,7 +23,7 @@ from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.db.models import CharField
 from django.test import Client, RequestFactory
 from hostile import calm, text
-from webkit import bearer, make_user, show
+from web_fixtures import bearer, make_user, show
 
 from dashboard.accounts.models import ApiToken
 from dashboard.audit import hash_chain, log, queries, triggers

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 from django.test import Client
 from sinks import PlayedJob
-from webkit import make_user
+from web_fixtures import make_user
 
 from bus.memory import MemoryBus
 from dashboard.core.scenarios import scenarios, topics

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from webkit import bearer, make_user
+from web_fixtures import bearer, make_user
 from world import World
 
 from dashboard.audit.models import AuditEntry

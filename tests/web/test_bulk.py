@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
-from webkit import commands_sent, make_user
+from web_fixtures import commands_sent, make_user
 from world import World
 
 from bus.base import TooLarge, Unavailable

@@ -10,7 +10,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from hostile import TEXTS, calm
-from webkit import make_user, show
+from web_fixtures import make_user, show
 
 from dashboard.bulk import run_views, views
 from dashboard.bulk.models import Item, Run

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from webkit import commands_sent, make_user
+from web_fixtures import commands_sent, make_user
 from world import World
 
 from dashboard.audit.models import AuditEntry

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from webkit import make_user
+from web_fixtures import make_user
 from world import World
 
 pytestmark = pytest.mark.django_db

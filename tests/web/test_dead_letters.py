@@ -12,7 +12,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.core.cache import cache
 from django.test import AsyncClient, Client
-from webkit import make_user
+from web_fixtures import make_user
 from world import World, made_world
 
 from bus.base import Message, Unavailable

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from django.test import Client
 from hostile import TEXTS, calm
-from webkit import make_user
+from web_fixtures import make_user
 from world import World, made_world
 
 from dashboard.core.times import now_ms

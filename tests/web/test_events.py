@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import msgspec
 import pytest
 from django.test import Client
-from webkit import make_user
+from web_fixtures import make_user
 from world import World, made_world
 
 from dashboard.board import events

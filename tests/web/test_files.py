@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from webkit import show
+from web_fixtures import show
 
 from dashboard.audit.models import AuditEntry
 from dashboard.bulk.models import Item, Run

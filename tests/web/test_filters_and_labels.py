@@ -11,7 +11,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from hostile import calm, text
-from webkit import bearer, make_user
+from web_fixtures import bearer, make_user
 from world import World
 
 from dashboard.audit.models import AuditEntry

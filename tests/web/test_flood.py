@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from served import Web, until
+from web_process import Web, until
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as connect_async
 from websockets.exceptions import ConnectionClosed

@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.test import Client
-from webkit import make_user
+from web_fixtures import make_user
 from world import World
 
 from dashboard.agents.models import MuteRequest

@@ -11,7 +11,7 @@ import pytest
 from django.core.cache import cache
 from django.test import Client
 from hostile import TEXTS, calm, text
-from webkit import bearer, commands_sent, make_user, memory_bus, sent, show
+from web_fixtures import bearer, commands_sent, make_user, memory_bus, sent, show
 
 from dashboard.accounts.models import ApiToken
 from dashboard.commands.models import Command as Row

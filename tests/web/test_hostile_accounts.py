@@ -17,7 +17,7 @@ from django.core.cache import cache
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from hostile import TEXTS, calm, text
-from webkit import make_user
+from web_fixtures import make_user
 
 from dashboard.core.metrics import LIMITED
 

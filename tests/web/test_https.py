@@ -16,7 +16,7 @@ django.setup()
 from database import migrate
 migrate()
 from django.test import Client
-from webkit import make_user
+from web_fixtures import make_user
 client = Client(headers={"X-Forwarded-Proto": "https", "Host": "localhost"})
 user = make_user("operator")
 user.set_password("horse-battery-7")

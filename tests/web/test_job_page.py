@@ -12,7 +12,7 @@ import pytest
 from django.core.cache import cache
 from django.test import Client
 from hostile import calm, text
-from webkit import make_user, memory_bus
+from web_fixtures import make_user, memory_bus
 from world import World
 
 from bus.memory import MemoryBus

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
-from webkit import bearer, make_user
+from web_fixtures import bearer, make_user
 from world import World
 
 from dashboard.audit.models import AuditEntry

@@ -21,7 +21,7 @@ from django.test import Client as Browser
 from django.utils import timezone
 from liveclient import Client, assert_snapshot_plus_events
 from sinks import PlayedJob
-from webkit import make_user
+from web_fixtures import make_user
 
 from bus.memory import MemoryBus
 from dashboard.asgi import application

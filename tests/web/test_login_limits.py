@@ -11,7 +11,7 @@ from allauth.mfa.totp.internal.auth import TOTP, generate_totp_secret
 from django.contrib.auth.models import User
 from django.core.cache import cache, caches
 from django.test import Client, RequestFactory
-from webkit import bearer, make_user
+from web_fixtures import bearer, make_user
 
 from dashboard.accounts import known_addresses
 from dashboard.accounts.models import FirstPassword, KnownAddress

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from webkit import make_user, show
+from web_fixtures import make_user, show
 
 from dashboard.agents.models import Agent
 from dashboard.board import palette_search

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from django.test import Client
-from webkit import bearer, make_user
+from web_fixtures import bearer, make_user
 from world import World
 
 from bus.base import Message

@@ -39,7 +39,7 @@ import django
 django.setup()
 from database import migrate
 migrate()
-from webkit import bearer, make_user, show
+from web_fixtures import bearer, make_user, show
 for name in %r:
     show("attack", name, "clear")
 print(bearer(make_user("operator"))["Authorization"])

@@ -8,7 +8,7 @@ import re
 
 import pytest
 from django.test import Client
-from webkit import make_user
+from web_fixtures import make_user
 from world import World
 
 from dashboard.board import log_records

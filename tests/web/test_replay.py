@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from hostile import calm, text
-from webkit import make_user, show
+from web_fixtures import make_user, show
 from world import World
 
 from dashboard.audit.models import AuditEntry

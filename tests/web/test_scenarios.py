@@ -13,7 +13,7 @@ import pytest
 from django.core.cache import cache
 from django.test import Client
 from hostile import calm, text
-from webkit import make_user, memory_bus, show
+from web_fixtures import make_user, memory_bus, show
 
 from bus.memory import MemoryBus
 from dashboard.audit.models import AuditEntry as Entry

@@ -26,7 +26,7 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 from pydantic import SecretStr
-from webkit import make_user
+from web_fixtures import make_user
 
 from dashboard.accounts import sessions
 from dashboard.accounts.encryption import NoKey, seal, unseal

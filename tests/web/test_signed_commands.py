@@ -10,7 +10,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
-from webkit import make_user
+from web_fixtures import make_user
 from world import World
 
 from bus.base import Message

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from django.test import Client
-from webkit import make_user, show
+from web_fixtures import make_user, show
 from world import World
 
 from dashboard.board import scenario_tabs

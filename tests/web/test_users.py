@@ -16,7 +16,7 @@ from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
 from hostile import TEXTS, calm, text
-from webkit import bearer, make_user
+from web_fixtures import bearer, make_user
 
 from dashboard.accounts import sessions, user_management
 from dashboard.accounts.models import ApiToken, FirstPassword

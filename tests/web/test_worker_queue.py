@@ -15,7 +15,17 @@ import pytest
 
 from stack import ROOT, wait_until
 
-WORKER = ("-m", "celery", "-A", "soaked", "worker", "--concurrency", "1", "--loglevel", "warning")
+WORKER = (
+    "-m",
+    "celery",
+    "-A",
+    "task_soak",
+    "worker",
+    "--concurrency",
+    "1",
+    "--loglevel",
+    "warning",
+)
 PRODUCERS = 4
 
 
@@ -56,7 +66,7 @@ class Soak:
         with self.process(*WORKER, "-n", "one") as one, self.process(*WORKER, "-n", "two") as two:
             asking = [
                 subprocess.Popen(
-                    [sys.executable, "-m", "soaked", str(n * share), str((n + 1) * share)],
+                    [sys.executable, "-m", "task_soak", str(n * share), str((n + 1) * share)],
                     cwd=ROOT, env=self.environment,
                 )
                 for n in range(PRODUCERS)

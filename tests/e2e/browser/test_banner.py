@@ -1,0 +1,135 @@
+"""One banner tells apart what keeps the board from being fresh; each cause is real here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from browser_pages import Open, live
+from playwright.sync_api import Page, expect
+
+from ops.supervise import Supervisor
+from stack import Stack
+
+UNREACHED = "WebSocket connection|htmx:(afterRequest|sendError)|ERR_CONNECTION_REFUSED"
+"""What the console says of a server that is not there: to the socket, and to facts asked anew."""
+AGENTS = ("simulator", "probe-a", "probe-b", "probe-c")
+
+STANDS_STILL = """async () => {
+  const read = () => [...document.querySelectorAll("time[data-since]")].map(t => t.textContent);
+  const before = String(read());
+  await new Promise(done => setTimeout(done, 1500));
+  return String(read()) === before;
+}"""
+
+
+@pytest.fixture(scope="module")
+def supervisor(product: Stack) -> Supervisor:
+    """The supervisor of the shared product."""
+    return Supervisor(product.data_dir)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def silent_agents(supervisor: Supervisor) -> Iterator[None]:
+    """No agent reports from here on; the tests before the last take the minute that this needs."""
+    for name in AGENTS:
+        supervisor.stop(name)
+    yield
+    for name in AGENTS:
+        supervisor.start(name)
+
+
+def banner(page: Page, kind: str, what: str) -> None:
+    """Wait until the banner tells of this first, with since when."""
+    standing = page.locator("#standing")
+    expect(standing).to_be_visible()
+    expect(standing).to_have_attribute("data-kind", kind)
+    expect(standing.locator(".standing-line")).to_contain_text(what)
+    since = standing.locator(".standing-line time")
+    expect(since).to_have_attribute("title", re.compile("UTC$"))
+
+
+def test_browser_that_is_cut_off_shows_nothing_as_live(
+    open_as: Open, supervisor: Supervisor, faults: list[str]
+) -> None:
+    page = live(open_as("operator", "/s/attack/"))
+    wall = live_wall(open_as)
+    asset = live(open_as("operator", "/s/attack/a/shop.example/"))
+    supervisor.stop("web")
+    try:
+        banner(page, "cut-off", "Cut off from the server since")
+        expect(page.locator("body.stale")).to_have_count(1)
+        assert page.title().startswith("(cut off)")
+        assert page.evaluate(STANDS_STILL)
+        banner(wall, "cut-off", "Cut off from the server since")
+        banner(asset, "cut-off", "Cut off from the server since")
+        expect(asset.locator("body.stale")).to_have_count(1)
+        assert asset.evaluate(STANDS_STILL)
+    finally:
+        supervisor.start("web")
+    live(asset)
+    expect(asset.locator("#standing[data-kind=cut-off]")).to_have_count(0)
+    live(page)
+    expect(page.locator("#standing[data-kind=cut-off]")).to_have_count(0)
+    assert not page.title().startswith("(cut off)")
+    assert not page.evaluate(STANDS_STILL)
+    faults[:] = [fault for fault in faults if not re.search(UNREACHED, fault)]
+
+
+def live_wall(open_as: Open) -> Page:
+    """A wall screen that follows the board."""
+    wall = open_as("operator", "/?scenario=attack&wall=1", width=1920)
+    expect(wall.locator("#live")).to_have_attribute("data-state", "live")
+    return wall
+
+
+@pytest.mark.extensive
+def test_database_that_is_behind_leaves_rows_live(open_as: Open, supervisor: Supervisor) -> None:
+    page = live(open_as("operator", "/s/orders/"))
+    asset = live(open_as("operator", "/s/attack/a/shop.example/"))
+    supervisor.stop("materialiser")
+    try:
+        for followed in (page, asset):  # after a minute's silence the agents come before it
+            listed = followed.locator(".standing-list")
+            expect(listed).to_contain_text("The database is behind the log since")
+            expect(listed).to_contain_text("see that the materialiser runs")
+        expect(page.locator("body.stale")).to_have_count(0)
+    finally:  # the tests after it need what is in the database
+        supervisor.start("materialiser")
+    expect(page.locator("#standing")).not_to_contain_text("The database is behind")
+
+
+@pytest.mark.extensive
+def test_silent_agents_are_told_for_each_scenario(open_as: Open) -> None:
+    page = live(open_as("operator", "/s/attack/"))
+    asset = live(open_as("operator", "/s/attack/a/shop.example/"))
+    expect(page.locator("#standing")).to_have_attribute("data-kind", "agents", timeout=90_000)
+    banner(page, "agents", "Attacks: no agent has reported since")
+    banner(asset, "agents", "Attacks: no agent has reported since")
+    page.keyboard.press("s")
+    listed = page.locator(".standing-list")
+    expect(listed).to_be_visible()
+    expect(listed).to_contain_text("Connectivity: no agent has reported since")
+
+
+@pytest.mark.extensive
+def test_stalled_job_is_told_and_goes_on(open_as: Open, supervisor: Supervisor) -> None:
+    page = live(open_as("operator", "/s/orders/"))
+    asset = live(open_as("operator", "/s/attack/a/shop.example/"))
+    supervisor.stop("job")
+    try:
+        banner(page, "job", "The job has not answered since")
+        banner(asset, "job", "The job has not answered since")
+        expect(asset.locator("#announce")).to_have_text("The job has not answered")
+        expect(page.locator("#announce")).to_have_text("The job has not answered")
+        expect(page.locator("body.stale")).to_have_count(1)
+        for path in ("/s/orders/", "/s/attack/a/shop.example/"):
+            fresh = open_as("operator", path, java_script_enabled=False)
+            expect(fresh.locator(".standing-line")).to_contain_text(
+                "The job has not answered since"
+            )
+    finally:
+        supervisor.start("job")
+    for followed in (page, asset):
+        expect(followed.locator("#standing[data-kind=job]")).to_have_count(0, timeout=90_000)

@@ -1,0 +1,83 @@
+"""From a board's filter to one command for all that match, and from stale assets to their purge."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+import pytest
+from browser_pages import Open, Send, live, resize, row, serious_in_both, too_wide_in
+from playwright.sync_api import Page, expect
+
+
+def well(page: Page) -> None:
+    """Nothing serious in either theme, and nothing wider than a window."""
+    assert serious_in_both(page) == []
+    assert too_wide_in(page) == []
+    resize(page, 1440)
+
+
+def test_all_that_a_boards_filter_shows_are_pinned(open_as: Open, send: Send, prefix: str) -> None:
+    for name in ("a", "b"):
+        send("orders", f"{prefix}{name}", "desk", "picking")
+    page = live(open_as("operator", "/?scenario=orders"))
+    page.locator("#q").fill(prefix)
+    expect(row(page, f"{prefix}b")).to_be_visible()
+    expect(page.locator("#tbody tr")).to_have_count(2)
+    page.locator("#bulk-filter").click()
+    expect(page.get_by_role("heading", name="Bulk", exact=True)).to_be_visible()
+    expect(page.locator("#id_q")).to_have_value(prefix)
+    page.get_by_label("Command").select_option("set")
+    page.locator("#id_to").fill("shipped")
+    page.get_by_label("Reason").fill("the truck has left")
+    well(page)
+    page.get_by_role("button", name="Review…").click()
+    expect(page.locator(".bulk-sum")).to_contain_text("2 of 2 will be pinned")
+    well(page)
+    page.get_by_role("button", name="Set 2").click()
+    expect(page.locator("#progress-title")).to_have_text("Done")
+    expect(page.locator(".bulk-counts")).to_contain_text("Applied2")
+    expect(page.locator("#run tbody tr").first).to_contain_text("Applied")
+    well(page)
+    board = live(open_as("manager", f"/?scenario=orders&q={prefix}"))
+    expect(row(board, f"{prefix}a")).to_contain_text("pinned")
+    other = open_as("admin", f"/bulk/?scenario=orders&q={prefix}&kind=set&to=picking&reason=again")
+    other.get_by_label("Until").select_option("1h")
+    other.get_by_role("button", name="Review…").click()
+    pins = other.locator(".bulk-pins")
+    expect(pins).to_contain_text("2 are pinned by a colleague")
+    expect(pins).to_contain_text("operator 2")
+    expect(pins).to_contain_text("the truck has left")
+    well(other)
+    start = other.locator(".bulk-start button")
+    expect(start).to_have_text(re.compile(r"Set\s+0", re.IGNORECASE), use_inner_text=True)
+    other.get_by_label("Replace the 2 pins of colleagues too").check()
+    expect(start).to_have_text(re.compile(r"Set\s+2", re.IGNORECASE), use_inner_text=True)
+    start.click()
+    expect(other.locator("#progress-title")).to_have_text("Done")
+    expect(other.locator(".bulk-counts")).to_contain_text("Applied2")
+
+
+@pytest.mark.extensive
+def test_a_stale_asset_is_chosen_and_purged(open_as: Open, prefix: str) -> None:
+    asset = f"{prefix}forgotten"
+    page = open_as("operator", f"/?scenario=orders&asset={quote(asset)}")
+    page.locator("#panel summary", has_text="Set a state").click()
+    form = page.locator("#panel .command-set form")
+    form.locator("[name=state]").fill("received")
+    form.locator("[name=reason]").fill("by hand")
+    form.get_by_role("button").click()
+    expect(page.locator("#panel")).to_contain_text("Applied")
+    page.goto(page.url.split("/?")[0] + "/stale/?scenario=orders&why=voteless")
+    box = page.get_by_role("checkbox", name=f"Choose {asset}")
+    expect(page.get_by_role("button", name="Purge chosen…")).to_be_disabled()
+    box.check()
+    expect(page.locator("#chosen")).to_have_text("1 chosen")
+    page.get_by_label("Reason").fill("nobody reports on it")
+    well(page)
+    page.get_by_role("button", name="Purge chosen…").click()
+    expect(page.locator(".bulk-sum")).to_contain_text("1 of 1 will be purged")
+    expect(page.locator(".bulk-back")).to_contain_text("1 stays away")
+    page.get_by_role("button", name="Purge 1").click()
+    expect(page.locator("#progress-title")).to_have_text("Done")
+    expect(page.locator(".bulk-counts")).to_contain_text("Applied1")

@@ -1,0 +1,95 @@
+"""A filter typed with completion by keyboard and followed live; one of a label saved, shared."""
+
+from __future__ import annotations
+
+from browser_pages import Open, Send, live, row, serious_in_both, too_wide_in
+from playwright.sync_api import Page, expect
+
+
+def typed(page: Page, text: str) -> None:
+    """What is written in the filter's box, letter by letter, once its end is completed."""
+    page.keyboard.press("/")
+    page.keyboard.press("End")
+    page.keyboard.type(text)
+    expect(page.locator("#offers [role=option]").first).to_be_visible()
+
+
+def offered(page: Page) -> str:
+    """What is chosen in the list, as the box tells a screen reader."""
+    chosen = page.locator("#q").get_attribute("aria-activedescendant")
+    return page.locator(f"#{chosen} .offer").inner_text()
+
+
+def test_a_filter_is_typed_by_keyboard_and_followed_live(
+    open_as: Open, send: Send, prefix: str
+) -> None:
+    come, stay = f"{prefix}come", f"{prefix}stay"
+    for asset in (come, stay):
+        send("orders", asset, "desk", "picking")
+    page = live(open_as("operator", "/s/orders/"))
+    typed(page, f"{prefix} stat")
+    page.keyboard.press("ArrowDown")
+    assert offered(page) == "state"
+    page.keyboard.press("Tab")
+    expect(page.locator("#q")).to_be_focused()
+    page.keyboard.type("ship")
+    expect(page.locator("#offers [role=option]")).to_have_text(["shipped Shipped"])
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator("#q")).to_have_value(f"{prefix} state:shipped ")
+    expect(page.locator("#tbody tr")).to_have_count(0)
+    send("orders", come, "desk", "shipped")
+    expect(row(page, come)).to_be_visible()
+    send("orders", come, "desk", "picking")
+    page.keyboard.press("Escape")
+    page.mouse.move(0, 0)
+    expect(row(page, come)).to_have_count(0)
+
+    page.locator("#q").fill(f"{prefix} sate:shipped")
+    expect(page.locator("#problem")).to_contain_text("there is no key sate")
+    expect(page.locator("#q")).to_have_value(f"{prefix} sate:shipped")
+    page.locator("#problem button").click()
+    expect(page.locator("#problem")).to_be_hidden()
+    page.locator("#q").fill(f"{prefix} -agent:nobody since:<1h")
+    expect(page.locator("#tbody tr")).to_have_count(2)
+    assert serious_in_both(page) == []
+
+
+def test_a_filter_by_a_label_is_saved_and_shared(open_as: Open, send: Send, prefix: str) -> None:
+    asset, title = f"{prefix}gold", f"Gold of {prefix}"
+    send("orders", asset, "desk", "picking")
+    page = live(open_as("operator", f"/s/orders/?q={prefix}"))
+    expect(row(page, asset)).to_be_visible()
+    labels = open_as("operator", "/labels/?scenario=orders")
+    content = f"asset,key,value\n{asset},tier,{prefix}\n".encode()
+    labels.locator("#label-file").set_input_files(
+        {"name": "labels.csv", "mimeType": "text/csv", "buffer": content}
+    )
+    labels.get_by_role("button", name="Look at it").click()
+    expect(labels.get_by_role("heading", name="To be confirmed")).to_be_visible()
+    labels.get_by_role("button", name="Apply").click()
+    expect(labels.get_by_role("heading", name="Done")).to_be_visible()
+    expect(labels.locator(".figures")).to_contain_text("New1")
+    labels.get_by_role("link", name="← Labels").click()
+    labels.locator("#chip-0").select_option("tier")
+    labels.get_by_role("button", name="Show these").click()
+    expect(row(page, asset).locator(".label-chip")).to_contain_text(prefix)
+    labels.goto(f"{labels.url.split('?')[0]}?scenario=orders&key=tier")
+    assert serious_in_both(labels) == []
+    assert too_wide_in(labels) == []
+
+    page.locator("#q").fill(f"tier:{prefix}")
+    expect(page.locator("#tbody tr")).to_have_count(1)
+    page.locator("#saved-menu summary").click()
+    page.locator("#filter-title").fill(title)
+    page.locator("#save-filter [name=shared]").check()
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator("#q")).to_have_value(f"tier:{prefix}")
+    other = live(open_as("manager", "/s/orders/"))
+    other.locator("#saved-menu summary").click()
+    other.get_by_role("link", name=title).click()
+    expect(row(other, asset)).to_be_visible()
+    expect(other.locator("#tbody tr")).to_have_count(1)
+    page.goto(page.url.split("/?")[0] + "/filters/")
+    assert serious_in_both(page) == []
+    assert too_wide_in(page) == []

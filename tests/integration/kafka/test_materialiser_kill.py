@@ -1,0 +1,144 @@
+"""The materialiser's process, killed again and again, loses nothing and repeats nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from bus.base import TopicSpec
+from bus.kafka import KafkaBus
+from domain.records import Cause, StateRecord, Vote
+from domain.scenario_parser import load_scenarios
+from domain.version import Version
+from stack import EmbeddedBroker, wait_until
+from wire.sink import encode_headers, encode_state
+from wire.topics import Topics
+
+ROOT = Path(__file__).resolve().parents[3]
+PREFIX = "killed-materialiser."
+ASSETS, ROUNDS = 300, 120
+STATES = ("clear", "suspicious", "under-attack")
+
+Query = Callable[[str], list[tuple]]
+
+
+def record(asset: int, turn: int) -> StateRecord:
+    """The asset's record of this turn; its state changes with each."""
+    state, offset = STATES[turn % 3], turn * ASSETS + asset
+    return StateRecord(
+        asset=f"site-{asset}",
+        state=state,
+        previous=STATES[(turn - 1) % 3] if turn else None,
+        since=1_790_000_000_000 + turn,
+        unconfirmed=False,
+        version=Version(1, offset, 0),
+        cause=Cause("report", 0, offset, 1_790_000_000_000 + turn, agent="waf-1"),
+        votes=(Vote("waf-1", state, 1, 1, offset, None, 1),),
+    )
+
+
+def emit(bus: KafkaBus, topics: Topics) -> None:
+    """All turns of all assets, each turn told twice, as after a crash of the job."""
+    producer = bus.producer()
+    for turn in range(ROUNDS):
+        for _ in range(2):
+            for asset in range(ASSETS):
+                said = record(asset, turn)
+                producer.send(
+                    topics.states("attack"),
+                    said.asset.encode(),
+                    encode_state(said),
+                    headers=encode_headers(said),
+                )
+            producer.poll()
+    assert producer.flush(60) == 0
+    producer.close()
+
+
+@contextmanager
+def materialiser(environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """The process as the supervisor runs it."""
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "materialise"], cwd=ROOT, env=environment
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def environment(broker: EmbeddedBroker, tmp_path: Path) -> dict[str, str]:
+    """Settings of the process; its database is there."""
+    own = {
+        "TALLYBOARD_DATA_DIR": str(tmp_path),
+        "TALLYBOARD_KAFKA_BOOTSTRAP": broker.bootstrap,
+        "TALLYBOARD_TOPIC_PREFIX": PREFIX,
+        "TALLYBOARD_LOG_LEVEL": "warning",
+    }
+    environment = os.environ | own
+    subprocess.run(
+        [sys.executable, "manage.py", "migrate", "-v", "0"], cwd=ROOT, env=environment, check=True
+    )
+    return environment
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Iterator[Query]:
+    """Ask the process's database."""
+    database = sqlite3.connect(tmp_path / "tallyboard.sqlite3", timeout=20)
+    yield lambda sql: database.execute(sql).fetchall()
+    database.close()
+
+
+def reached(query: Query) -> int:
+    """How many records of the states topic the database stands for."""
+    sql = f"select sum(next_offset) from materialiser_sinkoffset where topic like '{PREFIX}attack%'"
+    return query(sql)[0][0] or 0
+
+
+def _has(query: Query, goal: float) -> bool:
+    return reached(query) > goal
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_killed_again_and_again_it_loses_nothing(broker, environment, query):
+    scenarios = load_scenarios(ROOT / "scenarios.toml", demo=True)
+    bus, topics = KafkaBus(broker.settings().kafka_options()), Topics(PREFIX)
+    bus.ensure_topics(TopicSpec(*spec) for spec in topics.specs(scenarios.values()))
+    emit(bus, topics)
+    total, kills = 2 * ASSETS * ROUNDS, 0
+    for share in (0.05, 0.3, 0.6):
+        with materialiser(environment) as process:
+            goal = share * total
+            wait_until(partial(_has, query, goal), 60, "it does not advance")
+            process.send_signal(signal.SIGKILL)
+            kills += process.wait() == -signal.SIGKILL and reached(query) < total
+    with materialiser(environment) as process:
+        wait_until(lambda: reached(query) == total, 60, "it does not come to the end")
+        begun = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(8) == 0
+        assert time.monotonic() - begun < 5
+    assert kills >= 2
+    last = {f"site-{n}": record(n, ROUNDS - 1) for n in range(ASSETS)}
+    rows = query("select asset, record from board_assetstate order by asset")
+    assert rows == [(name, encode_state(last[name]).decode()) for name in sorted(last)]
+    told = query("select asset, state from board_transition order by asset, version")
+    turns = [STATES[turn % 3] for turn in range(ROUNDS)]
+    assert told == [(name, state) for name in sorted(last) for state in turns]
+    assert query("select count(*) from materialiser_divergence") == [(0,)]
+    counted = "select n from materialiser_counted where name='records' and topic like '%.attack%'"
+    assert query(counted) == [(total,)]

@@ -1,0 +1,64 @@
+"""A rule in Python and the kernel, side by side in one job; and a scenario that moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from jobs import SCENARIOS, Job, Load
+from judge import assert_equal_to_fold
+
+from domain.scenario import PythonRule
+from stack import EmbeddedBroker
+from wire.job import decode_heartbeat
+from wire.source import encode_scenario
+
+pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
+
+IN_PYTHON = SCENARIOS.replace('{ kind = "latest" }', '{ kind = "python", function = "loudest" }')
+
+
+@pytest.fixture
+def job(broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
+    """A configured job, not yet started."""
+    made = Job(broker, tmp_path / "job", f"{request.node.name[:60]}.")
+    made.configure(IN_PYTHON)
+    yield made
+    made.clean_up()
+
+
+def test_each_scenario_on_its_engine(job: Job) -> None:
+    process = job.start()
+    load = Load(job, 7)
+    load.send(500)
+    load.finish()
+    process.terminate()
+    assert process.wait(10) == 0
+    assert_equal_to_fold(job)
+    beats = [decode_heartbeat(m.value) for m in job.read([job.topics.buckets])]
+    assert {(beat.scenario, beat.engine) for beat in beats} == {
+        ("sites", "kernel"),
+        ("orders", "python"),
+    }
+
+
+def test_a_log_that_calls_for_python_hands_its_scenario_over(job: Job) -> None:
+    job.configure(SCENARIOS)
+    process = job.start()
+    load = Load(job, 8)
+    load.send(100)
+    load.finish()
+    rule = replace(job.scenarios()["orders"], rule=PythonRule("loudest"))
+    topic = job.topics.reports("orders")
+    job.bus.producer().send_and_wait(topic, None, encode_scenario(rule), partition=0)
+    assert process.wait(60) != 0
+    process = job.start()
+    load.send(100)
+    load.finish()
+    process.terminate()
+    assert process.wait(10) == 0
+    beats = [decode_heartbeat(m.value) for m in job.read([job.topics.buckets])]
+    assert ("orders", "python", 2) in {(b.scenario, b.engine, b.epoch) for b in beats}
+    assert "sites" not in {b.scenario for b in beats if b.engine == "python"}

@@ -1,0 +1,91 @@
+"""The kernel takes bounds on append times as the plain fold does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from kernel_replay import Log, Replay
+from sharedlog import PARTITIONS, SCENARIOS, shared_log
+
+from bus.base import Message
+from domain.bounds import Bound, applied_time
+from domain.fold import Bucket
+from domain.records import DeadLetter, StateRecord
+from domain.scenario_parser import load_scenarios
+from streaming.buckets import BucketId
+from streaming.epoch_start import EpochStart
+from streaming.processor import Plan
+from streaming.rules import dump_rule, load_rule
+from wire.job import Heartbeat, decode_heartbeat
+from wire.sink import encode_state
+from wire.source import decode_placed
+from wire.topics import Topics
+
+AHEAD = 23 * 3_600_000
+CUTS = ((1, 1), (7, 3), (5000, 1))
+"""Records of a batch, and batches until the bucket is read from its state."""
+
+Told = dict[bytes, list[bytes | None]]
+"""By asset: the values that were emitted, in order."""
+
+
+@pytest.fixture(scope="session")
+def replay(jars_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Replay:
+    """The kernel, compiled, beside its harness."""
+    return Replay(jars_dir, tmp_path_factory.mktemp("replay"))
+
+
+def disturbed(log: list[Message]) -> tuple[list[Message], list[Bound]]:
+    """A log of which two stretches were stamped ahead, each with the bound that is right for it."""
+    size, bounds, found = len(log), list[Bound](), list(log)
+    for part in (1, 3):
+        begin, end = size * part // 5, size * (part + 1) // 5
+        bounds.append((max(m.timestamp for m in log[:end]), log[end].offset))
+        for at in range(begin, end - (end - begin) // 2):
+            found[at] = replace(log[at], timestamp=log[at].timestamp + part * AHEAD)
+    return found, bounds
+
+
+def folded(plan: Plan, bucket: BucketId, log: list[Message]) -> tuple[Bucket, Told]:
+    """The plain fold after a log, and what it emitted of each asset."""
+    fold = Bucket(load_rule(plan.rules[bucket]), bucket.partition, plan.epoch)
+    bounds = plan.start.bounds[str(bucket)]
+    told: Told = {}
+    for m in log:
+        count = plan.partitions[bucket.scenario]
+        record = decode_placed(m.key, m.value, m.timestamp, bucket.partition, count)
+        time = applied_time(bounds, m.offset, m.timestamp, fold.clock)
+        for out in fold.apply(record, m.offset, time):
+            if not isinstance(out, DeadLetter):
+                value = encode_state(out) if isinstance(out, StateRecord) else None
+                told.setdefault(out.asset.encode(), []).append(value)
+    return fold, told
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.spread(1)
+def test_the_kernel_holds_time_as_the_fold_does(replay: Replay, tmp_path: Path, seed: int) -> None:
+    (tmp_path / "scenarios.toml").write_text(SCENARIOS)
+    scenarios = load_scenarios(tmp_path / "scenarios.toml")
+    log = dict(shared_log(seed, 300, 40).messages(Topics()))
+    buckets = [BucketId(name, at) for name, n in PARTITIONS.items() for at in range(n)]
+    for n, bucket in enumerate(buckets):
+        given, bounds = disturbed(log[bucket.scenario, bucket.partition])
+        rules = {bucket: dump_rule(scenarios[bucket.scenario])}
+        plan = Plan("", 3, PARTITIONS, rules, EpochStart(bounds={str(bucket): bounds}))
+        fold, wanted = folded(plan, bucket, given)
+        [played] = replay.run(plan, [Log(str(bucket), given, *CUTS[(seed + n) % len(CUTS)])])
+        states = f"{bucket.scenario}.states"
+        found: Told = {}
+        for record in played.records:
+            if record.topic == states:
+                found.setdefault(record.key or b"", []).append(record.value)
+        assert found == wanted, bucket
+        beats = [decode_heartbeat(r.value) for r in played.records if r.topic == "job.buckets"]
+        assert last(beats).log_time <= fold.clock < max(m.timestamp for m in given)
+
+
+def last(beats: list[Heartbeat]) -> Heartbeat:
+    return max(beats, key=lambda beat: beat.offset)

@@ -1,0 +1,343 @@
+"""A real job reads its log again as it is asked to: at its beginning, with snapshots, without."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka as ck
+import pytest
+from confluent_kafka.admin import AdminClient
+from jobs import SCENARIOS, Job, Load
+from judge import MARKER
+from sharedlog import VIRTUAL_TIME
+
+from bus.base import Message, TopicPartition
+from domain.bounds import Bound, applied_time
+from domain.fold import Bucket
+from domain.records import DeadLetter, Report, ScenarioChange, StateRecord
+from stack import EmbeddedBroker, wait_until
+from streaming.buckets import BucketId
+from wire.job import Answer, Control, Heartbeat, Progress, decode_heartbeat, decode_progress, encode
+from wire.partitioner import partition_of
+from wire.sink import encode_headers, encode_state
+from wire.snapshot import Emitted, dump_snapshot
+from wire.source import decode_placed, decode_source, encode_report
+
+pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
+
+Logs = dict[TopicPartition, list[Message]]
+Told = dict[tuple[str, str], tuple[bytes | None, tuple[tuple[str, bytes], ...]]]
+"""By topic and asset: value and headers."""
+
+
+@pytest.fixture
+def job(broker: EmbeddedBroker, tmp_path: Path, engine: str) -> Iterator[Job]:
+    """A configured job, not yet started."""
+    made = Job(broker, tmp_path / "job", f"rebuild-{engine}.", engine, batch_s=5)
+    made.configure(SCENARIOS)
+    yield made
+    made.clean_up()
+
+
+def told(job: Job) -> list[Progress]:
+    return [decode_progress(m.value) for m in job.read([job.topics.progress])]
+
+
+def answers(job: Job, id_: str) -> list[Answer]:
+    return [p.answer for p in told(job) if p.answer and p.answer.id == id_]
+
+
+def ask(job: Job, id_: str, action: Any, query: str, parameters: dict[str, Any]) -> None:
+    """Ask for something, and wait until it is taken on."""
+    record = Control(id_, query, action, "ada", "a drill", parameters)
+    job.bus.producer().send_and_wait(job.topics.control, query.encode(), encode(record))
+    wait_until(lambda: answers(job, id_), 30, f"{action} is not answered, see {job.log}")
+
+
+def wait_for(job: Job, id_: str) -> Answer:
+    """Wait until what was asked has been answered for good."""
+    settled = lambda: [a for a in answers(job, id_) if a.outcome != "accepted"]  # noqa: E731
+    wait_until(settled, 120, f"{id_} is not done, see {job.log}")
+    return settled()[-1]
+
+
+def logs(job: Job) -> Logs:
+    """What the source topics hold, by partition."""
+    found: Logs = {}
+    for message in job.read(map(job.topics.reports, job.scenarios())):
+        found.setdefault((message.topic, message.partition), []).append(message)
+    return found
+
+
+def emitted(job: Job, log: list[Message]) -> tuple[Bucket, list[tuple[int, Emitted]]]:
+    """The plain fold over a partition's log from its beginning, and all it emitted, with where."""
+    records = (decode_source(None, m.value, m.timestamp) for m in log if m.key is None)
+    first = next(r.scenario for r in records if isinstance(r, ScenarioChange))
+    bucket = Bucket(first, log[0].partition, 1)
+    return bucket, folded(job, bucket, log)
+
+
+def folded(job: Job, bucket: Bucket, log: list[Message]) -> list[tuple[int, Emitted]]:
+    """All that a bucket emits over these records, with where."""
+    partitions, found = job.scenarios()[bucket.scenario.name].partitions, []
+    for m in log:
+        record = decode_placed(m.key, m.value, m.timestamp, bucket.partition, partitions)
+        outs = bucket.apply(record, m.offset, m.timestamp)
+        found += [(m.offset, out) for out in outs if not isinstance(out, DeadLetter)]
+    return found
+
+
+def shown(job: Job) -> Told:
+    """The newest of each asset in the states topics, by version."""
+    found: dict[tuple[str, str], Message] = {}
+    for message in job.read(map(job.topics.states, job.scenarios())):
+        place = (message.topic, (message.key or b"").decode())
+        if place not in found or version(message) > version(found[place]):
+            found[place] = message
+    return {place: (message.value, message.headers) for place, message in found.items()}
+
+
+def version(message: Message) -> list[int]:
+    return [int(part) for part in dict(message.headers)["version"].split(b".")]
+
+
+def check(job: Job, found: Told, whole: Logs, epoch: int) -> None:
+    """What was shown is what the fold last emitted, all of it in this epoch.
+
+    That was somewhere behind the last markers: so far the job must have come.
+    """
+    found = dict(found)
+    for (topic, _), log in whole.items():
+        states = job.topics.states(job.topics.scenario_of(topic) or "")
+        for asset, told in allowed(emitted(job, log)[1], last_marker(log), epoch).items():
+            assert found.pop((states, asset)) in told, asset
+    assert not found
+
+
+def last_marker(log: list[Message]) -> int:
+    return max(m.offset for m in log if (m.key or b"").startswith(MARKER))
+
+
+def allowed(outs: list[tuple[int, Emitted]], marker: int, epoch: int) -> dict[str, list[Any]]:
+    """By asset, what may be shown: the last of these up to the marker, or any one after it."""
+    wanted: dict[str, list[Any]] = {}
+    for offset, record in outs:
+        there = replace(record, version=record.version._replace(epoch=epoch))
+        value = encode_state(there) if isinstance(there, StateRecord) else None
+        before = wanted.setdefault(there.asset, []) if offset > marker else []
+        wanted[there.asset] = [*before, (value, encode_headers(there))]
+    return wanted
+
+
+def check_forgetful(job: Job, before: Logs, now: Logs, firsts: dict[str, Any], epoch: int) -> int:
+    """What is shown of a bucket that began without state: the fold from there on, from none.
+
+    What it knows nothing of stands as the epoch before left it, behind the markers of then. Returns
+    of how many assets that is so.
+    """
+    found, left = shown(job), 0
+    for (topic, partition), log in now.items():
+        name = job.topics.scenario_of(topic) or ""
+        first = firsts[f"{name}/{partition}"]["offset"]
+        outs = folded(
+            job,
+            Bucket(job.scenarios()[name], partition, epoch),
+            [m for m in log if m.offset >= first],
+        )
+        known = allowed(outs, last_marker(log), epoch)
+        forgotten = allowed(emitted(job, log)[1], last_marker(before[topic, partition]), epoch - 1)
+        for asset, told in (forgotten | known).items():
+            assert found.pop((job.topics.states(name), asset)) in told, asset
+        left += len(forgotten.keys() - known.keys())
+    assert not found
+    return left
+
+
+def ends(job: Job) -> dict[str, int]:
+    """By bucket, the next offset of its log."""
+    topics = map(job.topics.reports, job.scenarios())
+    return {
+        f"{job.topics.scenario_of(topic)}/{at}": end
+        for (topic, at), (_, end) in job.bus.offsets(topics).items()
+    }
+
+
+def stop(process: Any) -> None:
+    process.terminate()
+    assert process.wait(10) == 0
+
+
+def snapshot(job: Job, whole: Logs) -> dict[str, Any]:
+    """Keep the fold over these logs as the worker does; returns where a rebuild is to begin."""
+    folder = job.data_dir / "snapshots"
+    folder.mkdir(exist_ok=True)
+    buckets = {}
+    for (topic, partition), log in whole.items():
+        bucket, told = emitted(job, log)
+        data = dump_snapshot(bucket, {record.asset: record for _, record in told})
+        name = f"{job.topics.scenario_of(topic)}-{partition}-{log[-1].offset + 1}.fold"
+        (folder / name).write_bytes(data)
+        digest = hashlib.sha256(data).hexdigest()
+        place = {"offset": log[-1].offset + 1, "snapshot": name, "digest": digest}
+        buckets[f"{job.topics.scenario_of(topic)}/{partition}"] = place
+    return {"buckets": buckets}
+
+
+def delete_before(job: Job, places: dict[str, Any]) -> None:
+    """Let the log's beginning go, as retention does."""
+    ends = [
+        ck.TopicPartition(
+            job.topics.reports(name.split("/")[0]), int(name.split("/")[1]), place["offset"]
+        )
+        for name, place in places["buckets"].items()
+    ]
+    admin = AdminClient({"bootstrap.servers": job.broker.bootstrap})
+    for future in admin.delete_records(ends).values():
+        future.result(20)
+
+
+@pytest.mark.parametrize("engine", ["kernel", pytest.param("python", marks=pytest.mark.extensive)])
+def test_the_log_is_read_again(job: Job, engine: str) -> None:
+    process = job.start()
+    load = Load(job, 31)
+    load.send(600)
+    load.finish()
+
+    ask(job, "whole", "rebuild", engine, {})
+    os.killpg(process.pid, signal.SIGKILL)  # wherever it is
+    process.wait()
+    process = job.start()
+    assert wait_for(job, "whole").outcome == "done"
+    load.send(100)
+    load.finish()
+    stop(process)
+    check(job, shown(job), logs(job), 2)
+
+    kept = logs(job)
+    places = snapshot(job, kept)
+    delete_before(job, places)
+    process = job.start()
+    load.send(200)
+    load.finish()
+    ask(job, "lost", "rebuild", engine, {})
+    assert "expected one, as the log does not begin there" in wait_for(job, "lost").why
+    ask(job, "seeded", "rebuild", engine, places)
+    assert wait_for(job, "seeded").outcome == "done"
+    load.send(100)
+    load.finish()
+    found = shown(job)  # and the logs afterwards: the job goes on meanwhile
+    before = {at: kept[at] + log for at, log in logs(job).items()}
+    check(job, found, before, 3)
+
+    # a reset begins in mid-log with no state: what it knows nothing of stays on the boards
+    places = {name: {"offset": end} for name, end in ends(job).items()}
+    load.send(15)
+    ask(job, "bare", "reset", engine, {"buckets": places})
+    assert wait_for(job, "bare").outcome == "done"
+    load.send(15)
+    load.finish()
+    stop(process)
+    now = {at: kept[at] + log for at, log in logs(job).items()}
+    assert check_forgetful(job, before, now, places, 4) > 5
+    beats = [decode_heartbeat(m.value) for m in job.read([job.topics.buckets])]
+    assert {beat.epoch for beat in beats} == {1, 2, 3, 4}
+    steps = [a.step for a in answers(job, "seeded") if a.step]
+    assert steps[-1].done == steps[-1].of > 0
+    assert sorted(p.name for p in (job.data_dir / "checkpoint" / engine).glob("epoch-*")) == [
+        "epoch-3",
+        "epoch-4",
+    ]
+
+
+# ---- a broker's clock that was ahead ----------------------------------------------------------
+
+DAY = 86_400_000
+ASSET = "shop.example"
+BUCKET = BucketId("sites", partition_of(ASSET.encode(), 2))
+
+
+@pytest.fixture
+def virtual(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Job]:
+    """A configured job whose records may bring their own append times."""
+    made = Job(broker, tmp_path / "job", "bounded.", "kernel", batch_s=5)
+    made.source_config = VIRTUAL_TIME
+    made.configure(SCENARIOS)
+    yield made
+    made.clean_up()
+
+
+def now() -> int:
+    """Unix time, ms."""
+    return int(time.time() * 1000)
+
+
+def report(job: Job, agent: str, state: str, at: int) -> None:
+    """Append a report with this append time (ms)."""
+    producer = ck.Producer({"bootstrap.servers": job.broker.bootstrap})
+    value = encode_report(Report(ASSET, agent, state, min(at, now())))
+    topic = job.topics.reports(BUCKET.scenario)
+    producer.produce(topic, value, ASSET, partition=BUCKET.partition, timestamp=at)
+    assert producer.flush(20) == 0
+
+
+def newest_beat(job: Job) -> Heartbeat | None:
+    """The bucket's newest heartbeat."""
+    beats = [decode_heartbeat(m.value) for m in job.read([job.topics.buckets])]
+    return next((beat for beat in reversed(beats) if beat.bucket == str(BUCKET)), None)
+
+
+def is_ahead(job: Job) -> bool:
+    """Whether the bucket's newest heartbeat tells of a clock that is hours ahead of the job's."""
+    beat = newest_beat(job)
+    return beat is not None and beat.log_time - beat.at > DAY // 2
+
+
+def folded_bounded(job: Job, bounds: Sequence[Bound], epoch: int) -> list[StateRecord]:
+    """What the plain fold emits of the asset over the bucket's log, under these bounds."""
+    log = logs(job)[job.topics.reports(BUCKET.scenario), BUCKET.partition]
+    records = [decode_placed(m.key, m.value, m.timestamp, BUCKET.partition, 2) for m in log]
+    first = next(r.scenario for r in records if isinstance(r, ScenarioChange))
+    bucket, found = Bucket(first, BUCKET.partition, epoch), []
+    for m, record in zip(log, records, strict=True):
+        at = applied_time(bounds, m.offset, m.timestamp, bucket.clock)
+        found += [out for out in bucket.apply(record, m.offset, at) if isinstance(out, StateRecord)]
+    return [out for out in found if out.asset == ASSET]
+
+
+def test_a_clock_that_was_ahead_is_got_over(virtual: Job) -> None:
+    job = virtual
+    process = job.start()
+    wait_until(lambda: newest_beat(job), 60, f"no heartbeat, see {job.log}")
+    for agent in ("w1", "w2", "w3"):
+        report(job, agent, "attack", now())
+    report(job, "w1", "attack", now() + DAY)
+    wait_until(lambda: is_ahead(job), 30, "the heartbeat does not tell that the clock is ahead")
+
+    bound = now()
+    ask(job, "bounded", "rebuild", "kernel", {"bounds": {str(BUCKET): bound}})
+    assert wait_for(job, "bounded").outcome == "done"
+    epoch_2 = lambda: (beat := newest_beat(job)) is not None and beat.epoch == 2  # noqa: E731
+    wait_until(epoch_2, 60, "no heartbeat of the new epoch")
+    assert not is_ahead(job)
+
+    # Time passes again: the votes fall silent by their lifetime of three seconds.
+    def fell_silent() -> bool:
+        value = shown(job).get((job.topics.states("sites"), ASSET), (None, ()))[0]
+        return value is not None and value.count(b'"silent":') == 3
+
+    wait_until(fell_silent, 30, "the votes do not fall silent")
+    stop(process)
+    bounds = next(p.bounds for p in reversed(told(job)) if p.bounds)[str(BUCKET)]
+    assert bounds[0][0] == bound
+    found = shown(job)[job.topics.states(BUCKET.scenario), ASSET]
+    wanted = [(encode_state(out), encode_headers(out)) for out in folded_bounded(job, bounds, 2)]
+    assert found in wanted[-3:]  # the log may have gone on after the job
+    assert found[0] is not None
+    assert b'"state":"attack"' in found[0]

@@ -1,0 +1,25 @@
+"""Silence, old reports, flapping voters and wrong clocks turn nothing to green, nor hide red."""
+
+from __future__ import annotations
+
+import pytest
+from false_green import Board, Example, examples
+
+from domain.fold import Bucket
+from domain.records import Emission
+
+
+def folded(example: Example) -> list[Emission]:
+    """What the fold makes of the example's log."""
+    bucket = Bucket(example.scenario, example.partition, 1)
+    return [out for offset, at, record in example.lines for out in bucket.apply(record, offset, at)]
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda example: example.title)
+def test_no_false_green(example: Example) -> None:
+    example.check(Board(folded(example)))
+
+
+def test_the_titles_are_the_examples_own() -> None:
+    titles = [example.title for example in examples()]
+    assert len(titles) == len(set(titles))

@@ -1,0 +1,300 @@
+"""Running: which processes, the supervisor's configuration, what is told, how tests are counted."""
+
+from __future__ import annotations
+
+import configparser
+import os
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from config.settings import Settings
+from ops import test as staged
+from ops.checks import UpProblem, check_files
+from ops.leftovers import MARK, find_leftovers, mark_of
+from ops.processes import Process, processes
+from ops.readiness import base_url, phases, ready
+from ops.supervise import Seen, configuration, socket_path
+from ops.test import Count, read_count
+from ops.up import print_welcome
+from ops.watch import QUIET_S, Watch
+
+CORE = {"job", "materialiser", "web", "worker"}
+DEMO = {"simulator", "target", "probe-a", "probe-b", "probe-c"}
+
+
+def names(settings: Settings) -> set[str]:
+    return {process.name for process in processes(settings)}
+
+
+def test_demo_and_broker_run_by_default() -> None:
+    assert names(Settings()) == CORE | DEMO | {"broker"}
+
+
+def test_without_demo_and_with_an_outside_kafka() -> None:
+    assert names(Settings(demo=False, kafka_bootstrap="k:9092")) == CORE
+
+
+def test_only_the_named_processes() -> None:
+    assert [process.name for process in processes(Settings(), ["web"])] == ["web"]
+
+
+def test_all_stop_within_ten_seconds() -> None:
+    found = processes(Settings())
+    slowest = {
+        group: max(process.stop_s for process in found if process.group == group)
+        for group in {process.group for process in found}
+    }
+    assert sum(slowest.values()) < 9
+
+
+def test_configuration_restarts_for_ever_and_stops_the_broker_last(tmp_path: Path) -> None:
+    parser = configparser.RawConfigParser()
+    parser.read_string(configuration(tmp_path, processes(Settings())))
+    programs = [name for name in parser.sections() if name.startswith("program:")]
+    assert len(programs) == len(processes(Settings()))
+    for name in programs:
+        assert parser[name]["autorestart"] == "true"
+        assert int(parser[name]["startretries"]) > 10**6
+        assert parser[name]["killasgroup"] == "true"
+        assert "stopasgroup" not in parser[name]  # Spark's driver and Celery end their children
+    priority = {name: int(parser[f"group:{name}"]["priority"]) for name in ("broker", "tallyboard")}
+    assert priority["broker"] < priority["tallyboard"]
+
+
+def test_percent_in_a_path_is_kept(tmp_path: Path) -> None:
+    text = configuration(tmp_path / "50%", [Process("one", ("true",))])
+    assert "/50%%/" in text
+    assert "/50%/" not in text
+
+
+def test_socket_of_a_long_path_lies_elsewhere(tmp_path: Path) -> None:
+    assert socket_path(Path("/short")) == Path("/short/supervisor.sock")
+    long = socket_path(tmp_path / ("x" * 120))
+    assert len(str(long)) < 108
+    assert long != socket_path(tmp_path / ("y" * 120))
+
+
+class Answering(BaseHTTPRequestHandler):
+    """A web server's `/readyz`: status and body are those of its server."""
+
+    def do_GET(self) -> None:
+        status, body = self.server.said  # type: ignore[attr-defined]
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def says() -> Iterator[Callable[[int, bytes], bool]]:
+    """Whether a start that began at 100 is through where `/readyz` says this."""
+    with HTTPServer(("127.0.0.1", 0), Answering) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+
+        def through(status: int, body: bytes) -> bool:
+            server.said = status, body  # type: ignore[attr-defined]
+            return ready(f"http://127.0.0.1:{server.server_port}/readyz", 100)
+
+        yield through
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "through"),
+    [
+        (200, b"{}", True), (404, b'{"resting": {"kernel": 200}}', False),
+        (503, b'{"resting": {"kernel": 200}}', True), (503, b'{"resting": {}}', False),
+        (503, b'{"resting": {"kernel": 200, "python": 99}}', False), (503, b"{}", False),
+        (503, b"nonsense", False), (503, b"[]", False),
+    ],
+)  # fmt: skip
+def test_a_start_is_through_where_all_that_is_missing_was_stopped(
+    says: Callable[[int, bytes], bool], status: int, body: bytes, through: bool
+) -> None:
+    assert says(status, body) is through
+
+
+def test_the_closing_lines_say_what_was_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = Settings(data_dir=tmp_path, http_port=8123)
+    print_welcome(settings)
+    assert "stopped" not in capsys.readouterr().out
+    print_welcome(settings, "kernel (Attacks) was stopped by ada on 2026-09-21: maintenance\n")
+    said = capsys.readouterr().out
+    assert "The job's query kernel (Attacks) was stopped by ada on 2026-09-21: maintenance" in said
+    assert "starts it again on http://127.0.0.1:8123/job/" in said
+    assert "is ready: http://127.0.0.1:8123/" in said
+
+
+def test_the_closing_lines_name_settings_that_are_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TALLYBOARD_HTPPS", "1")
+    print_welcome(Settings(data_dir=tmp_path))
+    assert "TALLYBOARD_HTPPS (environment) is no setting" in capsys.readouterr().out
+
+
+def test_scenarios_that_are_none_are_refused_with_their_key(tmp_path: Path) -> None:
+    path = tmp_path / "scenarios.toml"
+    path.write_text("[attack]\nstates = 7\n")
+    with pytest.raises(UpProblem, match=rf"^TALLYBOARD_SCENARIOS: {path}: attack.states: expected"):
+        check_files(Settings(scenarios=path))
+
+
+def test_what_is_supervised_keeps_its_files_to_itself(tmp_path: Path) -> None:
+    parser = configparser.RawConfigParser()
+    parser.read_string(configuration(tmp_path, processes(Settings())))
+    ours = [name for name in parser.sections() if name.startswith("program:")]
+    assert {parser[name]["umask"] for name in ("supervisord", *ours)} == {"077"}
+
+
+def test_readiness_waits_for_what_is_started() -> None:
+    titles = [phase.title.split()[0] for phase in phases(Settings(), CORE | {"broker"})]
+    assert titles == ["broker", "web", "job"]
+    assert [phase.title.split()[0] for phase in phases(Settings(), {"web"})] == ["web"]
+
+
+def test_url_of_a_server_that_listens_everywhere() -> None:
+    assert base_url(Settings(http_host="0.0.0.0", http_port=81)) == "http://127.0.0.1:81"
+
+
+def fake_process(proc: Path, pid: int, environ: dict[str, str]) -> None:
+    (proc / str(pid)).mkdir(parents=True)
+    joined = "\0".join(f"{key}={value}" for key, value in environ.items())
+    (proc / str(pid) / "environ").write_bytes(joined.encode())
+
+
+def test_leftovers_are_those_with_this_instances_mark(tmp_path: Path) -> None:
+    proc, data, other = tmp_path / "proc", tmp_path / "data", tmp_path / "data2"
+    fake_process(proc, 11, {"A": "1", MARK: mark_of(data)})
+    fake_process(proc, 12, {MARK: mark_of(other)})
+    fake_process(proc, 13, {"PATH": "/bin"})
+    fake_process(proc, os.getpid(), {MARK: mark_of(data)})
+    assert find_leftovers(data, proc) == [11]
+
+
+class Scene:
+    """A watch over what a test says that the supervisor sees."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.seen: dict[str, Seen] = {}
+        self.said: list[str] = []
+        self.watch = Watch(Path("/d"), self.said.append, lambda: self.seen, lambda: self.now)
+
+    def look(self, state: str, pid: int) -> int:
+        """Have the watch see `job` in this state; returns how many lines were said so far."""
+        self.seen = {"job": Seen("job", "tallyboard:job", state, pid, 0, 0)}
+        self.watch.look()
+        return len(self.said)
+
+
+def test_failed_process_is_told_with_its_log() -> None:
+    scene = Scene()
+    assert scene.look("RUNNING", 5) == 0
+    assert scene.look("BACKOFF", 0) == 1
+    assert "job ended unexpectedly" in scene.said[0]
+    assert "/d/logs/job.log" in scene.said[0]
+
+
+def test_process_restarted_between_two_looks_is_told() -> None:
+    scene = Scene()
+    scene.look("RUNNING", 5)
+    assert scene.look("STARTING", 6) == 1
+
+
+@pytest.mark.parametrize("state", ["STOPPING", "STOPPED"])
+def test_process_that_was_stopped_is_not_told(state: str) -> None:
+    scene = Scene()
+    scene.look("RUNNING", 5)
+    assert scene.look(state, 0) == 0
+    assert scene.look("STARTING", 7) == 0
+
+
+def test_flapping_process_is_told_now_and_then() -> None:
+    scene = Scene()
+    for pid in range(1, 20, 2):
+        scene.look("STARTING", pid)
+        scene.look("BACKOFF", 0)
+    assert len(scene.said) == 1
+    scene.now = QUIET_S
+    scene.look("STARTING", 99)
+    assert scene.look("BACKOFF", 0) == 2
+
+
+REPORT = '<testsuites><testsuite tests="9" failures="1" errors="2" skipped="1"/></testsuites>'
+
+
+def test_count_of_a_stage(tmp_path: Path) -> None:
+    report = tmp_path / "r.xml"
+    report.write_text(REPORT)
+    assert read_count(report, 1) == Count(passed=5, failed=3, skipped=1)
+
+
+@pytest.mark.parametrize(("returncode", "failed"), [(0, 0), (5, 0), (2, 1), (-9, 1)])
+def test_stage_without_report(tmp_path: Path, returncode: int, failed: int) -> None:
+    assert read_count(tmp_path / "none.xml", returncode) == Count(failed=failed)
+
+
+def test_sum_is_the_last_line_and_decides(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counts = {stage.name: Count(passed=2) for stage in staged.STAGES} | {"spark": Count(1, 1, 1)}
+    monkeypatch.setattr(staged, "ensure_needs", lambda _stage: None)
+    monkeypatch.setattr(staged, "run_stage", lambda stage, _extra, whole: counts[stage.name])
+    assert staged.main([]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "11 passed, 1 failed, 1 skipped"
+    assert staged.main(["unit"]) == 0
+
+
+def test_stage_whose_needs_are_missing_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(staged, "ensure_needs", lambda _stage: "install the package chromium")
+    assert staged.main(["browser"]) == 1
+    assert "install the package chromium" in capsys.readouterr().out
+
+
+def test_trials_are_run_by_all_alone() -> None:
+    assert staged.TRIALS not in staged.choose([])
+    assert staged.choose(["all"]) == [*staged.STAGES, staged.TRIALS]
+    assert staged.TRIALS.tests(whole=True) == ("tests", "-m", "long")
+
+
+@pytest.mark.parametrize("names", [["spark", "unit"], ["all", "spark", "unit"]])
+def test_stages_that_are_named_run_alone_and_in_their_order(names: list[str]) -> None:
+    assert [stage.name for stage in staged.choose(names)] == ["unit", "spark"]
+
+
+def test_a_whole_run_takes_every_case_and_every_example(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[tuple[str, bool]] = []
+    monkeypatch.setattr(staged, "ensure_needs", lambda _stage: None)
+
+    def run_stage(stage: staged.Stage, _extra: list[str], *, whole: bool) -> Count:
+        ran.append((stage.name, whole))
+        return Count()
+
+    monkeypatch.setattr(staged, "run_stage", run_stage)
+    staged.main(["web"])
+    staged.main(["all", "web"])
+    assert ran == [("web", False), ("web", True)]
+    web = next(stage for stage in staged.STAGES if stage.name == "web")
+    assert web.tests(whole=False) == ("tests/web",)
+    assert web.tests(whole=True) == ("tests/web", *staged.WHOLE)
+    said = capsys.readouterr().out
+    assert f"a spread of cases of web: about {web.plain_s} s" in said
+    assert "all cases of web: about" in said
+
+
+def test_a_stage_that_there_is_not_is_named() -> None:
+    with pytest.raises(SystemExit, match=r"no stage qick; there are unit, web, .*trials, and all"):
+        staged.choose(["qick"])

@@ -1,0 +1,108 @@
+"""The job refuses a topic of reports with a setting that would make other states."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from driver_harness import SCENARIOS, TOPICS, Stage
+
+from bus.base import BusError, TopicSpec
+from bus.memory import MemoryBus
+from domain.scenario_parser import load_scenarios
+from stack import wait_until
+from streaming import driver as driving
+from streaming.sources import WrongSetting, bound, check
+from wire.topics import BOUNDED
+
+REPORTS = TOPICS.reports("sites")
+COMMAND = (
+    f"kafka-configs.sh --bootstrap-server 127.0.0.1:9092 --alter --entity-type topics "
+    f"--entity-name {REPORTS} --add-config message.timestamp.type=LogAppendTime"
+)
+
+
+@pytest.fixture
+def bus() -> MemoryBus:
+    return MemoryBus(lambda: int(time.time() * 1000))
+
+
+@pytest.fixture
+def stage(tmp_path: Path, bus: MemoryBus, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """A driver, begun by the test, whose topic of reports somebody made by hand."""
+    made = Stage(tmp_path, bus, monkeypatch)
+    made.file.write_text(SCENARIOS)
+    bus.ensure_topics([TopicSpec(REPORTS, 2, {})])
+    monkeypatch.setattr(driving, "PAUSE_STAYING_S", 0.1)
+    yield made
+    made.end()
+
+
+def test_topics_as_the_product_makes_them_are_taken(bus: MemoryBus) -> None:
+    bus.ensure_topics([TopicSpec("a.reports", 1, {"message.timestamp.type": "LogAppendTime"})])
+    check(bus, ["a.reports", "missing.reports"], "k:9092")
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong"),
+    [("message.timestamp.type", "CreateTime"), ("cleanup.policy", "compact"),
+     ("cleanup.policy", "compact,delete")],
+)  # fmt: skip
+def test_a_wrong_setting_is_named_with_what_corrects_it(
+    bus: MemoryBus, key: str, wrong: str
+) -> None:
+    bus.ensure_topics([TopicSpec("a.reports", 1, {"message.timestamp.type": "LogAppendTime"})])
+    bus.alter("a.reports", {key: wrong})
+    with pytest.raises(WrongSetting) as refused:
+        check(bus, ["a.reports"], "k1:9092,k2:9092")
+    told = str(refused.value)
+    assert told.startswith(f"a.reports: {key}: expected ")
+    assert f", got {wrong}: kafka-configs.sh --bootstrap-server k1:9092,k2:9092 " in told
+    assert "--entity-name a.reports " in told
+    assert "\n" not in told
+
+
+def test_a_topic_of_before_is_bounded_and_left_as_it_is_otherwise(bus: MemoryBus) -> None:
+    looser = {"compression.type": "producer", "max.message.bytes": "9000000", "retention.ms": "5"}
+    bus.ensure_topics([TopicSpec("a", 1, looser), TopicSpec("b", 1, {**BOUNDED})])
+    bus.alter("b", {"max.message.bytes": "70000"})
+    assert bound(bus, ["a", "b", "missing"], "k:9092") == []
+    told = bus.settings(["a", "b"])
+    assert told["a"].items() >= {**BOUNDED, "retention.ms": "5"}.items()
+    assert told["b"]["max.message.bytes"] == "70000", "a tighter one stays"
+
+
+def test_what_kafka_forbids_is_told_with_the_command(
+    bus: MemoryBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: object) -> None:
+        raise BusError("TOPIC_AUTHORIZATION_FAILED")
+
+    bus.ensure_topics([TopicSpec("a", 1, {**BOUNDED, "compression.type": "producer"})])
+    monkeypatch.setattr(bus, "alter", forbidden)
+    (told,) = bound(bus, ["a"], "k:9092")
+    assert told.startswith("a: compression.type: expected uncompressed, got producer: kafka-con")
+    assert told.endswith("--entity-name a --add-config compression.type=uncompressed")
+
+
+def test_every_topic_of_the_product_is_bounded() -> None:
+    file = load_scenarios(Path("scenarios.toml"))
+    for spec in TOPICS.specs(file.values()):
+        assert spec.config.items() >= BOUNDED.items(), spec.name
+
+
+def test_the_job_waits_until_it_is_corrected(stage: Stage, bus: MemoryBus) -> None:
+    stage.begin()
+    stage.wait_for("waiting")
+    told = stage.told()[-1]
+    assert f"{REPORTS}: message.timestamp.type: expected LogAppendTime" in told.message
+    assert COMMAND.partition("--alter")[2] in told.message
+    assert stage.queries == []
+    assert stage.rules() == 0, "nothing is appended to a log that may not be read"
+
+    bus.alter(REPORTS, {"message.timestamp.type": "LogAppendTime"})
+
+    wait_until(lambda: stage.queries, 20, "the job does not go on by itself")
+    stage.wait_for("running")
