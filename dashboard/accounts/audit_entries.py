@@ -7,7 +7,7 @@ from dashboard.audit.log import Actor, note
 
 
 def note_issued(actor: Actor, token: str) -> None:
-    """Note a token that was made; of the token itself the prefix alone."""
+    """Log that a token was made; of the token itself only the prefix."""
     row = ApiToken.objects.select_related("user").get(prefix=token.split("_")[1])
     note(
         actor,

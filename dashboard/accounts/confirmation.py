@@ -37,7 +37,10 @@ def attempt(request: HttpRequest) -> ratelimit.RateLimitUsage:
 
 
 def is_password(request: HttpRequest, user: User, password: str) -> bool:
-    """Whether it is the user's. Raises ValidationError after too many wrong ones."""
+    """Return whether the password is the user's.
+
+    Raises ValidationError after too many wrong ones.
+    """
     used = attempt(request)
     if user.check_password(password):
         used.rollback()
@@ -50,7 +53,7 @@ class CodeForm(ReauthenticateForm):
     """A code of the second factor, given once more."""
 
     def clean_code(self) -> str:
-        """The code. Raises ValidationError for a wrong one, and after too many."""
+        """Return the code. Raises ValidationError for a wrong one, and after too many."""
         used = attempt(context.request)
         code: str = self.cleaned_data["code"]
         factors = list(Authenticator.objects.filter(user=self.user).order_by("-type"))

@@ -28,10 +28,10 @@ DEMO = "demo"
 
 
 def ensure(data_dir: Path) -> dict[str, str]:
-    """Have one user per role; returns their passwords by name, as in `data_dir/demo-logins.json`.
+    """Ensure one user per role. Returns their passwords by name, as in `data_dir/demo-logins.json`.
 
     A user who exists keeps the password and the groups. One with a password of the demo's that the
-    file does not know gets a new one; so does one who was let go, who is active again. Raises
+    file does not know gets a new one; so does one who was deactivated, who is active again. Raises
     OSError when the file cannot be written, ValueError when it is no JSON table.
     """
     path = data_dir / FILE
@@ -46,12 +46,12 @@ def ensure(data_dir: Path) -> dict[str, str]:
 
 
 def retire(data_dir: Path, now: datetime) -> list[str]:
-    """Let the demo's users go; returns their names.
+    """Deactivate the demo's users. Returns their names.
 
-    They are deactivated, without a password, session or token, and the file forgets them. A user
-    with a password of the own is not one of them: it is held against the file's, and where that
-    does not know the name, the group DEMO tells. Raises OSError when the file cannot be written,
-    ValueError when it is no JSON table.
+    They are left without a password, session or token, and the file forgets them. A user with a
+    password of their own is not one of them: the password is compared with the file's, and where
+    the file does not have the name, membership of the group DEMO decides. Raises OSError when the
+    file cannot be written, ValueError when it is no JSON table.
     """
     path = data_dir / FILE
     kept = _read(path)
@@ -66,12 +66,12 @@ def retire(data_dir: Path, now: datetime) -> list[str]:
 
 
 def own(user: User) -> None:
-    """The user has a password that the demo did not make: it is nobody of the demo's any more."""
+    """Note that the user has a password that the demo did not make, so is no longer the demo's."""
     user.groups.remove(*Group.objects.filter(name=DEMO))
 
 
 def _to_be_made(name: str) -> bool:
-    """Whether the demo makes this user's password: there is none, or it is the demo's."""
+    """Return whether the demo makes this user's password: there is none, or it is the demo's."""
     user = User.objects.filter(username=name).first()
     return user is None or _is_gone(user) or user.groups.filter(name=DEMO).exists()
 
@@ -121,14 +121,14 @@ def _check(name: str, password: str) -> None:
 
 def _read(path: Path) -> dict[str, str]:
     try:
-        found = json.loads(path.read_text())
+        logins = json.loads(path.read_text())
     except FileNotFoundError:
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(logins, dict):
         raise ValueError(  # noqa: TRY004 - what the file says is wrong, not a type
             f"{path}: expected a JSON table of passwords by user name"
         )
-    return {str(name): str(password) for name, password in found.items()}
+    return {str(name): str(password) for name, password in logins.items()}
 
 
 def _write(path: Path, logins: dict[str, str]) -> None:

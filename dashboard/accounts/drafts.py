@@ -1,4 +1,4 @@
-"""What a form carries to the page that it leads to, where an address is too short for it.
+"""Drafts: the content that a form carries to another page, where an address is too short for it.
 
 The form answers with a redirect to an address that names the draft, so that the page can be loaded
 anew. A user sees only drafts of one's own.
@@ -22,7 +22,7 @@ KEPT = 20
 
 
 def keep(request: HttpRequest, kind: str, data: Mapping[str, str | Sequence[str]]) -> str:
-    """Keep what a page of this kind is to be made of. Returns the end of its address."""
+    """Store the content of a page of this kind. Returns the end of the page's address."""
     user, now = _user(request), now_ms()
     text = urlencode(data, doseq=True)
     made = Draft.objects.create(id=uuid4(), user=user, kind=kind, data=text, at=now)
@@ -31,7 +31,7 @@ def keep(request: HttpRequest, kind: str, data: Mapping[str, str | Sequence[str]
 
 
 def found(request: HttpRequest, kind: str) -> QueryDict | None:
-    """The draft that the address names; None where it names none of this user's."""
+    """Return the draft that the address names; None where it names none of this user's."""
     try:
         wanted = UUID(request.GET.get("draft", ""))
     except ValueError:

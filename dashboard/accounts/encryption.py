@@ -1,4 +1,4 @@
-"""What the database keeps secret, sealed with keys that lie outside of it.
+"""Encryption of what the database keeps secret, with keys that lie outside of it.
 
 A text is sealed with the first key, and opened with any. So keys are changed in three steps: a new
 one is put before the old one, `manage.py reseal` seals everything with it, the old one is removed.
@@ -24,12 +24,15 @@ class NoKey(Exception):
 
 
 def seal(text: str) -> str:
-    """The text sealed with the first key."""
+    """Return the text sealed with the first key."""
     return _box(settings.TALLYBOARD).encrypt(text.encode()).decode()
 
 
 def unseal(text: str) -> str:
-    """The text that was sealed; one that never was comes back as it is. Raises NoKey."""
+    """Return the text that was sealed; a text that never was sealed is returned as it is.
+
+    Raises NoKey.
+    """
     if not text.startswith(SEALED):
         return text
     try:
@@ -47,5 +50,5 @@ def _box(tallyboard: Settings) -> MultiFernet:
 
 
 def _fernet(key: str) -> Fernet:
-    """A key is any long random text: Fernet's own form of it is a digest."""
+    """Return Fernet for a key: any long random text, of which Fernet's own form is a digest."""
     return Fernet(urlsafe_b64encode(sha256(key.encode()).digest()))

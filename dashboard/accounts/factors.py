@@ -20,11 +20,14 @@ class SealedFactors(DefaultMFAAdapter):
     """The login library's hooks."""
 
     def encrypt(self, text: str) -> str:
-        """The text as the database keeps it."""
+        """Return the text as the database keeps it."""
         return seal(text)
 
     def decrypt(self, encrypted_text: str) -> str:
-        """What was sealed. Raises ValidationError, which a form of codes shows, without a key."""
+        """Return the text that was sealed.
+
+        Raises ValidationError, which a form of codes shows, without a key.
+        """
         try:
             return unseal(encrypted_text)
         except NoKey as error:
@@ -36,7 +39,7 @@ class SealedFactors(DefaultMFAAdapter):
 
 
 def resealed(data: dict[str, Any]) -> dict[str, Any]:
-    """A factor's data with its secrets sealed with the first key. Raises NoKey."""
+    """Return a factor's data with its secrets sealed with the first key. Raises NoKey."""
     again: dict[str, Any] = {name: seal(unseal(data[name])) for name in SECRETS if name in data}
     if isinstance(codes := data.get("migrated_codes"), list):
         again["migrated_codes"] = [seal(unseal(code)) for code in codes]

@@ -21,23 +21,23 @@ FLAG = "first_password"
 
 
 def ended(user: User) -> bool:
-    """Whether the user has such a password, and its time is over."""
+    """Return whether the user has such a password and its time is over."""
     return FirstPassword.objects.filter(user=user, ends_at__lte=timezone.now()).exists()
 
 
 def is_first(user: User) -> bool:
-    """Whether the user has such a password."""
+    """Return whether the user has such a password."""
     return FirstPassword.objects.filter(user=user).exists()
 
 
 def begin(request: HttpRequest, user: User) -> None:
-    """Mark the session of somebody who has just logged in with one."""
+    """Mark the session of a user who has just logged in with such a password."""
     if is_first(user):
         request.session[FLAG] = True
 
 
 def changed(request: HttpRequest, user: User, **_: Any) -> None:
-    """The user has changed the password: it is an own one now, and other sessions have ended."""
+    """Note the change of the password: it is the user's own now. Other sessions end."""
     FirstPassword.objects.filter(user=user).delete()
     demo.own(user)
     request.session.pop(FLAG, None)
@@ -45,10 +45,10 @@ def changed(request: HttpRequest, user: User, **_: Any) -> None:
 
 
 def detour(request: HttpRequest) -> HttpResponse | None:
-    """The way to the change of the password, where it must come first.
+    """Return a redirect to the change of the password, or a refusal, if it must come first.
 
-    A session is what it is whatever else the request carries; where tokens count, a token in force
-    is asked for on its own account.
+    A session is treated alike whatever else the request carries; where tokens count, a token in
+    force is checked on its own account.
     """
     if not request.session.get(FLAG):
         return None
@@ -65,6 +65,6 @@ def detour(request: HttpRequest) -> HttpResponse | None:
 
 
 def _with_token(request: HttpRequest) -> bool:
-    """Whether the request brings a token in force, which then is who asks."""
+    """Return whether the request brings a token in force, by which it is then authenticated."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     return scheme.lower() == "bearer" and find(token, timezone.now()) is not None

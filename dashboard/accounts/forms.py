@@ -18,7 +18,7 @@ USUAL_LIFETIME = "90"
 
 
 class TokenForm(forms.Form):
-    """What a token is for, what it may be used for, and for how long."""
+    """A form for the purpose, the scopes and the lifetime of a token."""
 
     label = forms.CharField(
         required=False, max_length=100, label="What the new one is for", initial=""
@@ -34,7 +34,10 @@ class TokenForm(forms.Form):
     )
 
     def __init__(self, allowed: Collection[Action], data: Mapping[str, Any] | None = None) -> None:
-        """`allowed`: what the user's role allows, of which a token may be given a part."""
+        """Limit the scopes to `allowed`.
+
+        allowed: those of the user's role, of which a token may have a part.
+        """
         super().__init__(data, auto_id="%s", label_suffix="")
         offered = [(scope, f"{scope}: {text}") for scope, text in SCOPES.items()]
         field = self.fields["scopes"]
@@ -42,13 +45,14 @@ class TokenForm(forms.Form):
         field.choices = [(scope, text) for scope, text in offered if scope in allowed]
 
     def clean_label(self) -> str:
-        """Printable characters alone: a name that turns the line around misleads its reader."""
+        """Return the label, of printable characters alone: a name that turns the line around
+        misleads its reader."""
         label: str = self.cleaned_data["label"]
         if not label.isprintable():
             raise forms.ValidationError("Expected printable characters.")
         return label
 
     def expires_at(self, now: datetime) -> datetime | None:
-        """When the token that the valid form asks for ends."""
+        """Return when the token that the valid form requests ends."""
         days = self.cleaned_data["days"] or USUAL_LIFETIME
         return None if days == "never" else now + timedelta(days=int(days))

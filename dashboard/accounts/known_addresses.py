@@ -18,7 +18,7 @@ MOST = 20
 
 
 def note_login(request: HttpRequest, user: User) -> None:
-    """Note where somebody has logged in from."""
+    """Store the address that a user has logged in from."""
     now, mine = timezone.now(), KnownAddress.objects.filter(user=user)
     KnownAddress.objects.update_or_create(
         user=user, address=get_ip(request), defaults={"seen_at": now}
@@ -29,7 +29,7 @@ def note_login(request: HttpRequest, user: User) -> None:
 
 
 def is_known(request: HttpRequest, name: str) -> bool:
-    """Whether the user of this name has logged in from where the request comes from."""
+    """Return whether the user of this name has logged in from the request's address."""
     since = timezone.now() - KNOWN_FOR
     known = KnownAddress.objects.filter(user__username__iexact=name, seen_at__gt=since)
     return known.filter(address=get_ip(request)).exists()

@@ -1,4 +1,4 @@
-"""The login library's apps, where they are to behave otherwise here."""
+"""The login library's apps, where they need to behave differently here."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from allauth.usersessions.apps import UserSessionsConfig
 
 
 class NotedSessionsConfig(UserSessionsConfig):
-    """The login library's table of sessions, which this product fills itself.
+    """The app of the login library's table of sessions, which this product fills itself.
 
-    The library would note the key of a session as it is in the cookie.
+    The library would store the key of a session as it is in the cookie.
     """
 
     def ready(self) -> None:
-        """Leave the library's own listeners out."""
+        """Leave out the library's own listeners."""

@@ -1,4 +1,4 @@
-"""How allauth behaves here."""
+"""The adapter of allauth: its behaviour here."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from dashboard.core.metrics import LIMITED, LOGINS
 
 
 class ClosedAdapter(DefaultAccountAdapter):
-    """Nobody signs up: users are made by an admin. Logins are counted."""
+    """An adapter that lets nobody sign up: users are made by an admin. It counts logins."""
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:  # noqa: ARG002 - allauth's form
-        """Never."""
+        """Return False: nobody signs up."""
         return False
 
     def get_client_ip(self, request: HttpRequest) -> str:
-        """The client's address, from what trusted proxies say; the proxy's where they say nothing.
+        """Return the client's address as trusted proxies give it; the proxy's where they give none.
 
         Raises PermissionDenied where there is none.
         """
@@ -45,7 +45,7 @@ class ClosedAdapter(DefaultAccountAdapter):
             raise
 
     def authenticate(self, request: HttpRequest, **credentials: Any) -> Any:
-        """The user whose name and password these are. A password for one login may have ended."""
+        """Return the user of this name and password. A password for one login may have ended."""
         user = super().authenticate(request, **credentials)
         if user is not None and first_password.ended(user):
             self.authentication_failed(request, **credentials)
@@ -53,25 +53,26 @@ class ClosedAdapter(DefaultAccountAdapter):
         return user
 
     def reauthenticate(self, user: Any, password: str) -> bool:
-        """Whether a logged-in user has given the own password once more."""
+        """Return whether a logged-in user has given their own password once more."""
         return confirmation.is_password(context.request, user, password)
 
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
-        """What wrong passwords are counted under: the name; at an address that its user has logged
-        in from, name and address, so that guesses from elsewhere do not keep the user out there."""
+        """Return the key under which wrong passwords are counted: the name; at an address that its
+        user has logged in from, name and address, so that guesses from elsewhere do not keep the
+        user out there."""
         key: str = super()._get_login_attempts_cache_key(request, **credentials)
         known = known_addresses.is_known(request, credentials.get("username", ""))
         return f"{key}@{get_ip(request)}" if known else key
 
     def clean_password(self, password: str, user: Any = None) -> str:
-        """A new password. Raises ValidationError also for the one that must be changed."""
+        """Return a new password. Raises ValidationError also for the one that must be changed."""
         if user is not None and user.check_password(password) and first_password.is_first(user):
             raise ValidationError("Expected another password than the one you were given.")
         cleaned: str = super().clean_password(password, user)
         return cleaned
 
     def get_password_change_redirect_url(self, request: HttpRequest) -> str:  # noqa: ARG002
-        """Where one goes after changing it."""
+        """Return the address of the page that follows the change of the password."""
         return resolve_url(settings.LOGIN_REDIRECT_URL)
 
     def authentication_failed(self, request: HttpRequest, **credentials: Any) -> None:

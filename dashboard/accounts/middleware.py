@@ -1,5 +1,8 @@
-"""What stands before every page: small forms, ways of asking that are not meant, sessions that are
-noted, passwords to be changed."""
+"""Middleware in front of every page.
+
+It refuses large forms and methods that are not allowed, records the use of sessions, and leads to
+the change of first passwords.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,10 @@ UNDER = ("/account/", "/users/")
 
 
 class AccountFormsMiddleware(MiddlewareMixin):
-    """Refuses a larger form (413), or one of unknown length (411), before anything reads it."""
+    """Middleware that refuses a larger form (413), or one of unknown length (411), unread."""
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
-        """The refusal; others pass."""
+        """Return the refusal; None for other requests."""
         if not request.path.startswith(UNDER):
             return None
         status = _refusal(request)
@@ -36,7 +39,7 @@ class AccountFormsMiddleware(MiddlewareMixin):
 
 
 def _refusal(request: HttpRequest) -> int | None:
-    """The status to refuse with, if it is to be refused."""
+    """Return the status to refuse the request with, or None."""
     length = request.META.get("CONTENT_LENGTH") or "0"
     if "Transfer-Encoding" in request.headers or not length.isdecimal():
         return 411
@@ -44,10 +47,11 @@ def _refusal(request: HttpRequest) -> int | None:
 
 
 class MethodMiddleware(MiddlewareMixin):
-    """A page (405) in place of an empty one where a browser asks in a way that is not meant."""
+    """Middleware that puts a page (405) in place of an empty one where a browser uses a method that
+    is not allowed."""
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
-        """The page; everything else passes."""
+        """Return the page; other responses as they are."""
         if response.status_code != 405 or request.path.startswith("/api/"):
             return response
         page = render(request, "405.html", status=405)
@@ -56,14 +60,14 @@ class MethodMiddleware(MiddlewareMixin):
 
 
 class SessionsMiddleware(MiddlewareMixin):
-    """Notes that a session is used, and leads to a new password who must change it."""
+    """Middleware that notes a session's use, and redirects users who must change their password."""
 
     def __init__(self, get_response: Any) -> None:
         super().__init__(get_response)
         self.seen = Seen()
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
-        """The way to the new password; others pass."""
+        """Return the redirect to the new password; None for other requests."""
         key = request.session.session_key
         if key is None or not request.user.is_authenticated:
             return None

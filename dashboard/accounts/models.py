@@ -12,7 +12,7 @@ from django.db import models
 class ApiToken(models.Model):
     """A bearer token of one user. The token itself is shown once, when it is issued.
 
-    scopes: what it may be used for, with spaces between; expires_at: None for no end.
+    scopes: what it may be used for, separated by spaces; expires_at: None for no end.
     """
 
     user = models.ForeignKey(
@@ -31,16 +31,16 @@ class ApiToken(models.Model):
         return f"{self.prefix} of {self.user}"
 
     def allows(self, scope: str) -> bool:
-        """Whether the token was made for this."""
+        """Return whether the token was made for this."""
         return scope in self.scopes.split()
 
     def expired(self, now: datetime) -> bool:
-        """Whether its time is over."""
+        """Return whether its time is over."""
         return self.expires_at is not None and self.expires_at <= now
 
 
 class FirstPassword(models.Model):
-    """A user's password is one that an admin has given: it must be changed when it is first used.
+    """A note that a user's password is one that an admin has given, to be changed at its first use.
 
     ends_at: until then it lets somebody in.
     """
@@ -55,7 +55,7 @@ class FirstPassword(models.Model):
 
 
 class Draft(models.Model):
-    """What a user's form carried to the page that it led to, as an address would: `a=1&b=2`.
+    """The content that a user's form carried to another page, as in an address: `a=1&b=2`.
 
     kind: of the page; at: when, Unix ms.
     """

@@ -1,4 +1,4 @@
-"""What a new password must not be."""
+"""Validators of new passwords."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ AROUND = re.compile(r"^[\W\d_]+|[\W\d_]+$")
 
 
 class CommonPasswordValidator(password_validation.CommonPasswordValidator):
-    """Refuses Django's 20,000 common passwords, also repeated or with digits and signs around."""
+    """A validator that refuses Django's 20,000 common passwords.
+
+    Also repeated ones, and ones with digits and signs around.
+    """
 
     def validate(self, password: str, user: Any = None) -> None:
         """Raise ValidationError for such a password."""
@@ -21,6 +24,6 @@ class CommonPasswordValidator(password_validation.CommonPasswordValidator):
 
 
 def _repeated(password: str) -> str:
-    """What the password is a repetition of; itself where it is none."""
-    found = re.fullmatch(r"(.+?)\1+", password, re.DOTALL)
-    return found[1] if found else password
+    """Return the text that the password repeats; the password itself where it repeats none."""
+    match = re.fullmatch(r"(.+?)\1+", password, re.DOTALL)
+    return match[1] if match else password

@@ -1,4 +1,4 @@
-"""How long drafts are kept, and what is known of sessions that have ended."""
+"""The time for which drafts and records of ended sessions are kept."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ BEGUN = "begun"
 
 
 def filed_under(key: str | None) -> str:
-    """The name under which the database keeps the session with this key: 40 characters."""
+    """Return the name under which the database keeps the session with this key: 40 characters."""
     return blake2s((key or "").encode(errors="surrogatepass"), digest_size=20).hexdigest()
 
 
@@ -41,33 +41,33 @@ class SessionStore(db.SessionStore):
 
     def _get_session_from_db(self) -> AbstractBaseSession | None:
         name = self._filed_under(self.session_key)
-        found = self.model.objects.filter(session_key=name, expire_date__gt=timezone.now()).first()
-        if found is None:
+        row = self.model.objects.filter(session_key=name, expire_date__gt=timezone.now()).first()
+        if row is None:
             self._session_key = None
         else:
-            self.ends_at = found.expire_date
-        return found
+            self.ends_at = row.expire_date
+        return row
 
     async def _aget_session_from_db(self) -> AbstractBaseSession | None:
         return await sync_to_async(self._get_session_from_db)()
 
     def exists(self, session_key: str) -> bool:
-        """Whether there is a session with this key."""
+        """Return whether there is a session with this key."""
         return super().exists(self._filed_under(session_key))
 
     async def aexists(self, session_key: str) -> bool:
-        """The same."""
+        """Return the same, asynchronously."""
         return await super().aexists(self._filed_under(session_key))
 
     def create_model_instance(self, data: dict[str, Any]) -> AbstractBaseSession:
-        """The row to be written."""
+        """Return the row to be written."""
         data.setdefault(BEGUN, time.time())
         row = super().create_model_instance(data)
         row.session_key = self._filed_under(self.session_key)
         return row
 
     async def acreate_model_instance(self, data: dict[str, Any]) -> AbstractBaseSession:
-        """The same."""
+        """Return the same, asynchronously."""
         return await sync_to_async(self.create_model_instance)(data)
 
     def delete(self, session_key: str | None = None) -> None:
@@ -76,20 +76,20 @@ class SessionStore(db.SessionStore):
             super().delete(self._filed_under(key))
 
     async def adelete(self, session_key: str | None = None) -> None:
-        """The same."""
+        """Do the same, asynchronously."""
         await sync_to_async(self.delete)(session_key)
 
     # ---- its content ----
 
     def encode(self, session_dict: dict[str, Any]) -> str:
-        """The content as the database keeps it: signed, and sealed.
+        """Return the content as the database keeps it: signed, and sealed.
 
-        The login library puts secrets there, as that of a second factor before its first code.
+        The login library puts secrets there, such as that of a second factor before its first code.
         """
         return seal(super().encode(session_dict))
 
     def decode(self, session_data: bytes | str) -> dict[str, Any]:
-        """The content; nothing where it was not sealed by this product with these keys."""
+        """Return the content; an empty one unless this product sealed it with these keys."""
         try:
             return super().decode(unseal(str(session_data)))
         except NoKey:
@@ -98,32 +98,35 @@ class SessionStore(db.SessionStore):
     # ---- how long it lasts ----
 
     def get_expiry_date(self, **_: Any) -> datetime:
-        """When it ends, if it is used now and never again."""
+        """Return when the session ends, if it is used now and never again."""
         begun = datetime.fromtimestamp(self.get(BEGUN, time.time()), UTC)
         length = timedelta(seconds=settings.TALLYBOARD.session_s)
         rest = timedelta(seconds=settings.TALLYBOARD.session_idle_s)
         return min(begun + length, timezone.now() + rest)
 
     async def aget_expiry_date(self, **_: Any) -> datetime:
-        """The same."""
+        """Return the same, asynchronously."""
         return await sync_to_async(self.get_expiry_date)()
 
     def get_expiry_age(self, **_: Any) -> int:
-        """The same, in seconds from now."""
+        """Return the same, in seconds from now."""
         return max(0, int((self.get_expiry_date() - timezone.now()).total_seconds()))
 
     async def aget_expiry_age(self, **_: Any) -> int:
-        """The same."""
+        """Return the same, asynchronously."""
         return await sync_to_async(self.get_expiry_age)()
 
     def note_use(self) -> None:
-        """Put its end off, as it is used now. What has ended does not come back."""
+        """Put off the session's end, as it is used now.
+
+        A session that has ended does not come back.
+        """
         lasting = self.model.objects.filter(expire_date__gt=timezone.now())
         name = self._filed_under(self.session_key)
         lasting.filter(session_key=name).update(expire_date=self.get_expiry_date())
 
     def note_use_now_and_then(self) -> None:
-        """The same, unless that was done within a quarter of the time that it may rest."""
+        """Do the same, unless that was done within a quarter of the time that it may rest."""
         quarter = timedelta(seconds=settings.TALLYBOARD.session_idle_s / 4)
         if self.ends_at and self.get_expiry_date() - self.ends_at > quarter:
             self.note_use()
@@ -137,5 +140,5 @@ class FiledSession(SessionStore):
 
 
 def begin_anew(request: HttpRequest, **_: Any) -> None:
-    """Count a session's length from its login on."""
+    """Count the session's length from its login on."""
     request.session[BEGUN] = time.time()

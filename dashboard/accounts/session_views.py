@@ -24,12 +24,12 @@ MOST_TOKENS = 1_000
 @never_cache
 @role_required("read")
 def own_sessions(request: HttpRequest) -> HttpResponse:
-    """Where the user is logged in; one of them or all others are ended."""
+    """Return the page of the user's sessions; end one of them, or all others."""
     user, key = request.user, request.session.session_key
     assert isinstance(user, User)
     if request.method != "POST":
-        found = sessions.places(user, key)
-        return render(request, "accounts/sessions.html", {"places": found})
+        places = sessions.places(user, key)
+        return render(request, "accounts/sessions.html", {"places": places})
     ended = sessions.end_chosen(user, request.POST, but=key)
     note(Actor.of(request), "session.ended", target=user.username, sessions=ended)
     messages.success(request, f"Sessions that ended: {ended}.")
@@ -40,12 +40,12 @@ def own_sessions(request: HttpRequest) -> HttpResponse:
 @never_cache
 @role_required("read", frozenset((Role.ADMIN,)))
 def all_tokens(request: HttpRequest) -> HttpResponse:
-    """The tokens of all users that are not revoked."""
+    """Return the page of all users' tokens that are not revoked."""
     now = timezone.now()
     rows = ApiToken.objects.filter(revoked_at=None).select_related("user")
-    found = list(rows.order_by("-created_at")[:MOST_TOKENS])
+    tokens = list(rows.order_by("-created_at")[:MOST_TOKENS])
     context = {
-        "tokens": [(token, token.expired(now)) for token in found],
-        "more": rows.count() - len(found) if len(found) == MOST_TOKENS else 0,
+        "tokens": [(token, token.expired(now)) for token in tokens],
+        "more": rows.count() - len(tokens) if len(tokens) == MOST_TOKENS else 0,
     }
     return render(request, "accounts/all_tokens.html", context)

@@ -1,4 +1,4 @@
-"""Sessions: where somebody is logged in, since when, and how they are ended."""
+"""Sessions: where a user is logged in, since when, and ending them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SYSTEMS = (("Android", "Android"), ("iPhone", "iPhone"), ("iPad", "iPad"), ("Win
 
 
 class Place(NamedTuple):
-    """Where somebody is logged in."""
+    """A place where a user is logged in."""
 
     pk: int
     device: str
@@ -53,7 +53,10 @@ class Place(NamedTuple):
 
 
 def places(user: User, current: str | None = None) -> list[Place]:
-    """The user's sessions, the last used first; `current`: the key of the one that asks."""
+    """Return the user's sessions, the last used first.
+
+    current: the key of the session of the request.
+    """
     noted = UserSession.objects.filter(user=user).order_by("-last_seen_at")
     lasting = {row.pk for row in noted if _lasts(row)}
     noted.exclude(pk__in=lasting).delete()
@@ -61,7 +64,7 @@ def places(user: User, current: str | None = None) -> list[Place]:
 
 
 def _lasts(row: UserSession) -> bool:
-    """Whether somebody is still logged in there, also by the password of now."""
+    """Return whether the user is still logged in there, also by the present password."""
     asking: Any = SimpleNamespace(session=FiledSession(row.session_key))
     return bool(get_user(asking).is_authenticated)
 
@@ -79,35 +82,35 @@ def _place(row: UserSession, current: str | None) -> Place:
 
 
 def device(user_agent: str) -> str:
-    """Browser and system, as far as a browser says which they are."""
+    """Return browser and system, as far as the browser says which they are."""
     browser = next((name for mark, name in BROWSERS if mark in user_agent), "")
     system = next((name for mark, name in SYSTEMS if mark in user_agent), "")
     return f"{browser} on {system}" if browser and system else browser or system or "unknown"
 
 
 def open_sessions() -> QuerySet[UserSession]:
-    """Those that have not expired, of all users."""
+    """Return the sessions of all users that have not expired."""
     lasting = Session.objects.filter(expire_date__gt=timezone.now()).values("session_key")
     rows: QuerySet[UserSession] = UserSession.objects.filter(session_key__in=lasting)
     return rows
 
 
 def end(user: User, number: int, but: str | None = None) -> bool:
-    """End one of the user's sessions; False where there is none of this number, or it is the one
-    with this key."""
+    """End one of the user's sessions. Returns False where there is none of this number, or it is
+    the one with this key."""
     noted = UserSession.objects.filter(user=user, pk=number)
-    found = noted.exclude(session_key=filed_under(but)).first()
-    if found is None:
+    row = noted.exclude(session_key=filed_under(but)).first()
+    if row is None:
         return False
-    FiledSession().delete(found.session_key)
-    found.delete()
+    FiledSession().delete(row.session_key)
+    row.delete()
     return True
 
 
 def end_all(user: User, but: str | None = None) -> int:
-    """End the user's sessions, but the one with this key; returns how many.
+    """End the user's sessions, but the one with this key. Returns how many.
 
-    Also those that were begun before sessions were noted: they are looked for among all.
+    Sessions that began before they were recorded end too: they are looked for among all.
     """
     wanted, spared, store = str(user.pk), filed_under(but), SessionStore()
     ended = 0
@@ -122,14 +125,14 @@ def end_all(user: User, but: str | None = None) -> int:
 
 
 def forget_ended(_now: int) -> int:
-    """Delete what is kept of sessions that have ended. Returns of how many."""
+    """Delete the records of sessions that have ended. Returns how many."""
     SessionStore.clear_expired()
     lasting = Session.objects.values("session_key")
     return int(UserSession.objects.exclude(session_key__in=lasting).delete()[0])
 
 
 def end_chosen(user: User, form: QueryDict, but: str | None) -> int:
-    """End the session of the user's that a form names, or all where it names none; how many."""
+    """End the user's session that a form names, or all where it names none. Returns how many."""
     if "session" not in form:
         return end_all(user, but)
     number = form.get("session") or ""
@@ -141,7 +144,7 @@ def end_chosen(user: User, form: QueryDict, but: str | None) -> int:
 
 
 class Seen:
-    """When this process last noted a session's use."""
+    """The times at which this process last recorded each session's use."""
 
     def __init__(self) -> None:
         self._every_s = min(SEEN_EVERY_S, settings.TALLYBOARD.session_idle_s / 4)
@@ -149,7 +152,10 @@ class Seen:
         self._lock = Lock()
 
     def due(self, key: str) -> bool:
-        """Whether the use of a session is to be noted now; then it is not for a while."""
+        """Return whether to record the session's use now.
+
+        If so, it is not due again for a while.
+        """
         now = time.monotonic()
         with self._lock:
             if now - self._at.get(key, -self._every_s) < self._every_s:
@@ -162,7 +168,7 @@ class Seen:
 
 
 def note_use(request: HttpRequest) -> None:
-    """Note that the session of a request is used. What cannot be noted hinders nobody."""
+    """Record that the session of a request is used. A failure to do so hinders nobody."""
     try:
         _note_place(request)
         keep_open(request.session)
@@ -183,6 +189,6 @@ def _note_place(request: HttpRequest) -> None:
 
 
 def keep_open(session: SessionBase) -> None:
-    """Put the end of a session off that is used now. Raises DatabaseError."""
+    """Put off the end of a session that is used now. Raises DatabaseError."""
     assert isinstance(session, SessionStore)
     session.note_use()

@@ -34,8 +34,8 @@ def tokens_page(request: HttpRequest) -> HttpResponse:
             note(Actor.of(request), "token.revoked", target=user.username, token=prefix)
         return redirect("accounts:tokens")
     role = role_of(user)
-    asked = request.POST if request.method == "POST" else None
-    form = TokenForm(ALLOWED[role] if role else (), asked)
+    data = request.POST if request.method == "POST" else None
+    form = TokenForm(ALLOWED[role] if role else (), data)
     made = _make(form, user, now) if request.method == "POST" else ""
     if made:
         note_issued(Actor.of(request), made)
@@ -50,7 +50,7 @@ def tokens_page(request: HttpRequest) -> HttpResponse:
 
 
 def _make(form: TokenForm, user: User, now: datetime) -> str:
-    """The new token, or nothing, and then the form says why."""
+    """Return the new token; an empty text where the form has errors."""
     if not form.is_valid():
         return ""
     wanted = form.cleaned_data
@@ -63,6 +63,6 @@ def _make(form: TokenForm, user: User, now: datetime) -> str:
 
 
 def too_many(request: HttpRequest) -> HttpResponse:
-    """The page (429) after too many logins, or changes of a login, from one address."""
+    """Return the page (429) after too many logins, or changes of a login, from one address."""
     LIMITED.labels("account").inc()
     return render(request, "429.html", status=429)

@@ -39,7 +39,7 @@ _PREFIX = re.compile(r"[0-9a-f]{8}")
 
 
 class TooManyTokens(ValueError):
-    """The user has as many tokens in force as one may have."""
+    """The user has as many tokens in force as allowed."""
 
 
 def issue(
@@ -67,7 +67,7 @@ def issue(
 
 
 def find(token: str, now: datetime) -> ApiToken | None:
-    """The token's row, if it is in force and its user active; else None. Notes the use."""
+    """Return the token's row if it is in force and its user active, else None. Records the use."""
     match = _TOKEN.fullmatch(token)
     if match is None:
         return None
@@ -80,22 +80,22 @@ def find(token: str, now: datetime) -> ApiToken | None:
 
 
 def revoke(user: User, prefix: str, now: datetime) -> bool:
-    """Revoke the user's token with this prefix; False where there is none to revoke."""
+    """Revoke the user's token with this prefix. Returns False where there is none to revoke."""
     if not _PREFIX.fullmatch(prefix):
         return False
-    found = ApiToken.objects.filter(user=user, prefix=prefix, revoked_at=None)
-    return found.update(revoked_at=now) == 1
+    rows = ApiToken.objects.filter(user=user, prefix=prefix, revoked_at=None)
+    return rows.update(revoked_at=now) == 1
 
 
 def revoke_all(user: User, now: datetime) -> int:
-    """Revoke every token of the user's; returns how many were in force."""
+    """Revoke all of the user's tokens. Returns how many were in force."""
     lasting = in_force(now).filter(user=user).count()
     ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=now)
     return lasting
 
 
 def in_force(now: datetime) -> QuerySet[ApiToken]:
-    """Tokens that are neither revoked nor over, of all users, active or not."""
+    """Return the tokens of all users, active or not, that are neither revoked nor expired."""
     lasting = Q(expires_at=None) | Q(expires_at__gt=now)
     return ApiToken.objects.filter(lasting, revoked_at=None)
 

@@ -1,4 +1,4 @@
-"""What an admin does with a user, from the user's page."""
+"""Actions of an admin on a user, from the user's page."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def change_role(request: HttpRequest, number: int) -> HttpResponse:
     except Refused as refused:
         facts = {"to": str(role or "none")}
         return _refused(request, user, "user.role", refused, form=form, **facts)
-    told = {"before": str(before or "none"), "to": str(role or "none")}
-    note(Actor.of(request), "user.role", target=user.username, **told)
-    messages.success(request, f"{user.username} has {told['to']} as role now." if role else
+    roles = {"before": str(before or "none"), "to": str(role or "none")}
+    note(Actor.of(request), "user.role", target=user.username, **roles)
+    messages.success(request, f"{user.username} has {roles['to']} as role now." if role else
                      f"{user.username} has no role now.")  # fmt: skip
     return redirect("accounts:user", user.pk)
 
@@ -45,7 +45,7 @@ def change_role(request: HttpRequest, number: int) -> HttpResponse:
 @role_required("read", ADMINS)
 @reauthentication_required
 def deactivate(request: HttpRequest, number: int) -> HttpResponse:
-    """Let a user in no longer."""
+    """Deactivate a user."""
 
     def do(user: User) -> str:
         ended = user_management.deactivate(_admin(request), user, timezone.now())
@@ -62,7 +62,7 @@ def deactivate(request: HttpRequest, number: int) -> HttpResponse:
 @role_required("read", ADMINS)
 @reauthentication_required
 def reactivate(request: HttpRequest, number: int) -> HttpResponse:
-    """Let a user in again."""
+    """Reactivate a user."""
 
     def do(user: User) -> str:
         user_management.reactivate(user)
@@ -104,7 +104,7 @@ def remove_factor(request: HttpRequest, number: int) -> HttpResponse:
 @form_of("accounts:user", "number")
 @role_required("read", ADMINS)
 def end_sessions(request: HttpRequest, number: int) -> HttpResponse:
-    """End a user's sessions, or the one that the form names; never the one that asks."""
+    """End a user's sessions, or the one that the form names; never the request's own."""
     user, own = get_object_or_404(User, pk=number), request.session.session_key
     ended = sessions.end_chosen(user, request.POST, but=own)
     note(Actor.of(request), "session.ended", target=user.username, sessions=ended)
@@ -128,13 +128,13 @@ def revoke_token(request: HttpRequest, number: int) -> HttpResponse:
 
 
 def _do(request: HttpRequest, number: int, action: str, do: Callable[[User], str]) -> HttpResponse:
-    """Do it and say so, or show the page with why it was refused."""
+    """Carry out an action and report it, or show the page with why it was refused."""
     user = get_object_or_404(User, pk=number)
     try:
-        told = do(user)
+        message = do(user)
     except Refused as refused:
         return _refused(request, user, action, refused)
-    messages.success(request, told)
+    messages.success(request, message)
     return redirect("accounts:user", user.pk)
 
 

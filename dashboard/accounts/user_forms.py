@@ -1,4 +1,4 @@
-"""The forms that admins make and change users with."""
+"""Forms with which admins make and change users."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROLES = [(role.value, role.value) for role in reversed(Role)]
 
 
 class UserForm(forms.Form):
-    """A user to be made."""
+    """A form that makes a user."""
 
     name = forms.CharField(
         max_length=MAX_NAME,
@@ -30,12 +30,12 @@ class UserForm(forms.Form):
         self.fields["name"].widget.attrs |= {"autocomplete": "off", "spellcheck": "false"}
 
     def role_of(self) -> Role:
-        """The role of a form that is valid."""
+        """Return the role of a valid form."""
         return Role(self.cleaned_data["role"])
 
 
 class RoleForm(forms.Form):
-    """Another role for a user, or none."""
+    """A form that gives a user another role, or none."""
 
     role = forms.ChoiceField(choices=[*ROLES, (NONE, "no role")])
 
@@ -44,12 +44,12 @@ class RoleForm(forms.Form):
         super().__init__(data, auto_id="%s", label_suffix="", initial=initial)
 
     def role_of(self) -> Role | None:
-        """The role of a form that is valid."""
+        """Return the role of a valid form."""
         name = self.cleaned_data["role"]
         return None if name == NONE else Role(name)
 
 
 class SearchForm(forms.Form):
-    """Which users a list shows."""
+    """A form that filters a list of users."""
 
     q = forms.CharField(required=False, max_length=MAX_NAME, label="Part of a name")

@@ -1,4 +1,4 @@
-"""Users as their list shows them, and what each role may do."""
+"""The list of users, and what each role may do."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ class Person(NamedTuple):
 
     @property
     def last_login(self) -> int | None:
-        """When, Unix ms."""
+        """Return when the user last logged in, Unix ms."""
         at = self.user.last_login
         return unix_ms(at)
 
 
 class People(NamedTuple):
-    """Those that are listed, by name, and how many there are."""
+    """The listed users, by name, and how many there are."""
 
     listed: list[Person]
     total: int
 
 
 def people(q: str, now: datetime) -> People:
-    """The users whose name has this text."""
+    """Return the users whose name has this text."""
     rows = User.objects.filter(username__icontains=q) if q else User.objects.all()
     users = list(rows.order_by("username")[:MOST])
     ids = [user.pk for user in users]
@@ -73,39 +73,39 @@ def people(q: str, now: datetime) -> People:
 
 
 def _groups(ids: list[int]) -> dict[int, set[str]]:
-    found: dict[int, set[str]] = defaultdict(set)
+    groups: dict[int, set[str]] = defaultdict(set)
     pairs = User.groups.through.objects.filter(user__in=ids).values_list("user_id", "group__name")
     for user_id, name in pairs:
-        found[user_id].add(name)
-    return found
+        groups[user_id].add(name)
+    return groups
 
 
 def _counted(users: Iterable[int]) -> dict[int, int]:
-    found: dict[int, int] = defaultdict(int)
+    counts: dict[int, int] = defaultdict(int)
     for user in users:
-        found[user] += 1
-    return found
+        counts[user] += 1
+    return counts
 
 
 def holders() -> dict[Role, int]:
-    """How many active users have each role."""
+    """Return how many active users have each role."""
     users = User.objects.filter(is_active=True)
-    found = {
+    counts = {
         role: users.filter(groups__name=role.value, is_superuser=False).count() for role in Role
     }
-    found[Role.ADMIN] += users.filter(is_superuser=True).count()
-    return found
+    counts[Role.ADMIN] += users.filter(is_superuser=True).count()
+    return counts
 
 
 class Right(NamedTuple):
-    """Something that roles may do."""
+    """An action that roles may be allowed."""
 
     what: str
     roles: frozenset[Role]
 
 
 def rights() -> dict[str, list[Right]]:
-    """What each role may do, from the tables that the product itself goes by."""
+    """Return what each role may do, from the tables that the product itself goes by."""
     able = [
         Right(text, frozenset(role for role in Role if action in ALLOWED[role]))
         for action, text in SCOPES.items()

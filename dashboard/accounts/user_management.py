@@ -1,6 +1,8 @@
-"""What admins do with users: made, given a role, deactivated, given a password for one login.
+"""Management of users by admins: making them, giving them a role, deactivating them, giving them a
+password for one login.
 
-Whoever would leave the product without an active admin is refused, also where two do it at once.
+A change that would leave the product without an active admin is refused, also where two admins make
+such changes at once.
 """
 
 from __future__ import annotations
@@ -31,11 +33,14 @@ GOOD_FOR = timedelta(days=7)
 
 
 class Refused(ValueError):
-    """What an admin asked for would not do: why, in a sentence."""
+    """An admin's request that is refused: why, in a sentence."""
 
 
 def create(name: str, role: Role, now: datetime) -> tuple[User, str]:
-    """Make a user with this role; with the password for the first login. Raises Refused."""
+    """Make a user with this role.
+
+    Returns the user and the password for the first login. Raises Refused.
+    """
     if User.objects.filter(username__iexact=name).exists():
         raise Refused(f"There is a user {name} already.")
     password = one_time_password()
@@ -50,7 +55,7 @@ def create(name: str, role: Role, now: datetime) -> tuple[User, str]:
 
 
 def set_role(admin: User, user: User, role: Role | None) -> Role | None:
-    """Give the user this role, or none; returns the one before. Raises Refused."""
+    """Give the user this role, or none. Returns the role before. Raises Refused."""
     with _one_at_a_time():
         user.refresh_from_db()
         before = role_of_person(user)
@@ -67,14 +72,17 @@ def set_role(admin: User, user: User, role: Role | None) -> Role | None:
 
 
 class Ended(NamedTuple):
-    """What a user had, and has no longer: so many sessions, and API tokens in force."""
+    """The number of sessions, and of API tokens in force, that a user has lost."""
 
     sessions: int
     tokens: int
 
 
 def deactivate(admin: User, user: User, now: datetime) -> Ended:
-    """No login, page, socket or token of the user's any more. Raises Refused."""
+    """Deactivate the user: no login, page, socket or token of theirs works any more.
+
+    Raises Refused.
+    """
     with _one_at_a_time():
         if user.pk == admin.pk:
             raise Refused("Nobody deactivates themselves; ask another admin.")
@@ -86,15 +94,15 @@ def deactivate(admin: User, user: User, now: datetime) -> Ended:
 
 
 def reactivate(user: User) -> None:
-    """The user may log in again, and make new tokens. Raises Refused."""
+    """Reactivate the user, who may log in again and make new tokens. Raises Refused."""
     if not User.objects.filter(pk=user.pk, is_active=False).update(is_active=True):
         raise Refused(f"{user.get_username()} is active already.")
 
 
 def reset_password(admin: User, user: User, now: datetime) -> tuple[str, Ended]:
-    """A new password, to be changed when it is first used; sessions and tokens end.
+    """Give the user a new password, to be changed at its first use; sessions and tokens end.
 
-    Raises Refused.
+    Returns the password, and what ended. Raises Refused.
     """
     if user.pk == admin.pk:
         raise Refused("Change your own password under Account.")
@@ -112,26 +120,29 @@ def _let_go(user: User, now: datetime) -> Ended:
 
 
 def remove_factor(user: User) -> None:
-    """Take the user's second factor and its recovery codes away. Raises Refused without any."""
+    """Remove the user's second factor and its recovery codes.
+
+    Raises Refused where there is none.
+    """
     if not Authenticator.objects.filter(user=user).delete()[0]:
         raise Refused(f"{user.get_username()} has no second factor.")
 
 
 def one_time_password() -> str:
-    """A password that can be read to somebody."""
+    """Return a password that can be read out to somebody."""
     groups = ("".join(secrets.choice(ALPHABET) for _ in range(LETTERS)) for _ in range(GROUPS))
     return "-".join(groups)
 
 
 def role_of_person(user: User) -> Role | None:
-    """The user's role, whether active or not."""
+    """Return the user's role, whether active or not."""
     if user.is_active:
         return role_of(user)
     return Role.ADMIN if user.is_superuser else strongest(_roles(user))
 
 
 def strongest(names: set[str]) -> Role | None:
-    """Of several groups' names, the role that counts."""
+    """Return the role that counts among several groups' names."""
     return next((role for role in Role if role.value in names), None)
 
 
@@ -149,7 +160,10 @@ def _to_be_changed(user: User, now: datetime) -> None:
 
 @contextmanager
 def _one_at_a_time() -> Iterator[None]:
-    """A transaction that waits for others of its kind: SQLite has one writer, PostgreSQL locks."""
+    """Run a transaction that waits for others of its kind.
+
+    SQLite has one writer; PostgreSQL locks.
+    """
     with transaction.atomic():
         list(Group.objects.select_for_update().filter(name=Role.ADMIN.value))
         yield

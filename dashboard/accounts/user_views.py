@@ -1,4 +1,4 @@
-"""The pages of users: their list, one of them, who may do what."""
+"""The pages of users: their list, a user's own page, and what each role may do."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ADMINS = frozenset((Role.ADMIN,))
 @never_cache
 @role_required("read", ADMINS)
 def users(request: HttpRequest) -> HttpResponse:
-    """Every user, or those whose name has a text."""
+    """Return the page of every user, or of those whose name has a text."""
     form = SearchForm(request.GET)
     valid = form.is_valid()
     context = {
@@ -51,7 +51,7 @@ def users(request: HttpRequest) -> HttpResponse:
 @role_required("read", ADMINS)
 @reauthentication_required(allow_get=True)
 def new_user(request: HttpRequest) -> HttpResponse:
-    """The form that makes a user; then the password for the first login, shown this once."""
+    """Return the form that makes a user; then the password for the first login, shown this once."""
     form = UserForm(request.POST if request.method == "POST" else None)
     if not form.is_bound or not form.is_valid():
         status = 422 if form.is_bound else 200
@@ -71,7 +71,7 @@ def new_user(request: HttpRequest) -> HttpResponse:
 @never_cache
 @role_required("read", ADMINS)
 def user(request: HttpRequest, number: int) -> HttpResponse:
-    """One user: what is known, and what an admin may change."""
+    """Return the page of a user: what is known, and what an admin may change."""
     return user_page(request, get_object_or_404(User, pk=number))
 
 
@@ -84,7 +84,7 @@ def user_page(
     status: int = 200,
     **more: Any,
 ) -> HttpResponse:
-    """The page of one user; `refused`: why what was asked for was not done."""
+    """Return the page of a user; `refused`: why a request was refused."""
     role = user_management.role_of_person(person)
     now = timezone.now()
     tokens = ApiToken.objects.filter(user=person, revoked_at=None).order_by("-created_at")
@@ -106,6 +106,6 @@ def user_page(
 @never_cache
 @role_required("read", ADMINS)
 def roles(request: HttpRequest) -> HttpResponse:
-    """What each role may do, and how many have it."""
+    """Return the page of what each role may do, and how many users have it."""
     context = {"roles": list(Role), "rights": rights(), "holders": holders()}
     return render(request, "accounts/roles.html", context)

@@ -1,1 +1,1 @@
-"""Who reports, how they fare, and whose votes count nothing."""
+"""Agents: their reports, their figures, and the mutes that make their votes count nothing."""

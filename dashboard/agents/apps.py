@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class AgentryConfig(AppConfig):
-    """Agents: their figures, their page, muting them."""
+    """The app of agents: their figures, their page, muting them."""
 
     name = "dashboard.agents"
     label = "agentry"

@@ -1,4 +1,4 @@
-"""What is asked about agents, in the audit."""
+"""Requests about agents in the audit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from domain.scenario import Scenario
 
 
 def note_mute(request: HttpRequest, scenario: Scenario, ask: MuteRequest) -> None:
-    """Note how far a request was sent; its progress stands on the agent's page."""
+    """Log how far a request was sent; its progress stands on the agent's page."""
     sent, of = len(places_of(ask)), scenario.partitions
     note(
         Actor.of(request),

@@ -1,4 +1,4 @@
-"""Forms that mute an agent, and unmute it."""
+"""Forms that mute and unmute an agent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ ENDS = [("15m", "15 minutes"), ("1h", "1 hour"), ("none", "until taken back")]
 
 
 class UnmuteForm(forms.Form):
-    """Lets an agent's votes count again; its id is made with the form, so that it is asked once."""
+    """A form that lets an agent's votes count again.
+
+    Its id is made with the form, so that it is requested once.
+    """
 
     do = "unmute"
     id = forms.UUIDField(widget=forms.HiddenInput)
@@ -29,20 +32,20 @@ class UnmuteForm(forms.Form):
         super().__init__(data, auto_id=ids, initial={"id": uuid.uuid4()}, label_suffix="")
 
     def record(self, agent: str, user: str, now: int) -> Mute | Unmute:  # noqa: ARG002 - a mute's
-        """What the valid form asks for, at `now` (ms)."""
+        """Return the record that the valid form requests, at `now` (ms)."""
         data = self.cleaned_data
         return Unmute(agent, user, data["reason"], str(data["id"]))
 
 
 class MuteForm(UnmuteForm):
-    """Makes an agent's votes count nothing, for a while or until that is taken back."""
+    """A form that makes an agent's votes count nothing, for a while or until that is taken back."""
 
     do = "mute"
     reason = forms.CharField(max_length=MAX_REASON, label="Reason")
     end = forms.ChoiceField(choices=ENDS, label="For", widget=forms.RadioSelect, initial="15m")
 
     def record(self, agent: str, user: str, now: int) -> Mute | Unmute:
-        """What the valid form asks for, at `now` (ms)."""
+        """Return the record that the valid form requests, at `now` (ms)."""
         data = self.cleaned_data
         until = now + QUICK[data["end"]] if data["end"] in QUICK else None
         return Mute(agent, until, user, data["reason"], str(data["id"]))

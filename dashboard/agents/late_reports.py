@@ -1,8 +1,8 @@
-"""Reports that came too late, as heartbeats tell them: taken in by the materialiser, and summed up.
+"""Reports that came too late, as heartbeats report them: stored by the materialiser, and summed up.
 
-A heartbeat that the job tells again has the offset that it had before, and so has one of a later
-epoch that reads the same log; each is counted once, by its bucket's highest offset so far. An epoch
-that begins in mid-log cuts its heartbeats elsewhere: at most a second of its first counts twice.
+A heartbeat that the job repeats has the offset that it had before, and so has one of a later epoch
+that reads the same log; each is counted once, by its bucket's highest offset so far. An epoch that
+begins in mid-log cuts its heartbeats elsewhere: at most a second of its first counts twice.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ KINDS = ("stale", "late", "silent")
 
 
 def take_in(beats: Sequence[Heartbeat]) -> Counter[tuple[str, str]]:
-    """Count what heartbeats tell that were not counted yet, in the order of the log.
+    """Count the late reports of heartbeats that were not counted yet, in the order of the log.
 
     Returns how many more there are of each kind, by kind and bucket.
     """
     totals: Counter[tuple[str, str]] = Counter()
     if not beats:
         return totals
-    told = LateMark.objects.filter(bucket__in={beat.bucket for beat in beats})
-    marks = dict(told.values_list("bucket", "offset"))
-    found: dict[Key, Late] = {}
+    rows = LateMark.objects.filter(bucket__in={beat.bucket for beat in beats})
+    marks = dict(rows.values_list("bucket", "offset"))
+    sums: dict[Key, Late] = {}
     for beat in beats:
         if beat.offset > marks.get(beat.bucket, -1):
             marks[beat.bucket] = beat.offset
-            _add(found, beat)
+            _add(sums, beat)
             totals.update({(kind, beat.bucket): getattr(beat, kind) for kind in KINDS})
     LateMark.objects.bulk_create(
         [LateMark(bucket=bucket, offset=offset) for bucket, offset in sorted(marks.items())],
@@ -73,18 +73,18 @@ def take_in(beats: Sequence[Heartbeat]) -> Counter[tuple[str, str]]:
         unique_fields=["bucket"],
         update_fields=["offset"],
     )
-    if found:
+    if sums:
         with connection.cursor() as cursor:  # in order, so that there is no deadlock
-            cursor.executemany(COUNTED, [(*key, *late) for key, late in sorted(found.items())])
+            cursor.executemany(COUNTED, [(*key, *late) for key, late in sorted(sums.items())])
     return totals
 
 
-def _add(found: dict[Key, Late], beat: Heartbeat) -> None:
+def _add(sums: dict[Key, Late], beat: Heartbeat) -> None:
     at = min(beat.log_time, beat.at)  # a bucket's clock that is ahead says nothing of the hour
     for each in beat.agents:
         if not each.agent or (name_ok(each.agent) and not each.agent.startswith(USER_PREFIX)):
             key = (beat.scenario, each.agent, at // HOUR_MS)
-            found[key] = found.get(key, NONE).plus(each, at)
+            sums[key] = sums.get(key, NONE).plus(each, at)
 
 
 # ---- what it comes to ---------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class Late(NamedTuple):
     """An agent's reports that came too late; counts as in a heartbeat.
 
     age: the smallest of those dropped as too old and those that arrived silent, ms, 0 where there
-    are none; last: when the newest was told of, ms.
+    are none; last: when the newest was reported, ms.
     """
 
     stale: int = 0
@@ -105,7 +105,7 @@ class Late(NamedTuple):
     last: int = 0
 
     def plus(self, more: Lateness, at: int) -> Late:
-        """With what a heartbeat tells."""
+        """Return the sum of this and a heartbeat's counts."""
         ages = [age for age in (self.age, more.age) if age]
         return Late(
             self.stale + more.stale,
@@ -118,17 +118,17 @@ class Late(NamedTuple):
 
     @property
     def dropped(self) -> int:
-        """Those that changed nothing: too old, or older than the agent's newest."""
+        """Return the number that changed nothing: too old, or older than the agent's newest."""
         return self.stale + self.late
 
     @property
     def all(self) -> int:
-        """All that came too late to count as a live vote."""
+        """Return the number that came too late to count as a live vote."""
         return self.stale + self.late + self.silent
 
     @property
     def old(self) -> int:
-        """Those too old to count: dropped, or taken as the agent's last word alone."""
+        """Return the number too old to count: dropped, or used as the agent's last word alone."""
         return self.stale + self.silent
 
 
@@ -136,12 +136,12 @@ NONE = Late()
 
 
 def lately(scenario: Scenario, agents: Iterable[str] | None, now: int) -> dict[str, Late]:
-    """By agent, what came too late of late; agents: of these alone."""
+    """Return, by agent, the reports that recently came too late; agents: of these alone."""
     return _sums(scenario, agents, now // HOUR_MS - LATELY_HOURS)
 
 
 def of_the_day(scenario: Scenario, agents: Iterable[str] | None, now: int) -> dict[str, Late]:
-    """By agent, what came too late in the last day; agents: of these alone."""
+    """Return, by agent, the reports of the last day that came too late; agents: of these alone."""
     return _sums(scenario, agents, now // HOUR_MS - DAY_HOURS + 1)
 
 
@@ -154,18 +154,18 @@ def _sums(scenario: Scenario, agents: Iterable[str] | None, first: int) -> dict[
         least=Min("age", filter=Q(age__gt=0)), newest=Max("last"),
     )  # fmt: skip
     fields = ("stale__sum", "late__sum", "silent__sum", "rare__sum", "least", "newest")
-    found = sums.order_by().values_list("agent", *fields)
+    rows_by_agent = sums.order_by().values_list("agent", *fields)
     return {
         agent: Late(stale, late, silent, rare, least or 0, newest)
-        for agent, stale, late, silent, rare, least, newest in found
+        for agent, stale, late, silent, rare, least, newest in rows_by_agent
     }
 
 
 def clock_now(late: Late, clock: int | None, seen: int) -> int | None:
-    """How far an agent's clock is off now, ms; below 0: behind; None where nothing tells.
+    """Return how far an agent's clock is off now, ms; below 0: behind; None where nothing shows it.
 
-    clock: by the newest of its votes, which was seen at `seen` (ms). What came too old tells of it
-    where no vote has been seen since.
+    clock: by the newest of its votes, which was seen at `seen` (ms). Reports that came too old show
+    it where no vote has been seen since.
     """
     if late.old and seen <= late.last + AFTER_MS and (clock is None or -clock < late.age):
         return -late.age
@@ -173,7 +173,7 @@ def clock_now(late: Late, clock: int | None, seen: int) -> int | None:
 
 
 def reason(late: Late, clock: int | None) -> str:
-    """Why an agent's reports came too late of late, in words; empty where they did not.
+    """Return why an agent's reports recently came too late, in words; empty where they did not.
 
     clock: how far its clock is off now.
     """

@@ -1,4 +1,4 @@
-"""What the console keeps of agents. Times in Unix ms of the broker's clock."""
+"""The tables of agents. Times in Unix ms of the broker's clock."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class LateHour(models.Model):
     """An hour of an agent's reports that came too late, by counts as in the job's heartbeats.
 
     agent: empty for all that heartbeats do not name; age: the smallest, ms, 0 where there is none;
-    last: when the newest was told of.
+    last: when the newest was reported.
     """
 
     scenario = models.CharField(max_length=40)
@@ -89,7 +89,7 @@ class LateHour(models.Model):
 
 
 class LateMark(models.Model):
-    """How far a bucket's heartbeats are counted: one that is told again is not counted twice."""
+    """The offset up to which a bucket's heartbeats are counted: none is counted twice."""
 
     bucket = models.CharField(max_length=60, primary_key=True)
     offset = models.BigIntegerField()

@@ -34,7 +34,7 @@ class Held(NamedTuple):
 
 
 class MuteProgress(NamedTuple):
-    """How far a request has come. sent: partitions whose log has it; taken: where the job has read
+    """The progress of a request. sent: partitions whose log has it; taken: where the job has read
     it; of: how many there are."""
 
     request: MuteRequest
@@ -44,22 +44,22 @@ class MuteProgress(NamedTuple):
 
     @property
     def all_sent(self) -> bool:
-        """Whether every partition's log has it."""
+        """Return whether every partition's log has it."""
         return self.sent >= self.of
 
     def mutes(self, now: int) -> bool:
-        """Whether it mutes the agent at `now` (ms), once the job has it."""
+        """Return whether it mutes the agent at `now` (ms), once the job has it."""
         until = self.request.until
         return self.request.kind == "mute" and (until is None or until > now)
 
     @property
     def done(self) -> bool:
-        """Whether the job has read it everywhere."""
+        """Return whether the job has read it everywhere."""
         return self.taken >= self.of
 
 
 def mutes(scenario: Scenario, now: int) -> dict[str, Held]:
-    """Return the mutes in force in some partition, by agent; one that has ended is none."""
+    """Return the mutes in force in some partition, by agent; a mute that has ended is left out."""
     active: dict[str, Held] = {}
     beats = BucketStatus.objects.filter(scenario=scenario.name).exclude(mutes="")
     for partition, text in beats.order_by("partition").values_list("partition", "mutes"):
@@ -72,12 +72,12 @@ def mutes(scenario: Scenario, now: int) -> dict[str, Held]:
 
 
 def dump(held: tuple[Mute, ...]) -> str:
-    """A heartbeat's mutes as they are kept; empty where there are none."""
+    """Return a heartbeat's mutes as they are kept; empty where there are none."""
     return msgspec.json.encode(held).decode().replace("\\u0000", "\ufffd") if held else ""
 
 
 def read(text: str) -> list[Mute]:
-    """Read what `dump` wrote."""
+    """Return the mutes that `dump` wrote."""
     return msgspec.json.decode(text, type=list[Mute])
 
 
@@ -104,7 +104,7 @@ def places_of(request: MuteRequest) -> dict[int, int]:
 
 
 def write_down(scenario: Scenario, record: Mute | Unmute, user: User, now: int) -> MuteRequest:
-    """Keep a request; a form that is sent twice is one request.
+    """Keep a request. Returns its row; a form that is sent twice is one request.
 
     Raises IdTaken and rate_limits.TooMany.
     """
@@ -134,7 +134,8 @@ def write_down(scenario: Scenario, record: Mute | Unmute, user: User, now: int) 
 
 
 def own(scenario: Scenario, request: MuteRequest, user: User, now: int) -> MuteRequest:
-    """The request, to be sent by this user: where it is another's, the same one in the own name.
+    """Return the request for this user to send: where it is another's, the same one in the user's
+    own name.
 
     Raises limits.TooMany.
     """
@@ -160,7 +161,7 @@ def send(scenario: Scenario, request: MuteRequest) -> MuteRequest:
 def _produce(
     scenario: Scenario, request: MuteRequest, missing: list[int], places: dict[int, int]
 ) -> str:
-    """Notes in `places` what was confirmed; says why not all was."""
+    """Store in `places` what was confirmed. Returns why not all was; empty where all was."""
     to, value = gateway(), encode_mute(_record(request))
     topic = to.topics.reports(scenario.name)
     try:

@@ -1,4 +1,4 @@
-"""What the materialiser counts of agents, in its own transaction: added up in memory per batch."""
+"""The materialiser's counts of agents, in its own transaction: added up in memory per batch."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ NEVER = (-1, 0)
 
 
 class Counts:
-    """What a batch's new records say of agents. Times in ms of the broker's clock."""
+    """The counts of agents in a batch's new records. Times in ms of the broker's clock."""
 
     def __init__(self) -> None:
         self._hours: dict[tuple[str, str, int], list[int]] = {}
         self._seen: dict[tuple[str, str], tuple[int, int]] = {}
 
     def record(self, scenario: str, cause: CauseValue, changed: bool) -> None:
-        """A record that was new; changed: whether the state is another one now."""
+        """Count a record that was new; changed: whether the state is another one now."""
         hour = cause.time // HOUR_MS
         self._add((scenario, "", hour), changed)
         if cause.agent and cause.type == "report":
             self._add((scenario, cause.agent, hour), changed)
 
     def votes(self, scenario: str, votes: Iterable[VoteValue]) -> None:
-        """The votes of an asset's newest record: each agent was seen, with its clock as it was."""
+        """Count the votes of an asset's newest record: each agent was seen, with its clock."""
         seen = self._seen
         for vote in votes:
             key = (scenario, vote.agent)
@@ -58,15 +58,15 @@ class Counts:
                 seen[key] = (vote.time, vote.reported_at - vote.time)
 
     def _add(self, key: tuple[str, str, int], changed: bool) -> None:
-        found = self._hours.get(key)
-        if found is None:
+        counts = self._hours.get(key)
+        if counts is None:
             self._hours[key] = [1, int(changed)]
         else:
-            found[0] += 1
-            found[1] += changed
+            counts[0] += 1
+            counts[1] += changed
 
     def write(self, now: int) -> None:
-        """Add all of it to the tables. In order, so that there is no deadlock."""
+        """Add all counts to the tables. In order, so that there is no deadlock."""
         limit, seen = now + AHEAD_MS, sorted(self._seen.items())
         _write(
             SEEN,

@@ -1,4 +1,4 @@
-"""How long what is known of agents is kept."""
+"""The time for which records of agents are kept."""
 
 from __future__ import annotations
 

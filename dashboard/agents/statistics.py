@@ -61,24 +61,24 @@ class Row(NamedTuple):
 
     @property
     def off(self) -> str:
-        """How far its clock is off, in words."""
+        """Return how far its clock is off, in words."""
         if self.clock is None or abs(self.clock) < OFF_MS:
             return ""
         return f"{span(abs(self.clock))} {'behind' if self.clock < 0 else 'ahead'}"
 
     @property
     def url(self) -> str:
-        """Where the agent's page is."""
+        """Return the address of the agent's page."""
         return agent_path(self.scenario.name, self.agent)
 
     @property
     def quoted(self) -> str:
-        """Scenario and agent as the end of an address."""
+        """Return scenario and agent as the end of an address."""
         return f"{quote(self.scenario.name, safe='')}/{quote(self.agent, safe='')}/"
 
     @property
     def differing(self) -> float:
-        """The share of its live votes that differ, in percent."""
+        """Return the share of its live votes that differ, in percent."""
         return 100 * self.against / self.votes if self.votes else 0.0
 
 
@@ -103,75 +103,79 @@ class Differing(NamedTuple):
 
 
 def listed(scenario: Scenario, held: Mutes, now: int) -> tuple[list[Row], int]:
-    """The agents that the page lists, and how many there are.
+    """Return the agents that the page lists, and how many there are.
 
-    Also those of whom nothing is known but that they are muted, or that their reports came too
-    late: these change nothing, so that no record tells of them.
+    Agents of which nothing is known but that they are muted, or that their reports came too late,
+    are included: these change nothing, so that no record names them.
     """
     known = Agent.objects.filter(scenario=scenario.name)
     muted = Case(When(agent__in=list(held), then=0), default=1)
-    found = list(known.order_by(muted, "-last_seen", "agent")[:MOST])
+    agents = list(known.order_by(muted, "-last_seen", "agent")[:MOST])
     late = of_the_day(scenario, None, now)
-    others = (held.keys() | late.keys()) - {each.agent for each in found}
+    others = (held.keys() | late.keys()) - {each.agent for each in agents}
     shown = sorted(others, key=lambda name: (name not in held, name))[:MOST]
     there = {each.agent: each for each in known.filter(agent__in=shown)}
-    found += [there.get(name) or _unseen(scenario, name) for name in shown]
-    rows = _rows(scenario, found, late, held, now)
+    agents += [there.get(name) or _unseen(scenario, name) for name in shown]
+    rows = _rows(scenario, agents, late, held, now)
     return rows, known.count() + len(shown) - len(there)
 
 
 def one(scenario: Scenario, agent: str, held: Mutes, now: int) -> Row | None:
-    """One agent, or None where nothing is known of it."""
-    found = Agent.objects.filter(scenario=scenario.name, agent=agent).first()
+    """Return one agent, or None where nothing is known of it."""
+    row = Agent.objects.filter(scenario=scenario.name, agent=agent).first()
     late = of_the_day(scenario, [agent], now)
-    if found is None and agent not in held and agent not in late:
+    if row is None and agent not in held and agent not in late:
         return None
-    return _rows(scenario, [found or _unseen(scenario, agent)], late, held, now)[0]
+    return _rows(scenario, [row or _unseen(scenario, agent)], late, held, now)[0]
 
 
 def _unseen(scenario: Scenario, name: str) -> Agent:
-    """An agent of which no state record tells."""
+    """Return an agent that no state record names."""
     return Agent(scenario=scenario.name, agent=name, first_seen=0, last_seen=0)
 
 
 def _rows(
-    scenario: Scenario, found: list[Agent], late: Mapping[str, Late], held: Mutes, now: int
+    scenario: Scenario, agents: list[Agent], late: Mapping[str, Late], held: Mutes, now: int
 ) -> list[Row]:
-    names = [each.agent for each in found]
+    names = [each.agent for each in agents]
     hours, recent = _hours(scenario.name, names, now), lately(scenario, names, now)
     return [
-        _row(scenario, each, hours, late.get(each.agent, NONE), recent, held, now) for each in found
+        _row(scenario, each, hours, late.get(each.agent, NONE), recent, held, now)
+        for each in agents
     ]
 
 
 def differing(scenario: Scenario, agent: str) -> list[Differing]:
-    """Its newest votes that differed when the votes were last counted."""
-    found = Dissent.objects.filter(scenario=scenario.name, agent=agent).order_by("-at", "asset")
+    """Return its newest votes that differed when the votes were last counted."""
+    dissents = Dissent.objects.filter(scenario=scenario.name, agent=agent).order_by("-at", "asset")
     return [
         Differing(each.asset, asset_path(scenario.name, each.asset), each.at, each.said, each.made)
-        for each in found
+        for each in dissents
     ]
 
 
 def caused(scenario: Scenario, agent: str) -> list[Caused]:
-    """The newest changes that its reports brought about, among the newest SEARCHED of all."""
+    """Return the newest changes that its reports caused, among the newest SEARCHED of all."""
     steps = Transition.objects.order_by("-at")[:SEARCHED]
     wanted = steps.values_list(
         "scenario", "kind", "cause_type", "cause", "asset", "at", "previous", "state"
     )
-    found = []
+    changes = []
     for name, kind, cause_type, cause, asset, at, previous, state in wanted.iterator(500):
         if (name, kind, cause_type) != (scenario.name, CHANGE, "report"):
             continue
         if msgspec.json.decode(cause).get("agent") == agent:
-            found.append(Caused(asset, asset_path(name, asset), at, previous, state))
-            if len(found) == MOST_CAUSED:
+            changes.append(Caused(asset, asset_path(name, asset), at, previous, state))
+            if len(changes) == MOST_CAUSED:
                 break
-    return found
+    return changes
 
 
 class _Hours(NamedTuple):
-    """Sums of an agent over the last day. now, before: its records in this hour, and the last."""
+    """The sums of an agent over the last day.
+
+    now, before: its records in this hour, and the last.
+    """
 
     records: int
     changes: int
@@ -183,7 +187,7 @@ _NONE = _Hours(0, 0, 0, 0)
 
 
 def _hours(scenario: str, agents: list[str], now: int) -> dict[str, _Hours]:
-    """By agent; under the empty name those of the scenario."""
+    """Return the sums by agent; under the empty name those of the scenario."""
     hour = now // HOUR_MS
     rows = AgentHour.objects.filter(scenario=scenario, hour__gt=hour - DAY_HOURS)
     sums = (
@@ -197,8 +201,8 @@ def _hours(scenario: str, agents: list[str], now: int) -> dict[str, _Hours]:
         )
         .order_by()
     )
-    found = sums.values_list(F("agent"), F("all"), F("changed"), F("now"), F("before"))
-    return {name: _Hours(*figures) for name, *figures in found}
+    figures_by_agent = sums.values_list(F("agent"), F("all"), F("changed"), F("now"), F("before"))
+    return {name: _Hours(*figures) for name, *figures in figures_by_agent}
 
 
 def _row(
@@ -237,5 +241,5 @@ def _row(
 
 
 def is_silent(last_seen: int, gap: int, now: int) -> bool:
-    """Whether an agent was not seen for SILENT_GAPS of its usual gaps."""
+    """Return whether an agent was not seen for SILENT_GAPS of its usual gaps."""
     return gap > 0 and now - last_seen > SILENT_GAPS * max(gap, LEAST_GAP_MS)

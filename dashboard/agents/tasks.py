@@ -1,4 +1,4 @@
-"""What the worker does for the agents' page. Every task may be run twice, or cut short."""
+"""The worker's tasks for the agents' page. Every task may be run twice, or cut short."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from dashboard.core.times import now_ms
 
 @shared_task(ignore_result=True)
 def count_votes() -> bool:
-    """Count a portion of all votes; every minute."""
+    """Count a portion of all votes; every minute. Returns whether it was the last one."""
     return walk(now_ms())

@@ -1,4 +1,4 @@
-"""The page of all agents, and that of one: how it fares, muting it."""
+"""The page of all agents, and that of one: its figures, muting it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from domain.scenario import Scenario
 @never_cache
 @role_required("read")
 def agents(request: HttpRequest) -> HttpResponse:
-    """Every agent of a scenario; to a script, the part of the page that renews itself."""
+    """Return the page of a scenario's agents; to a script, the part of it that renews itself."""
     known, now = scenarios(), now_ms()
     wanted = request.GET.get("scenario", "")
     scenario = known.get(wanted) or next(iter(known.values()))
@@ -54,7 +54,7 @@ def agents(request: HttpRequest) -> HttpResponse:
 @never_cache
 @role_required("read")
 def agent(request: HttpRequest, scenario: str, agent: str) -> HttpResponse:
-    """One agent; to a script, the part of the page that renews itself."""
+    """Return the page of one agent; to a script, the part of the page that renews itself."""
     return _page(request, _known(scenario), agent)
 
 
@@ -68,15 +68,15 @@ def mute(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
 @form_of("agents:agent", "scenario", "agent")
 @role_required("command")
 def unmute(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
-    """Let an agent be heard again."""
+    """Unmute an agent."""
     return _ask(request, _known(scenario), agent, UnmuteForm(request.POST))
 
 
 @form_of("agents:agent", "scenario", "agent")
 @role_required("command")
 def again(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
-    """Send the newest ask to the partitions that have not confirmed it; where it is a colleague's,
-    to all of them, as an own one."""
+    """Send the newest request to the partitions that have not confirmed it; where it is a
+    colleague's, to all of them, in the user's own name."""
     known = _known(scenario)
     newest = muting.newest_progress(known, agent)
     if newest is None:

@@ -55,7 +55,7 @@ Differing = tuple[int, str, str, str]
 
 @dataclass
 class Counted:
-    """Of one agent: its live votes, and those that differ from what all votes make.
+    """The counts of one agent: its live votes, and those that differ from what all votes make.
 
     silent: how many of its votes are silent; silent_since: the longest of them, ms.
     """
@@ -70,7 +70,7 @@ class Counted:
     silent_since: int | None = None
 
     def add(self, vote: _Vote, asset: str, made: str | None) -> None:
-        """One more vote, on an asset of which all votes make `made`."""
+        """Count one more vote, on an asset of which all votes make `made`."""
         self.last = max(self.last, vote.time)
         if vote.silent is not None:
             self.silent += 1
@@ -89,7 +89,7 @@ Tally = dict[tuple[str, str], Counted]
 
 
 def walk(now: int, portion: int = PORTION) -> bool:
-    """Count a portion of the rows. True where that was the last one, and the figures are new."""
+    """Count a portion of the rows. Returns whether it was the last one, and the figures are new."""
     at, _ = Walk.objects.get_or_create(pk=1)
     tally = {(each.scenario, each.agent): each for each in _load(at.tally)}
     rows = AssetState.objects.filter(pk__gt=at.after, purged=False).order_by("pk")
@@ -129,9 +129,9 @@ def _count(tally: Tally, scenario: str, asset: str, text: str) -> None:
         counted.add(vote, asset, made)
 
 
-def _publish(found: Iterable[Counted], now: int) -> None:
-    """The figures of a whole walk take the place of those before."""
-    counted = list(found)
+def _publish(counts: Iterable[Counted], now: int) -> None:
+    """Replace the figures by those of a whole walk."""
+    counted = list(counts)
     with transaction.atomic():
         Dissent.objects.all().delete()
         Dissent.objects.bulk_create(_dissents(counted), batch_size=CHUNK)

@@ -1,1 +1,1 @@
-"""What operators add to assets beyond commands: acknowledgements, notes, the handover."""
+"""Operators' additions to assets beyond commands: acknowledgements, notes, the handover."""

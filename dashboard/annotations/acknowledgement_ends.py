@@ -44,7 +44,7 @@ def _open(scenario: str, assets: Iterable[str], now: int) -> Iterable[Acknowledg
 
 
 def _end(ack: Acknowledgement, moves: list[Move], scenario: Scenario) -> bool:
-    """Note the first change after it was given that ends it; whether there is one."""
+    """Store the first change after it was given that ends it. Returns whether there is one."""
     for move in sorted(moves, key=lambda move: move.place):
         why = why_ended(ack, move, scenario)
         if why:
@@ -55,7 +55,7 @@ def _end(ack: Acknowledgement, moves: list[Move], scenario: Scenario) -> bool:
 
 
 def why_ended(ack: Acknowledgement, move: Move, scenario: Scenario) -> str:
-    """Why the change ends it; empty where it does not, or came before it."""
+    """Return why the change ends it; empty where it does not, or came before it."""
     if move.place <= ack.place:
         return ""
     if not move.state:

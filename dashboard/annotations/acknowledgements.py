@@ -1,4 +1,4 @@
-"""Acknowledging: somebody has an asset in hand until a time, unless its state ends it before."""
+"""Acknowledgements: somebody has an asset in hand until a time, unless its state ends it before."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ABSENT = "it is not on the board"
 
 
 class Outcome(NamedTuple):
-    """Which assets were acknowledged, and why others were not."""
+    """The assets that were acknowledged, and why others were not."""
 
     taken: list[str]
     left: list[tuple[str, str]]
@@ -41,10 +41,10 @@ def acknowledge(
     outcome = Outcome([], [])
     with transaction.atomic():
         alone(scenario.name)
-        found = newest_states(scenario.name, assets)
+        states = newest_states(scenario.name, assets)
         rows = []
         for asset in assets:
-            version, state = found.get(asset, ("", ""))
+            version, state = states.get(asset, ("", ""))
             why = _why_not(scenario, state)
             if why:
                 outcome.left.append((asset, why))
@@ -59,7 +59,10 @@ def acknowledge(
 
 
 def take_back(scenario: Scenario, assets: Collection[str], user: User, now: int) -> list[str]:
-    """End those in force of these assets, whosever they are. Returns which assets had one."""
+    """End the acknowledgements in force of these assets, whosever they are.
+
+    Returns the assets that had one.
+    """
     LIMIT.take(user.pk, now, len(assets))
     with transaction.atomic():
         alone(scenario.name)
@@ -70,7 +73,7 @@ def take_back(scenario: Scenario, assets: Collection[str], user: User, now: int)
 
 
 def _why_not(scenario: Scenario, state: str) -> str:
-    """Why a state is not to be acknowledged; empty where it is."""
+    """Return why a state is not to be acknowledged; empty where it is."""
     if not state:
         return ABSENT
     if scenario.severity(state) >= calm_of(scenario):
@@ -103,7 +106,7 @@ def _row(
 
 
 def _close(scenario: str, assets: Collection[str], why: str, user: User, now: int) -> list[str]:
-    """End those in force of these assets; which assets had one."""
+    """End the acknowledgements in force of these assets. Returns the assets that had one."""
     held = Acknowledgement.objects.filter(
         scenario=scenario, asset__in=listed(list(assets)), ended_at=None, until__gt=now
     )

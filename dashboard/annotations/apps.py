@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class AnnotationsConfig(AppConfig):
-    """What operators add to assets: acknowledgements, notes, the handover."""
+    """The app of annotations: acknowledgements, notes, the handover."""
 
     name = "dashboard.annotations"
     label = "annotations"

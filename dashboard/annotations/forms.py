@@ -17,7 +17,8 @@ QUICK = {"15m": 15 * MINUTE_MS, "1h": HOUR_MS}
 
 
 class AckForm(forms.Form):
-    """Until when, and what is being done. shift_ends: when the user's shift does, Unix ms."""
+    """A form of an acknowledgement: until when, and what is being done. shift_ends: when the user's
+    shift ends, Unix ms."""
 
     end = forms.ChoiceField(label="Until")
     until_at = forms.CharField(
@@ -64,7 +65,7 @@ class AckForm(forms.Form):
 
 
 def assets_of(names: list[str]) -> list[str]:
-    """The assets that a form names, each once. Raises ValidationError."""
+    """Return the assets that a form names, each once. Raises ValidationError."""
     assets = list(dict.fromkeys(names))
     if not assets:
         raise forms.ValidationError("asset: expected at least one.")
@@ -76,7 +77,7 @@ def assets_of(names: list[str]) -> list[str]:
 
 
 class NoteForm(forms.Form):
-    """A note's text."""
+    """A form of a note's text."""
 
     text = forms.CharField(
         max_length=MAX_NOTE,
@@ -89,7 +90,7 @@ class NoteForm(forms.Form):
 
 
 class HandoverForm(forms.Form):
-    """A text for the next shift."""
+    """A form of a text for the next shift."""
 
     text = forms.CharField(
         max_length=MAX_TEXT,

@@ -1,4 +1,4 @@
-"""What people add to assets. It belongs to their names, so a purge leaves it. Times in Unix ms."""
+"""Annotations of assets. They belong to their names, so a purge leaves them. Times in Unix ms."""
 
 from __future__ import annotations
 
@@ -60,21 +60,24 @@ class Acknowledgement(models.Model):
         return f"{self.scenario}/{self.asset}: {self.username} until {self.until}"
 
     def in_force(self, now: int) -> bool:
-        """Whether it holds at `now`."""
+        """Return whether it is in force at `now`."""
         return self.ended_at is None and now < self.until
 
     def end(self, now: int) -> int | None:
-        """When it ended, None while it holds."""
+        """Return when it ended, None while it is in force."""
         return None if self.in_force(now) else self.ended_at or self.until
 
     @property
     def end_words(self) -> str:
-        """Why it ended before its time; empty where its time was its end."""
+        """Return why it ended before its time; empty where its time was its end."""
         return ENDS.get(self.ended_why, "")
 
 
 class Note(models.Model):
-    """What somebody wrote about an asset. A deleted one is kept for the audit, but not shown."""
+    """A text that a user wrote about an asset.
+
+    A deleted one is kept for the audit, but not shown.
+    """
 
     scenario = models.CharField(max_length=40)
     asset = models.CharField(max_length=MAX_NAME)
@@ -100,7 +103,7 @@ class Note(models.Model):
 
 
 class Mark(models.Model):
-    """What a board's row shows of both; written in the transaction that changes either.
+    """The part of a board's row that shows both; written in the transaction that changes either.
 
     revision: rises with each change, so that readers keep the newest; changed_at: by which live
     processes find what is new. ack_*: of the acknowledgement in force, empty without one.
@@ -140,7 +143,10 @@ class Mark(models.Model):
 
 
 class Presence(models.Model):
-    """When somebody last did something here. away_from: when, before the newest pause of hours."""
+    """The time at which a user last did something here.
+
+    away_from: when, before the newest pause of hours.
+    """
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
     last_at = models.BigIntegerField()

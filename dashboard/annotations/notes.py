@@ -19,7 +19,7 @@ LIMIT = Limit("notes", 60)
 
 
 class NotNow(ValueError):
-    """A note that cannot be written, edited or deleted; says why."""
+    """An attempt to write, edit or delete a note that is refused; says why."""
 
 
 def write(scenario: str, asset: str, user: User, text: str, now: int) -> Note:
@@ -43,7 +43,7 @@ def write(scenario: str, asset: str, user: User, text: str, now: int) -> Note:
 
 
 def edit(note: Note, user: User, text: str, now: int) -> None:
-    """Word one's own note anew. Raises NotNow, TooMany."""
+    """Edit one's own note. Raises NotNow, TooMany."""
     LIMIT.take(user.pk, now)
     if not may_edit(note, user, now):
         raise NotNow("A note may be edited by who wrote it, for 15 minutes.")
@@ -70,16 +70,16 @@ def _renewed(note: Note, now: int) -> list[Mark]:
 
 
 def may_edit(note: Note, user: User, now: int) -> bool:
-    """Whether it is the user's, and new enough."""
+    """Return whether the note is the user's, and new enough."""
     return may_delete(note, user) and now - note.at < EDITED_FOR_MS
 
 
 def may_delete(note: Note, user: User) -> bool:
-    """Whether it is the user's, and there."""
+    """Return whether the note is the user's, and not deleted."""
     return note.deleted_at is None and note.user_id == user.pk
 
 
 def notes_of(scenario: str, asset: str) -> QuerySet[Note]:
-    """The notes that are shown, newest first."""
+    """Return the notes that are shown, newest first."""
     shown = Note.objects.filter(scenario=scenario, asset=asset, deleted_at=None)
     return shown.order_by("-at", "-pk")

@@ -1,4 +1,4 @@
-"""How long annotations are kept. Notes that are shown stay: they belong to the assets' names."""
+"""The time for which annotations are kept. Notes that are shown stay with the assets' names."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What a board's row shows of acknowledgement and notes: kept beside them, told to every board.
+"""Marks of acknowledgement and notes in a board's row: kept beside them, sent to every board.
 
-A live process finds what is new by `changes`; the one in which it happened tells its own at once.
+A live process finds what is new by `changes`; the one in which a change happened sends its own at
+once.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ MOST = 100_000
 
 
 class Ack(NamedTuple):
-    """Who has it, since and until when (Unix ms), from which severity on, and why."""
+    """An acknowledgement: who has it, since and until when (Unix ms), from which severity, why."""
 
     by: str
     since: int
@@ -39,7 +40,7 @@ class Ack(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """What a row shows; in JSON a list in this order."""
+    """The marks that a row shows; in JSON a list in this order."""
 
     asset: str
     revision: int
@@ -48,7 +49,7 @@ class Mark(NamedTuple):
 
     @classmethod
     def of(cls, row: Row) -> Mark:
-        """Of a row of the database."""
+        """Return the mark of a row of the database."""
         ack = None
         if row.ack_until is not None:
             assert row.ack_since is not None
@@ -58,22 +59,23 @@ class Mark(NamedTuple):
 
 
 def in_force(ack: Ack | None, severity: int, calm: int, now: int) -> bool:
-    """Whether it holds for an asset of this severity. calm: that of the least severe state.
+    """Return whether it is in force for an asset of this severity. calm: that of the least severe
+    state.
 
-    The end itself is written down with the state, which may be a moment later.
+    The end itself is stored with the state, which may be a moment later.
     """
     return ack is not None and now < ack.until and ack.severity <= severity < calm
 
 
 def calm_of(scenario: Scenario) -> int:
-    """The severity from which on nothing is to be done."""
+    """Return the severity from which on nothing is to be done."""
     return len(scenario.states) - 1
 
 
 def alone(scenario: str) -> None:
-    """Have a scenario's annotations to ourselves until the transaction ends.
+    """Lock a scenario's annotations until the transaction ends.
 
-    Else an acknowledgement could be given on a state that another transaction is changing, and
+    Otherwise an acknowledgement could be given on a state that another transaction is changing, and
     neither would see the other. SQLite has one writer at a time anyway.
     """
     if connection.vendor == "postgresql":
@@ -84,7 +86,10 @@ def alone(scenario: str) -> None:
 
 
 def renew(scenario: str, assets: Collection[str], now: int) -> list[Mark]:
-    """Write the marks of these assets anew, in the transaction that changed what they show."""
+    """Write the marks of these assets anew, in the transaction that changed what they show.
+
+    Returns them.
+    """
     known = {row.asset: row.revision for row in _rows(scenario, assets)}
     names = listed(assets)
     acks = Acknowledgement.objects.filter(
@@ -127,7 +132,7 @@ def _rows(scenario: str, assets: Collection[str]) -> Iterable[Row]:
 
 
 def marks_of(scenario: str, assets: Collection[str]) -> list[Mark]:
-    """The marks of those of `assets` that have any."""
+    """Return the marks of those of `assets` that have any."""
     return [Mark.of(row) for row in _rows(scenario, assets)] if assets else []
 
 
@@ -138,24 +143,24 @@ class Changes:
         self._seen = 0
 
     def read(self) -> dict[str, list[Mark]]:
-        """By scenario; what is told twice has the same revision."""
-        found: dict[str, list[Mark]] = {}
+        """Return the marks by scenario; a mark that is returned twice has the same revision."""
+        marks: dict[str, list[Mark]] = {}
         rows = Row.objects.filter(changed_at__gt=self._seen - OVERLAP_MS)
         for row in rows.order_by("-changed_at")[:MOST]:
-            found.setdefault(row.scenario, []).append(Mark.of(row))
+            marks.setdefault(row.scenario, []).append(Mark.of(row))
             self._seen = max(self._seen, row.changed_at)
-        return found
+        return marks
 
 
 class Held(NamedTuple):
-    """How many assets in each state are acknowledged, and when the first of these ends."""
+    """The number of acknowledged assets in each state, and when the first of these ends."""
 
     counts: dict[str, int]
     ends: int | None
 
 
 def held(scenario: Scenario, newer: Callable[[str], str | None], now: int) -> Held:
-    """What of a scenario is acknowledged at `now` (Unix ms).
+    """Return how many assets are acknowledged at `now`, by state, and when the first ends; Unix ms.
 
     newer: the state of an asset that the database may not have yet, "" once purged, else None.
     """
@@ -166,8 +171,8 @@ def held(scenario: Scenario, newer: Callable[[str], str | None], now: int) -> He
     stored = _states(scenario.name, acks)
     calm, counts = calm_of(scenario), Counter[str]()
     for asset, ack in acks.items():
-        told = newer(asset)
-        state = stored.get(asset, "") if told is None else told
+        newest = newer(asset)
+        state = stored.get(asset, "") if newest is None else newest
         if state and in_force(ack, scenario.severity(state), calm, now):
             counts[state] += 1
     return Held(dict(counts), min(ack.until for ack in acks.values()))

@@ -25,7 +25,7 @@ NOTED_MS = MINUTE_MS
 
 
 def here(user: AbstractBaseUser | AnonymousUser, now: int) -> None:
-    """Note that the user does something; a pause of hours before it is remembered."""
+    """Store that the user does something; a pause of hours before it is remembered."""
     assert isinstance(user, User)
     if not caches["figures"].add(f"here:{user.pk}", True, timeout=NOTED_MS // 1000):
         return
@@ -39,14 +39,14 @@ def here(user: AbstractBaseUser | AnonymousUser, now: int) -> None:
 
 
 class Since(NamedTuple):
-    """From when on the handover tells of changes, and why from there."""
+    """The time from which on the handover lists changes, and why from there."""
 
     at: int
     why: str
 
 
 def last_shift(user: User, now: int) -> Since:
-    """When the user's last shift ended, else since when they were away."""
+    """Return when the user's last shift ended, else since when they were away."""
     ended = Shift.objects.filter(user=user, ended_at__isnull=False).order_by("-ended_at").first()
     if ended is not None and ended.ended_at and now - ended.ended_at < MARKED_MS:
         return Since(ended.ended_at, "your last shift ended then")
@@ -57,13 +57,13 @@ def last_shift(user: User, now: int) -> Since:
 
 
 def current(user: User, now: int) -> Shift | None:
-    """The shift that the user is in."""
+    """Return the shift that the user is in, or None."""
     shifts = Shift.objects.filter(user=user, ended_at=None, began_at__gt=now - LONGEST_MS)
     return shifts.order_by("-began_at").first()
 
 
 def take_over(user: User, now: int) -> Shift:
-    """Begin a shift; one that is open goes on."""
+    """Begin a shift, or go on with one that is open. Returns it."""
     return current(user, now) or Shift.objects.create(
         user=user, username=user.get_username(), began_at=now
     )
@@ -78,7 +78,8 @@ def end(user: User, now: int) -> Shift:
 
 
 def leave(user: User, text: str, now: int) -> bool:
-    """Keep a text for the next shift; one that was sent twice in a row is kept once."""
+    """Keep a text for the next shift; one that was sent twice in a row is kept once. Returns
+    whether it was kept."""
     newest = Handover.objects.order_by("-at").first()
     if newest and (newest.user_id, newest.text) == (user.pk, text) and now - newest.at < TWICE_MS:
         return False
@@ -87,7 +88,7 @@ def leave(user: User, text: str, now: int) -> bool:
 
 
 def shift_ends(user: User, now: int) -> int:
-    """When the user's shift is over: eight hours after it began, or from now."""
+    """Return when the user's shift ends: eight hours after it began, or from now."""
     shift = current(user, now)
     at = shift.began_at + SHIFT_MS if shift else 0
     return at if at > now + NOTED_MS else now + SHIFT_MS

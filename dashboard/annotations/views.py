@@ -51,7 +51,7 @@ def _known(name: str) -> Scenario:
 @form_of("board:scenario", "scenario")
 @role_required("command")
 def acknowledge_many(request: HttpRequest, scenario: str) -> HttpResponseBase:
-    """Acknowledge the assets that are named; to a script, what became of each as JSON."""
+    """Acknowledge the assets that are named; to a script, return what became of each as JSON."""
     known, user, now = _known(scenario), _user(request), now_ms()
     form = AckForm(now, shift_ends(user, now), request.POST)
     assets = _assets(form, request)
@@ -71,7 +71,7 @@ def acknowledge_many(request: HttpRequest, scenario: str) -> HttpResponseBase:
 def _audited(
     request: HttpRequest, action: str, scenario: str, assets: list[str], **facts: Any
 ) -> None:
-    """An entry of the audit for each asset; of very many, one for all."""
+    """Log an entry of the audit for each asset; of very many, one for all."""
     actor = Actor.of(request)
     if len(assets) > NOTED_EACH:
         words = f"{len(assets)} assets"
@@ -82,7 +82,7 @@ def _audited(
 
 
 def _assets(form: forms.Form, request: HttpRequest) -> list[str]:
-    """The assets named; none where they cannot be read, which the form says."""
+    """Return the assets named; none where they cannot be read, which the form reports."""
     try:
         return assets_of(request.POST.getlist("asset"))
     except forms.ValidationError as error:
@@ -92,23 +92,23 @@ def _assets(form: forms.Form, request: HttpRequest) -> list[str]:
 
 
 def _words(scenario: Scenario, outcome: Outcome) -> str:
-    """What became of them in one sentence."""
-    n, found = len(outcome.taken), []
+    """Return what became of them in one sentence."""
+    n, sentences = len(outcome.taken), []
     if n:
-        one = f"{scenario.noun}" if n == 1 else f"{scenario.noun}s"
-        found.append(f"Acknowledged {n} {one}.")
+        noun = f"{scenario.noun}" if n == 1 else f"{scenario.noun}s"
+        sentences.append(f"Acknowledged {n} {noun}.")
     if outcome.left:
         named = [f"{asset}, {why}" for asset, why in outcome.left[:NAMED]]
         more = len(outcome.left) - len(named)
         rest = f"; and {more} more" if more else ""
-        found.append(f"Not acknowledged: {'; '.join(named)}{rest}.")
-    return " ".join(found)
+        sentences.append(f"Not acknowledged: {'; '.join(named)}{rest}.")
+    return " ".join(sentences)
 
 
 @form_of("board:scenario", "scenario")
 @role_required("command")
 def take_back_many(request: HttpRequest, scenario: str) -> HttpResponseBase:
-    """Take back what is in force of the assets that are named."""
+    """Take back the acknowledgements in force of the assets that are named."""
     known, user = _known(scenario), _user(request)
     form = forms.Form(request.POST)
     assets = _assets(form, request)
@@ -139,7 +139,7 @@ def _told(
 def _refused(
     request: HttpRequest, scenario: Scenario, assets: list[str], form: forms.Form, status: int
 ) -> HttpResponseBase:
-    faults = {name: [str(each) for each in found] for name, found in form.errors.items()}
+    faults = {name: [str(each) for each in errors] for name, errors in form.errors.items()}
     if _is_script(request) or not assets:
         return JsonResponse({"errors": faults}, status=status)
     shown = form if isinstance(form, AckForm) else None
@@ -162,7 +162,7 @@ def _back(scenario: Scenario, assets: list[str]) -> str:
 @form_of("board:asset", "scenario", "asset")
 @role_required("command")
 def write_note(request: HttpRequest, scenario: str, asset: str) -> HttpResponseBase:
-    """Add a note to an asset, be it on the board or not."""
+    """Add a note to an asset, whether it is on the board or not."""
     known, user = _known(scenario), _user(request)
     if not name_ok(asset):
         raise Http404
@@ -183,7 +183,7 @@ def write_note(request: HttpRequest, scenario: str, asset: str) -> HttpResponseB
 @require_http_methods(["GET", "POST"])
 @role_required("command")
 def edit_note(request: HttpRequest, number: int) -> HttpResponseBase:
-    """Word one's own note anew."""
+    """Edit one's own note."""
     note, user, now = _note(number), _user(request), now_ms()
     known = _known(note.scenario)
     if request.method == "GET":
@@ -208,7 +208,7 @@ def edit_note(request: HttpRequest, number: int) -> HttpResponseBase:
 @form_of("annotations:edit-note", "number")
 @role_required("command")
 def delete_note(request: HttpRequest, number: int) -> HttpResponseBase:
-    """Delete one's own note: it is kept, and shown no more."""
+    """Delete one's own note: it is kept, but no longer shown."""
     note, user = _note(number), _user(request)
     known = _known(note.scenario)
     try:
@@ -237,7 +237,7 @@ def _after(request: HttpRequest, scenario: Scenario, asset: str, words: str) -> 
 def _forms(
     request: HttpRequest, scenario: Scenario, asset: str, *, status: int = 200, **more: Any
 ) -> HttpResponse:
-    """The forms of an asset again: a part of its page to htmx, else a page of their own."""
+    """Return the forms of an asset again: a part of its page to htmx, else a page of their own."""
     context = forms_of(scenario, asset, _user(request), now_ms(), **more)
     if is_fragment(request):  # htmx swaps only what succeeds
         return render(request, "annotations/_forms.html", context)
@@ -255,7 +255,8 @@ def forms_of(
     edited: Note | None = None,
     words: str = "",
 ) -> dict[str, Any]:
-    """The context of `annotations/_forms.html`. ack, note: what came back; words: what was done."""
+    """Return the context of `annotations/_forms.html`. ack, note: the submitted form, if any;
+    words: what was done."""
     return {
         "scenario": scenario,
         "asset": asset,

@@ -1,1 +1,1 @@
-"""The REST interface, and whether the whole is ready."""
+"""The REST interface, health checks and metrics."""

@@ -225,7 +225,7 @@ def _known(name: str) -> Scenario:
 
 
 def _send(request: ApiRequest, scenario: Scenario, record: Mute | Unmute, now: int) -> Any:
-    """Send an ask; 503 where no partition has confirmed it."""
+    """Send a request; 503 where no partition has confirmed it."""
     if not name_ok(record.agent) or record.agent.startswith(USER_PREFIX):
         raise invalid("agent", "an agent's name: 1 to 255 characters, not beginning with user:")
     try:
@@ -235,8 +235,8 @@ def _send(request: ApiRequest, scenario: Scenario, record: Mute | Unmute, now: i
     except muting.IdTaken as error:
         raise Problem(409, "id-taken", str(error)) from error
     note_mute(request, scenario, muting.send(scenario, ask))
-    found = muting.progress_of(scenario, ask)
-    if not found.sent:
+    progress = muting.progress_of(scenario, ask)
+    if not progress.sent:
         raise Problem(503, "unsent", ask.fault)
-    told = {"id": ask.pk, "agent": ask.agent, "kind": ask.kind}
-    return Status(202, told | {"sent": found.sent, "taken": found.taken, "of": found.of})
+    answer = {"id": ask.pk, "agent": ask.agent, "kind": ask.kind}
+    return Status(202, answer | {"sent": progress.sent, "taken": progress.taken, "of": progress.of})

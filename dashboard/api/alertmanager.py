@@ -149,7 +149,7 @@ ALERTS_BODY: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the alerts of one request are read. states: by the severity label's value."""
+    """The way to read the alerts of one request. states: by the severity label's value."""
 
     scenario: Scenario
     options: AlertOptions
@@ -157,7 +157,7 @@ class Reading:
     resolved: str
 
     def item(self, alert: Any, now: int) -> Item:
-        """The alert's report as it can be sent, or why it is refused."""
+        """Return the alert's report as it can be sent, or why it is refused."""
         if not _readable(alert):
             return refused("bad-alert", "expected status firing or resolved, and labels as texts")
         labels = alert["labels"]
@@ -182,7 +182,7 @@ class Reading:
         return check(self.scenario, report, now)
 
     def _state(self, severity: str) -> str | None:
-        """The state that a firing alert reports, or None where its severity says nothing."""
+        """Return the state that a firing alert reports, or None where its severity says nothing."""
         known = self.states.get(severity)
         return severity if known is None and self.scenario.knows(severity) else known
 
@@ -201,7 +201,10 @@ class Reading:
 
 
 def reading(scenario: Scenario, options: AlertOptions) -> Reading:
-    """How alerts are to be read. Raises Problem 422 for a state that the scenario does not know."""
+    """Return how alerts are to be read.
+
+    Raises Problem 422 for a state that the scenario does not know.
+    """
     states = _usual(scenario)
     for pair in options.map:
         value, _, state = pair.rpartition(":")
@@ -213,7 +216,7 @@ def reading(scenario: Scenario, options: AlertOptions) -> Reading:
 
 
 def alerts_of(data: Any) -> list[Any]:
-    """The alerts of a webhook's body. Raises Problem 422."""
+    """Return the alerts of a webhook's body. Raises Problem 422."""
     if not isinstance(data, dict) or data.get("version") != VERSION:
         raise invalid(
             "version", f'expected a table with version "{VERSION}", as Alertmanager sends'
@@ -225,7 +228,7 @@ def alerts_of(data: Any) -> list[Any]:
 
 
 def _usual(scenario: Scenario) -> dict[str, str]:
-    """What Prometheus' usual severities mean, where the vocabulary is closed."""
+    """Return what Prometheus' usual severities mean, where the vocabulary is closed."""
     if scenario.open_vocabulary:
         return {}
     names = [spec.name for spec in scenario.states]
@@ -248,7 +251,7 @@ def _readable(alert: Any) -> bool:
 
 
 def _milliseconds(text: Any) -> int:
-    """An RFC 3339 time as Unix ms. Raises ValueError or OverflowError."""
+    """Return an RFC 3339 time as Unix ms. Raises ValueError or OverflowError."""
     if not isinstance(text, str):
         raise ValueError("expected a text")  # noqa: TRY004 - what the alert says is wrong
     at = datetime.fromisoformat(text)
@@ -258,16 +261,16 @@ def _milliseconds(text: Any) -> int:
 
 
 def _detail(alert: dict[str, Any], severity: str) -> dict[str, str]:
-    """What a person may want to know of the alert, as much of it as a report may carry."""
+    """Return what a person may want to know of the alert, as much of it as a report may carry."""
     annotations = alert.get("annotations")
     summary = annotations.get("summary") if isinstance(annotations, dict) else None
-    told = {
+    facts = {
         "alertname": alert["labels"].get("alertname"),
         "severity": severity,
         "summary": summary,
         "fingerprint": alert.get("fingerprint"),
     }
-    detail = {name: text[:MAX_TEXT] for name, text in told.items() if isinstance(text, str)}
+    detail = {name: text[:MAX_TEXT] for name, text in facts.items() if isinstance(text, str)}
     while len(msgspec.json.encode(detail)) > MAX_DETAIL:
         detail.popitem()
     return detail

@@ -21,11 +21,11 @@ class Api(NinjaAPI):
     """django-ninja's, with operations under their functions' names, and an example of each."""
 
     def get_openapi_operation_id(self, operation: Operation) -> str:
-        """The function's name."""
+        """Return the function's name."""
         return operation.view_func.__name__
 
     def get_openapi_schema(self, **options: Any) -> OpenAPISchema:
-        """The OpenAPI document."""
+        """Return the OpenAPI document."""
         document = super().get_openapi_schema(**options)
         add_examples(document)
         return document

@@ -5,12 +5,12 @@ from prometheus_client import disable_created_metrics
 
 
 class ApiConfig(AppConfig):
-    """REST and health checks."""
+    """The app of REST and health checks."""
 
     name = "dashboard.api"
     label = "api"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Metrics are told without when each began: that would be as many names again."""
+        """Leave out of the metrics when each began: that would be as many names again."""
         disable_created_metrics()

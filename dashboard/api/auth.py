@@ -1,4 +1,4 @@
-"""Who asks: a bearer token, or the session of a browser with its CSRF token."""
+"""Authentication: a bearer token, or the session of a browser with its CSRF token."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ class ApiRequest(HttpRequest):
 
 
 class BearerToken(HttpBearer):
-    """`Authorization: Bearer tb_…`, made for `action`, of a user whose role allows it."""
+    """A bearer token, `Authorization: Bearer tb_…`, made for `action`, of a user whose role allows
+    it."""
 
     def __init__(self, action: Action) -> None:
         super().__init__()
         self.action = action
 
     def authenticate(self, request: HttpRequest, token: str) -> User | None:
-        """The token's user, None for a wrong token. Raises Problem 403 for scope or role.
+        """Return the token's user, None for a wrong token. Raises Problem 403 for scope or role.
 
         The token's prefix stays with the request, for the audit.
         """
@@ -46,7 +47,7 @@ class BearerToken(HttpBearer):
 
 
 class Session(APIKeyCookie):
-    """The login of a browser; what changes anything needs its CSRF token too."""
+    """The login of a browser; a request that changes anything needs its CSRF token too."""
 
     param_name = settings.SESSION_COOKIE_NAME
 
@@ -61,18 +62,21 @@ class Session(APIKeyCookie):
         return super().__call__(request)
 
     def authenticate(self, request: HttpRequest, _key: str | None) -> User | None:
-        """The session's user, None without one. Raises Problem 403 for the role."""
+        """Return the session's user, None without one. Raises Problem 403 for the role."""
         user = request.user
         return _allowed(user, self.action) if isinstance(user, User) else None
 
 
 def allow(action: Action) -> list[Any]:
-    """What an operation that needs `action` names as its `auth`."""
+    """Return what an operation that needs `action` names as its `auth`."""
     return [BearerToken(action), Session(action)]
 
 
 def user_of(request: HttpRequest, action: Action) -> User:
-    """Who asks for what is no operation of the API. Raises Problem 401, 403 or 429."""
+    """Return the user of a request that is no operation of the API.
+
+    Raises Problem 401, 403 or 429.
+    """
     for way in allow(action):
         user: User | None = way(request)
         if user is not None:
@@ -88,7 +92,10 @@ def _scope_required(action: Action, scopes: str) -> Problem:
 
 
 def _allowed(user: User, action: Action) -> User:
-    """The user, whose role allows it and who has not asked too much. Raises Problem."""
+    """Return the user, whose role allows it and who has not sent too many requests.
+
+    Raises Problem.
+    """
     if not may(user, action):
         raise Problem(403, "role-required", f"{user.get_username()} may not {action}.")
     try:

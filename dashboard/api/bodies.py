@@ -17,10 +17,10 @@ JSON = "application/json"
 
 
 class JsonParser(Parser):
-    """How django-ninja reads the bodies that it reads itself."""
+    """The parser of the bodies that django-ninja reads itself."""
 
     def parse_body(self, request: HttpRequest) -> Any:
-        """The body's data. Raises Problem 400 or 415."""
+        """Return the body's data. Raises Problem 400 or 415."""
         require_json(request)
         return decode(request.body)
 
@@ -28,12 +28,14 @@ class JsonParser(Parser):
 def require_json(request: HttpRequest) -> None:
     """Raise Problem 415 unless the request says that its body is JSON."""
     if request.content_type != JSON:
-        said = repr(request.content_type or "none")
-        raise Problem(415, "unsupported-media-type", f"Content-Type: expected {JSON}, got {said}.")
+        content_type = repr(request.content_type or "none")
+        raise Problem(
+            415, "unsupported-media-type", f"Content-Type: expected {JSON}, got {content_type}."
+        )
 
 
 def read_json(request: HttpRequest, limit: int) -> Any:
-    """A body of at most `limit` bytes. Raises Problem 400, 413 or 415."""
+    """Return a body of at most `limit` bytes as data. Raises Problem 400, 413 or 415."""
     require_json(request)
     body = request.read(limit + 1)
     if len(body) > limit:
@@ -42,7 +44,7 @@ def read_json(request: HttpRequest, limit: int) -> Any:
 
 
 def decode(body: bytes) -> Any:
-    """Data from JSON. Raises Problem 400."""
+    """Return data from JSON. Raises Problem 400."""
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""`/metrics`: what this process counts, and what the database and the broker tell of the whole."""
+"""`/metrics`: this process's counts, and what the database and the broker report of the whole."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RUNS = 1_000
 @require_safe
 @never_cache
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Every metric, for a token with the scope `metrics` or a login; nobody else."""
+    """Return every metric, for a token with the scope `metrics` or a login; to nobody else."""
     try:
         user_of(request, "metrics")
     except Problem as problem:
@@ -45,18 +45,18 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 class Whole(Collector):
-    """What a scrape of one web process is shown."""
+    """The metrics that a scrape of one web process shows."""
 
     def collect(self) -> Iterator[Metric]:
-        """This process's own counters, then what is told of the whole."""
+        """Yield this process's own counters, then the metrics of the whole."""
         from dashboard.live.consumer import BoardConsumer  # loads sockets: no command needs it
 
         yield from REGISTRY.collect()
-        told, rows = partitions(now_ms())
-        yield names.BROKER_UP.family([((), 0 if told.fault else 1)])
+        ends, rows = partitions(now_ms())
+        yield names.BROKER_UP.family([((), 0 if ends.fault else 1)])
         yield from _buckets(rows)
         yield from _job()
-        yield names.SINK_LAG.family(_sink_lag(told))
+        yield names.SINK_LAG.family(_sink_lag(ends))
         yield from _materialiser()
         yield from _worker()
         yield names.DIVERGED.family([((), Divergence.objects.count())])
@@ -87,8 +87,8 @@ _OF_A_BUCKET = {
 
 
 def _buckets(rows: list[dict[str, Any]]) -> Iterator[Metric]:
-    for key, told in _OF_A_BUCKET.items():
-        yield told.family((_labels(row), row[key]) for row in rows if row[key] is not None)
+    for key, metric in _OF_A_BUCKET.items():
+        yield metric.family((_labels(row), row[key]) for row in rows if row[key] is not None)
     times = [(_labels(row), row["log_time"] / 1000) for row in rows if row["log_time"] is not None]
     yield names.BUCKET_LOG_TIME.family(times)
 
@@ -98,9 +98,9 @@ def _labels(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def _job() -> Iterator[Metric]:
-    told = queries()
-    yield names.JOB_STATUS.family(((query["query"], query["status"]), 1) for query in told)
-    yield names.JOB_RESTARTS.family(((query["query"],), query["restarts"]) for query in told)
+    reported = queries()
+    yield names.JOB_STATUS.family(((query["query"], query["status"]), 1) for query in reported)
+    yield names.JOB_RESTARTS.family(((query["query"],), query["restarts"]) for query in reported)
 
 
 _COUNTED = {
@@ -118,9 +118,9 @@ def _materialiser() -> Iterator[Metric]:
     kept: dict[str, list[tuple[str, int]]] = {}
     for name, topic, n in Counted.objects.values_list("name", "topic", "n"):
         kept.setdefault(name, []).append((topic, n))
-    for name, (told, unit) in _COUNTED.items():
-        found = kept.get(name, [])
-        yield told.family(((topic,) if told.labels else (), n / unit) for topic, n in found)
+    for name, (metric, unit) in _COUNTED.items():
+        counts = kept.get(name, [])
+        yield metric.family(((topic,) if metric.labels else (), n / unit) for topic, n in counts)
     yield _refused_commands(kept)
     yield names.LATE_REPORTS.family(
         ((*bucket.split("/"), kind), n) for kind in KINDS for bucket, n in kept.get(kind, [])
@@ -134,10 +134,10 @@ def _refused_commands(kept: dict[str, list[tuple[str, int]]]) -> Metric:
 
 
 def _worker() -> Iterator[Metric]:
-    """From the results that Celery keeps for a day, and from what its tasks made."""
+    """Yield metrics from the results that Celery keeps for a day, and from what its tasks made."""
     runs: dict[tuple[str, str], TaskResult] = {}
-    found = TaskResult.objects.filter(task_name__isnull=False).order_by("-date_done")
-    for run in found.only("task_name", "status", "date_started", "date_done")[:RUNS]:
+    results = TaskResult.objects.filter(task_name__isnull=False).order_by("-date_done")
+    for run in results.only("task_name", "status", "date_started", "date_done")[:RUNS]:
         runs.setdefault((run.task_name.rpartition(".")[2], run.status.lower()), run)
     yield names.TASK_TIME.family((at, run.date_done.timestamp()) for at, run in runs.items())
     took = {
@@ -153,10 +153,13 @@ def _worker() -> Iterator[Metric]:
 
 
 def _sink_lag(source: Edges) -> Iterable[tuple[tuple[str, str], float]]:
-    """Nothing where the broker has just not answered: it would be waited for twice."""
+    """Yield the lag of each sink partition, in records.
+
+    Yields nothing where the broker has just not answered: it would be waited for twice.
+    """
     if source.fault:
         return
     reached = sink_offsets()
-    found = edges([gateway().topics.states(name) for name in scenarios()]).found
-    for (topic, at), (begin, end) in found.items():
+    bounds = edges([gateway().topics.states(name) for name in scenarios()]).found
+    for (topic, at), (begin, end) in bounds.items():
         yield (topic, str(at)), max(0, end - reached.get((topic, at), begin))

@@ -1,4 +1,4 @@
-"""Whether the process is up, and whether the board shows what a running job tallies."""
+"""Health checks: the process is up, and the board shows what a running job tallies."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ASK_S = 3.0
 @require_safe
 @never_cache
 def healthz(_request: HttpRequest) -> HttpResponse:
-    """200: this process answers."""
+    """Return 200: this process answers."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
@@ -50,17 +50,18 @@ def healthz(_request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def readyz(_request: HttpRequest) -> JsonResponse:
-    """200, or 503 and what is missing; `resting` where all of it is on purpose."""
+    """Return 200, or 503 and what is missing; `resting` where all of it is on purpose."""
     missing, resting = _missing()
     body = {"ready": not missing, "missing": missing, "resting": resting}
     return JsonResponse(body, status=503 if missing else 200)
 
 
 def _missing() -> tuple[list[str], dict[str, int]]:
-    """What keeps the board from showing what the job tallies, in words; empty when nothing does.
+    """Return what keeps the board from showing what the job tallies, in words; empty when nothing
+    does.
 
-    Then the queries that were stopped on purpose, and when the job told so last (Unix ms), if there
-    is no other reason.
+    Also returns the queries that were stopped on purpose, and when the job last reported so (Unix
+    ms), if there is no other reason.
     """
     try:
         connection.ensure_connection()
@@ -70,37 +71,38 @@ def _missing() -> tuple[list[str], dict[str, int]]:
             return [*failed, *buckets.values()], {}
         if not buckets:
             return missing_changes(wanted, gateway()), {}
-        told = {one.query: one.at for one in stopped()}
-        words = [f"query {name}: was stopped, see the job's page" for name in told]
+        stops = {progress.query: progress.at for progress in stopped()}
+        words = [f"query {name}: was stopped, see the job's page" for name in stops]
         words += buckets.values()
-        if not told or not buckets.keys() <= _carried_by(told, buckets):
+        if not stops or not buckets.keys() <= _carried_by(stops, buckets):
             return words, {}
         behind = missing_changes(wanted, gateway())
-        return words + behind, {} if behind else told
+        return words + behind, {} if behind else stops
     except DatabaseError:
         log.exception("readiness: the database does not answer")
         return ["database: does not answer"], {}
 
 
 def _carried_by(queries: Collection[str], buckets: Collection[str]) -> set[str]:
-    """The buckets of these queries; all of `buckets` where the job has no others."""
+    """Return the buckets of these queries; all of `buckets` where the job has no others."""
     if not JobProgress.objects.exclude(query__in=queries).exists():
         return set(buckets)
-    found = BucketStatus.objects.filter(engine__in=queries)  # a query is one engine's
-    return set(found.values_list("bucket", flat=True))
+    statuses = BucketStatus.objects.filter(engine__in=queries)  # a query is one engine's
+    return set(statuses.values_list("bucket", flat=True))
 
 
 def missing_queries(wanted: Iterable[Scenario]) -> list[str]:
-    """Queries that tally nothing now, though nobody has stopped them, with the cause, in words.
+    """Return the queries that tally nothing now, though nobody has stopped them, with the cause, in
+    words.
 
     Those that carry none of these scenarios any more are left out.
     """
     names = [scenario.name for scenario in wanted]
     carrying = set(BucketStatus.objects.filter(scenario__in=names).values_list("engine", flat=True))
     return [
-        f"query {told.query}: {told.status}{_cause(told)}"
-        for told in last_told()
-        if told.status not in GOING and not told.stopped_by and told.query in carrying
+        f"query {progress.query}: {progress.status}{_cause(progress)}"
+        for progress in last_told()
+        if progress.status not in GOING and not progress.stopped_by and progress.query in carrying
     ]
 
 
@@ -109,18 +111,20 @@ _CAUSE = re.compile(r"in [\d.]+ s: (\w+:?(?: \[\w+])?)|([^(]+)")
 this page is open to everybody, and an error's text may hold names from the log."""
 
 
-def _cause(told: JobProgress) -> str:
-    found = _CAUSE.match(told.message)
-    return f": {(found[1] or found[2]).strip(' :')[:200]}" if found else ""
+def _cause(progress: JobProgress) -> str:
+    match = _CAUSE.match(progress.message)
+    return f": {(match[1] or match[2]).strip(' :')[:200]}" if match else ""
 
 
 def missing_buckets(wanted: Iterable[Scenario], now: int) -> dict[str, str]:
-    """Buckets without a heartbeat whose log time is within 10 s of `now` (ms), and in words.
+    """Return the buckets without a heartbeat whose log time is within 10 s of `now` (ms), and why
+    in words.
 
-    So is one whose clock is ahead of the job's own: until that is past no time passes there.
+    A bucket whose clock is ahead of the job's own is one too: until that is past no time passes
+    there.
     """
-    told = BucketStatus.objects.values_list("bucket", "log_time", "at")
-    seen = {name: (log_time, at) for name, log_time, at in told}
+    statuses = BucketStatus.objects.values_list("bucket", "log_time", "at")
+    seen = {name: (log_time, at) for name, log_time, at in statuses}
     names = [bucket_name(s.name, at) for s in wanted for at in range(s.partitions)]
     missing = {}
     for name in names:
@@ -136,7 +140,7 @@ def missing_buckets(wanted: Iterable[Scenario], now: int) -> dict[str, str]:
 
 
 def missing_changes(wanted: Iterable[Scenario], to: Gateway) -> list[str]:
-    """Partitions of states whose present end the database does not reach within seconds."""
+    """Return partitions of states whose present end the database does not reach in seconds."""
     try:
         edges = to.bus.offsets([to.topics.states(s.name) for s in wanted], timeout_s=ASK_S)
     except BusError as error:

@@ -1,4 +1,4 @@
-"""How the job's queries fare, as they told it last."""
+"""The state of the job's queries, as last reported."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ from dashboard.job.models import BucketStatus, JobProgress
 
 
 def queries() -> list[dict[str, Any]]:
-    """Each query that has told anything, by name, as the API gives it. A query is one engine's."""
+    """Return each query that has reported anything, by name, as the API gives it.
+
+    A query is one engine's.
+    """
     names = JobProgress.objects.order_by("query").values_list("query", flat=True).distinct()
     return [_query(name) for name in names]
 
 
 def _query(name: str) -> dict[str, Any]:
-    told = JobProgress.objects.filter(query=name).order_by("-id")
-    last = told[0]
-    words = told.filter(batch="").first()
-    batch = told.exclude(batch="").first()
+    reports = JobProgress.objects.filter(query=name).order_by("-id")
+    last = reports[0]
+    words = reports.filter(batch="").first()
+    batch = reports.exclude(batch="").first()
     heard = BucketStatus.objects.filter(engine=name).order_by("-received_at").first()
     return {
         "query": name,
         "engine": name,
         "status": last.status,
         "epoch": last.epoch,
-        "since": last.since or _since(told, last),
+        "since": last.since or _since(reports, last),
         "told_at": last.at,
         "heard_at": heard.received_at if heard else None,
         "restarts": last.restarts,
@@ -36,9 +39,9 @@ def _query(name: str) -> dict[str, Any]:
     }
 
 
-def _since(told: QuerySet[JobProgress], last: JobProgress) -> int:
-    """When the status began, as far back as records are kept (Unix ms)."""
-    before = told.exclude(status=last.status).first()
-    same = told.filter(id__gt=before.pk) if before else told
+def _since(reports: QuerySet[JobProgress], last: JobProgress) -> int:
+    """Return when the status began, as far back as records are kept (Unix ms)."""
+    before = reports.exclude(status=last.status).first()
+    same = reports.filter(id__gt=before.pk) if before else reports
     first = same.last()
     return first.at if first else last.at

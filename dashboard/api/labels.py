@@ -118,8 +118,8 @@ def put_many_labels(request: ApiRequest, scenario: str, given: ManyIn) -> Any:
     for number, item in enumerate(given.items):
         _check(item.asset, item.labels, f"items.{number}.")
     _put(request, name, replaced(name, wanted))
-    found = labels_of(name, list(wanted))
-    return {"items": [{"asset": asset, "labels": found.get(asset, {})} for asset in wanted]}
+    labels = labels_of(name, list(wanted))
+    return {"items": [{"asset": asset, "labels": labels.get(asset, {})} for asset in wanted]}
 
 
 @router.get(
@@ -192,7 +192,7 @@ def _check(asset: str, labels: dict[str, Any], before: str = "") -> None:
 
 
 def _put(request: ApiRequest, scenario: str, wanted: Wanted) -> None:
-    """Write them, unless one cannot be: then nothing. Raises Problem 422 or 429."""
+    """Store them, unless one cannot be stored: then nothing. Raises Problem 422 or 429."""
     try:
         LABELS.take(request.auth.pk, now_ms(), sum(max(1, len(each)) for each in wanted.values()))
     except TooMany as error:

@@ -1,4 +1,4 @@
-"""How much one user may ask of the API."""
+"""Limits of one user's requests to the API."""
 
 from __future__ import annotations
 

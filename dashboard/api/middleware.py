@@ -1,4 +1,4 @@
-"""What every answer under /api has, whoever gave it."""
+"""Middleware of every response under /api, whichever view it is from."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ _OF_THE_BODY = ("content-type", "content-length", "content-encoding")
 
 
 class ApiMiddleware(MiddlewareMixin):
-    """Errors as problems, nothing kept by caches, requests counted."""
+    """Middleware that makes errors problems, keeps caches from storing, and counts requests."""
 
     def process_response(
         self, request: HttpRequest, response: HttpResponseBase
     ) -> HttpResponseBase:
-        """The answer, if it is one of the API; others pass."""
+        """Return the response; one of the API with problem, header and count.
+
+        Other responses are returned unchanged.
+        """
         if request.path.split("/", 2)[1:2] != ["api"]:
             return response
         if response.status_code >= 400 and response.get("Content-Type") != CONTENT_TYPE:

@@ -132,9 +132,9 @@ def list_assets(
     except FilterError as error:
         raise invalid("q", f"{error} (characters {error.start} to {error.end})") from error
     wanted = Filter((*wanted.terms, *map(doubt_term, doubt)))
-    found, more = by_name(known, wanted, now, after=after, limit=limit)
-    labels = labels_of(known.name, [asset for asset, _ in found])
-    items = [{**json.loads(record), "labels": labels.get(asset, {})} for asset, record in found]
+    records, more = by_name(known, wanted, now, after=after, limit=limit)
+    labels = labels_of(known.name, [asset for asset, _ in records])
+    items = [{**json.loads(record), "labels": labels.get(asset, {})} for asset, record in records]
     return {"items": items, "next": more}
 
 
@@ -232,7 +232,7 @@ def post_reports(request: ApiRequest, scenario: str) -> Any:
     known, now = _known(scenario), now_ms()
     reports = reporting.as_list(read_json(request, MAX_BODY))
     _take_reports(request, len(reports))
-    return _report(known, [reporting.check(known, one, now) for one in reports], "reports")
+    return _report(known, [reporting.check(known, report, now) for report in reports], "reports")
 
 
 @router.post(
@@ -276,8 +276,8 @@ def get_command(request: ApiRequest, id: uuid.UUID) -> Any:  # noqa: A002 - as i
 def list_partitions(request: ApiRequest) -> Any:
     """Every source partition: what its log holds, and how far its bucket has come."""
     now = now_ms()
-    told, rows = partitions.partitions(now)
-    return {"broker": told.fault or "answers", "now": now, "partitions": rows}
+    ends, rows = partitions.partitions(now)
+    return {"broker": ends.fault or "answers", "now": now, "partitions": rows}
 
 
 @router.get("job", response=JobOut, auth=allow("read"), openapi_extra=documented())
@@ -298,11 +298,11 @@ def _report(scenario: Scenario, items: list[Item], way: Way) -> Status[Any]:
 
 
 def _known(name: str) -> Scenario:
-    found = scenarios().get(name)
-    if found is None:
+    known = scenarios().get(name)
+    if known is None:
         names = ", ".join(scenarios())
         raise Problem(404, "unknown-scenario", f"{name!r} is none of: {names}.")
-    return found
+    return known
 
 
 def _shown(scenario: Scenario, asset: str) -> AssetState:
@@ -349,7 +349,10 @@ def _submit(
     command: Command,
     wait_s: float,
 ) -> Status[Any]:
-    """Send the command; 202 and where to follow it, or 200 and its outcome within the wait."""
+    """Send the command.
+
+    Returns 202 and where to follow it, or 200 and its outcome within the wait.
+    """
     by = Submitter(request.auth, Actor.of(request), "api")
     row, refusal = submit(scenario, command, by)
     if row is None:
@@ -371,7 +374,7 @@ def _problem_of(refusal: Invalid | IdTaken | TooMany | None) -> Problem:
 
 
 def _outcome(row: Row, wait_s: float) -> Row:
-    """The row once it is answered, or as it stands when the wait is over."""
+    """Return the row once it is answered, or as it stands when the wait is over."""
     end = time.monotonic() + wait_s
     while row.status != "answered" and time.monotonic() < end:
         time.sleep(POLL_S)
@@ -380,7 +383,7 @@ def _outcome(row: Row, wait_s: float) -> Row:
 
 
 def command_out(row: Row) -> dict[str, Any]:
-    """A command's row as the API gives it."""
+    """Return a command's row as the API gives it."""
     answered_ = row.status == "answered"
     return {
         "id": str(row.pk),
@@ -404,7 +407,7 @@ def command_out(row: Row) -> dict[str, Any]:
 
 
 def answer_out(answer: Answer) -> dict[str, Any]:
-    """The answer to a command that was not sent from here: all that is known of it."""
+    """Return the answer to a command that was not sent from here: all that is known of it."""
     return {
         "id": answer.command,
         "scenario": answer.scenario,

@@ -69,7 +69,7 @@ class Problem(Exception):
         self.headers = headers or {}
 
     def response(self) -> HttpResponse:
-        """The answer, as RFC 9457 has it; counted."""
+        """Return the response, as RFC 9457 has it; counted."""
         API_PROBLEMS.labels(self.reason).inc()
         body: dict[str, Any] = {
             "type": f"urn:tallyboard:problem:{self.reason}",
@@ -94,24 +94,24 @@ def _short(text: str) -> str:
 
 
 def invalid(field: str, expected: str) -> Problem:
-    """422: one field, and what was expected of it."""
+    """Return a 422: one field, and what was expected of it."""
     return Problem(
         422, "invalid", f"{field}: {expected}", errors=[{"field": field, "expected": expected}]
     )
 
 
 def too_many(error: TooMany) -> Problem:
-    """429, with the time to wait."""
+    """Return a 429, with the time to wait."""
     return Problem(429, "too-many", str(error), headers={"Retry-After": str(error.retry_after)})
 
 
 def not_authenticated() -> Problem:
-    """401: neither a good token nor a login."""
+    """Return a 401: neither a good token nor a login."""
     return Problem(401, "not-authenticated", headers={"WWW-Authenticate": "Bearer"})
 
 
 def install(api: NinjaAPI) -> None:
-    """Have every error of the API answered as a problem."""
+    """Install handlers that answer every error of the API as a problem."""
     api.add_exception_handler(Problem, _problem)
     api.add_exception_handler(ValidationError, _validation)
     api.add_exception_handler(HttpError, _http_error)
@@ -135,7 +135,8 @@ _OURS = ("body", "query", "path", "header", "given", "options")
 
 
 def _field(location: Sequence[Any]) -> str:
-    """`("body", "given", "state")` is the field `state`: the rest is ours, not the client's."""
+    """Return the client's name of a field: `("body", "given", "state")` is the field `state`; the
+    rest is ours, not the client's."""
     return ".".join(str(part) for part in location if part not in _OURS) or "body"
 
 
@@ -168,7 +169,7 @@ _BY_STATUS = {
 
 
 def problem_of(response: HttpResponseBase) -> Problem:
-    """The problem in place of an error answer that is none: of Django, or of the router."""
+    """Return the problem in place of an error response that is none: of Django, or the router."""
     status = response.status_code
     usual = "internal-error" if status >= 500 else "bad-request"
     kept = ("Allow", "Retry-After", "WWW-Authenticate")
@@ -218,7 +219,7 @@ _ALWAYS = (401, 403, 429, 500)
 
 
 def documented(*statuses: int) -> dict[str, Any]:
-    """OpenAPI for the problems that an operation may answer with, beyond what each may."""
+    """Return OpenAPI for the problems that an operation may answer with, beyond what each may."""
     content = {CONTENT_TYPE: {"schema": _SCHEMA}}
     return {
         "responses": {

@@ -74,7 +74,7 @@ EXPECTED = {
 
 @dataclass(slots=True)
 class Item:
-    """One report on its way. `outcome`: its place in the log, or why it is not there.
+    """A report on its way. `outcome`: its place in the log, or why it is not there.
 
     refused: why it was not sent, as a name; detail: what was expected in its place.
     """
@@ -87,7 +87,7 @@ class Item:
 
 
 def as_list(data: Any) -> list[Any]:
-    """The reports in a body: one, or a list of them. Raises Problem 422."""
+    """Return the reports in a body: one, or a list of them. Raises Problem 422."""
     if not isinstance(data, list):
         return [data]
     if not 1 <= len(data) <= MAX_REPORTS:
@@ -96,7 +96,7 @@ def as_list(data: Any) -> list[Any]:
 
 
 def check(scenario: Scenario, data: Any, now: int) -> Item:
-    """A report as it can be sent, or why it is refused; by the rules that the job has."""
+    """Return a report as it can be sent, or why it is refused; by the rules that the job has."""
     asset = data.get("asset") if isinstance(data, dict) else None
     if not isinstance(asset, str):
         return refused("bad-asset" if isinstance(data, dict) else "bad-field")
@@ -111,12 +111,12 @@ def check(scenario: Scenario, data: Any, now: int) -> Item:
 
 
 def refused(reason: str, detail: str = "") -> Item:
-    """What is not sent, and why."""
+    """Return a report that is not sent, and why."""
     return Item(refused=reason, detail=detail or EXPECTED.get(reason, ""))
 
 
 def deliver(scenario: Scenario, items: list[Item], way: Way) -> list[ReportAnswer]:
-    """Send what can be; returns one answer each, once each has its place or has failed.
+    """Send what can be sent. Returns one answer each, once each has its place or has failed.
 
     Raises Problem 503 when no broker answers at all.
     """
@@ -142,7 +142,10 @@ def _send(scenario: Scenario, items: list[Item]) -> None:
 
 
 def answered(answers: list[ReportAnswer]) -> dict[str, Any]:
-    """The answer as a whole. Raises Problem 422 where all were refused, 503 where none arrived."""
+    """Return the answer as a whole.
+
+    Raises Problem 422 where all were refused, 503 where none arrived.
+    """
     accepted = sum(answer.accepted for answer in answers)
     if not accepted:
         raise _none_taken(answers)

@@ -1,4 +1,4 @@
-"""What the API takes and gives, as its OpenAPI document tells it."""
+"""Schemas of the API's requests and responses, as its OpenAPI document shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be audited: the one list of actions, each with its meaning."""
+"""The actions that can be audited: the one list of them, each with its meaning."""
 
 from __future__ import annotations
 

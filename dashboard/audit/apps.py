@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class AuditConfig(AppConfig):
-    """Who did what."""
+    """The app of the audit."""
 
     name = "dashboard.audit"
     label = "audit"

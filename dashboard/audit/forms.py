@@ -1,4 +1,4 @@
-"""What the audit's page is asked for."""
+"""Forms of the audit's page."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class AuditFilter(PeriodForm):
             self.fields[name].widget.attrs = {"list": known, "autocomplete": "off"}
 
     def wanted(self) -> Wanted:
-        """The filter of a form that is valid."""
+        """Return the filter of a valid form."""
         data = self.cleaned_data
         return Wanted(
             user=data["user"],
@@ -55,10 +55,10 @@ class AuditFilter(PeriodForm):
 
 
 def _actions() -> list[tuple[str, list[tuple[str, str]]]]:
-    """The actions by their first word; a word's first choice is all of its actions."""
-    found = []
+    """Return the actions by their first word; a word's first choice is all of its actions."""
+    groups = []
     for word, names in groupby(sorted(ACTIONS), key=lambda name: name.partition(".")[0]):
         group = list(names)
         every = [(f"{word}.", f"all of {word}")] if len(group) > 1 else []
-        found.append((word, [*every, *((name, ACTIONS[name]) for name in group)]))
-    return found
+        groups.append((word, [*every, *((name, ACTIONS[name]) for name in group)]))
+    return groups

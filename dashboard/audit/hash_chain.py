@@ -1,4 +1,4 @@
-"""How entries hang together: numbers without gaps, and each with the digest of the one before."""
+"""The hash chain of entries: numbers without gaps, and each with the digest of the entry before."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _LOCK = 7_364_215_118
 
 
 def digest(values: Iterable[Any]) -> str:
-    """SHA-256 of an entry's values, in the order of FIELDS."""
+    """Return the SHA-256 of an entry's values, in the order of FIELDS."""
     return sha256(json.dumps(list(values), separators=(",", ":")).encode()).hexdigest()
 
 
 def append(fields: dict[str, Any]) -> AuditEntry:
-    """Write an entry behind the newest one.
+    """Write an entry behind the newest one. Returns it.
 
     Raises DatabaseError, and IntegrityError after many that others were faster to write.
     """
@@ -61,8 +61,8 @@ def _append(fields: dict[str, Any]) -> AuditEntry:
 
 
 class Finding(NamedTuple):
-    """What a look along the chain has found. first, last: numbers, 0 of none; fault: empty where
-    the chain is whole; dropped: whether older entries are gone."""
+    """The result of a check of the chain. first, last: numbers, 0 of none; fault: empty where the
+    chain is whole; dropped: whether older entries are gone."""
 
     entries: int
     first: int
@@ -73,41 +73,41 @@ class Finding(NamedTuple):
 
 
 def verify(newest: int | None = None) -> Finding:
-    """Look along the chain, or along its newest entries, from the oldest one to the newest."""
+    """Check the chain, or its newest entries, from the oldest to the newest. Returns the result."""
     rows = AuditEntry.objects.order_by("number")
     if newest is not None:
         last = AuditEntry.objects.order_by("-number").values_list("number", flat=True).first()
         rows = rows.filter(number__gt=(last or 0) - newest)
-    found = Finding(0, 0, 0, START)
+    finding = Finding(0, 0, 0, START)
     for values in rows.values_list(*FIELDS, "digest").iterator(PORTION):
-        fault = _fault(found, values)
+        fault = _fault(finding, values)
         if fault:
-            return found._replace(fault=fault)
-        first = found.first or values[0]
-        found = Finding(found.entries + 1, first, values[0], values[-1])
-    return _begun(found) if newest is None else found
+            return finding._replace(fault=fault)
+        first = finding.first or values[0]
+        finding = Finding(finding.entries + 1, first, values[0], values[-1])
+    return _begun(finding) if newest is None else finding
 
 
-def _fault(found: Finding, values: tuple[Any, ...]) -> str:
-    """What is wrong with an entry behind those that were found whole."""
+def _fault(finding: Finding, values: tuple[Any, ...]) -> str:
+    """Return what is wrong with an entry behind those found whole; empty if nothing is."""
     number, previous, own = values[0], values[-2], values[-1]
-    if found.entries and number != found.last + 1:
-        return f"entry {found.last + 1} is missing"
-    if found.entries and previous != found.digest:
+    if finding.entries and number != finding.last + 1:
+        return f"entry {finding.last + 1} is missing"
+    if finding.entries and previous != finding.digest:
         return f"entry {number} does not follow from the one before"
     if digest(values[:-1]) != own:
         return f"entry {number} was changed"
     return ""
 
 
-def _begun(found: Finding) -> Finding:
-    """The finding of a whole chain, with its beginning: the first entry, or what pruning left."""
-    if found.first <= 1:
+def _begun(finding: Finding) -> Finding:
+    """Return the result for a whole chain, with its first entry, or what pruning left."""
+    if finding.first <= 1:
         start = AuditEntry.objects.filter(number=1).values_list("previous", flat=True).first()
-        return found if start in (None, START) else found._replace(fault="entry 1 was changed")
-    oldest = AuditEntry.objects.get(number=found.first)
-    told = {"last": found.first - 1, "digest": oldest.previous}
+        return finding if start in (None, START) else finding._replace(fault="entry 1 was changed")
+    oldest = AuditEntry.objects.get(number=finding.first)
+    pruned = {"last": finding.first - 1, "digest": oldest.previous}
     for facts in AuditEntry.objects.filter(action="audit.pruned").values_list("facts", flat=True):
-        if told.items() <= json.loads(facts).items():
-            return found._replace(dropped=True)
-    return found._replace(fault=f"entries before {found.first} are missing, and none says why")
+        if pruned.items() <= json.loads(facts).items():
+            return finding._replace(dropped=True)
+    return finding._replace(fault=f"entries before {finding.first} are missing, and none says why")

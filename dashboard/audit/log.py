@@ -1,4 +1,4 @@
-"""Noting who did what. Call `note` once the work is done, outside of its transaction."""
+"""Logging of who did what. Call `note` once the work is done, outside of its transaction."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MAX_FACTS = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who does something: a user through a page or a token, or the product itself."""
+    """The author of an action: a user through a page or a token, or the product itself."""
 
     user_id: int | None
     name: str
@@ -46,8 +46,8 @@ class Actor:
 
     @classmethod
     def of(cls, request: HttpRequest, user: User | None = None) -> Actor:
-        """Who sent the request; the name is empty where nobody is logged in. `user`: who it is
-        where the request does not say so yet, or any more."""
+        """Return who sent the request; the name is empty where nobody is logged in. `user`: who it
+        is where the request does not hold it yet, or any more."""
         known = user or getattr(request, "auth", None)
         who = known if isinstance(known, User) else request.user
         prefix: str = getattr(request, "token_prefix", "")
@@ -62,12 +62,12 @@ class Actor:
 
     @classmethod
     def system(cls, name: str) -> Actor:
-        """A part of the product, such as `worker`."""
+        """Return a part of the product, such as `worker`."""
         return cls(None, name, "", "system")
 
     @classmethod
     def shell(cls) -> Actor:
-        """Who runs a management command: the machine's user."""
+        """Return who runs a management command: the machine's user."""
         try:
             name = getpass.getuser()
         except (OSError, KeyError):
@@ -83,7 +83,7 @@ def _role_of(user: AbstractBaseUser | AnonymousUser) -> str:
 
 
 def address_of(request: HttpRequest) -> str:
-    """The client's address as the login's limits see it; empty where it has none."""
+    """Return the client's address as the login's limits see it; empty where it has none."""
     try:
         return str(get_adapter().get_client_ip(request))
     except PermissionDenied:
@@ -103,7 +103,7 @@ def note(
 
     Never raises: what cannot be written is counted, and logged whole.
     """
-    told = {
+    fields = {
         "user_id": actor.user_id,
         "name": _text(actor.name, 150),
         "role": _text(actor.role, 20),
@@ -117,19 +117,21 @@ def note(
     }
     try:
         if action not in ACTIONS:
-            log.error("an action that the audit does not list", action=told["action"])
+            log.error("an action that the audit does not list", action=fields["action"])
         at = now_ms()
-        entry = append({**told, "at": at, "facts": bounded_facts(facts)})
+        entry = append({**fields, "at": at, "facts": bounded_facts(facts)})
     except Exception:  # the caller's work is done, whatever becomes of its entry
         AUDITED.labels("lost").inc()
-        log.exception("an audit entry could not be written", **told, facts=repr(facts)[:MAX_FACTS])
+        log.exception(
+            "an audit entry could not be written", **fields, facts=repr(facts)[:MAX_FACTS]
+        )
     else:
         AUDITED.labels("written").inc()
-        log.info("audit", number=entry.number, digest=entry.digest, **told)
+        log.info("audit", number=entry.number, digest=entry.digest, **fields)
 
 
 def bounded_facts(facts: dict[str, Any]) -> str:
-    """The facts as a JSON object of bounded length; what is None is left out."""
+    """Return the facts as a JSON object of bounded length; facts that are None are left out."""
     kept = {name: _bounded(value) for name, value in facts.items() if value is not None}
     text = json.dumps(kept, separators=(",", ":"))
     if len(text) > MAX_FACTS:
@@ -152,7 +154,7 @@ def _bounded(value: Any, depth: int = 3) -> Any:
 
 
 def _text(value: Any, most: int) -> str:
-    """What a database keeps as text, no longer than `most`."""
+    """Return a text as a database keeps it, no longer than `most`."""
     text = str(value).replace("\0", "\ufffd")
     text = text.encode(errors="replace").decode()
     return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -1,4 +1,4 @@
-"""What the login library tells of: logins, logouts, passwords, second factors."""
+"""Receivers of the login library's signals: logins, logouts, passwords, second factors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIMITED_EVERY_S = 60
 
 
 def connect() -> None:
-    """Listen from now on."""
+    """Connect the receivers."""
     user_logged_out.connect(_logged_out, dispatch_uid="audit")
     password_changed.connect(_password_changed, dispatch_uid="audit")
     authenticator_added.connect(_factor_added, dispatch_uid="audit")
@@ -34,17 +34,17 @@ def connect() -> None:
 
 
 def login_ok(request: HttpRequest, user: User) -> None:
-    """Somebody has passed every step of a login."""
+    """Log that a user has passed every step of a login."""
     note(Actor.of(request, user), "login.ok", target=user.get_username())
 
 
 def login_failed(request: HttpRequest, name: str, what: str = "password") -> None:
-    """A wrong name or password was given, at a login or when it was asked for once more."""
+    """Log a wrong name or password, at a login or where it was required once more."""
     note(Actor.of(request), "login.failed", target=name, outcome="refused", what=what)
 
 
 def login_limited(request: HttpRequest, name: str) -> None:
-    """A login was refused after too many wrong ones."""
+    """Log that a login was refused after too many wrong ones."""
     key = f"audit-limited:{address_of(request)}:{hash(name)}"
     if cache.add(key, True, LIMITED_EVERY_S):
         note(Actor.of(request), "login.limited", target=name, outcome="refused")

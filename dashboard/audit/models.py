@@ -6,8 +6,8 @@ from django.db import models
 
 
 class AuditEntry(models.Model):
-    """What somebody did. Numbers rise by one without gaps; each entry holds the digest of the one
-    before, so that a change or a gap shows.
+    """An action that somebody carried out. Numbers rise by one without gaps; each entry holds the
+    digest of the one before, so that a change or a gap shows.
 
     at: Unix ms. user_id, name, role: as they were then; a user may be gone by now. source: page,
     token (`token` is its prefix), system, or command line. facts: a JSON object. previous, digest:

@@ -23,8 +23,8 @@ CHECK_KEPT_S = 60
 
 
 class Wanted(NamedTuple):
-    """Which entries. user: the whole name; action: one, or a group such as `command.`; q, outcome:
-    a part of the text; start, end: Unix ms."""
+    """A filter of entries. user: the whole name; action: one, or a group such as `command.`; q,
+    outcome: a part of the text; start, end: Unix ms."""
 
     user: str = ""
     action: str = ""
@@ -35,8 +35,8 @@ class Wanted(NamedTuple):
     end: int | None = None
 
     def rows(self) -> QuerySet[AuditEntry]:
-        """The entries that pass."""
-        asked = {
+        """Return the entries that pass."""
+        conditions = {
             "name": self.user,
             "action__startswith" if self.action.endswith(".") else "action": self.action,
             "scenario": self.scenario,
@@ -46,7 +46,7 @@ class Wanted(NamedTuple):
             "at__lt": self.end,
         }
         return AuditEntry.objects.filter(
-            **{name: value for name, value in asked.items() if value not in ("", None)}
+            **{name: value for name, value in conditions.items() if value not in ("", None)}
         )
 
 
@@ -70,21 +70,21 @@ def _told(name: str, value: Any) -> str:
 
 
 def checked() -> Finding:
-    """Whether the newest entries hang together, as it was a moment ago."""
-    found: Finding | None = caches["figures"].get("audit-checked")
-    if found is None:
-        found = verify(CHECKED)
-        caches["figures"].set("audit-checked", found, CHECK_KEPT_S)
-    return found
+    """Return whether the newest entries hang together, as checked a moment ago."""
+    finding: Finding | None = caches["figures"].get("audit-checked")
+    if finding is None:
+        finding = verify(CHECKED)
+        caches["figures"].set("audit-checked", finding, CHECK_KEPT_S)
+    return finding
 
 
 COLUMNS = (*FIELDS, "digest")
 
 
 def plain(row: AuditEntry) -> dict[str, Any]:
-    """An entry as an object of NDJSON, or a line of CSV; its facts are an object already."""
-    told = {name: getattr(row, name) for name in COLUMNS}
-    return told | {"facts": msgspec.Raw(row.facts.encode())}
+    """Return an entry as an object of NDJSON, or a line of CSV; its facts are an object already."""
+    values = {name: getattr(row, name) for name in COLUMNS}
+    return values | {"facts": msgspec.Raw(row.facts.encode())}
 
 
 ENTRIES = Listing(_entry)

@@ -1,4 +1,4 @@
-"""Dropping entries past their time: the oldest ones, never one from between."""
+"""Pruning of entries past their time: the oldest ones, never one from between."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MARGIN_MS = HOUR_MS
 def prune(now: int) -> int:
     """Drop the entries that are older than KEPT_DAYS at `now` (Unix ms). Returns how many.
 
-    What is about to go is noted first, with the digest that the first entry left follows from: so
-    the chain can be looked along from there.
+    The entries about to go are logged first, with the digest that the first entry left follows
+    from: so the chain can be checked from there.
     """
     before = now - KEPT_MS - MARGIN_MS
     kept = AuditEntry.objects.filter(at__gte=before).order_by("number").first()

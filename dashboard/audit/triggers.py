@@ -53,7 +53,7 @@ _POSTGRESQL = (
 
 
 def install(connection: BaseDatabaseWrapper) -> None:
-    """Make the triggers, where there are none."""
+    """Create the triggers where there are none."""
     remove(connection)
     statements = _POSTGRESQL if connection.vendor == "postgresql" else _SQLITE
     with connection.cursor() as cursor:
@@ -62,7 +62,7 @@ def install(connection: BaseDatabaseWrapper) -> None:
 
 
 def remove(connection: BaseDatabaseWrapper) -> None:
-    """Take the triggers away, where there are any."""
+    """Remove the triggers where there are any."""
     of = f" ON {_TABLE}" if connection.vendor == "postgresql" else ""
     with connection.cursor() as cursor:
         for name in _NAMES:

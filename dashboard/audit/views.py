@@ -28,7 +28,7 @@ MAX_OFFERED = 200
 @never_cache
 @role_required("read", ADMINS)
 def entries(request: HttpRequest) -> HttpResponse:
-    """Entries, newest first; to a script, the part of the page that renews itself."""
+    """Return the page of entries, newest first; to a script, the part of it that renews itself."""
     form = AuditFilter(request.GET)
     valid = form.is_valid()
     before = (form.cleaned_data["before"] or 0) if valid else 0
@@ -55,9 +55,9 @@ def _names() -> list[str]:
 @never_cache
 @role_required("read", ADMINS)
 def entry_file(request: HttpRequest, form: str) -> HttpResponseBase:
-    """The entries that pass the filter as CSV or NDJSON, newest first."""
-    asked = AuditFilter(request.GET)
-    if refusal := file_refusal(form, asked):
+    """Return the entries that pass the filter as CSV or NDJSON, newest first."""
+    filter_form = AuditFilter(request.GET)
+    if refusal := file_refusal(form, filter_form):
         return refusal
-    note(Actor.of(request), "export.audit", target=f"audit.{form}", filter=asked.query())
-    return ENTRY_FILE.response(request, form, asked.wanted().rows())
+    note(Actor.of(request), "export.audit", target=f"audit.{form}", filter=filter_form.query())
+    return ENTRY_FILE.response(request, form, filter_form.wanted().rows())

@@ -1,1 +1,4 @@
-"""What the pages of batch queries share: requested of the job, followed, cancelled, taken in."""
+"""The shared parts of the pages of batch queries.
+
+Batch queries are requested of the job, followed, cancelled, stored.
+"""

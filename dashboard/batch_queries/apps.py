@@ -1,9 +1,9 @@
-"""What the pages of batch queries share, as an app: its tags."""
+"""The app of the shared parts of the pages of batch queries: its tags."""
 
 from django.apps import AppConfig
 
 
 class BatchQueriesConfig(AppConfig):
-    """Batch queries, followed and cancelled."""
+    """The app of batch queries, followed and cancelled."""
 
     name = "dashboard.batch_queries"

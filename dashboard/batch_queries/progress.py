@@ -1,4 +1,4 @@
-"""How far a batch query has come, until its whole result is in the database. Times in Unix ms."""
+"""The progress of a batch query, until its whole result is in the database. Times in Unix ms."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class QueryProgress(RequestProgress):
 
     @property
     def step(self) -> Step:
-        """Where it is on its way."""
+        """Return where the query is on its way."""
         if self.complete:  # the result may be faster than the answer that ends the request
             return "done"
         if self.request is None or self.tone == "bad":
@@ -37,12 +37,12 @@ class QueryProgress(RequestProgress):
 
     @property
     def moving(self) -> bool:
-        """Whether more is to come."""
+        """Return whether more is to come."""
         return self.step in ("waiting", "running", "arriving")
 
     @property
     def text(self) -> str:
-        """The step in a sentence, and why it is so."""
+        """Return the step in a sentence, and why it is so."""
         match self.step:
             case "done":
                 return (self.request.outcome if self.request else "") or "Done."
@@ -69,7 +69,7 @@ class QueryProgress(RequestProgress):
 
     @property
     def percent(self) -> int | None:
-        """How far it has come, of a hundred; None while that is not known."""
+        """Return how far the query has come, of a hundred; None while that is not known."""
         if self.step == "arriving":
             return 100
         done, of = (self.row.step_done, self.row.step_of) if self.request else (None, None)

@@ -1,4 +1,4 @@
-"""What can be done to a batch query."""
+"""The addresses of actions on a batch query."""
 
 from django.urls import path
 

@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class BulkConfig(AppConfig):
-    """Bulk: choosing, reviewing, carrying out, stale assets."""
+    """The app of bulk runs: choosing, reviewing, carrying out, stale assets."""
 
     name = "dashboard.bulk"
     label = "bulk"

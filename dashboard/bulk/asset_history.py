@@ -29,7 +29,7 @@ _OUTCOME = {APPLIED: records.APPLIED, NO_CHANGE: records.NO_CHANGE}
 def commands_of(
     scenario: str, asset: str, before: int | None = None, most: int = 30
 ) -> list[Command]:
-    """The runs' commands of an asset that have a place in the log, the newest first.
+    """Return the runs' commands of an asset that have a place in the log, the newest first.
 
     before: an offset that they lie before. They are not rows of the table of commands.
     """

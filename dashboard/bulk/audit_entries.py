@@ -10,8 +10,8 @@ from dashboard.bulk.run_progress import progress_of
 
 
 def note_run(actor: Actor, run: Run, action: str, outcome: str, **facts: Any) -> None:
-    """Note what was done to a run: who prepared it, in whose name it goes, how far it has come."""
-    told = progress_of(run)
+    """Log what was done to a run: who prepared it, in whose name it goes, how far it has come."""
+    progress = progress_of(run)
     note(
         actor,
         action,
@@ -24,7 +24,7 @@ def note_run(actor: Actor, run: Run, action: str, outcome: str, **facts: Any) ->
         chosen=run.chosen,
         prepared_by=run.username,
         sent_as=run.sender_name,
-        assets=told.will,
-        counts=dict(told.counts),
+        assets=progress.will,
+        counts=dict(progress.counts),
         **facts,
     )

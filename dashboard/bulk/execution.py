@@ -2,7 +2,7 @@
 
 May be killed at any point and run again, here or in another process. What is to be sent is in the
 database; a portion is claimed by a conditional update before it is sent; the id of each command is
-made of run and asset, so that a command sent twice, as its first sending was not noted, is one
+made of run and asset, so that a command sent twice, as its first sending was not stored, is one
 command to the job, which answers it once.
 """
 
@@ -90,7 +90,8 @@ class RunTask(ResumableTask[Run]):
         self.sent = 0
 
     def claim(self) -> bool:
-        """Have the run to oneself; whoever had it has ended, or has not renewed its lease."""
+        """Claim the run, if nobody has it or the lease of the worker that had it was not renewed.
+        Returns whether it did."""
         now = self.clock()
         free = Q(lease="") | Q(lease_until__lt=now)
         runs = Run.objects.filter(free, pk=self.run.pk, ended_at=None)
@@ -120,7 +121,10 @@ class RunTask(ResumableTask[Run]):
         return bool(self.sent) or not self._is_quiet()
 
     def pause_s(self, took_s: float) -> float:
-        """Keep to MOST_A_SECOND, and note the rate; wait QUIET_S where nothing is to be sent."""
+        """Return how long to pause, in seconds, to keep to MOST_A_SECOND; store the rate.
+
+        QUIET_S less the time taken where nothing is to be sent.
+        """
         if not self.sent:
             return QUIET_S - took_s
         least = self.sent / MOST_A_SECOND
@@ -130,16 +134,16 @@ class RunTask(ResumableTask[Run]):
         return least - took_s
 
     def note_stopped(self, why: str) -> None:
-        """Have the audit say that the run was stopped."""
+        """Log in the audit that the run was stopped."""
         self.run.refresh_from_db()
         note_run(Actor.system("worker"), self.run, "bulk.stopped", f"stopped: {why}")
 
     def _is_quiet(self) -> bool:
-        """Whether no answer is to be expected at once."""
+        """Return whether no answer is to be expected at once."""
         return self.answered_at is None or time.monotonic() - self.answered_at > PATIENCE_S
 
     def _renewed(self) -> bool:
-        """Renew the lease, and look what people want of the run."""
+        """Renew the lease, and read what people request of the run."""
         ours = self.held().filter(ended_at=None)
         renewed = ours.update(lease_until=self.clock() + LEASE_MS) == 1
         if renewed:
@@ -147,11 +151,11 @@ class RunTask(ResumableTask[Run]):
         return renewed
 
     def _leave(self) -> None:
-        """Of a cancelled run what was not sent stays so; what may have been is followed."""
+        """Leave unsent what a cancelled run has not sent; follow what may have been sent."""
         Item.objects.filter(run=self.run, fate=READY).update(fate=LEFT)
 
     def _ended(self) -> bool:
-        """Whether nothing is left to be sent or answered; note it."""
+        """Return whether nothing is left to be sent or answered; if so, store it."""
         waiting = Item.objects.filter(run=self.run, fate__in=WAITING)
         ready = Item.objects.filter(run=self.run, fate=READY)
         if ready.exists() or (waiting.exists() and not self._given_up()):
@@ -169,7 +173,10 @@ class RunTask(ResumableTask[Run]):
     # ---- sending --------------------------------------------------------------------------------
 
     def _send(self) -> int:
-        """Send a portion: first what was claimed and never noted. Returns how many arrived."""
+        """Send a portion: first what was claimed and never stored as sent.
+
+        Returns how many arrived.
+        """
         rows = self._claim_portion() if self._may_go_on() else []
         if not rows:
             return 0
@@ -190,7 +197,7 @@ class RunTask(ResumableTask[Run]):
         return arrived
 
     def _may_go_on(self) -> bool:
-        """Whether who started the run may still command; where not, what is left is stopped."""
+        """Return whether who started the run may still command; otherwise stop what is left."""
         left = Item.objects.filter(run=self.run, fate__in=(READY, SENDING))
         return not left.exists() or not self.stop_if_lapsed(
             self.run.sender_id, self.run.sender_name
@@ -252,7 +259,7 @@ def _command(run: Run, asset: str, version: str, command: str) -> Command:
 
 
 def note(results: Sequence[Sent]) -> int:
-    """Note what arrived and what cannot; the rest stays claimed, and is sent again under its id.
+    """Store what arrived and what cannot; the rest stays claimed, and is sent again under its id.
 
     Returns how many are dealt with.
     """
@@ -278,7 +285,7 @@ def _arrived(each: Sent) -> bool:
 
 
 def _refused(each: Sent) -> bool:
-    """Whether trying again would not help."""
+    """Return whether trying again would not help."""
     return isinstance(each.result, BusError) and not isinstance(each.result, Unavailable)
 
 

@@ -1,4 +1,4 @@
-"""What the pages of stale assets and of bulk are told."""
+"""Forms of the pages of stale assets and of bulk."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FILE_AGAIN = "Choose the file once more: a browser does not keep it."
 
 
 class Chosen(NamedTuple):
-    """What a form chooses: in words, the assets, how many more match, names given again."""
+    """The choice of a form: in words, the assets, how many more match, names given again."""
 
     words: str
     assets: Iterator[list[Found]]
@@ -47,7 +47,7 @@ class Chosen(NamedTuple):
 
 
 class StaleForm(forms.Form):
-    """The age in the address of the list of stale assets."""
+    """A form of the age in the address of the list of stale assets."""
 
     why = forms.ChoiceField(required=False, choices=list(REASONS.items()))
     n = forms.IntegerField(
@@ -63,29 +63,29 @@ class StaleForm(forms.Form):
 
     @property
     def age(self) -> int:
-        """In ms, of a form that is valid."""
+        """Return the age of a valid form, in ms."""
         data = self.cleaned_data
         return int(data["n"] or 7) * UNITS[data["unit"] or "days"]
 
     @property
     def reason(self) -> Reason:
-        """Which of the reasons, of a form that is valid."""
+        """Return which of the reasons a valid form names."""
         return self.cleaned_data["why"] or "silent"
 
     def words(self) -> str:
-        """What is asked for, in words."""
+        """Return the reason in words."""
         if self.reason == "voteless":
             return "no live vote"
         return f"{'no report for' if self.reason == 'silent' else 'pinned for over'} {self.long()}"
 
     def long(self) -> str:
-        """The age in words: `7 days`."""
+        """Return the age in words: `7 days`."""
         n, unit = self.cleaned_data["n"] or 7, self.cleaned_data["unit"] or "days"
         return f"{n} {unit.removesuffix('s') if n == 1 else unit}"
 
 
 class BulkForm(EndForm):
-    """One command for many assets of a scenario: which, what, and why.
+    """A form of one command for many assets of a scenario: which, what, and why.
 
     `state`, repeated, and `q` are the board's own filter; `to` is the state of a command.
     """
@@ -115,7 +115,7 @@ class BulkForm(EndForm):
         initial: Mapping[str, Any] | None = None,
         states: list[str] | None = None,
     ) -> None:
-        """`states`: those of the filter that the form begins with."""
+        """Fill the form; `states`: those of the filter that it begins with."""
         begun = {"id": uuid.uuid4(), "by": "filter", **(initial or {})}
         super().__init__(_with_names(data), files, initial=begun, label_suffix="")
         self.scenario = scenario
@@ -128,11 +128,11 @@ class BulkForm(EndForm):
             self.fields["to"].widget = forms.Select(choices=choices)
 
     def what(self) -> list[forms.BoundField]:
-        """The fields of the command itself."""
+        """Return the fields of the command itself."""
         return [self[name] for name in ("kind", "to", "end", "until_at", "reason")]
 
     def clean(self) -> dict[str, Any]:
-        """Hold the parts against each other."""
+        """Compare the parts with each other."""
         data = super().clean()
         self._clean_to(data)
         if data.get("by") == "names":
@@ -168,16 +168,16 @@ class BulkForm(EndForm):
             except ValueError as error:
                 self.add_error("file", str(error))
                 return
-        found = targets.names_of(lines, self.scenario.name)
-        if not found.names:
+        names = targets.names_of(lines, self.scenario.name)
+        if not names.names:
             self.add_error("names", "Expected names, one in a line, here or in a file.")
-        elif len(found.names) > MOST:
-            got = f"{len(found.names):,}"
+        elif len(names.names) > MOST:
+            got = f"{len(names.names):,}"
             self.add_error("names", f"Expected at most {MOST:,} names, got {got}.")
-        data["found"] = found
+        data["found"] = names
 
     def chosen(self, now: int) -> Chosen:
-        """Which assets a form that is valid chooses at `now` (ms)."""
+        """Return which assets a valid form chooses at `now` (ms)."""
         data, name = self.cleaned_data, self.scenario.name
         if data["by"] == "names":
             names, repeated = data["found"]
@@ -187,8 +187,8 @@ class BulkForm(EndForm):
             parts = stale_assets.ranges(self.scenario, self.stale.reason, self.stale.age, now)
             rows = [part.rows.order_by(part.column, "pk") for part in parts]
             return Chosen(self.stale.words(), targets.by_rows(*rows), targets.beyond(*rows))
-        found = self._filtered(now)
-        return Chosen(self._filter_words(), targets.by_rows(found), targets.beyond(found))
+        matching = self._filtered(now)
+        return Chosen(self._filter_words(), targets.by_rows(matching), targets.beyond(matching))
 
     def _filtered(self, now: int) -> QuerySet[AssetState]:
         wanted = parse(self.cleaned_data["q"], self.scenario, now)
@@ -201,7 +201,7 @@ class BulkForm(EndForm):
         return "; ".join(part for part in parts if part)[:400] or "all"
 
     def run(self, user: Any, words: str, now: int) -> Run:
-        """The run that a valid form asks for, not kept yet."""
+        """Return the run that a valid form requests, not saved yet."""
         data = self.cleaned_data
         return Run(
             id=data["id"],
@@ -219,7 +219,7 @@ class BulkForm(EndForm):
 
 
 def _with_names(data: QueryDict | None) -> QueryDict | None:
-    """The data with what was chosen on another page, `asset` repeated, among the names."""
+    """Return the data with what was chosen on another page, `asset` repeated, among the names."""
     if data is None or not data.getlist("asset") or data.get("by") == "stale":
         return data
     data = data.copy()
@@ -230,7 +230,7 @@ def _with_names(data: QueryDict | None) -> QueryDict | None:
 
 
 def _lines(file: UploadedFile[Any]) -> list[str]:
-    """The lines of a list. Raises ValueError for what is no text, or too long."""
+    """Return the lines of a list. Raises ValueError for what is no text, or too long."""
     if (file.size or 0) > MAX_FILE:
         raise ValueError(f"Expected at most {MAX_FILE // 1_048_576} MiB. {FILE_AGAIN}")
     try:

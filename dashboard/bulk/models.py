@@ -95,11 +95,11 @@ class Run(models.Model):
 
     @property
     def sender_name(self) -> str:
-        """In whose name commands are sent; before the start, who prepared it."""
+        """Return in whose name commands are sent; before the start, who prepared it."""
         return self.senders[-1]["name"] if self.senders else self.username
 
     def sender_of(self, number: int) -> str:
-        """In whose name the command for the asset of this number was sent, or would be."""
+        """Return in whose name the command for the asset of this number was sent, or would be."""
         names = [each["name"] for each in self.senders if each["first"] <= number]
         return names[-1] if names else self.sender_name
 

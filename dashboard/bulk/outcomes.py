@@ -25,14 +25,14 @@ WHERE id = %s AND fate IN ('{SENT}', '{SENDING}')"""  # noqa: S608
 
 
 def settle(run: Run, now: int) -> int:
-    """Note the answers that have come by `now` (ms), at most a portion. Returns how many.
+    """Store the answers that have come by `now` (ms), at most a portion. Returns how many.
 
     A command's place is that of the record which it was answered at: sent twice, that of the first.
     """
     pk = run.pk.hex if connection.vendor == "sqlite" else run.pk
     with connection.cursor() as cursor:
         cursor.execute(_FIND, [pk])
-        found = cursor.fetchall()
+        answers = cursor.fetchall()
     partitions = scenarios()[run.scenario].partitions
     rows = [
         (
@@ -44,7 +44,7 @@ def settle(run: Run, now: int) -> int:
             Version.parse(version).offset,
             item,
         )
-        for item, asset, outcome, version in found
+        for item, asset, outcome, version in answers
     ]
     if rows:
         with transaction.atomic(), connection.cursor() as cursor:
@@ -53,5 +53,5 @@ def settle(run: Run, now: int) -> int:
 
 
 def _refusal(outcome: str) -> str:
-    """Why the job refused, empty where it did not."""
+    """Return why the job refused, empty where it did not."""
     return outcome.removeprefix(REFUSED) if outcome.startswith(REFUSED) else ""

@@ -1,4 +1,4 @@
-"""Pins of colleagues among a run's assets: named at the review, left as they are unless asked."""
+"""Pins of colleagues among a run's assets: named at the review, left unless requested."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SINCE = "pinned since the review"
 
 
 class Pin(msgspec.Struct, frozen=True):
-    """How an asset was pinned; until: Unix ms, None without an end."""
+    """A pin of an asset; until: Unix ms, None without an end."""
 
     state: str
     until: int | None
@@ -35,7 +35,7 @@ class Pinned(NamedTuple):
 
 
 class Pins(NamedTuple):
-    """Those of colleagues: how many, by whom, the most first, and the first few."""
+    """The pins of colleagues: how many, by whom, the most first, and the first few."""
 
     n: int
     by: Sequence[tuple[str, int]]
@@ -46,22 +46,22 @@ _PIN = msgspec.json.Decoder(Pin)
 
 
 def pin_of(item: Item) -> Pin | None:
-    """How an asset was pinned at the review."""
+    """Return how an asset was pinned at the review."""
     return _PIN.decode(item.pin) if item.pin else None
 
 
 def colleagues(run: Run, name: str) -> QuerySet[Item]:
-    """What is to be sent and would end a pin that others than this user have set."""
+    """Return what is to be sent and would end a pin that others than this user have set."""
     pinned = Item.objects.filter(run=run, fate=READY).exclude(pinned_by="")
     return pinned.exclude(pinned_by=name)
 
 
 def pins(run: Run, name: str) -> Pins:
-    """The pins of others than this user that a run would end."""
-    found = colleagues(run, name)
-    by = found.values_list("pinned_by").annotate(n=Count("pk")).order_by("-n", "pinned_by")
+    """Return the pins of others than this user that a run would end."""
+    items = colleagues(run, name)
+    by = items.values_list("pinned_by").annotate(n=Count("pk")).order_by("-n", "pinned_by")
     counts = list(by)
-    listed = [Pinned(item, _PIN.decode(item.pin)) for item in found.order_by("number")[:LISTED]]
+    listed = [Pinned(item, _PIN.decode(item.pin)) for item in items.order_by("number")[:LISTED]]
     return Pins(sum(n for _, n in counts), counts, listed)
 
 
@@ -72,7 +72,7 @@ def leave(run: Run, name: str) -> int:
 
 
 def leave_new(run: Run, name: str) -> int:
-    """Leave what others than this user have pinned since the review, as nobody was asked about it.
+    """Leave what others than this user have pinned since the review, as nobody confirmed that.
     Returns how many.
 
     Where commands carry the version of the review, the job refuses these anyway.
@@ -82,5 +82,5 @@ def leave_new(run: Run, name: str) -> int:
     rows = AssetState.objects.filter(scenario=run.scenario, asset=OuterRef("asset"))
     newer = rows.filter(overridden=True, override_since__gt=run.created_at)
     newer = newer.exclude(override_user=name)
-    found = Item.objects.filter(Exists(newer), run=run, fate=READY)
-    return found.update(fate=SKIPPED, text=SINCE)
+    items = Item.objects.filter(Exists(newer), run=run, fate=READY)
+    return items.update(fate=SKIPPED, text=SINCE)

@@ -1,4 +1,4 @@
-"""How long runs are kept, and how many."""
+"""The time for which runs are kept, and how many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would become of each chosen asset, as its row on the board tells, before anything is sent.
+"""The review of each chosen asset's outcome, by its row on the board, before anything is sent.
 
 The job decides at the command's own place in the log; a command that carries the version of the
 review is refused there if what is shown of the asset has changed since.
@@ -45,7 +45,7 @@ class _Vote(msgspec.Struct, frozen=True, gc=False):
     silent: int | None = None
 
     def gives_way(self, scenario: Scenario, state: str) -> bool:
-        """Whether it makes room for a vote for `state` where no more are kept."""
+        """Return whether it makes room for a vote for `state` where no more are kept."""
         counts = self.weight > 0 and self.muted is None
         return not counts or scenario.severity(self.state) >= scenario.severity(state)
 
@@ -58,7 +58,7 @@ class _Pin(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Seen(msgspec.Struct, frozen=True, gc=False):
-    """What of a state record the review looks at."""
+    """The fields of a state record that the review reads."""
 
     votes: list[_Vote]
     override: _Pin | None
@@ -68,8 +68,8 @@ _SEEN = msgspec.json.Decoder(_Seen)
 
 
 class Verdict(NamedTuple):
-    """What would become of an asset. text: why it is left out, empty where it is not; returns and
-    age (ms): of what a purge would not end; pin: that the command would end."""
+    """The outcome that a command would have for an asset. text: why it is left out, empty where it
+    is not; returns and age (ms): of what a purge would not end; pin: that the command would end."""
 
     text: str = ""
     returns: int = STAYS
@@ -78,9 +78,9 @@ class Verdict(NamedTuple):
 
 
 def keep(run: Run, scenario: Scenario, chosen: Iterable[list[Found]], now: int) -> Run:
-    """Keep the assets of a run, each with what would become of it at `now` (ms).
+    """Keep the assets of a run, each with what would become of it at `now` (ms). Returns the run.
 
-    In portions, so that nobody waits for the database long: `matched` is noted when all are there.
+    In portions, so that nobody waits for the database long: `matched` is stored when all are there.
     """
     number = 0
     for portion in chosen:
@@ -93,36 +93,36 @@ def keep(run: Run, scenario: Scenario, chosen: Iterable[list[Found]], now: int) 
 
 
 def command_id(run: uuid.UUID, asset: str) -> str:
-    """The id of a run's command for an asset: the same whenever it is asked for."""
+    """Return the id of a run's command for an asset: the same at every call."""
     return str(uuid.uuid5(run, asset))
 
 
 def _rows(
     run: Run, scenario: Scenario, portion: Iterable[Found], start: int, now: int
 ) -> Iterator[tuple[Any, ...]]:
-    for number, found in enumerate(portion, start):
-        told = judge(run, scenario, found, now)
-        fate = SKIPPED if told.text else READY
-        name = found.asset if name_ok(found.asset) else found.asset[:255].replace("\0", "\ufffd")
+    for number, chosen in enumerate(portion, start):
+        verdict = judge(run, scenario, chosen, now)
+        fate = SKIPPED if verdict.text else READY
+        name = chosen.asset if name_ok(chosen.asset) else chosen.asset[:255].replace("\0", "\ufffd")
         yield (
             run.pk.hex if connection.vendor == "sqlite" else run.pk,
             number,
             name.encode(errors="replace").decode(),
             fate,
-            told.text,
-            found.state,
-            found.version if run.unchanged else "",
-            told.returns,
-            told.age,
-            told.pin.user if told.pin else "",
-            _pin_text(told.pin),
+            verdict.text,
+            chosen.state,
+            chosen.version if run.unchanged else "",
+            verdict.returns,
+            verdict.age,
+            verdict.pin.user if verdict.pin else "",
+            _pin_text(verdict.pin),
             command_id(run.pk, name),
             "",
         )
 
 
 def _insert(rows: list[tuple[Any, ...]]) -> None:
-    """Plain SQL, as the rows are many: a fifth of the time that model instances take."""
+    """Insert rows by plain SQL, as they are many: a fifth of the time that model instances take."""
     table = Item._meta.db_table  # noqa: SLF001 - Django's documented API
     names, marks = ", ".join(COLUMNS), ", ".join(["%s"] * len(COLUMNS))
     sql = f"INSERT INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 - our own names
@@ -130,13 +130,13 @@ def _insert(rows: list[tuple[Any, ...]]) -> None:
         cursor.executemany(sql, rows)
 
 
-def judge(run: Run, scenario: Scenario, found: Found, now: int) -> Verdict:
-    """What would become of one asset."""
-    if not name_ok(found.asset):
+def judge(run: Run, scenario: Scenario, chosen: Found, now: int) -> Verdict:
+    """Return what would become of one asset."""
+    if not name_ok(chosen.asset):
         return Verdict(NOT_A_NAME)
-    if not found.record:
+    if not chosen.record:
         return Verdict(UNKNOWN)
-    seen = _SEEN.decode(found.record)
+    seen = _SEEN.decode(chosen.record)
     pin = seen.override if run.kind in ENDS_PINS else None
     if run.kind == "purge":
         return _return(seen.votes, young_ms(scenario), now)._replace(pin=pin)
@@ -150,7 +150,7 @@ def _pin_text(pin: _Pin | None) -> str:
 
 
 def _left_out(run: Run, scenario: Scenario, seen: _Seen) -> str:
-    """Why a command would change nothing; empty where it would."""
+    """Return why a command would change nothing; empty where it would change something."""
     own, pin = USER_PREFIX + run.username, seen.override
     voters = {vote.agent for vote in seen.votes}
     match run.kind:
@@ -167,14 +167,14 @@ def _left_out(run: Run, scenario: Scenario, seen: _Seen) -> str:
 
 
 def _has_room(scenario: Scenario, votes: list[_Vote], state: str) -> bool:
-    """Whether one more vote, for `state`, is kept."""
+    """Return whether one more vote, for `state`, is kept."""
     if len(votes) < MAX_VOTERS:
         return True
     return not scenario.life_cycle and any(vote.gives_way(scenario, state) for vote in votes)
 
 
 def _return(votes: Iterable[_Vote], young: int, now: int) -> Verdict:
-    """Whether an asset is back after its purge: an agent that reported lately will again."""
+    """Return whether an asset is back after its purge: an agent that reported lately will again."""
     live = (v for v in votes if v.silent is None and not v.agent.startswith(USER_PREFIX))
     newest = max((vote.time for vote in live), default=None)
     if newest is None:
@@ -187,7 +187,7 @@ def _return(votes: Iterable[_Vote], young: int, now: int) -> Verdict:
 
 
 class Back(NamedTuple):
-    """Of assets to be purged: how many are back soon, may be, and stay away.
+    """The assets of a purge: how many are back soon, may be, and stay away.
 
     half and all (ms): within which half of those, and nearly all, are. Agents report at intervals,
     and a look at any moment finds as long a time passed as is still to pass.
@@ -201,19 +201,19 @@ class Back(NamedTuple):
 
 
 def back(run: Run) -> Back:
-    """What of the assets that a run would purge is back, by when."""
+    """Return what of the assets that a run would purge is back, by when."""
     ready = Item.objects.filter(run=run, fate=READY)
     counts = Counter(dict(ready.values_list("returns").annotate(n=Count("pk")).order_by()))
-    told = ready.filter(returns=RETURNS).values_list("age", flat=True).order_by()
-    ages = sorted(age for age in told if age is not None)
+    known_ages = ready.filter(returns=RETURNS).values_list("age", flat=True).order_by()
+    ages = sorted(age for age in known_ages if age is not None)
     half = ages[len(ages) // 2] if ages else None
     most = ages[len(ages) * 98 // 100] if ages else None
     return Back(counts[RETURNS], counts[MAY_RETURN], counts[STAYS], half, most)
 
 
 def moved_on(run: Run) -> int:
-    """How many assets have another state than the review saw, or are gone: the job will refuse the
-    commands to these, as they say which version they are about."""
+    """Return how many assets have another state than the review saw, or are gone: the job will
+    refuse the commands to these, as they name the version that they are about."""
     changed = AssetState.objects.filter(
         Q(purged=True) | ~Q(state=OuterRef("was")),
         scenario=run.scenario,

@@ -1,4 +1,4 @@
-"""How far a run has come, in figures that add up."""
+"""The progress of a run, in figures that add up."""
 
 from __future__ import annotations
 
@@ -35,81 +35,84 @@ MOST_REASONS = 20
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """How far a run has come: how many of its assets have each fate."""
+    """The progress of a run: how many of its assets have each fate."""
 
     run: Run
     counts: Mapping[str, int]
 
     @property
     def scenario(self) -> Scenario | None:
-        """Its scenario, where that is still configured."""
+        """Return the run's scenario, where that is still configured."""
         return scenarios().get(self.run.scenario)
 
     @property
     def will(self) -> int:
-        """How many are to be sent, or were."""
+        """Return how many are to be sent, or were."""
         return self.run.matched - self.skipped
 
     @property
     def skipped(self) -> int:
-        """How many the review left out."""
+        """Return how many the review left out."""
         return self.counts.get(SKIPPED, 0)
 
     @property
     def ready(self) -> int:
-        """How many are still to be sent."""
+        """Return how many are still to be sent."""
         return self.counts.get(READY, 0)
 
     @property
     def waiting(self) -> int:
-        """How many have no answer yet."""
+        """Return how many have no answer yet."""
         return sum(self.counts.get(fate, 0) for fate in WAITING)
 
     @property
     def applied(self) -> int:
-        """How many were applied."""
+        """Return how many were applied."""
         return self.counts.get(APPLIED, 0)
 
     @property
     def refused(self) -> int:
-        """How many the job refused."""
+        """Return how many the job refused."""
         return self.counts.get(REFUSED, 0)
 
     @property
     def ended(self) -> int:
-        """Of how many it is known what became of them."""
+        """Return how many have a known outcome."""
         return sum(self.counts.get(fate, 0) for fate in ENDS)
 
     @property
     def percent(self) -> float:
-        """How many of those to be sent have ended, of a hundred."""
+        """Return how many of those to be sent have ended, of a hundred."""
         return round(100 * self.ended / self.will, 1) if self.will else 100.0
 
     @property
     def percent_sent(self) -> float:
-        """How many of those to be sent are on their way or have ended, of a hundred."""
+        """Return how many of those to be sent are on their way or have ended, of a hundred."""
         return round(100 * (self.will - self.ready) / self.will, 1) if self.will else 100.0
 
     @property
     def to_go_ms(self) -> int | None:
-        """How long until all is sent, ms; None where that is not known."""
+        """Return how long until all is sent, ms; None where that is not known."""
         running = self.run.status == RUNNING and self.ready and self.run.rate
         return int(1000 * self.ready / self.run.rate) + 1000 if running else None
 
     @property
     def status(self) -> str:
-        """Its status in words."""
+        """Return the run's status in words."""
         if self.run.status == RUNNING and not self.ready:
             return "Waiting for answers"
         return STATUSES[self.run.status]
 
     @property
     def lines(self) -> list[tuple[str, str, int]]:
-        """Each fate that there is, in words, with how many have it; they add up to `matched`."""
+        """Return each fate that there is, in words, with how many have it.
+
+        The numbers add up to `matched`.
+        """
         return [(f, self.word(f), self.counts[f]) for f in FATES if self.counts.get(f)]
 
     def word(self, fate: str) -> str:
-        """A fate in words."""
+        """Return a fate in words."""
         return UNANSWERED if fate == SENT and self.run.ended_at else FATES[fate]
 
 
@@ -119,12 +122,12 @@ def progress_of(run: Run) -> RunProgress:
 
 
 def counts(run: Run) -> dict[str, int]:
-    """How many of a run's assets have each fate, read from the index alone."""
+    """Return how many of a run's assets have each fate, read from the index alone."""
     groups = Item.objects.filter(run=run).values_list("fate").annotate(n=Count("pk"))
     return dict(groups.order_by())
 
 
 def reasons(run: Run, fate: str) -> list[tuple[str, int]]:
-    """Why assets were left out or refused, the commonest first."""
+    """Return why assets were left out or refused, the commonest first."""
     groups = Item.objects.filter(run=run, fate=fate).values_list("text").annotate(n=Count("pk"))
     return list(groups.order_by("-n", "text")[:MOST_REASONS])

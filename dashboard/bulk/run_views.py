@@ -61,7 +61,7 @@ FIELDS = (
 @never_cache
 @role_required("read")
 def run(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - as in the URL
-    """A run; to a script, the part of the page that renews itself."""
+    """Return the page of a run; to a script, the part of the page that renews itself."""
     return _page(request, _known(id))
 
 
@@ -82,7 +82,7 @@ def start(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - 
 
 
 def _start_fault(request: HttpRequest, known: Run, replace: bool) -> str:
-    """Why a review cannot be started so."""
+    """Return why a review cannot be started so; empty where it can."""
     colleagues = pins.colleagues(known, request.user.get_username()).count()
     will = progress_of(known).will - (0 if replace else colleagues)
     if not known.matched or not will:
@@ -131,7 +131,7 @@ def ask(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - as
 
 
 def _asked(known: Run, do: str, user: User) -> bool:
-    """Whether the run was one of which this can be asked; it is so now."""
+    """Request this of the run, if it can be requested now. Returns whether it could."""
     open_ones = Run.objects.filter(pk=known.pk, ended_at=None)
     by: dict[str, Any] = {"changed_by": user.get_username()}
     if do == "cancel":
@@ -151,19 +151,19 @@ def _asked(known: Run, do: str, user: User) -> bool:
 @never_cache
 @role_required("read")
 def outcomes(request: HttpRequest, id: uuid.UUID) -> HttpResponseBase:  # noqa: A002 - as in the URL
-    """What became of each asset, as CSV."""
+    """Return what became of each asset, as CSV."""
     known = _known(id)
-    told = progress_of(known)
+    progress = progress_of(known)
     oldest_first = Order("number", down=False)
     name = f"bulk-{str(known.pk)[:8]}"
-    file = TableFile(name, FIELDS, partial(_plain, told), order=oldest_first)
+    file = TableFile(name, FIELDS, partial(_plain, progress), order=oldest_first)
     return file.response(request, "csv", known.items.all())
 
 
-def _plain(told: RunProgress, item: Item) -> dict[str, Any]:
+def _plain(progress: RunProgress, item: Item) -> dict[str, Any]:
     version = str(Version.parse(item.answered_version)) if item.answered_version else ""
     where = (item.partition, item.offset, version, item.answered_at)
-    cells = (item.asset, item.was, told.word(item.fate), item.text, item.command, *where)
+    cells = (item.asset, item.was, progress.word(item.fate), item.text, item.command, *where)
     return dict(zip(FIELDS, cells, strict=True))
 
 
@@ -172,22 +172,22 @@ def _known(id: uuid.UUID) -> Run:  # noqa: A002 - as in the URL
 
 
 def _address(request: HttpRequest, known: Run) -> str:
-    """Where the page renews itself from: also one that a form was answered with."""
+    """Return the address from which the page renews itself: also a page that answered a form."""
     return (
         request.get_full_path() if request.method == "GET" else reverse("bulk:run", args=[known.pk])
     )
 
 
 def _page(request: HttpRequest, known: Run, fault: str = "", status: int = 200) -> HttpResponse:
-    told = progress_of(known)
+    progress = progress_of(known)
     show = request.GET.get("show", "")
     show = show if show in FATES or show == PINNED else ""
     name = request.user.get_username()
     shown = Paginator(_shown(known, show, name), PAGE)
     context: dict[str, Any] = {
-        "told": told,
+        "told": progress,
         "run": known,
-        "scenario": told.scenario,
+        "scenario": progress.scenario,
         "show": show,
         "page": shown.get_page(request.GET.get("page")),
         "skipped": reasons(known, SKIPPED),
@@ -203,13 +203,14 @@ def _page(request: HttpRequest, known: Run, fault: str = "", status: int = 200) 
     if known.status == REVIEW:
         context["moved"] = moved_on(known) if known.unchanged else 0
         context["back"] = back(known) if known.kind == "purge" else None
-        found = pins.pins(known, name)
-        context |= {"pins": found, "without": told.ready - found.n}
+        colleagues_pins = pins.pins(known, name)
+        context |= {"pins": colleagues_pins, "without": progress.ready - colleagues_pins.n}
     return render_page(request, "bulk/run", context, status=status)
 
 
 def _shown(known: Run, show: str, name: str) -> QuerySet[Item]:
-    """The assets that the page shows, of what a fate says, or pinned by others than this user."""
+    """Return the assets that the page shows: those of a fate, or pinned by others than this
+    user."""
     items = known.items.order_by("number")
     if show == PINNED:
         return items.exclude(pinned_by="").exclude(pinned_by=name)

@@ -1,4 +1,4 @@
-"""In whose name a run goes on: of who started it, then of who took it over."""
+"""The users in whose name a run goes on: who started it, then who took it over."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from dashboard.bulk.models import READY, SENDING, Item, Run
 
 
 def sent_as(run: Run, user: User, now: int) -> dict[str, Any]:
-    """The fields of a run that goes on in this user's name from `now` (ms).
+    """Return the fields of a run that goes on in this user's name from `now` (ms).
 
-    What was claimed and not noted goes with the rest: sent twice, it is one command to the job.
+    What was claimed and not stored as sent goes with the rest: sent twice, it is one command to the
+    job.
     """
     if run.sender_id == user.pk:
         return {}

@@ -1,7 +1,7 @@
 """Assets that look forgotten: no report for long, no live vote, an override that is old.
 
 Each reason is a range of an index, so that it is found among a million assets without reading
-them. What a row tells: its newest live vote is renewed by reports that come 30 s or more after the
+them. What a row shows: its newest live vote is renewed by reports that come 30 s or more after the
 asset's last record, so its time is at most so much too old. Where no agent has a live vote any
 more, the last report is that of the newest silent vote; where there is none either, it is older
 than the asset's last record by a vote's lifetime or more, unless its agent left.
@@ -37,7 +37,7 @@ MAX_AGE = 10_000
 
 
 class Token(NamedTuple):
-    """Where a page begins: after the row with this time and id, of this part of the reason."""
+    """The beginning of a page: after the row with this time and id, of this part of the reason."""
 
     part: int
     at: int
@@ -55,18 +55,18 @@ class Range:
     column: str
 
     def after(self, token: Token | None, limit: int) -> list[AssetState]:
-        """The first rows, or those past a place."""
+        """Return the first rows, or those past a place."""
         rows = self.rows.order_by(self.column, "pk")
         if token is None:
             return list(rows[:limit])
         same = rows.filter(**{self.column: token.at, "pk__gt": token.pk})
-        found = list(same[:limit])
+        first_rows = list(same[:limit])
         later = rows.filter(**{f"{self.column}__gt": token.at})
-        return found + list(later[: limit - len(found)])
+        return first_rows + list(later[: limit - len(first_rows)])
 
 
 class Count(NamedTuple):
-    """How many assets a reason finds; least: there are more."""
+    """The number of assets that a reason finds; least: there are more."""
 
     n: int
     least: bool = False
@@ -74,9 +74,11 @@ class Count(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An asset of the list. reported_at: of its newest live vote; last_known: where there is none,
-    its last report was at this time at the latest; all Unix ms; agents: how many votes of theirs
-    are live."""
+    """An asset of the list.
+
+    reported_at: of its newest live vote; last_known: where there is none, its last report was at
+    this time at the latest; all Unix ms; agents: how many votes of theirs are live.
+    """
 
     asset: str
     state: str
@@ -95,7 +97,7 @@ class Page(NamedTuple):
 
 
 def ranges(scenario: Scenario, reason: Reason, age: int, now: int) -> list[Range]:
-    """What a reason finds, as ranges of an index; age: in ms."""
+    """Return what a reason finds, as ranges of an index; age: in ms."""
     rows, before = visible(scenario.name), now - age
     voteless = rows.filter(reported_at=None)
     if reason == "voteless":
@@ -112,7 +114,7 @@ def ranges(scenario: Scenario, reason: Reason, age: int, now: int) -> list[Range
 
 
 def count(scenario: Scenario, reason: Reason, age: int, now: int) -> Count:
-    """How many assets a reason finds, counted up to a bound."""
+    """Return how many assets a reason finds, counted up to a bound."""
     n = 0
     for each in ranges(scenario, reason, age, now):
         n += each.rows.order_by().values("pk")[: MOST_COUNTED + 1 - n].count()
@@ -122,23 +124,23 @@ def count(scenario: Scenario, reason: Reason, age: int, now: int) -> Count:
 def page(
     scenario: Scenario, reason: Reason, age: int, now: int, after: Token | None = None
 ) -> Page:
-    """A page of what a reason finds, the oldest first."""
-    found: list[tuple[Token, AssetState]] = []
+    """Return a page of what a reason finds, the oldest first."""
+    entries: list[tuple[Token, AssetState]] = []
     for part, each in enumerate(ranges(scenario, reason, age, now)):
         if after is not None and part < after.part:
             continue
         begin = after if after is not None and part == after.part else None
-        rows = each.after(begin, PAGE + 1 - len(found))
-        found += [(Token(part, getattr(row, each.column), row.pk), row) for row in rows]
-        if len(found) > PAGE:
+        rows = each.after(begin, PAGE + 1 - len(entries))
+        entries += [(Token(part, getattr(row, each.column), row.pk), row) for row in rows]
+        if len(entries) > PAGE:
             break
-    shown = found[:PAGE]
-    following = shown[-1][0] if len(found) > PAGE else None
+    shown = entries[:PAGE]
+    following = shown[-1][0] if len(entries) > PAGE else None
     return Page([_line(scenario, row) for _, row in shown], following)
 
 
 def token_of(text: str) -> Token | None:
-    """The place that a text names; None for what is no place."""
+    """Return the place that a text names; None for what is no place."""
     parts = text.split(".")
     if len(parts) != 3 or not all(p.isascii() and p.isdigit() and len(p) < 19 for p in parts):
         return None

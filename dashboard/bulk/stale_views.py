@@ -24,7 +24,7 @@ from domain.scenario import Scenario
 @never_cache
 @role_required("read")
 def stale_list(request: HttpRequest) -> HttpResponse:
-    """How many assets of each scenario are stale, and a page of those of one."""
+    """Return the page of how many assets of each scenario are stale, and of those of one."""
     form, now = StaleForm(request.GET), now_ms()
     context: dict[str, Any] = {
         "form": form,
@@ -40,34 +40,34 @@ def stale_list(request: HttpRequest) -> HttpResponse:
 
 def _listed(request: HttpRequest, form: StaleForm, now: int) -> dict[str, Any]:
     known = scenarios()
-    asked = known.get(request.GET.get("scenario", "")) or next(iter(known.values()))
+    scenario = known.get(request.GET.get("scenario", "")) or next(iter(known.values()))
     after = stale_assets.token_of(request.GET.get("after", "")[:60])
-    page = stale_assets.page(asked, form.reason, form.age, now, after)
+    page = stale_assets.page(scenario, form.reason, form.age, now, after)
     return {
-        "scenario": asked,
+        "scenario": scenario,
         "reason": form.reason,
         "words": form.words(),
         "heads": _heads(form),
         "counts": [_counts(each, form, now) for each in known.values()],
-        "total": stale_assets.count(asked, form.reason, form.age, now),
+        "total": stale_assets.count(scenario, form.reason, form.age, now),
         "lines": page.lines,
         "after": after,
-        "first": _address(asked, form),
-        "next": _address(asked, form, after=str(page.next)) if page.next else "",
-        "lifetime": exact_span(asked.vote_lifetime) if asked.vote_lifetime else "",
+        "first": _address(scenario, form),
+        "next": _address(scenario, form, after=str(page.next)) if page.next else "",
+        "lifetime": exact_span(scenario.vote_lifetime) if scenario.vote_lifetime else "",
         "n": form.cleaned_data["n"] or 7,
         "unit": form.cleaned_data["unit"] or "days",
     }
 
 
 def _heads(form: StaleForm) -> list[str]:
-    """The reasons in words, with how long."""
+    """Return the reasons in words, with how long."""
     long = form.long()
     return [f"No report for {long}", REASONS["voteless"], f"Pinned for over {long}"]
 
 
 def _counts(scenario: Scenario, form: StaleForm, now: int) -> dict[str, Any]:
-    """A line of the table above: the scenario, and each reason's count with its address."""
+    """Return a line of the table above: the scenario, and each reason's count with its address."""
     cells = [
         {
             "reason": reason,

@@ -1,4 +1,4 @@
-"""Which assets a run is of: by a filter, by their names, or because they are stale."""
+"""The assets of a run: chosen by a filter, by their names, or because they are stale."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ CHUNK = 5_000
 
 
 class Found(NamedTuple):
-    """An asset that was chosen. version: sortable; record: JSON, empty where it is not on the
-    board."""
+    """An asset that was chosen.
+
+    version: sortable; record: JSON, empty where it is not on the board.
+    """
 
     asset: str
     version: str = ""
@@ -35,10 +37,10 @@ class Names(NamedTuple):
 
 
 def by_rows(*rows: QuerySet[AssetState]) -> Iterator[list[Found]]:
-    """The assets of rows of the board, the first MOST, in portions.
+    """Yield the assets of rows of the board, the first MOST, in portions.
 
-    Each portion is a query of its own: who reads on while it writes would write upon what was
-    there when it began to read, which SQLite refuses.
+    Each portion is a query of its own: who reads on while it writes would write upon what was there
+    when it began to read, which SQLite refuses.
     """
     ids: list[int] = []
     for each in rows:
@@ -46,24 +48,25 @@ def by_rows(*rows: QuerySet[AssetState]) -> Iterator[list[Found]]:
     for portion in chunks(ids, CHUNK):
         columns = ("pk", "asset", "version", "state", "record")
         there = AssetState.objects.filter(pk__in=listed(portion), purged=False)
-        found = {pk: Found(*rest) for pk, *rest in there.values_list(*columns)}
-        yield [found[pk] for pk in portion if pk in found]
+        assets = {pk: Found(*rest) for pk, *rest in there.values_list(*columns)}
+        yield [assets[pk] for pk in portion if pk in assets]
 
 
 def beyond(*rows: QuerySet[AssetState]) -> int:
-    """How many assets match beyond MOST."""
+    """Return how many assets match beyond MOST."""
     return max(0, sum(each.order_by().count() for each in rows) - MOST)
 
 
 def by_names(scenario: str, names: Sequence[str]) -> Iterator[list[Found]]:
-    """The assets of these names, in their order, those unknown among them, in portions."""
+    """Yield the assets of these names, in their order, those unknown among them, in portions."""
     for portion in chunks(names, CHUNK):
         known = _on_board(scenario, portion)
         yield [known.get(name) or Found(name) for name in portion]
 
 
 def names_of(lines: Iterable[str], scenario: str) -> Names:
-    """The names in lines of text: spaces around one are part of it only where it is on the board.
+    """Return the names in lines of text: spaces around one are part of it only where it is on the
+    board.
 
     Lines without a name are passed over.
     """
@@ -77,7 +80,7 @@ def names_of(lines: Iterable[str], scenario: str) -> Names:
 
 
 def visible(scenario: str) -> QuerySet[AssetState]:
-    """The rows of a board."""
+    """Return the rows of a board."""
     return AssetState.objects.filter(scenario=scenario, purged=False)
 
 

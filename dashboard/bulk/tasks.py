@@ -1,4 +1,4 @@
-"""What the worker does of runs. Every task may be run twice, or be cut short and run again."""
+"""The worker's tasks for runs. Every task may be run twice, or be cut short and run again."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dashboard.core.task_wakeup import wake
 
 @shared_task(ignore_result=True)
 def carry_on() -> bool:
-    """Give every open run a turn; where there is more to do, again after what else waits.
+    """Give every open run a turn; where there is more to do, again after other waiting tasks.
 
-    Asked for every few seconds too, so that a run goes on whose worker was killed.
+    Called every few seconds too, so that a run goes on whose worker was killed.
     """
     more = work()
     if more:

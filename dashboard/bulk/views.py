@@ -1,4 +1,4 @@
-"""The pages of bulk: what is to be done of which assets, and the list of runs."""
+"""The pages of bulk: a command, the assets that it is for, and the list of runs."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ BEGINS = (*FILLS, "scenario", "asset", "state")
 @never_cache
 @role_required("read")
 def bulk(request: HttpRequest) -> HttpResponse:
-    """The form, as the address fills it, and the runs, the newest first."""
+    """Return the form, as the address fills it, and the runs, the newest first."""
     form = None
     if may(request.user, "command"):
-        given = drafts.found(request, "bulk") or request.GET
-        form = _begun(_scenario(given), given)
+        data = drafts.found(request, "bulk") or request.GET
+        form = _begun(_scenario(data), data)
     return _page(request, form)
 
 
 @form_of("bulk:bulk")
 @role_required("command")
 def review(request: HttpRequest) -> HttpResponse:
-    """Keep a review of what would become of each asset, and go to it.
+    """Keep a review of what would become of each asset, and redirect to it.
 
-    What another page chose comes without a command, or with `begin`: then the way leads to the
-    form, filled with it.
+    A choice made on another page comes without a command, or with `begin`: then the redirect leads
+    to the form, filled with it.
     """
     scenario = _scenario(request.POST)
     if "kind" not in request.POST or "begin" in request.POST:
@@ -74,7 +74,7 @@ def review(request: HttpRequest) -> HttpResponse:
 
 
 def _review(request: HttpRequest, form: BulkForm) -> Run:
-    """The review of a valid form; sent twice, the same one. Raises TooMany."""
+    """Return the review of a valid form; sent twice, the same one. Raises TooMany."""
     user, now = request.user, now_ms()
     assert isinstance(user, User)
     known = Run.objects.filter(pk=form.cleaned_data["id"], user=user).first()
@@ -95,7 +95,7 @@ def _review(request: HttpRequest, form: BulkForm) -> Run:
 
 
 def _begun(scenario: Scenario, data: QueryDict) -> BulkForm:
-    """The form as an address or another page fills it."""
+    """Return the form as an address or another page fills it."""
     initial: dict[str, Any] = {name: data[name][:1_000] for name in FILLS if data.get(name)}
     if assets := data.getlist("asset"):
         initial |= {"names": "\n".join(assets), "by": "names"}
@@ -134,7 +134,7 @@ def _page(request: HttpRequest, form: BulkForm | None, status: int = 200) -> Htt
 
 
 def _state_boxes(form: BulkForm) -> list[dict[str, Any]]:
-    """The states that the filter offers, and those that it has."""
+    """Return the states that the filter offers, and those that it has."""
     named = [spec.name for spec in form.scenario.states]
     names = [*named, *(state for state in form.states if state not in named)]
     return [{"spec": form.scenario.spec(n), "on": n in form.states} for n in names]

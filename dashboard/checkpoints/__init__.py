@@ -1,1 +1,1 @@
-"""How far the database has come in the logs, and snapshots of the fold."""
+"""The database's progress in the logs, and snapshots of the fold."""

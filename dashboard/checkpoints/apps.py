@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class CheckpointsConfig(AppConfig):
-    """How far the database has come in the logs; `materialiser` names its tables."""
+    """The app of the database's progress in the logs; `materialiser` names its tables."""
 
     name = "dashboard.checkpoints"
     label = "materialiser"

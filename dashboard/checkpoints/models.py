@@ -1,4 +1,4 @@
-"""How far the database has come, what it found wrong, and snapshots of the fold. Times in ms."""
+"""The database's progress in the logs, the faults found, and snapshots of the fold. Times in ms."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ class SinkOffset(models.Model):
 
 
 class Counted(models.Model):
-    """How often something has happened in the materialiser, written with what it happened to.
+    """The number of times something has happened in the materialiser, written with what it happened
+    to.
 
-    Kept here, as that process serves no metrics: a web process tells them, and they go on through
-    restarts. topic: of which it tells, or empty.
+    Stored here, as that process serves no metrics: a web process reports them, and they go on
+    through restarts. topic: the one that they concern, or empty.
     """
 
     name = models.CharField(max_length=40)
@@ -44,7 +45,7 @@ class Counted(models.Model):
 class LogBound(models.Model):
     """The bounds on append times with which the job folds a bucket's log: see domain/bounds.py.
 
-    pairs: as JSON; epoch: the newest one that told of them; asides: first and last offsets of what
+    pairs: as JSON; epoch: the newest one that reported them; asides: first and last offsets of what
     was set aside, as JSON: see domain/quarantine.py.
     """
 

@@ -1,1 +1,1 @@
-"""What operators and API clients do to assets: commands, sent as records and followed."""
+"""Commands of operators and API clients on assets, sent as records and followed."""

@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class CommandsConfig(AppConfig):
-    """Commands: forms, sending, following."""
+    """The app of commands: forms, sending, following."""
 
     name = "dashboard.commands"
     label = "commands"

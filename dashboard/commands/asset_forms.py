@@ -21,7 +21,7 @@ from domain.version import Version
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One form and where it goes; `open` where the user is at it.
+    """A form and where it goes; `open` where the user is at it.
 
     changes: what has changed since the form's page was made, where that is why it came back.
     """
@@ -55,7 +55,7 @@ class Panel:
     begun: Begun = Begun()
 
     def context(self) -> dict[str, Any]:
-        """What `commands/_forms.html` needs."""
+        """Return the context of `commands/_forms.html`."""
         now = now_ms()
         return {
             "scenario": self.scenario,
@@ -72,7 +72,7 @@ class Panel:
         }
 
     def again(self, now: int) -> Offer | None:
-        """The followed command's form once more, where the job found that it came too late."""
+        """Return the followed command's form once more, if the job found it too late; else None."""
         row = self.command
         if row is None or row.source != "form" or row.user_id != self.user_id:
             return None
@@ -100,7 +100,7 @@ class Panel:
 
 
 def asset_url(scenario: str, asset: str) -> str:
-    """Where the board shows the asset."""
+    """Return the address at which the board shows the asset."""
     return reverse("board:asset", args=(scenario, asset))
 
 

@@ -8,7 +8,7 @@ from domain.scenario import Scenario
 
 
 def note_command(actor: Actor, scenario: Scenario, command: Command, outcome: str) -> None:
-    """Note what became of a command when it was to be sent; its answer stands with it."""
+    """Log what became of a command when it was to be sent; its answer stands with it."""
     note(
         actor,
         f"command.{command.kind}",

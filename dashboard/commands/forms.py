@@ -41,7 +41,7 @@ _KEPT = ("sight", "end", "until_at", "zone")
 
 
 class CommandForm(forms.Form):
-    """What every command has: an id made with the form, so that it is sent once.
+    """The base of the forms of commands, with an id made with the form, so that it is sent once.
 
     seen and sight: the version that the page shows, and what there was to be seen of it.
     """
@@ -62,7 +62,10 @@ class CommandForm(forms.Form):
         showing: Mapping[str, str] | None = None,
         place: str = "",
     ) -> None:
-        """`showing`: what `shown` made of the page; `place` keeps the ids of two forms apart."""
+        """Fill the form.
+
+        showing: what `shown` made of the page; place: keeps the ids of two forms apart.
+        """
         initial = {"id": uuid.uuid4(), **(showing or {})}
         ids = f"{place}{self.kind}_%s"
         super().__init__(data, auto_id=ids, initial=initial, label_suffix="")
@@ -75,13 +78,13 @@ class CommandForm(forms.Form):
             self.fields[names[0]].widget.attrs["autofocus"] = True
 
     def renewed(self, record: dict[str, Any] | None, now: int) -> Self:
-        """The same form with what was typed, about what the asset is now, and with an id anew."""
+        """Return the same form as it was typed, about what the asset is now, and with a new id."""
         data = {name: self.data[name] for name in self.data}
         data |= {"id": str(uuid.uuid4()), **shown(record, now)}
         return type(self)(self.scenario, data)
 
     def clean_seen(self) -> Version | None:
-        """The version the page showed, as three integers."""
+        """Return the version the page showed, as three integers."""
         text = self.cleaned_data["seen"]
         try:
             return Version.parse(text) if text else None
@@ -89,11 +92,11 @@ class CommandForm(forms.Form):
             raise forms.ValidationError(str(error)) from error
 
     def clean_sight(self) -> Sight | None:
-        """What the page showed, None where that is not known."""
+        """Return what the page showed, None where that is not known."""
         return read_sight(self.cleaned_data["sight"])
 
     def kept(self) -> str:
-        """What the form held and the command does not, as JSON, should it be asked again."""
+        """Return what the form held and the command does not, as JSON, should it be shown again."""
         held = {name: str(self.data.get(name, ""))[:MAX_SIGHT] for name in _KEPT}
         return msgspec.json.encode({name: text for name, text in held.items() if text}).decode()
 
@@ -103,7 +106,7 @@ class CommandForm(forms.Form):
         self.add_error(place if place in self.fields else None, message)
 
     def command(self, asset: str, user: str) -> Command:
-        """The command that the valid form asks for."""
+        """Return the command that the valid form requests."""
         data = self.cleaned_data
         return Command(
             kind=self.kind,
@@ -118,14 +121,14 @@ class CommandForm(forms.Form):
 
 
 class ReleaseForm(CommandForm):
-    """Ends the override and withdraws the user's own vote."""
+    """A form that ends the override and withdraws the user's own vote."""
 
     kind: ClassVar[Kind] = "release"
     reason = forms.CharField(required=False, max_length=MAX_REASON, label="Reason")
 
 
 class PurgeForm(CommandForm):
-    """Takes the asset off the board, once `confirm` says so."""
+    """A form that takes the asset off the board, once `confirm` says so."""
 
     kind: ClassVar[Kind] = "purge"
     reason = forms.CharField(required=False, max_length=MAX_REASON, label="Reason")
@@ -133,12 +136,12 @@ class PurgeForm(CommandForm):
 
     @property
     def confirmed(self) -> bool:
-        """Whether the second step was taken."""
+        """Return whether the second step was taken."""
         return bool(self.cleaned_data.get("confirm"))
 
 
 class VoteForm(CommandForm):
-    """Counts the user as one more agent."""
+    """A form that counts the user as one more agent."""
 
     kind: ClassVar[Kind] = "vote"
     state = forms.CharField(
@@ -151,7 +154,7 @@ class VoteForm(CommandForm):
         self.fields["state"].widget = _state_widget(scenario)
 
     def clean_state(self) -> str:
-        """A state the scenario knows."""
+        """Return a state that the scenario knows."""
         state: str = self.cleaned_data["state"]
         if self.scenario.knows(state):
             return state
@@ -159,7 +162,10 @@ class VoteForm(CommandForm):
 
 
 class EndForm(forms.Form):
-    """Asks for an end: a quick choice, or a time in the viewer's zone; `until` (Unix ms) of it."""
+    """The base of forms with an end.
+
+    It is a quick choice, or a time in the viewer's zone; `until` is its Unix ms.
+    """
 
     end = forms.ChoiceField(required=False, choices=ENDS, label="Until", initial=SUGGESTED)
     until_at = forms.CharField(
@@ -186,8 +192,10 @@ class EndForm(forms.Form):
 
 
 def typed_end(typed: str, zone: str, now: int) -> int:
-    """The moment (Unix ms) of a date and time in the viewer's zone. Raises ValidationError for
-    what is none, or past."""
+    """Return the moment (Unix ms) of a date and time in the viewer's zone.
+
+    Raises ValidationError for what is none, or past.
+    """
     try:
         at = datetime.fromisoformat(typed)
         until = unix_ms(at if at.tzinfo else at.replace(tzinfo=_zone(zone)))
@@ -201,14 +209,14 @@ def typed_end(typed: str, zone: str, now: int) -> int:
 
 
 class SetForm(EndForm, VoteForm):
-    """Pins a state, for a while or until it is released."""
+    """A form that pins a state, for a while or until it is released."""
 
     kind: ClassVar[Kind] = "set"
     reason = forms.CharField(max_length=MAX_REASON, label="Reason")
 
 
 def shown(record: dict[str, Any] | None, now: int) -> dict[str, str]:
-    """What a form carries of the page that it is on: the version seen, and the sight of it."""
+    """Return what a form carries of its page: the version seen, and the sight of it."""
     seen = str(record["version"]) if record else ""
     return {"seen": seen, "sight": Sight.of(record, now).text()}
 
@@ -221,14 +229,14 @@ FORMS: dict[str, type[CommandForm]] = {
 def asked_again(
     scenario: Scenario, row: Row, record: dict[str, Any] | None, now: int
 ) -> CommandForm:
-    """The form of a command that was given here, as it was typed, about what the asset is now."""
-    said = {"state": row.state, "reason": row.reason, "unchanged": "on", "id": str(uuid.uuid4())}
-    data = kept_of(row) | said | shown(record, now)
+    """Return the form of a command that was sent here, as typed, about what the asset is now."""
+    typed = {"state": row.state, "reason": row.reason, "unchanged": "on", "id": str(uuid.uuid4())}
+    data = kept_of(row) | typed | shown(record, now)
     return FORMS[row.kind](scenario, data, place="again_")
 
 
 def kept_of(row: Row) -> dict[str, str]:
-    """What `CommandForm.kept` wrote; empty for a command that no form gave."""
+    """Return what `CommandForm.kept` wrote; empty for a command that no form sent."""
     try:
         return msgspec.json.decode(row.form, type=dict[str, str]) if row.form else {}
     except msgspec.MsgspecError:
@@ -236,7 +244,7 @@ def kept_of(row: Row) -> dict[str, str]:
 
 
 def expected_state(scenario: Scenario, got: str) -> str:
-    """What may stand where an unknown state stood."""
+    """Return the message of what is expected in place of an unknown state."""
     names = ", ".join(spec.name for spec in scenario.states)
     if scenario.open_vocabulary and not state_name_ok(got):
         return "Expected 1-64 printable characters without space at either end."

@@ -1,4 +1,4 @@
-"""Commands that were given here: who, when, why, and what became of them. Times in Unix ms."""
+"""Commands that were sent here: who, when, why, and what became of them. Times in Unix ms."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from django.db import models
 
 
 class Command(models.Model):
-    """One command. status: sending, sent (it is in the log), unsent (it is not), answered.
+    """A command. status: sending, sent (it is in the log), unsent (it is not), answered.
 
     partition and offset: its place in the source topic; version: of the state record that answered
-    it, sortable. form: what its form held besides, as JSON, should it be asked again.
+    it, sortable. form: what its form held besides, as JSON, should it be shown again.
     """
 
     id = models.UUIDField(primary_key=True)

@@ -1,4 +1,4 @@
-"""What a purge does not end: the agents that still report, and bring the asset back."""
+"""Warnings of a purge: the agents that still report, and bring the asset back."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Voter:
 
 @dataclass(frozen=True, slots=True)
 class Returning:
-    """Whose votes on an asset that is to be purged are live, the latest report first.
+    """The voters whose votes on an asset that is to be purged are live, the latest report first.
 
     within: how young a fresh report is, in words; soon: within about which time the next one comes,
     in words; more: agents beyond those named; users: who voted by hand.
@@ -48,12 +48,12 @@ class Returning:
 
 
 def young_ms(scenario: Scenario) -> int:
-    """How young a report is whose agent is taken to go on reporting, ms."""
+    """Return how young a report is whose agent is assumed to go on reporting, ms."""
     return min(FRESH_MS, (scenario.vote_lifetime or 2 * FRESH_MS) // 2)
 
 
 def returning(scenario: Scenario, record: dict[str, Any] | None, now: int) -> Returning:
-    """Who still reports on the asset at `now` (Unix ms), as its newest record tells."""
+    """Return who still reports on the asset at `now` (Unix ms), by its newest record."""
     young = young_ms(scenario)
     live = (vote for vote in (record or {}).get("votes", ()) if vote.get("silent") is None)
     votes = sorted(live, key=lambda vote: (-vote["time"], vote["agent"]))
@@ -77,7 +77,10 @@ def returning(scenario: Scenario, record: dict[str, Any] | None, now: int) -> Re
 
 
 def _soon(voters: Sequence[Voter], now: int) -> int:
-    """Within about which time the next report comes, ms: agents report at intervals, and as long
-    as has passed since the newest report, or twice that, may be left of one."""
+    """Return within about which time the next report comes, ms.
+
+    Agents report at intervals, and as long as has passed since the newest report, or twice that,
+    may be left of one.
+    """
     ages = [now - voter.time for voter in voters if voter.fresh]
     return max(RENEWED_MS, 2 * min(ages, default=0)) // 1000 * 1000

@@ -1,4 +1,4 @@
-"""Actions on what is no longer so: what a form's page showed, and what has changed since."""
+"""Stale forms: what a form's page showed, and what has changed since."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ MOVED_ON = (REFUSED + "the state has moved on", REFUSED + "no such asset any mor
 
 
 class Sight(msgspec.Struct, frozen=True):
-    """What a page showed of an asset at `at` (Unix ms); state: None where it was not there."""
+    """The view that a page showed of an asset at `at` (Unix ms).
+
+    state: None where it was not there.
+    """
 
     at: int
     state: str | None = None
@@ -37,17 +40,17 @@ class Sight(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, record: dict[str, Any] | None, at: int) -> Self:
-        """What is to be seen in a state record as it stands in the topic."""
+        """Return what is to be seen in a state record as it stands in the topic."""
         if record is None:
             return cls(at)
         return cls(at, record["state"], *_marks(record))
 
     def text(self) -> str:
-        """As it goes with a form."""
+        """Return the sight as text that goes with a form."""
         return msgspec.json.encode(self).decode()
 
     def shows(self, record: dict[str, Any]) -> bool:
-        """Whether the record looks the same: its state, its pin, and without one what waits.
+        """Return whether the record looks the same: its state, its pin, and without one what waits.
 
         When a wait ends, and what the votes make beneath a pin, is not looked at: the job compares
         no more either.
@@ -59,7 +62,10 @@ class Sight(msgspec.Struct, frozen=True):
 
 
 def read_sight(text: str) -> Sight | None:
-    """Read what `Sight.text` wrote; None for anything else, as nothing rests on it alone."""
+    """Return the sight that `Sight.text` wrote; None for anything else.
+
+    That is enough, as nothing rests on the sight alone.
+    """
     try:
         return msgspec.json.decode(text, type=Sight) if text else None
     except (msgspec.MsgspecError, UnicodeError):
@@ -74,7 +80,7 @@ def _marks(record: dict[str, Any]) -> tuple[Pending | None, Override | None]:
 
 
 def _pin(override: Override | None) -> Override | None:
-    """The override without what the votes make beneath it."""
+    """Return the override without what the votes make beneath it."""
     return override and replace(override, underlying=None)
 
 
@@ -89,10 +95,10 @@ def moved_on(
     sight: Sight | None,
     record: dict[str, Any] | None,
 ) -> bool:
-    """Whether state, pin or what waits are known to have changed since the version seen.
+    """Return whether state, pin or what waits are known to have changed since the version seen.
 
-    record: the newest known. The job knows for certain, and is asked next; so a change that was
-    undone again, and of which no transition tells, is no reason to refuse here.
+    record: the newest known. The job knows for certain, and checks next; so a change that was
+    undone again, and that no transition shows, is no reason to refuse here.
     """
     if seen is None:
         return sight is not None and sight.state is None and record is not None
@@ -113,24 +119,24 @@ def changes(
     record: dict[str, Any] | None,
     now: int,
 ) -> list[SafeString]:
-    """What has changed since, a sentence each."""
+    """Return what has changed since, a sentence each."""
     sight = sight or _reconstructed(scenario.name, asset, seen, record)
-    found = list(_state(scenario, asset, seen, sight, record, now))
+    sentences = list(_state(scenario, asset, seen, sight, record, now))
     if record is not None and sight.at:
         pending, override = _marks(record)
-        found += _pending(scenario, sight.pending, pending, record["state"], now)
-        found += _override(scenario, sight.override, override, now)
-    if not found:
-        found.append(SafeString("It changed in between, and is again as it was."))
-    return found
+        sentences += _pending(scenario, sight.pending, pending, record["state"], now)
+        sentences += _override(scenario, sight.override, override, now)
+    if not sentences:
+        sentences.append(SafeString("It changed in between, and is again as it was."))
+    return sentences
 
 
 def _reconstructed(
     scenario: str, asset: str, seen: Version | None, record: dict[str, Any] | None
 ) -> Sight:
-    """What the history has of the version seen, for a command that came without a sight.
+    """Return what the history has of the version seen, for a command that came without a sight.
 
-    Where it has nothing, the state was the one of now, as far as anybody can tell.
+    Where it has nothing, the state is taken to be the present one, as far as anybody can tell.
     """
     same = record["state"] if record else None
     if seen is None:
@@ -165,7 +171,7 @@ def _state(
 def _is_now(
     scenario: Scenario, record: dict[str, Any] | None, last: Transition | None, now: int
 ) -> SafeString:
-    """`is Under attack since 14:05:12 UTC, reported by waf-7`."""
+    """Return `is Under attack since 14:05:12 UTC, reported by waf-7`."""
     if record is None:
         gone = last is not None and not last.state
         since = format_html(" since {}{}", moment(last.at, now), _by(last)) if gone and last else ""

@@ -1,4 +1,4 @@
-"""How far a command has come, in words for its page."""
+"""The progress of a command, in words for its page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ TITLES: dict[Phase, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One command as its page shows it. `delay_ms`: when to ask again, None once it is settled.
+    """A command as its page shows it. `delay_ms`: when to request it again, None once it is
+    settled.
 
     record_url: where its record is shown, empty where its place in the log is not known.
     """
@@ -42,12 +43,12 @@ class Progress:
 
     @property
     def title(self) -> str:
-        """The phase in words."""
+        """Return the phase in words."""
         return TITLES[self.phase]
 
 
 def progress(row: Row, now: int) -> Progress:
-    """How far the command has come at `now` (Unix ms)."""
+    """Return how far the command has come at `now` (Unix ms)."""
     phase = phase_of(row, now)
     settled = phase in ("applied", "no-change", "refused", "unsent")
     age = max(0, now - row.created_at)
@@ -58,7 +59,7 @@ def progress(row: Row, now: int) -> Progress:
 
 
 def record_url(row: Row) -> str:
-    """Where the command's record is shown; empty where its place in the log is not known."""
+    """Return the address of the command's record; empty where its place in the log is not known."""
     if row.partition is None or row.offset is None:
         return ""
     return reverse("board:record", args=(row.scenario, row.partition, row.offset))
@@ -70,7 +71,7 @@ _SILENT = (
 
 
 def phase_of(row: Row, now: int) -> Phase:
-    """The phase alone."""
+    """Return the phase alone."""
     if row.status == "answered":
         return phase_of_outcome(row.outcome)
     if row.status == "sending":
@@ -80,14 +81,14 @@ def phase_of(row: Row, now: int) -> Phase:
 
 
 def phase_of_outcome(outcome: str) -> Phase:
-    """The phase of an answered command."""
+    """Return the phase of an answered command."""
     if outcome == APPLIED:
         return "applied"
     return "no-change" if outcome == NO_CHANGE else "refused"
 
 
 def _delay(age: int) -> int:
-    """Ask often at first, then ever more seldom, ms."""
+    """Return the delay before the next request, ms: short at first, then ever longer."""
     return min(5_000, max(300, age // 5))
 
 

@@ -62,7 +62,7 @@ def check(scenario: Scenario, command: Command, now: int) -> None:
 
 
 class Submitter(NamedTuple):
-    """Who submits a command and by which way. form: what its form held besides, as JSON."""
+    """The user who submits a command, and the way. form: what its form held besides, as JSON."""
 
     user: User
     actor: Actor
@@ -71,18 +71,18 @@ class Submitter(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a command: its row, or why there is none. The row's status says whether it is
-    sent, unsent, or not yet known to be."""
+    """The outcome of a submission: the command's row, or why there is none. The row's status says
+    whether it is sent, unsent, or not yet known to be."""
 
     row: Row | None
     refusal: Invalid | IdTaken | TooMany | None = None
 
 
 def submit(scenario: Scenario, command: Command, by: Submitter, clock: Clock = now_ms) -> Outcome:
-    """Check a command, keep it, deliver it and have the audit say so. Returns what came of it.
+    """Check a command, keep it, deliver it and log it in the audit. Returns what came of it.
 
-    The same command with the same id is returned as it stands, and delivered again only where it
-    is known not to have been.
+    The same command with the same id is returned as it stands, and delivered again only where it is
+    known not to have been.
     """
     try:
         row = _submit(scenario, command, by, clock)
@@ -158,7 +158,7 @@ def _reopen(row: Row, command: Command, by: Submitter, clock: Clock) -> bool:
 
 
 def _wording(command: Command) -> dict[str, Any]:
-    """What the user may word differently when a command that was not sent is sent again."""
+    """Return what the user may word differently when a command that was not sent is sent again."""
     return {
         "state": command.state or "",
         "until": command.until,

@@ -1,4 +1,4 @@
-"""Where commands go. The asset comes last, as its name may hold any character."""
+"""The addresses of commands. The asset comes last, as its name may hold any character."""
 
 from django.urls import path
 

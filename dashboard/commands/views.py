@@ -49,7 +49,7 @@ def command(request: HttpRequest, scenario: str, kind: str, asset: str) -> HttpR
 
 
 def _is_late(form: CommandForm, asset: str, record: dict[str, Any] | None) -> bool:
-    """Whether the form asks for an unchanged state that is known to be another by now."""
+    """Return whether the form requests an unchanged state that is known to be another by now."""
     data = form.cleaned_data
     if not data["unchanged"] or Row.objects.filter(pk=data["id"]).exclude(status="unsent").exists():
         return False  # a form sent twice is shown its outcome of the first time
@@ -59,7 +59,7 @@ def _is_late(form: CommandForm, asset: str, record: dict[str, Any] | None) -> bo
 def _renewed(
     request: HttpRequest, form: CommandForm, asset: str, record: dict[str, Any] | None, late: bool
 ) -> HttpResponse:
-    """The form about what the asset is now; a purge also to be confirmed."""
+    """Return the form about what the asset is now; a purge also to be confirmed."""
     now, data = now_ms(), form.cleaned_data
     since = changes(form.scenario, asset, data["seen"], data["sight"], record, now) if late else []
     bound = form.renewed(record, now)
@@ -98,7 +98,8 @@ def _forms(request: HttpRequest, panel: Panel, status: int) -> HttpResponse:
 @never_cache
 @role_required("read")
 def status(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - as in the URL
-    """How far a command has come: a fragment that asks again until it is settled, or a page.
+    """Return how far a command has come: a fragment that renews itself until it is settled, or a
+    page.
 
     Where the job refused it because the asset had changed, its user gets the form again.
     """

@@ -1,4 +1,4 @@
-"""What asset pages and rows show of acknowledgements and notes."""
+"""Marks of acknowledgements and notes on asset pages and rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TAIL = re.compile(r"[.,;:!?)\]}]+\Z")
 
 @register.filter
 def agent_url(agent: str, scenario: str) -> str:
-    """Where the page of an agent is."""
+    """Return the address of an agent's page."""
     return agent_path(scenario, agent)
 
 
@@ -46,13 +46,13 @@ def row_marks(
     mark = known.get(row["asset"])
     if mark is None:
         return mark_safe("")
-    found = []
+    badges = []
     if in_force(mark.ack, row["severity"], calm_of(scenario), now):
         assert mark.ack is not None
-        found.append(_ack(mark))
+        badges.append(_ack(mark))
     if mark.notes:
         words = "1 note" if mark.notes == 1 else f"{mark.notes} notes"
-        found.append(
+        badges.append(
             format_html(
                 '<span class="badge notes" title="{}">{}<span class="n">{}</span>'
                 '<span class="visually-hidden"> {}</span></span>',
@@ -62,7 +62,7 @@ def row_marks(
                 "note" if mark.notes == 1 else "notes",
             )
         )
-    return format_html_join("", "{}", ((badge,) for badge in found))
+    return format_html_join("", "{}", ((badge,) for badge in badges))
 
 
 def _ack(mark: Mark) -> SafeString:
@@ -80,7 +80,7 @@ def _ack(mark: Mark) -> SafeString:
 
 @register.inclusion_tag("annotations/_held.html", takes_context=True)
 def held(context: Any, scenario: Scenario, asset: str, record: dict[str, Any]) -> dict[str, Any]:
-    """Who has the asset in hand; nothing where nobody does."""
+    """Return the context for who has the asset in hand; `ack` is None where nobody does."""
     now = context["now"]
     severity = scenario.severity(record["state"])
     rows = Acknowledgement.objects.filter(
@@ -100,9 +100,9 @@ def held(context: Any, scenario: Scenario, asset: str, record: dict[str, Any]) -
 
 @register.inclusion_tag("annotations/_notes.html", takes_context=True)
 def asset_notes(context: Any, scenario: Scenario, asset: str) -> dict[str, Any]:
-    """The notes on an asset, newest first."""
+    """Return the context of the notes on an asset, newest first."""
     user, now = context["request"].user, context["now"]
-    found = list(notes.notes_of(scenario.name, asset)[: LISTED + 1])
+    newest = list(notes.notes_of(scenario.name, asset)[: LISTED + 1])
     writes = isinstance(user, User) and may(user, "command")
     rows = [
         {
@@ -110,11 +110,11 @@ def asset_notes(context: Any, scenario: Scenario, asset: str) -> dict[str, Any]:
             "may_edit": writes and notes.may_edit(note, user, now),
             "may_delete": writes and notes.may_delete(note, user),
         }
-        for note in found[:LISTED]
+        for note in newest[:LISTED]
     ]
     return {
         "rows": rows,
-        "more": len(found) > LISTED,
+        "more": len(newest) > LISTED,
         "listed": LISTED,
         "now": now,
         "csrf_token": context.get("csrf_token"),
@@ -123,14 +123,14 @@ def asset_notes(context: Any, scenario: Scenario, asset: str) -> dict[str, Any]:
 
 @register.simple_tag(takes_context=True)
 def board_ack_form(context: Any) -> AckForm:
-    """The form of the board's dialog, for the selection or the row at the focus."""
+    """Return the form of the board's dialog, for the selection or the row at the focus."""
     user, now = context["request"].user, context["now"]
     return AckForm(now, shift_ends(user, now), place="board_ack")
 
 
 @register.inclusion_tag("annotations/_forms.html", takes_context=True)
 def annotation_forms(context: Any, scenario: Scenario, asset: str) -> dict[str, Any]:
-    """The forms by which the request's user acknowledges, and writes a note."""
+    """Return the forms by which the request's user acknowledges, and writes a note."""
     user = context["request"].user
     if not may(user, "command"):
         return {"may_annotate": False}
@@ -142,14 +142,14 @@ def annotation_forms(context: Any, scenario: Scenario, asset: str) -> dict[str, 
 
 @register.filter
 def linked(text: str) -> SafeString:
-    """Plain text in which addresses of the web can be followed; all of it is escaped."""
+    """Return plain text with its web addresses as links; all of it is escaped."""
     parts: list[SafeString] = []
     at = 0
-    for found in _LINK.finditer(text):
-        tail = _TAIL.search(found[0])
-        end = found.end() - (len(tail[0]) if tail else 0)
-        url = text[found.start() : end]
-        parts.append(format_html("{}", text[at : found.start()]))
+    for match in _LINK.finditer(text):
+        tail = _TAIL.search(match[0])
+        end = match.end() - (len(tail[0]) if tail else 0)
+        url = text[match.start() : end]
+        parts.append(format_html("{}", text[at : match.start()]))
         parts.append(
             format_html(
                 '<a href="{}" rel="noopener noreferrer nofollow" dir="ltr">{}</a>', url, url

@@ -14,7 +14,7 @@ register = template.Library()
 
 @register.simple_tag
 def mark(word: str, shape: str, colour: str) -> SafeString:
-    """A word that stands out, as icon, colour and word."""
+    """Return a word that stands out, as icon, colour and word."""
     return format_html(
         '<span class="state sign c-{}">{}<span class="word">{}</span></span>',
         colour,
@@ -25,11 +25,11 @@ def mark(word: str, shape: str, colour: str) -> SafeString:
 
 @register.filter
 def more(ms: int) -> str:
-    """By how much longer or shorter: `+5 m 00 s`, `−0.8 s`, `the same`."""
+    """Return by how much longer or shorter: `+5 m 00 s`, `−0.8 s`, `the same`."""
     return f"{'+' if ms > 0 else '−'}{lag(abs(ms))}" if ms else "the same"
 
 
 @register.filter
 def more_of(number: int) -> str:
-    """By how many more or fewer: `+12`, `−3`, `the same`."""
+    """Return by how many more or fewer: `+12`, `−3`, `the same`."""
     return f"{'+' if number > 0 else '−'}{abs(number):,}" if number else "the same"

@@ -44,20 +44,20 @@ MARKS = {
 
 
 @register.simple_tag
-def fate(told: RunProgress, item: Item) -> SafeString:
-    """What became of an asset, as icon, colour and word."""
+def fate(progress: RunProgress, item: Item) -> SafeString:
+    """Return what became of an asset, as icon, colour and word."""
     shape, colour = MARKS[item.fate]
     return format_html(
         '<span class="state c-{}">{}<span class="word">{}</span></span>',
         colour,
         icon(shape),
-        told.word(item.fate),
+        progress.word(item.fate),
     )
 
 
 @register.simple_tag
 def asset_link(run: Run, item: Item) -> SafeString:
-    """An asset's name, which leads to its page."""
+    """Return an asset's name as a link to its page."""
     return format_html(
         '<a class="asset-name" href="{}" title="{}"><bdi>{}</bdi></a>',
         asset_path(run.scenario, item.asset),
@@ -68,7 +68,7 @@ def asset_link(run: Run, item: Item) -> SafeString:
 
 @register.simple_tag
 def pin_words(run: Run, item: Item, now: int) -> SafeString:
-    """How an asset is pinned: to what, by whom, until when, why."""
+    """Return how an asset is pinned: to what, by whom, until when, why."""
     pin, scenario = pin_of(item), scenarios().get(run.scenario)
     if pin is None:
         return SafeString("")
@@ -81,5 +81,5 @@ def pin_words(run: Run, item: Item, now: int) -> SafeString:
 
 @register.simple_tag
 def took(run: Run) -> str:
-    """How long a run took from its start to its end."""
+    """Return how long a run took from its start to its end."""
     return duration((run.ended_at or 0) - (run.started_at or 0))

@@ -20,7 +20,7 @@ register = template.Library()
 def command_forms(
     context: Any, scenario: Scenario | str, asset: str, record: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The asset's command forms for the request's user; `?command=` in the URL is followed,
+    """Return the asset's command forms for the request's user; `?command=` in the URL is followed,
     `?do=` opens a form, `?to=` chooses its state."""
     request = context["request"]
     known = scenario if isinstance(scenario, Scenario) else scenarios()[scenario]

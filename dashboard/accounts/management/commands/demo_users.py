@@ -14,12 +14,12 @@ from dashboard.core.roles import whom_to_ask
 
 
 class Command(BaseCommand):
-    """Makes the demo's users where they are missing; without the demo lets them go."""
+    """A command that makes missing users of the demo; without the demo it deactivates them."""
 
     help = "With the demo, make its users; without it, deactivate those whose password is its own."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        """Do it, and say so."""
+        """Make or deactivate the users, and print which."""
         do = self._make if settings.TALLYBOARD.demo else self._retire
         try:
             do(settings.DATA_DIR)

@@ -9,11 +9,11 @@ from django.core.management.base import BaseCommand
 
 
 class Command(BaseCommand):
-    """Does in one process what every start needs before the others."""
+    """A command that does in one process what every start needs before the other processes."""
 
     help = "Apply migrations; with the demo make its users, without it let them go."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        """Apply migrations, then make the demo's users, or let them go."""
+        """Apply migrations, then make the demo's users, or deactivate them."""
         call_command("migrate", interactive=False, verbosity=1, stdout=self.stdout)
         call_command("demo_users", stdout=self.stdout)

@@ -14,12 +14,12 @@ from dashboard.audit.log import Actor, note
 
 
 class Command(BaseCommand):
-    """Seals every second factor anew, and names those that no key opens."""
+    """A command that seals every second factor anew, and names those that no key opens."""
 
     help = "Seal all second factors with the first key, so that the others can be removed."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """What becomes of those that no key opens."""
+        """Add the option that decides what becomes of those that no key opens."""
         parser.add_argument(
             "--forget",
             action="store_true",
@@ -27,7 +27,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Do it. Raises CommandError where one is left that no key opens."""
+        """Seal all factors anew. Raises CommandError where one is left that no key opens."""
         factors = Authenticator.objects.select_related("user")
         lost = [factor for factor in factors if not _reseal(factor)]
         if options["forget"]:
@@ -45,7 +45,7 @@ class Command(BaseCommand):
 
 
 def _reseal(factor: Authenticator) -> bool:
-    """Seal one anew; False where no key opens it."""
+    """Seal a factor anew. Returns False where no key opens it."""
     try:
         factor.data = resealed(factor.data)
     except NoKey:

@@ -1,4 +1,4 @@
-"""`manage.py audit_verify`: whether the audit's chain is whole."""
+"""`manage.py audit_verify`: a check whether the audit's chain is whole."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from dashboard.audit.hash_chain import verify
 
 
 class Command(BaseCommand):
-    """Looks along the whole chain."""
+    """A command that checks the whole chain."""
 
     help = "Look along the audit's chain of digests; ends with 1 where it is not whole."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        """Say what was found. Raises CommandError where the chain is not whole."""
-        found = verify()
-        if found.fault:
+        """Print the result. Raises CommandError where the chain is not whole."""
+        chain = verify()
+        if chain.fault:
             raise CommandError(
-                f"The chain is not whole: {found.fault}. Before that, {found.entries} entries are."
+                f"The chain is not whole: {chain.fault}. Before that, {chain.entries} entries are."
             )
         self.stdout.write(
-            f"Whole: {found.entries} entries, {found.first} to {found.last}, digest {found.digest}"
+            f"Whole: {chain.entries} entries, {chain.first} to {chain.last}, digest {chain.digest}"
         )

@@ -15,12 +15,12 @@ from wire.keys import Key, KeyFile, KeysProblem, Ring
 
 
 class Command(BaseCommand):
-    """Lists, rotates and retires keys; never shows a secret."""
+    """A command that lists, rotates and retires keys; it never shows a secret."""
 
     help = "List the keys that sign commands; make a new one that takes over; withdraw one."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """What to do."""
+        """Add the actions."""
         what = parser.add_subparsers(dest="what", required=True)
         what.add_parser("list", help="every key, from when to when it counts, and which one signs")
         what.add_parser("rotate", help="make a key that signs in two minutes; the others end then")
@@ -31,7 +31,10 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Do it; a wrong id or time, or a file that cannot be read, is a CommandError."""
+        """Carry out the action.
+
+        Raises CommandError for a wrong id or time, or a file that cannot be read.
+        """
         try:
             keys, now = key_file(), now_ms()
             if options["what"] == "rotate":
@@ -64,13 +67,13 @@ def _line(key: Key, *, signs: bool) -> str:
 
 
 def _since(text: str | None, now: int) -> int:
-    """The time, Unix ms. Raises CommandError."""
+    """Return the time, Unix ms. Raises CommandError."""
     if text is None:
         return now
     try:
-        found = datetime.fromisoformat(text)
+        since = datetime.fromisoformat(text)
     except ValueError:
-        found = None
-    if found is None or found.tzinfo is None or unix_ms(found) > now:
+        since = None
+    if since is None or since.tzinfo is None or unix_ms(since) > now:
         raise CommandError(f"--since is {text!r}: expected a past time as in --help")
-    return unix_ms(found)
+    return unix_ms(since)
