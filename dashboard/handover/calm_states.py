@@ -1,4 +1,4 @@
-"""Which states a shift need not hear of: the good ones of a scenario."""
+"""The states that a shift need not hear of: the good ones of a scenario."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ an order that was received a second ago is none."""
 
 
 def is_good(scenario: Scenario, state: str) -> bool:
-    """Whether a state is no incident.
+    """Return whether a state is no incident.
 
     With severities that is the least severe state, and others that are green; one that a closed
     vocabulary does not know is none. Of a life cycle it is every state in no alarming colour.
@@ -23,5 +23,5 @@ def is_good(scenario: Scenario, state: str) -> bool:
 
 
 def good(scenario: Scenario) -> list[str]:
-    """The names of the good states that the scenario lists."""
+    """Return the names of the good states that the scenario lists."""
     return [spec.name for spec in scenario.states if is_good(scenario, spec.name)]

@@ -1,4 +1,4 @@
-"""What people did in a shift beside commands to single assets: runs, mutes, replays, rules."""
+"""Actions of people in a shift beside commands to single assets: runs, mutes, replays, rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST = 50
 
 
 class Deeds(NamedTuple):
-    """Each kind with its scenario, where it is of one, the newest first."""
+    """The actions of each kind with their scenario, where they are of one, the newest first."""
 
     runs: list[tuple[Scenario, RunProgress]]
     mutes: list[tuple[Scenario, MuteRequest]]
@@ -28,7 +28,10 @@ class Deeds(NamedTuple):
 
 
 def deeds(known: Mapping[str, Scenario], since: int, now: int) -> Deeds:
-    """What was done since then in these scenarios; also what was begun before and is not over."""
+    """Return what was done since `since` (Unix ms), and what was begun before and is not over.
+
+    Only of these scenarios.
+    """
     names = list(known)
     begun = Run.objects.filter(scenario__in=names).exclude(status=REVIEW)
     runs = begun.filter(started_at__gte=since) | begun.filter(ended_at=None)
@@ -48,6 +51,6 @@ def deeds(known: Mapping[str, Scenario], since: int, now: int) -> Deeds:
 
 
 def _is_of(replay: ReplayProgress, known: Mapping[str, Scenario]) -> bool:
-    """Whether one of these scenarios was read again."""
+    """Return whether one of these scenarios was read again."""
     of = [replay.row.scenario] if replay.row.scenario else carried(replay.row.query)
     return not of or any(name in known for name in of)

@@ -1,4 +1,4 @@
-"""What has changed since a time, by asset: from which state to which, and the worst between."""
+"""Changes since a time, by asset: from which state to which, and the worst between."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST = 50
 
 
 class Moved(NamedTuple):
-    """What an asset went through. before, after: "" where it was not on the board; n: changes."""
+    """The changes of an asset. before, after: "" where it was not on the board; n: changes."""
 
     scenario: Scenario
     asset: str
@@ -30,17 +30,18 @@ class Moved(NamedTuple):
 
     @property
     def url(self) -> str:
-        """Where the asset's page is."""
+        """Return the address of the asset's page."""
         return asset_path(self.scenario.name, self.asset)
 
     @property
     def worse_between(self) -> bool:
-        """Whether it was worse in between than before and after."""
+        """Return whether it was worse in between than before and after."""
         return self.worst not in (self.before, self.after)
 
 
 class Moves(NamedTuple):
-    """Those listed of a scenario, how many assets changed, and whether older ones were left out."""
+    """The changes listed of a scenario, how many assets changed, and whether older ones were left
+    out."""
 
     listed: list[Moved]
     total: int
@@ -48,20 +49,22 @@ class Moves(NamedTuple):
 
 
 def moves(scenario: Scenario, since: int) -> Moves:
-    """The assets that came to a state that is not good since then (Unix ms), or left one, those
-    that came to the worst on top."""
+    """Return the assets that came since `since` (Unix ms) to a state that is not good, or left one.
+
+    Those that came to the worst stand on top.
+    """
     newest = Transition.objects.aggregate(newest=Max("pk"))["newest"] or 0
     every = _telling(scenario).filter(kind=CHANGE, at__gte=since)
     rows = every.filter(pk__gt=newest - LOOKED_AT)
     cut = newest > LOOKED_AT and every.filter(pk__lte=newest - LOOKED_AT).exists()
-    found = list(_grouped(scenario, rows)[:MOST])
-    total = rows.values("asset").distinct().count() if len(found) == MOST else len(found)
-    ends = _ends(scenario.name, found)
-    return Moves([_moved(scenario, group, ends) for group in found], total, cut)
+    groups = list(_grouped(scenario, rows)[:MOST])
+    total = rows.values("asset").distinct().count() if len(groups) == MOST else len(groups)
+    ends = _ends(scenario.name, groups)
+    return Moves([_moved(scenario, group, ends) for group in groups], total, cut)
 
 
 def _telling(scenario: Scenario) -> QuerySet[Transition]:
-    """The changes of a scenario but those among good states, the board's edge included."""
+    """Return the changes of a scenario but those among good states, the board's edge included."""
     rows = Transition.objects.filter(scenario=scenario.name)
     if scenario.life_cycle:
         alarming = [spec.name for spec in scenario.states if not is_good(scenario, spec.name)]
@@ -74,7 +77,7 @@ Group = tuple[str, int, int, str, str]
 
 
 def _grouped(scenario: Scenario, rows: QuerySet[Transition]) -> QuerySet[Transition, Group]:
-    """Asset, severity of its worst state, number of changes, place of the first and the last."""
+    """Return asset, severity of its worst state, number of changes, first and last place."""
     gone = len(scenario.states) + 1
     ranks = [When(state=spec.name, then=rank) for rank, spec in enumerate(scenario.states)]
     severity = Case(
@@ -91,7 +94,7 @@ def _grouped(scenario: Scenario, rows: QuerySet[Transition]) -> QuerySet[Transit
 
 
 def _ends(scenario: str, groups: list[Group]) -> dict[tuple[str, str], tuple[str, str]]:
-    """The state before and after the first and the last change of each, by asset and place."""
+    """Return the states before and after the first and the last change, by asset and place."""
     places = {place for _, _, _, first, last in groups for place in (first, last)}
     rows = Transition.objects.filter(
         scenario=scenario,
@@ -113,7 +116,7 @@ def _moved(scenario: Scenario, group: Group, ends: dict[tuple[str, str], tuple[s
 
 
 def _worst(scenario: Scenario, severity: int, before: str, after: str) -> str:
-    """The worst state of an asset's changes, by its severity."""
+    """Return the worst state of an asset's changes, by its severity."""
     if 0 <= severity < len(scenario.states):
         return scenario.states[severity].name
     if severity > 0:

@@ -1,4 +1,4 @@
-"""What who begins a shift has to know, gathered from the database. Times in Unix ms."""
+"""The situation at the beginning of a shift, gathered from the database. Times in Unix ms."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class Incident(NamedTuple):
 
     @property
     def url(self) -> str:
-        """Where the asset's page is."""
+        """Return the address of the asset's page."""
         return asset_path(self.scenario.name, self.asset)
 
 
 class Incidents(NamedTuple):
-    """Those of a scenario, most severe first, and how many there are of them all; `assets`: how
-    many the board has, those in good states too."""
+    """The incidents of a scenario, most severe first, and how many there are of them all; `assets`:
+    how many the board has, those in good states too."""
 
     scenario: Scenario
     listed: list[Incident]
@@ -66,7 +66,7 @@ class Incidents(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of the page: where it begins, its title, how many it tells of."""
+    """A part of the page: where it begins, its title, how many entries it has."""
 
     anchor: str
     title: str
@@ -74,7 +74,7 @@ class Part(NamedTuple):
 
 
 class About(NamedTuple):
-    """Something that was said of an asset, and where its page is."""
+    """An acknowledgement, a note or a command on an asset, and the address of the asset's page."""
 
     scenario: Scenario
     url: str
@@ -83,7 +83,7 @@ class About(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """All that the page shows; `since`: from when on changes, commands and notes are told."""
+    """The content of the page; `since`: from when on changes, commands and notes are shown."""
 
     now: int
     since: int
@@ -102,14 +102,14 @@ class Situation:
 
     @property
     def open(self) -> int:
-        """How many assets are open."""
+        """Return how many assets are open."""
         return sum(each.total for each in self.incidents)
 
     @property
     def parts(self) -> list[Part]:
-        """The parts of the page that there are, in their order."""
+        """Return the parts of the page that there are, in their order."""
         pins, deeds = len(self.ending) + len(self.endless), self.deeds
-        found = [
+        candidates = [
             Part("text-title", "From the last shift", len(self.texts)),
             *(Part(f"open-{o.scenario.name}", f"{o.scenario.title}: open", o.total)
               for o in self.incidents),
@@ -124,16 +124,16 @@ class Situation:
             Part("commands-title", "Commands", self.commands_total),
             Part("notes-title", "Notes", len(self.notes)),
         ]  # fmt: skip
-        return [part for part in found if part.n]
+        return [part for part in candidates if part.n]
 
     @property
     def assets(self) -> int:
-        """How many assets the boards have."""
+        """Return how many assets the boards have."""
         return sum(each.assets for each in self.incidents)
 
 
 def situation(known: Mapping[str, Scenario], viewer: str, since: int, now: int) -> Situation:
-    """How things stand in these scenarios."""
+    """Return how things stand in these scenarios."""
     pinned = overrides(known, now, viewer).listed
     acks = Acknowledgement.objects.filter(ended_at=None, until__gt=now, until__lte=now + SOON_MS)
     commands = Command.objects.filter(created_at__gte=since, scenario__in=list(known))
@@ -159,16 +159,16 @@ def situation(known: Mapping[str, Scenario], viewer: str, since: int, now: int) 
 
 
 def incidents(scenario: Scenario, now: int) -> Incidents:
-    """The assets of a scenario that are open, most severe first."""
+    """Return the assets of a scenario that are open, most severe first."""
     calm, rows = calm_of(scenario), _open(scenario)
     ordered = rows.order_by("rank", "-since", "asset")
     columns = ("asset", "state", "severity", "since", "disputed")
-    found = list(ordered.values_list(*columns)[:MOST])
-    names = [asset for asset, *_ in found]
+    states = list(ordered.values_list(*columns)[:MOST])
+    names = [asset for asset, *_ in states]
     marks = {mark.asset: mark for mark in marks_of(scenario.name, names)}
     notes = _newest_notes(scenario.name, names)
     lines = []
-    for asset, state, severity, since, disputed in found:
+    for asset, state, severity, since, disputed in states:
         mark = marks.get(asset)
         held = mark is not None and in_force(mark.ack, severity, calm, now)
         note = notes.get(asset)
@@ -183,7 +183,7 @@ def incidents(scenario: Scenario, now: int) -> Incidents:
 
 
 def _open(scenario: Scenario) -> QuerySet[AssetState]:
-    """The assets in a state that is not good, or in a good one that is disputed."""
+    """Return the assets in a state that is not good, or in a good one that is disputed."""
     rows = AssetState.objects.filter(scenario=scenario.name, purged=False)
     if scenario.life_cycle:
         return rows.filter(state__in=[s.name for s in scenario.states if s.colour in ALARMING])
@@ -193,13 +193,13 @@ def _open(scenario: Scenario) -> QuerySet[AssetState]:
 
 
 def _mutes(known: Mapping[str, Scenario], now: int) -> list[tuple[Scenario, Mute]]:
-    """The agents whose votes weigh nothing now."""
-    found = [
+    """Return the agents whose votes weigh nothing now."""
+    muted = [
         (scenario, held.mute)
         for scenario in known.values()
         for held in mutes(scenario, now).values()
     ]
-    return found[:MOST]
+    return muted[:MOST]
 
 
 def _newest_notes(scenario: str, assets: list[str]) -> dict[str, Note]:
@@ -209,10 +209,10 @@ def _newest_notes(scenario: str, assets: list[str]) -> dict[str, Note]:
 
 
 def _about(
-    known: Mapping[str, Scenario], said: Iterable[Acknowledgement | Note | Command]
+    known: Mapping[str, Scenario], entries: Iterable[Acknowledgement | Note | Command]
 ) -> list[About]:
     return [
         About(known[each.scenario], asset_path(each.scenario, each.asset), each)
-        for each in said
+        for each in entries
         if each.scenario in known
     ]

@@ -23,35 +23,37 @@ _MARKS = re.compile(r"([\\`*_\[\]<>#|~])")
 _BREAKS = re.compile(r"\s*[\r\n\u2028\u2029]+\s*")
 
 
-def as_markdown(found: Situation) -> str:
-    """The whole page; what people wrote is quoted so that none of it is markup."""
-    return "\n".join(_lines(found)) + "\n"
+def as_markdown(situation: Situation) -> str:
+    """Return the whole page; what people wrote is quoted so that none of it is markup."""
+    return "\n".join(_lines(situation)) + "\n"
 
 
-def _lines(found: Situation) -> Iterator[str]:
-    yield f"# Handover, {utc_minute(found.now)}"
-    yield from ("", f"Changes are told since {utc_minute(found.since)}.")
+def _lines(situation: Situation) -> Iterator[str]:
+    yield f"# Handover, {utc_minute(situation.now)}"
+    yield from ("", f"Changes are told since {utc_minute(situation.since)}.")
     yield from _section("Open incidents", [
-        _incident(line, found.now) for each in found.incidents for line in each.listed
+        _incident(line, situation.now) for each in situation.incidents for line in each.listed
     ])  # fmt: skip
-    more = found.open - sum(len(each.listed) for each in found.incidents)
+    more = situation.open - sum(len(each.listed) for each in situation.incidents)
     if more > 0:
         yield f"- and {more} more"
-    yield from _section("Overrides that end within an hour", [_pin(o) for o in found.ending])
-    yield from _section("Overrides without an end", [_pin(o) for o in found.endless])
-    yield from _section("Acknowledgements that end within an hour", _each(found.acks))
-    yield from _section("Muted agents", [_mute(mute) for _, mute in found.mutes])
-    yield from _section("Bulk runs", [_run(*each) for each in found.deeds.runs])
-    yield from _section("Mutes given and taken back", [_ask(*each) for each in found.deeds.mutes])
-    yield from _section("Rule changes", [_rule(*each) for each in found.deeds.rules])
-    yield from _section("Replays", [_replay(each) for each in found.deeds.replays])
+    yield from _section("Overrides that end within an hour", [_pin(o) for o in situation.ending])
+    yield from _section("Overrides without an end", [_pin(o) for o in situation.endless])
+    yield from _section("Acknowledgements that end within an hour", _each(situation.acks))
+    yield from _section("Muted agents", [_mute(mute) for _, mute in situation.mutes])
+    yield from _section("Bulk runs", [_run(*each) for each in situation.deeds.runs])
+    yield from _section(
+        "Mutes given and taken back", [_ask(*each) for each in situation.deeds.mutes]
+    )
+    yield from _section("Rule changes", [_rule(*each) for each in situation.deeds.rules])
+    yield from _section("Replays", [_replay(each) for each in situation.deeds.replays])
     yield from _section("Changes", [
-        _moved(line) for _, each in found.moves for line in each.listed
+        _moved(line) for _, each in situation.moves for line in each.listed
     ])  # fmt: skip
-    yield from _section("Commands given", _each(found.commands))
-    yield from _section("Notes", _each(found.notes))
-    if found.texts:
-        text = found.texts[0]
+    yield from _section("Commands given", _each(situation.commands))
+    yield from _section("Notes", _each(situation.notes))
+    if situation.texts:
+        text = situation.texts[0]
         yield from (
             "",
             "## From the last shift",
@@ -67,9 +69,9 @@ def _section(title: str, lines: list[str]) -> Iterator[str]:
     yield from (f"- {line}" for line in lines or ["none"])
 
 
-def _each(found: list[About]) -> list[str]:
-    """A line of each."""
-    return [_said(each) for each in found]
+def _each(entries: list[About]) -> list[str]:
+    """Return a line of each."""
+    return [_said(each) for each in entries]
 
 
 def _incident(line: Incident, now: int) -> str:
@@ -98,16 +100,16 @@ def _mute(mute: Mute) -> str:
     return f"**{_text(mute.agent)}** {end}, by {_text(mute.user)}{why}"
 
 
-def _run(scenario: Scenario, told: RunProgress) -> str:
-    run = told.run
+def _run(scenario: Scenario, bulk: RunProgress) -> str:
+    run = bulk.run
     to = f" to {_text(scenario.spec(run.state).label)}" if run.state else ""
     by = _text(run.sender_name)
     by += f" (prepared by {_text(run.username)})" if run.sender_name != run.username else ""
     trouble = f" ({_text(run.trouble)})" if run.trouble else ""
     return (
         f"**{run.kind}{to}** of {run.matched} in {_text(scenario.title)}, {_text(run.chosen)}, by "
-        f"{by}, {utc_minute(run.started_at or 0)} ({_text(run.reason)}): {told.status}{trouble}, "
-        f"{told.applied} applied, {told.refused} refused"
+        f"{by}, {utc_minute(run.started_at or 0)} ({_text(run.reason)}): {bulk.status}{trouble}, "
+        f"{bulk.applied} applied, {bulk.refused} refused"
     )
 
 
@@ -145,18 +147,18 @@ def _moved(line: Moved) -> str:
 
 
 def _said(about: About) -> str:
-    said = about.said
-    who = f"**{_text(said.asset)}**: "
-    if isinstance(said, Note):
-        return f"{who}{_text(said.username)}, {utc_minute(said.at)}: {_text(said.text)}"
-    if isinstance(said, Acknowledgement):
-        return f"{who}{_text(said.username)} until {utc_minute(said.until)} ({_text(said.reason)})"
-    assert isinstance(said, Command)
-    state = f" to {_text(said.state)}" if said.state else ""
-    why = f" ({_text(said.reason)})" if said.reason else ""
-    return f"{who}{said.kind}{state} by {_text(said.username)}, {utc_minute(said.created_at)}{why}"
+    item = about.said
+    who = f"**{_text(item.asset)}**: "
+    if isinstance(item, Note):
+        return f"{who}{_text(item.username)}, {utc_minute(item.at)}: {_text(item.text)}"
+    if isinstance(item, Acknowledgement):
+        return f"{who}{_text(item.username)} until {utc_minute(item.until)} ({_text(item.reason)})"
+    assert isinstance(item, Command)
+    state = f" to {_text(item.state)}" if item.state else ""
+    why = f" ({_text(item.reason)})" if item.reason else ""
+    return f"{who}{item.kind}{state} by {_text(item.username)}, {utc_minute(item.created_at)}{why}"
 
 
 def _text(text: str) -> str:
-    """A text of somebody's on one line, in which nothing is markup."""
+    """Return somebody's text on one line, in which nothing is markup."""
     return _MARKS.sub(r"\\\1", isolated(_BREAKS.sub(" / ", text.strip())))

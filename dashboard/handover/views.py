@@ -41,7 +41,7 @@ LIMIT = Limit("handovers", 30)
 
 
 class SinceForm(forms.Form):
-    """Since when, and of which scenario."""
+    """The form for a time to look back to, and for a scenario."""
 
     scenario = forms.ChoiceField(required=False)
     hours = forms.ChoiceField(required=False, label="Changes of")
@@ -54,8 +54,8 @@ class SinceForm(forms.Form):
     )
     zone = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
 
-    def __init__(self, given: Any, now: int) -> None:
-        super().__init__(given, auto_id="since_%s", label_suffix="")
+    def __init__(self, data: Any, now: int) -> None:
+        super().__init__(data, auto_id="since_%s", label_suffix="")
         self.now = now
         known = [(each.name, each.title) for each in scenarios().values()]
         hours = [(str(n), f"the last {n} hours" if n > 1 else "the last hour") for n in HOURS]
@@ -68,7 +68,7 @@ class SinceForm(forms.Form):
         field.choices = choices
 
     def clean_since(self) -> int | None:
-        """The typed time, Unix ms."""
+        """Return the typed time, Unix ms. Raises ValidationError."""
         typed = self.cleaned_data["since"]
         if not typed:
             return None
@@ -80,15 +80,16 @@ class SinceForm(forms.Form):
         return at
 
     def chosen(self, user: User) -> Since:
-        """Since when, of a valid form: as typed, as chosen, else since the user's last shift."""
+        """Return the time to look back to, of a valid form: typed, chosen, or of the user's last
+        shift."""
         data, oldest = self.cleaned_data, self.now - OLDEST_MS
         at = data["since"] or data["at"]
         if at is not None:
             return Since(min(max(at, oldest), self.now), "as chosen")
         if data["hours"]:
             return Since(self.now - int(data["hours"]) * HOUR_MS, "as chosen")
-        found = shifts.last_shift(user, self.now)
-        return Since(max(found.at, oldest), found.why)
+        last = shifts.last_shift(user, self.now)
+        return Since(max(last.at, oldest), last.why)
 
 
 def _known(form: SinceForm) -> dict[str, Scenario]:
@@ -100,7 +101,7 @@ def _known(form: SinceForm) -> dict[str, Scenario]:
 @never_cache
 @role_required("read")
 def handover(request: HttpRequest) -> HttpResponse:
-    """The page; to a script, the part of it that renews itself."""
+    """Return the page; to a script, the part of it that renews itself."""
     assert isinstance(request.user, User)
     if not is_fragment(request):
         shifts.here(request.user, now_ms())
@@ -136,13 +137,13 @@ def _page(request: HttpRequest, form: SinceForm, text: HandoverForm, status: int
 @never_cache
 @role_required("read")
 def as_text(request: HttpRequest) -> HttpResponse:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     assert isinstance(request.user, User)
     form = SinceForm(request.GET, now_ms())
     if not form.is_valid():
         return unprocessable(faults_of(form))
-    found = _found(form, request.user)
-    return HttpResponse(as_markdown(found), content_type="text/markdown; charset=utf-8")
+    current = _found(form, request.user)
+    return HttpResponse(as_markdown(current), content_type="text/markdown; charset=utf-8")
 
 
 def _found(form: SinceForm, user: User) -> Situation:
@@ -155,7 +156,11 @@ def _found(form: SinceForm, user: User) -> Situation:
 @form_of("handover:handover")
 @role_required("command")
 def shift(request: HttpRequest, step: str) -> HttpResponseBase:
-    """`begin`, `end`, or `text`: what was written for the next shift, which `end` keeps too."""
+    """Begin a shift, end it, or store its text, and redirect to the page.
+
+    step: `begin`, `end`, or `text`: what was written for the next shift, which `end` keeps too.
+    Raises Http404.
+    """
     user, now = request.user, now_ms()
     assert isinstance(user, User)
     if step not in ("begin", "end", "text"):

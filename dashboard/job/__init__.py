@@ -1,1 +1,1 @@
-"""What the job tells of itself."""
+"""The job's reports of itself."""

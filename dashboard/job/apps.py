@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class JobConfig(AppConfig):
-    """What the job tells of itself."""
+    """The app of the job's reports of itself."""
 
     name = "dashboard.job"
     label = "job"

@@ -13,7 +13,7 @@ from wire.job import MAX_REASON, Action
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """How an action is offered: its words, and what the box says that is to be ticked."""
+    """The words of an action that is offered, and of the box that is to be ticked."""
 
     action: Action
     title: str

@@ -1,4 +1,4 @@
-"""What keeps the board from being fresh, and what to do about it.
+"""Troubles that keep the board from being fresh, and what to do about them.
 
 A pure function over what a web process has heard; that a browser is cut off only the browser
 knows. Times in Unix ms.
@@ -86,7 +86,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """When a scenario's agents last reported, and how long they usually pause."""
+    """The time of a scenario's agents' last report, and how long they usually pause."""
 
     last: int
     usual: int = 0
@@ -97,7 +97,7 @@ class Loss:
     """Reports of an agent that came too old to count, by the minute in which they came.
 
     since: when that began, without a pause of LOSING_MS; last: the newest; ages: by minute, the
-    least and the greatest of what heartbeats told, ms.
+    least and the greatest that heartbeats reported, ms.
     """
 
     scenario: str
@@ -109,7 +109,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a web process has heard.
+    """The facts that a web process has heard.
 
     reached: when it last was at the end of the log, None before the first time; unwritten: when
     the oldest heartbeat was appended that the database lacks, None if it lacks none; beats: by
@@ -132,7 +132,7 @@ REPLAY = ("/replay/", "Replay")
 
 
 def standing(facts: Facts, scenarios: Sequence[Scenario], current: str, now: int) -> list[Trouble]:
-    """Every trouble, the most important first; those of the `current` scenario before others'.
+    """Return all troubles, the most important first, with those of the `current` scenario on top.
 
     A web process that is behind cannot judge the job, and a silent job says nothing of agents.
     """
@@ -146,9 +146,12 @@ def standing(facts: Facts, scenarios: Sequence[Scenario], current: str, now: int
 
 
 def _paused(facts: Facts, scenarios: Sequence[Scenario], current: str, now: int) -> list[Trouble]:
-    """A query that was stopped on purpose is no fault; what the others carry is judged as ever."""
+    """Return the troubles while queries are stopped on purpose.
+
+    That is no fault; what the other queries carry is judged as ever.
+    """
     by = {name.partition("/")[0]: beat.engine for name, beat in facts.beats.items()}
-    found = [
+    troubles = [
         _pause(pause, stale=by.get(current, query) == query)
         for query, pause in facts.pauses.items()
     ]
@@ -156,8 +159,8 @@ def _paused(facts: Facts, scenarios: Sequence[Scenario], current: str, now: int)
     if going:
         beats = {n: beat for n, beat in facts.beats.items() if beat.engine not in facts.pauses}
         rest = replace(facts, beats=beats, pauses={})
-        found += _silent_job(rest, now) or _fresh(rest, going, current, now)
-    return sorted(found, key=lambda trouble: not trouble["stale"])
+        troubles += _silent_job(rest, now) or _fresh(rest, going, current, now)
+    return sorted(troubles, key=lambda trouble: not trouble["stale"])
 
 
 def _pause(pause: Pause, *, stale: bool) -> Trouble:
@@ -172,7 +175,7 @@ def _pause(pause: Pause, *, stale: bool) -> Trouble:
 
 
 def _fresh(facts: Facts, scenarios: Sequence[Scenario], current: str, now: int) -> list[Trouble]:
-    """What there is to say while the job is heard of."""
+    """Return the troubles while the job is heard of."""
     here = [scenario for scenario in scenarios if scenario.name == current]
     others = [scenario for scenario in scenarios if scenario.name != current]
     first = _late(facts, here, now, stale=True)
@@ -210,18 +213,21 @@ def _silent_job(facts: Facts, now: int) -> list[Trouble]:
 
 
 def _ahead(facts: Facts, scenarios: Iterable[Scenario], *, stale: bool) -> list[Trouble]:
-    """Buckets whose clock is ahead of the job's own: until that is past, no time passes there."""
+    """Return the trouble of buckets whose clock is ahead of the job's own.
+
+    Until that is past, no time passes there.
+    """
     names = _buckets(scenarios)
-    found = {n: facts.beats[n] for n in names if n in facts.beats and facts.beats[n].ahead_since}
-    if not found:
+    beats = {n: facts.beats[n] for n in names if n in facts.beats and facts.beats[n].ahead_since}
+    if not beats:
         return []
-    furthest = span(max(beat.ahead for beat in found.values()))
-    its = "its clock is" if len(found) == 1 else "their clocks are up to"
+    furthest = span(max(beat.ahead for beat in beats.values()))
+    its = "its clock is" if len(beats) == 1 else "their clocks are up to"
     return [
         Trouble(
             kind="clock",
-            what=f"Time stands still in {_named(list(found))}: {its} {furthest} ahead",
-            since=min(beat.ahead_since or 0 for beat in found.values()),
+            what=f"Time stands still in {_named(list(beats))}: {its} {furthest} ahead",
+            since=min(beat.ahead_since or 0 for beat in beats.values()),
             todo="A broker's clock was wrong. No vote falls silent and no hold or override ends "
             "until that time is past: set the broker's clock, then have the log read again with a "
             "bound on its times.",
@@ -236,7 +242,7 @@ def _buckets(scenarios: Iterable[Scenario]) -> list[str]:
 
 
 def _late(facts: Facts, scenarios: Iterable[Scenario], now: int, *, stale: bool) -> list[Trouble]:
-    """Buckets whose clock is behind, or that have never been heard of."""
+    """Return the trouble of buckets whose clock is behind, or that have never been heard of."""
     names = _buckets(scenarios)
     clocks = {name: facts.beats[name].log_time for name in names if name in facts.beats}
     late = [name for name in names if now - clocks.get(name, 0) > LATE_MS]
@@ -251,12 +257,12 @@ def _late(facts: Facts, scenarios: Iterable[Scenario], now: int, *, stale: bool)
     return [Trouble(kind="job", what=what, since=since, todo=todo, link=READY, stale=stale)]
 
 
-def _rebuild(told: Pause, *, stale: bool) -> Trouble:
+def _rebuild(pause: Pause, *, stale: bool) -> Trouble:
     return Trouble(
         kind="job",
-        what=f"The job builds its states anew, as {told.user} asked",
-        since=told.since,
-        todo=f"{told.reason.rstrip('.')}. The board shows what it showed before until it is done.",
+        what=f"The job builds its states anew, as {pause.user} asked",
+        since=pause.since,
+        todo=f"{pause.reason.rstrip('.')}. The board shows what it showed before until it is done.",
         link=JOB,
         stale=stale,
     )
@@ -276,20 +282,21 @@ def _database(facts: Facts, now: int) -> list[Trouble]:
 
 
 def _agents(facts: Facts, scenarios: Iterable[Scenario], now: int) -> list[Trouble]:
-    """Agents that have been silent for longer than they usually are, or whose clocks cost votes."""
-    found = []
+    """Return the trouble of agents that are silent for unusually long, or whose clocks cost
+    votes."""
+    troubles = []
     for scenario in scenarios:
         if scenario.name in facts.talks and _unusual(facts.talks[scenario.name], now):
-            found.append(_silence(scenario, facts.talks[scenario.name]))
+            troubles.append(_silence(scenario, facts.talks[scenario.name]))
         losing = [(each, age) for each in facts.losses if each.scenario == scenario.name
                   and (age := _behind(each, now)) is not None]  # fmt: skip
         if losing:
-            found.append(_losing(scenario, losing))
-    return found
+            troubles.append(_losing(scenario, losing))
+    return troubles
 
 
 def _behind(loss: Loss, now: int) -> int | None:
-    """How far an agent's clock is behind, by the reports that it loses now; None if it loses none.
+    """Return how far an agent's clock is behind, ms, by the reports that it loses; None if none.
 
     What a spool sends late is of any age, and is no fault.
     """
@@ -300,9 +307,9 @@ def _behind(loss: Loss, now: int) -> int | None:
     return least if greatest - least <= max(SPREAD_MS, SPREAD_PART * least) else None
 
 
-def _losing(scenario: Scenario, found: list[tuple[Loss, int]]) -> Trouble:
-    loss, age = max(found, key=lambda each: each[1])
-    agent, others = isolated(loss.agent), len(found) - 1
+def _losing(scenario: Scenario, losses: list[tuple[Loss, int]]) -> Trouble:
+    loss, age = max(losses, key=lambda each: each[1])
+    agent, others = isolated(loss.agent), len(losses) - 1
     what = f"{scenario.title}: the clock of {agent} is {span(age)} behind"
     todo = "Its reports come too old to count as votes: set its clock."
     link = (agent_path(scenario.name, loss.agent), "The agent's page")
@@ -310,7 +317,7 @@ def _losing(scenario: Scenario, found: list[tuple[Loss, int]]) -> Trouble:
         what = f"{what}, and of {others} more agent{'' if others == 1 else 's'}"
         todo = "Their reports come too old to count as votes: set their clocks."
         link = (f"/agents/?scenario={scenario.name}", "The agents")
-    since = min(each.since for each, _ in found)
+    since = min(each.since for each, _ in losses)
     return Trouble(kind="agents", what=what, since=since, todo=todo, link=link, stale=False)
 
 

@@ -1,4 +1,4 @@
-"""What keeps boards from being fresh, as this process has heard, or else as the database has it."""
+"""Troubles of boards' freshness, as this process has heard, or else as the database has it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dashboard.job.stored_status import recall
 
 
 def troubles(now: int, current: str = "") -> list[Trouble]:
-    """Every trouble at `now` (Unix ms); those of the scenario `current` first."""
+    """Return every trouble at `now` (Unix ms); those of the scenario `current` first."""
     signs = process_signs()
     if signs.facts().reached is None:
         recall(signs)

@@ -15,7 +15,7 @@ Beats = Mapping[str, tuple[int, Heartbeat]]
 
 
 def newest_beats(now: int) -> Beats:
-    """The newest heartbeats: as this process hears them, else as the database has them."""
+    """Return the newest heartbeats: as this process hears them, else as the database has them."""
     with process_signs().paces() as paces:
         heard = dict(paces.newest)
     reached = process_signs().facts().reached

@@ -1,4 +1,4 @@
-"""What the job reports in `job.progress`, into the database; in the materialiser's transaction."""
+"""The job's reports in `job.progress`, into the database; in the materialiser's transaction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROGRESS_KEPT = 20_000
 
 
 def take_in(records: Sequence[Progress]) -> None:
-    """Keep how the queries fare, and settle the requests that are answered."""
+    """Store how the queries fare, and settle the requests that are answered."""
     progress = [record for record in records if record.answer is None and record.carried is None]
     JobProgress.objects.bulk_create(_row(record) for record in progress)
     for query in {record.query for record in progress}:
@@ -27,7 +27,7 @@ def take_in(records: Sequence[Progress]) -> None:
 
 
 def note_ahead(buckets: Collection[str]) -> None:
-    """Keep since when the clocks of these buckets are ahead of the job's own by too much."""
+    """Store since when the clocks of these buckets are ahead of the job's own by too much."""
     ahead = Q(log_time__gt=F("at") + AHEAD_MS)
     rows = BucketStatus.objects.filter(bucket__in=buckets)
     rows.filter(ahead, ahead_since=None).update(ahead_since=F("at"))

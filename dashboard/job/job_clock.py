@@ -1,4 +1,4 @@
-"""When the job was last heard of, and how far a bucket's clock has come. Times in Unix ms."""
+"""The job's last sign of life, and the progress of a bucket's clock. Times in Unix ms."""
 
 from __future__ import annotations
 
@@ -27,22 +27,23 @@ class LogTime:
 
     @property
     def late(self) -> bool:
-        """Whether the page should say how far behind it runs."""
+        """Return whether the page should say how far behind it runs."""
         return self.behind > BEHIND_MS
 
     def shows(self, due: int) -> int:
-        """When what is due at `due` in log time may be seen, if the clock goes on as it does."""
+        """Return when what is due at `due` in log time may be seen, if the clock goes on at its
+        pace."""
         return due + self.behind if self.late else due
 
 
 def job_is_silent(now: int) -> bool:
-    """Whether the job was heard of once, and is not any more."""
+    """Return whether the job was heard of once, and is not any more."""
     beats = _beats()
     return bool(beats) and _silent(beats, now)
 
 
 def log_time(scenario: str, partition: int, now: int) -> LogTime | None:
-    """The clock of one bucket as its newest heartbeat told it, or None before the first."""
+    """Return the clock of one bucket as of its newest heartbeat, or None before the first."""
     beats = _beats()
     beat = beats.get(bucket_name(scenario, partition))
     if beat is None:
@@ -55,7 +56,7 @@ def _silent(beats: Mapping[str, Beat], now: int) -> bool:
 
 
 def _beats() -> Mapping[str, Beat]:
-    """The newest heartbeats that this process, or else the database, knows of."""
+    """Return the newest heartbeats that this process, or else the database, knows of."""
     signs = process_signs()
     if signs.facts().reached is None:
         recall(signs)

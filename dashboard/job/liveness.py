@@ -1,4 +1,4 @@
-"""What a web process hears of the job and of itself, kept for `standing`. Times in Unix ms."""
+"""Signs of life of the job and of a web process itself, kept for `standing`. Times in Unix ms."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Losses:
         self._ages: dict[int, tuple[int, int]] = {}
 
     def lost(self, at: int, age: int) -> None:
-        """Some came, the newest of them `age` ms old, by a heartbeat of `at`."""
+        """Record that some came, the newest of them `age` ms old, by a heartbeat of `at`."""
         if at - self.last > LOSING_MS:
             self._since = at
         self.last = max(at, self.last)
@@ -54,25 +54,25 @@ class Losses:
             del self._ages[min(self._ages)]
 
     def told(self, scenario: str, agent: str) -> Loss:
-        """As it is now."""
+        """Return the loss as it is now."""
         return Loss(scenario, agent, self._since, self.last, dict(self._ages))
 
 
 class Reports:
-    """When a scenario's agents reported, as heartbeats tell it."""
+    """The times of the reports of a scenario's agents, by heartbeats."""
 
     def __init__(self) -> None:
         self.last = 0
         self.pauses: deque[int] = deque(maxlen=PAUSES_KEPT)
 
     def heard(self, at: int) -> None:
-        """Reports had come when a heartbeat was appended at `at`."""
+        """Record that reports had come when a heartbeat was appended at `at`."""
         if self.last and at - self.last >= PAUSE_MS:
             self.pauses.append(at - self.last)
         self.last = max(at, self.last)
 
     def talk(self) -> Talk:
-        """Last and usual, as they are now."""
+        """Return last and usual, as they are now."""
         pauses = sorted(self.pauses)
         return Talk(self.last, pauses[int(USUAL * (len(pauses) - 1))] if pauses else 0)
 
@@ -80,7 +80,7 @@ class Reports:
 class Signs:
     """Heartbeats, and how far this process and the database have come.
 
-    One thread tells, others ask.
+    One thread writes, others read.
     """
 
     def __init__(self) -> None:
@@ -97,12 +97,12 @@ class Signs:
 
     @contextmanager
     def paces(self) -> Iterator[Paces]:
-        """How fast the buckets go, while nobody else may look or tell."""
+        """Yield how fast the buckets go, while no other thread may read or write."""
         with self._lock:
             yield self._paces
 
     def heard(self, value: bytes | None, place: Place, offset: int, at: int) -> None:
-        """A record of `job.buckets` was appended at `at`.
+        """Record what was appended to `job.buckets` at `at`.
 
         What cannot be read is passed over: the materialiser counts it.
         """
@@ -119,14 +119,14 @@ class Signs:
                 self._reports.setdefault(beat.scenario, Reports()).heard(at)
 
     def _ahead(self, beat: Heartbeat) -> tuple[int, int | None]:
-        """How far the bucket's clock is ahead, and since when by too much."""
+        """Return how far the bucket's clock is ahead, ms, and since when by too much."""
         if beat.ahead <= AHEAD_MS:
             return beat.ahead, None
         known = self._beats.get(beat.bucket)
         return beat.ahead, (known and known.ahead_since) or beat.at
 
     def _lose(self, beat: Heartbeat) -> None:
-        """Note whose reports came too old. What is read again is of its own time."""
+        """Record whose reports came too old. What is read again is of its own time."""
         at = min(beat.log_time, beat.at)
         for each in beat.agents:
             if each.agent and each.age:
@@ -139,7 +139,7 @@ class Signs:
     def remember(
         self, bucket: str, at: int, log_time: int, engine: str = "", ahead_since: int | None = None
     ) -> None:
-        """The database has a heartbeat of a bucket, sent at `at`."""
+        """Record a heartbeat of a bucket that the database has, sent at `at`."""
         ahead = max(0, log_time - at)
         with self._lock:
             self._keep(bucket, Beat(at, log_time, engine, ahead, ahead_since))
@@ -150,7 +150,7 @@ class Signs:
             self._beats[bucket] = beat
 
     def told(self, value: bytes | None) -> None:
-        """A record of `job.progress`: whether its query was stopped, or begun again, on purpose."""
+        """Record from `job.progress` whether a query was stopped, or begun again, on purpose."""
         try:
             record = decode_progress(value)
         except UnreadableJobRecord:
@@ -160,7 +160,7 @@ class Signs:
             _keep(self._rebuilds, record.query, _pause(record.rebuild))
 
     def pause(self, query: str, pause: Pause | None) -> None:
-        """A query was stopped on purpose, or (None) was not."""
+        """Record that a query was stopped on purpose, or (None) was not."""
         with self._lock:
             _keep(self._pauses, query, pause)
 
@@ -172,18 +172,18 @@ class Signs:
             self._marks.append((place, offset, at))
 
     def reached(self, now: int) -> None:
-        """This process has read all that the log had."""
+        """Record that this process has read all that the log had."""
         self._reached = now
 
     def stored(self, offsets: Mapping[Place, int]) -> None:
-        """The database has come to these next offsets."""
+        """Record that the database has come to these next offsets."""
         with self._lock:
             self._stored = offsets
             while self._marks and self._marks[0][1] < offsets.get(self._marks[0][0], 0):
                 self._marks.popleft()
 
     def facts(self) -> Facts:
-        """All of it, as of now."""
+        """Return all of it, as of now."""
         with self._lock:
             return Facts(
                 self._reached,
@@ -196,20 +196,20 @@ class Signs:
             )
 
 
-def _pause(told: Stopped | None) -> Pause | None:
-    return None if told is None else Pause(told.user, told.since, told.reason)
+def _pause(stopped: Stopped | None) -> Pause | None:
+    return None if stopped is None else Pause(stopped.user, stopped.since, stopped.reason)
 
 
-def _keep(known: dict[str, Pause], query: str, told: Pause | None) -> None:
-    """Note what a query told last."""
-    if told is None:
+def _keep(known: dict[str, Pause], query: str, pause: Pause | None) -> None:
+    """Record a query's last report."""
+    if pause is None:
         known.pop(query, None)
     else:
-        known[query] = told
+        known[query] = pause
 
 
 class _Holder:
-    """Keeps from where the process takes what it has heard of the job."""
+    """The holder of the source from which the process reads what it has heard of the job."""
 
     def __init__(self) -> None:
         self.source: Callable[[], Signs] = Signs

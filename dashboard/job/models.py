@@ -1,4 +1,4 @@
-"""What the job has reported of itself, and what was requested of it. Times in Unix ms."""
+"""The job's reports of itself, and what was requested of it. Times in Unix ms."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class BucketStatus(models.Model):
 
 
 class JobProgress(models.Model):
-    """What the job said of a query, newest last; batch: Spark's own progress as JSON, or empty.
+    """A report of the job on a query, newest last; batch: Spark's own progress as JSON, or empty.
 
-    since: when the status began, 0 where it was not told; error: the whole text of what ended the
-    query; stopped_by, stopped_reason: where it was asked to stop.
+    since: when the status began, 0 where it was not reported; error: the whole text of what ended
+    the query; stopped_by, stopped_reason: where it was requested to stop.
     """
 
     query = models.CharField(max_length=100)
@@ -74,7 +74,7 @@ class JobProgress(models.Model):
 
 
 class JobSample(models.Model):
-    """How a scenario fared in one stretch of time, which begins at `slot`.
+    """The figures of a scenario in one stretch of time, which begins at `slot`.
 
     told: assets whose newest record a report or a command brought about; waited, longest: from its
     append in the source log until the database had it, all together and the longest; behind: the
@@ -103,7 +103,7 @@ SETTLED = ("done", "refused", "failed", "expired")
 
 
 class TrackedRequest(models.Model):
-    """Something that somebody requested of the job, with its status.
+    """A request of somebody to the job, with its status.
 
     status: sending, sent or unsent, then as the job answers: accepted, done, refused, failed or
     expired; outcome: why.

@@ -1,4 +1,4 @@
-"""How far a request to the job has come, in words. Times in Unix ms."""
+"""The progress of a request to the job, in words. Times in Unix ms."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class RequestProgress:
 
     @property
     def row(self) -> Any:
-        """The row that a page shows of the request."""
+        """Return the row that a page shows of the request."""
         return self.request
 
     @property
     def phase(self) -> Phase:
-        """Its status in words."""
+        """Return its status in words."""
         request = self.request
         if request is None:
             return _FORGOTTEN
@@ -70,28 +70,28 @@ class RequestProgress:
 
     @property
     def word(self) -> str:
-        """Its status in a word or two."""
+        """Return its status in a word or two."""
         return self.phase.word
 
     @property
     def tone(self) -> Tone:
-        """Whether that is good, bad or neither."""
+        """Return whether that is good, bad or neither."""
         return self.phase.tone
 
     @property
     def text(self) -> str:
-        """Why it is so."""
+        """Return why it is so."""
         return self.phase.text
 
     @property
     def open(self) -> bool:
-        """Whether the job may still answer it."""
+        """Return whether the job may still answer it."""
         over = self.request is None or self.request.status in (*SETTLED, "unsent")
         return not over and self.phase is not _UNANSWERED
 
     @property
     def took(self) -> int | None:
-        """How long it took from the request to its end, ms."""
+        """Return how long it took from the request to its end, ms."""
         request = self.request
         if request is None or request.answered_at is None:
             return None
@@ -104,7 +104,7 @@ class ActionProgress(RequestProgress):
 
     @property
     def title(self) -> str:
-        """Its action in words."""
+        """Return its action in words."""
         action = self.row.action
         return OFFERS[action].title if action in OFFERS else action.replace("-", " ").capitalize()
 
@@ -116,7 +116,7 @@ def newest(now: int) -> list[ActionProgress]:
 
 def last_of(query: str, listed: list[ActionProgress], now: int) -> ActionProgress | None:
     """Return the newest request from a query's own forms, for as long as it is news."""
-    for one in listed:
-        if one.row.query == query and one.row.action in OFFERS:
-            return one if now - one.row.asked_at < NEWS_MS else None
+    for request in listed:
+        if request.row.query == query and request.row.action in OFFERS:
+            return request if now - request.row.asked_at < NEWS_MS else None
     return None

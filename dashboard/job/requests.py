@@ -36,7 +36,7 @@ def send(
     parameters: Mapping[str, Any] | None = None,
     detail: Model | None = None,
 ) -> tuple[JobRequest, bool]:
-    """Keep a request and send it. Returns it, and whether it is new: the same id is sent once.
+    """Store a request and send it. Returns it, and whether it is new: the same id is sent once.
 
     parameters: what the action needs besides, at most `MAX_PARAMETERS` bytes of JSON; detail: the
     row of the same id in which a page keeps more of the request, saved together with it.
@@ -47,7 +47,7 @@ def send(
     if known := JobRequest.objects.filter(pk=id_).first():
         return known, False
     REQUESTS.take(user.pk, now)
-    given = dict(parameters or {})
+    values = dict(parameters or {})
     request = JobRequest(
         id=id_,
         query=query,
@@ -57,7 +57,7 @@ def send(
         reason=reason,
         asked_at=now,
         status="sending",
-        parameters=msgspec.json.encode(given).decode() if given else "",
+        parameters=msgspec.json.encode(values).decode() if values else "",
     )
     try:
         with transaction.atomic():
@@ -66,7 +66,7 @@ def send(
                 detail.save(force_insert=True)
     except IntegrityError:  # the same form, sent twice at once
         return JobRequest.objects.get(pk=id_), False
-    record = Control(str(id_), query, action, request.username, reason, given)
+    record = Control(str(id_), query, action, request.username, reason, values)
     delivery = deliver(gateway().topics.control, query.encode(), encode(record))
     note_delivery(JobRequest.objects.filter(pk=id_), delivery)
     if isinstance(detail, TrackedRequest):
@@ -76,13 +76,13 @@ def send(
 
 
 def note_delivery(rows: QuerySet[Any], delivery: Delivery) -> bool:
-    """Note how sending went. Returns whether it was noted: an answer may have been faster."""
+    """Record how sending went. Returns whether it was recorded: an answer may have been faster."""
     waiting = rows.filter(status="sending")
     return bool(waiting.update(status=delivery.status, outcome=delivery.text[:MAX_REASON]))
 
 
 def settle(rows: QuerySet[Any], answer: Answer, at: int, **more: Any) -> bool:
-    """Note an answer to one of these requests, and `more` fields. Returns whether it was noted.
+    """Record an answer to one of these requests, and `more` fields. Returns whether it did.
 
     An answer changes nothing where its request is settled, or was sent by another program.
     """

@@ -1,4 +1,4 @@
-"""How long the job's progress is kept: all of it for an hour, then ever less of it. Times in ms."""
+"""Retention of the job's progress: all of it for an hour, then ever less of it. Times in ms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEPS = ((DAY_MS, HOUR_MS), (HOUR_MS, MINUTE_MS))
 
 
 def thin(now: int) -> int:
-    """Delete what is not kept any more, but for the last word on each query. Returns how many."""
+    """Delete what is not kept any more, but for the last report on each query. Returns how many."""
     newest = JobProgress.objects.values("query").annotate(last=Max("id"))
     old = JobProgress.objects.filter(at__lt=now - KEPT_MS)
     gone = old.exclude(pk__in=list(newest.values_list("last", flat=True))).delete()[0]
@@ -39,7 +39,7 @@ def _thin(query: str, now: int) -> int:
 
 
 def surplus(batches: Iterable[tuple[int, int]], now: int) -> list[int]:
-    """The ids of batches, newest first as (id, at), that are more than are kept."""
+    """Return the ids of batches, newest first as (id, at), that are more than are kept."""
     ids: list[int] = []
     last: tuple[int, int] | None = None
     for id_, at in batches:

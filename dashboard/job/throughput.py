@@ -1,6 +1,6 @@
-"""How fast each bucket goes: its rate, the trend of its lag, when it will have caught up.
+"""The speed of each bucket: its rate, the trend of its lag, when it will have caught up.
 
-Pure: heartbeats and lags are told, with their times. Times in Unix ms.
+Pure: heartbeats and lags are passed in, with their times. Times in Unix ms.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ HOT_LEAST = 1.0
 
 
 class Beat(NamedTuple):
-    """What is kept of a heartbeat. at: when it was appended; records: since the one before; late:
+    """A heartbeat as it is kept. at: when it was appended; records: since the one before; late:
     reports among them that came too late to count."""
 
     at: int
@@ -50,7 +50,7 @@ class Beat(NamedTuple):
 
 
 class Speed(NamedTuple):
-    """How fast a bucket goes at one moment; what cannot be said is None.
+    """The speed of a bucket at one moment; what cannot be said is None.
 
     rate: records/s that it has applied of late; load: those of the last minute; trend: whether its
     clock falls further behind; catch_up_ms: how long until nothing is left, 0 where that is so;
@@ -72,24 +72,27 @@ class Pace:
         self._lags: deque[tuple[int, int]] = deque(maxlen=KEPT)
 
     def beat(self, at: int, log_time: int, records: int, late: int = 0) -> None:
-        """A heartbeat was appended at `at`. One that is older than the newest is a replay."""
+        """Record a heartbeat that was appended at `at`.
+
+        One that is older than the newest is a replay.
+        """
         if not self._beats or at > self._beats[-1].at:
             self._beats.append(Beat(at, log_time, records, late))
 
     def lagged(self, at: int, lag: int) -> None:
-        """At `at` the log held `lag` records that the bucket had not applied."""
+        """Record that at `at` the log held `lag` records that the bucket had not applied."""
         if not self._lags or at > self._lags[-1][0]:
             self._lags.append((at, lag))
 
     def speed(self, now: int) -> Speed:
-        """As of now."""
+        """Return the speed as of now."""
         rate, load = self._rate(now, RATE_MS), self._rate(now, LOAD_MS)
         late = sum(beat.late for beat in self._beats if beat.at > now - LOAD_MS)
         known = late if load is not None else None
         return Speed(rate, load, self._trend(now), self._catch_up_ms(now), known)
 
     def _rate(self, now: int, span: int) -> float | None:
-        """Records/s; None where it is silent or too new to say."""
+        """Return records/s; None where it is silent or too new to say."""
         beats = [beat for beat in self._beats if beat.at > now - span]
         if len(beats) < 2 or now - beats[-1].at > SILENT_MS:
             return None
@@ -109,9 +112,10 @@ class Pace:
         return "rising" if after > before else "falling"
 
     def _catch_up_ms(self, now: int) -> int | None:
-        """If it goes on as it does; None where it is silent or falls behind.
+        """Return how long catching up takes at this pace, ms; None where it is silent or falls
+        behind.
 
-        By records where the log's end has been asked for of late, else by the bucket's clock.
+        By records where the log's end has been requested of late, else by the bucket's clock.
         """
         if not self._beats or now - self._beats[-1].at > SILENT_MS:
             return None
@@ -128,7 +132,7 @@ def _long_enough(lags: list[tuple[int, int]]) -> bool:
 
 
 def _runs_out(lags: list[tuple[int, int]]) -> int | None:
-    """When what is left is gone at the pace at which it shrank, ms; None if it did not."""
+    """Return when what is left is gone at the pace at which it shrank, ms; None if it did not."""
     if not _long_enough(lags):
         return None
     (begun, first), (ended, last) = lags[0], lags[-1]
@@ -144,7 +148,7 @@ class Paces:
         """By bucket: the newest heartbeat, and when it was appended."""
 
     def heard(self, beat: Heartbeat, at: int) -> None:
-        """A heartbeat was appended at `at`."""
+        """Record a heartbeat that was appended at `at`."""
         known = self.newest.get(beat.bucket)
         if known is None or at >= known[0]:
             self.newest[beat.bucket] = (at, beat)
@@ -152,12 +156,12 @@ class Paces:
         self.of(beat.bucket).beat(at, beat.log_time, beat.records, late)
 
     def of(self, bucket: str) -> Pace:
-        """The pace of one bucket."""
+        """Return the pace of one bucket."""
         return self._known.setdefault(bucket, Pace())
 
 
 def skews(loads: Mapping[K, float | None]) -> dict[K, float | None]:
-    """What each has of the load, as a multiple of the even share.
+    """Return what each has of the load, as a multiple of the even share.
 
     None for all where there is no load, or where one is not known: the rest would look hot.
     """
@@ -169,8 +173,9 @@ def skews(loads: Mapping[K, float | None]) -> dict[K, float | None]:
 
 
 class Judged(NamedTuple):
-    """What a bucket is judged by. heard_at: its newest heartbeat, None if there is none; whole:
-    records/s of its scenario; ahead: how far its clock is ahead of the job's own, ms."""
+    """The figures by which a bucket is judged. heard_at: its newest heartbeat, None if there is
+    none; whole: records/s of its scenario; ahead: how far its clock is ahead of the job's own,
+    ms."""
 
     heard_at: int | None
     log_time: int | None
@@ -181,18 +186,18 @@ class Judged(NamedTuple):
 
 
 def signs(bucket: Judged, now: int) -> list[Sign]:
-    """What stands out in a bucket, the most important first; `well` where nothing does."""
+    """Return what stands out in a bucket, the most important first; `well` where nothing does."""
     if bucket.heard_at is None or bucket.log_time is None:
         return ["unknown"]
-    found: list[Sign] = []
+    kinds: list[Sign] = []
     if now - bucket.heard_at > SILENT_MS:
-        found.append("silent")
+        kinds.append("silent")
     if bucket.ahead > AHEAD_MS:
-        found.append("ahead")
-    elif not found and now - bucket.log_time > LATE_MS:
-        found.append("behind")
+        kinds.append("ahead")
+    elif not kinds and now - bucket.log_time > LATE_MS:
+        kinds.append("behind")
     if bucket.skew is not None and bucket.skew >= HOT and bucket.whole >= HOT_LEAST:
-        found.append("hot")
+        kinds.append("hot")
     if bucket.load == 0:
-        found.append("idle")
-    return found or ["well"]
+        kinds.append("idle")
+    return kinds or ["well"]

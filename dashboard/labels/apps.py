@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class LabelsConfig(AppConfig):
-    """See the package."""
+    """The app of labels; see the package."""
 
     name = "dashboard.labels"
     label = "labels"

@@ -37,7 +37,7 @@ class Unreadable(ValueError):
 
 
 class Said(NamedTuple):
-    """What a line says of a label. value: None takes it away; line: its number, from 1."""
+    """A line's word on a label. value: None removes it; line: its number, from 1."""
 
     value: str | None
     line: int
@@ -49,8 +49,8 @@ Wanted = dict[str, dict[str, Said]]
 
 @dataclass
 class Table:
-    """What a file says. labels: how many are wanted; found: of its lines what is none of those,
-    counted as `refused`, `again` (an earlier line says the same) and `agents`' own."""
+    """The content of a file. labels: how many are wanted; found: of its lines what is none of
+    those, counted as `refused`, `again` (an earlier line says the same) and `agents`' own."""
 
     wanted: Wanted = field(default_factory=dict)
     labels: int = 0
@@ -59,7 +59,7 @@ class Table:
 
 
 def read(data: bytes) -> Table:
-    """Read a file. Raises Unreadable."""
+    """Read a file and return its table. Raises Unreadable."""
     if len(data) > MAX_BYTES:
         raise Unreadable(f"expected at most {MAX_BYTES >> 20} MiB")
     try:
@@ -87,25 +87,25 @@ def read(data: bytes) -> Table:
 
 
 def _delimiter(header: str) -> str:
-    """A spreadsheet may part cells by semicolons or tabs."""
+    """Return the delimiter: a spreadsheet may part cells by semicolons or tabs."""
     return max(",;\t", key=header.count)
 
 
 def _plain(cell: str) -> str:
-    """A cell without the apostrophe that keeps a spreadsheet from taking it for a formula."""
+    """Return a cell without the apostrophe that keeps a spreadsheet from reading a formula."""
     cell = cell.strip()
     return cell[1:] if cell.startswith("'") and cell[1:].startswith((*FORMULA, "'")) else cell
 
 
 def _taking(header: Sequence[str]) -> Callable[[Table, int, list[str]], None]:
-    """What takes a line of such a table. Raises Unreadable."""
+    """Return what reads a line of such a table. Raises Unreadable."""
     if tuple(header[:3]) == LONG:
         return _take_label
     if not header or header[0] != "asset" or len(header) < 2:
         raise Unreadable("the header: expected asset,key,value, or asset and a column for each key")
     for key in header[1:]:
-        if found := key_fault(key):
-            raise Unreadable(f"the header: {key or 'a column without a key'}: {found}")
+        if problem := key_fault(key):
+            raise Unreadable(f"the header: {key or 'a column without a key'}: {problem}")
     if len(set(header)) < len(header):
         raise Unreadable("the header: a key stands there twice")
 
@@ -146,7 +146,10 @@ def _take(table: Table, line: int, asset: str, key: str, value: str) -> None:
 
 
 def lines(scenario: str) -> Iterator[bytes]:
-    """Labels that are shown, as CSV that can be read again; source: people's, or an agent's."""
+    """Yield labels that are shown, as CSV that can be read again.
+
+    source: people's, or an agent's.
+    """
     return written("csv", (*LONG, "source"), (map(_plain_of, rows) for rows in _shown(scenario)))
 
 
@@ -157,7 +160,7 @@ def _plain_of(row: tuple[str, str, str, str, str]) -> dict[str, str]:
 
 
 def _shown(scenario: str) -> Iterator[list[tuple[str, str, str, str, str]]]:
-    """All of them by asset, in portions; of an asset that is cut, the next one has all."""
+    """Yield all of them by asset, in portions; of an asset that is cut, the next one has all."""
     rows = Label.objects.filter(scenario=scenario, shown=True).order_by("asset", "key")
     columns = rows.values_list("asset", "key", "value", "source", "name")
     portion, last = list(columns[:PORTION]), ""
@@ -171,5 +174,5 @@ def _shown(scenario: str) -> Iterator[list[tuple[str, str, str, str, str]]]:
 
 
 def _kept(text: str) -> str:
-    """A text that reads as itself again though it begins with an apostrophe."""
+    """Return a text that reads as itself again though it begins with an apostrophe."""
     return f"'{text}" if text.startswith("'") else text

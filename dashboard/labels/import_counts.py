@@ -1,4 +1,4 @@
-"""What a table of labels comes to, counted: each label that the file says is of one kind."""
+"""Counts of a table of labels: each label of the file is of one kind."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class ImportCounts(msgspec.Struct):
 
     @classmethod
     def of(cls, text: str) -> ImportCounts:
-        """Out of the database."""
+        """Return the counts from their text in the database."""
         return msgspec.json.decode(text, type=cls)
 
     def text(self) -> str:
-        """For the database."""
+        """Return the text for the database."""
         return msgspec.json.encode(self).decode()
 
     def count(self, kind: str, n: int = 1) -> None:
@@ -67,10 +67,10 @@ class ImportCounts(msgspec.Struct):
 
     @property
     def said(self) -> int:
-        """All that has been counted."""
+        """Return how many labels have been counted."""
         return sum(self.counts.values())
 
     @property
     def worth_it(self) -> bool:
-        """Whether anything would be another than it is."""
+        """Return whether anything would be another than it is."""
         return any(self.counts.get(kind) for kind in ("new", "changed", "removed"))

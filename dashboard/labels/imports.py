@@ -87,7 +87,8 @@ class UploadTask(ResumableTask[LabelUpload]):
         return LabelUpload.objects.filter(pk=seen.pk, status=seen.status, portion=seen.portion)
 
     def move(self, **fields: Any) -> bool:
-        """Note that the table has come further. Returns whether it was where this worker saw it."""
+        """Record that the table has come further. Returns whether it was where this worker saw
+        it."""
         return super().move(**{"moved_at": self.clock(), "trouble": "", **fields})
 
     def step(self) -> bool:
@@ -114,12 +115,12 @@ class UploadTask(ResumableTask[LabelUpload]):
         return min(REST_S, took_s) if self.upload.status == APPLYING else 0.0
 
     def note_stopped(self, why: str) -> None:
-        """Have the audit say that the table was stopped."""
+        """Record in the audit that the table was stopped."""
         counted = ImportCounts.of(self.upload.found)
         upload_service.audit(self.upload, f"stopped: {why}", counted, Actor.system("worker"))
 
     def _stopped(self) -> bool:
-        """Whether nothing more is applied, as who had it applied may not do so any more."""
+        """Return whether nothing more is applied, as who had it applied may not do so any more."""
         actor = self.upload.actor
         applying = self.upload.status == APPLYING
         return applying and self.stop_if_lapsed(actor["user_id"], actor["name"])
@@ -179,12 +180,12 @@ class UploadTask(ResumableTask[LabelUpload]):
 
 
 def _portions(upload: LabelUpload, table: Table) -> Iterator[LabelPortion]:
-    """The table in parts of PORTION labels or a few more."""
+    """Yield the table in parts of PORTION labels or a few more."""
     part: Wanted = {}
     number = labels = 0
-    for asset, said in table.wanted.items():
-        part[asset] = said
-        labels += len(said)
+    for asset, values in table.wanted.items():
+        part[asset] = values
+        labels += len(values)
         if labels >= PORTION:
             yield _portion(upload, number, labels, part)
             part, number, labels = {}, number + 1, 0

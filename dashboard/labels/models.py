@@ -15,7 +15,7 @@ PERSON, AGENT = "person", "agent"
 
 
 class Label(models.Model):
-    """What people, or an asset's agents, say of it under one key.
+    """A label that people, or an asset's agents, give it under one key.
 
     source: `person` or `agent`; name: of that user or agent; shown: false only where a person's
     label of the same key stands before it.
@@ -54,7 +54,7 @@ class Label(models.Model):
 
 
 class LabelChange(models.Model):
-    """How often a scenario's labels have changed: who keeps some of them looks at it.
+    """The number of changes of a scenario's labels: who keeps some of them looks at it.
 
     chips: the keys that the board shows, in their order, parted by commas.
     """

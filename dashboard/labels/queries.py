@@ -16,14 +16,14 @@ MOST_CHIPS = 3
 
 
 class State(NamedTuple):
-    """How often a scenario's labels have changed, and the keys that its board shows."""
+    """The number of changes of a scenario's labels, and the keys that its board shows."""
 
     n: int = 0
     chips: tuple[str, ...] = ()
 
 
 def states() -> dict[str, State]:
-    """Of each scenario that has had labels."""
+    """Return the state of each scenario that has had labels."""
     return {
         row.scenario: State(row.n, tuple(filter(None, row.chips.split(","))))
         for row in LabelChange.objects.all()
@@ -31,32 +31,32 @@ def states() -> dict[str, State]:
 
 
 def state(scenario: str) -> State:
-    """Of one scenario."""
+    """Return the state of one scenario."""
     return states().get(scenario, State())
 
 
 def labels_of(scenario: str, assets: Collection[str]) -> dict[str, dict[str, str]]:
-    """Key and value of the labels of those of `assets` that have any."""
-    found: dict[str, dict[str, str]] = {}
+    """Return key and value of the labels of those of `assets` that have any."""
+    labels: dict[str, dict[str, str]] = {}
     if assets:
         rows = Label.objects.filter(scenario=scenario, asset__in=listed(assets), shown=True)
         for asset, key, value in rows.values_list("asset", "key", "value"):
-            found.setdefault(asset, {})[key] = value
-    return found
+            labels.setdefault(asset, {})[key] = value
+    return labels
 
 
 def chips_of(labels: Mapping[str, str], keys: Collection[str]) -> list[list[str]]:
-    """Key and value of what a row shows, in the order of the keys."""
+    """Return key and value of what a row shows, in the order of the keys."""
     return [[key, labels[key]] for key in keys if key in labels]
 
 
 def keys(scenario: str) -> tuple[str, ...]:
-    """The keys that the scenario's labels have, sorted."""
+    """Return the keys that the scenario's labels have, sorted."""
     return tuple(islice(_steps(scenario), MOST_KEYS))
 
 
 def _steps(scenario: str) -> Iterator[str]:
-    """Key after key: each is a look at an index, where all labels would be a walk."""
+    """Yield key after key: each is a look at an index, where all labels would be a walk."""
     rows = Label.objects.filter(scenario=scenario, shown=True).order_by("key")
     key: str | None = ""
     while key := rows.filter(key__gt=key).values_list("key", flat=True).first():
@@ -64,11 +64,11 @@ def _steps(scenario: str) -> Iterator[str]:
 
 
 def values(scenario: str, key: str, begins: str, most: int) -> list[str]:
-    """The first values of a key that begin so, sorted as the database does."""
+    """Return the first values of a key that begin so, sorted as the database does."""
     rows = Label.objects.filter(scenario=scenario, key=key, shown=True).order_by("value")
-    found: list[str] = []
+    first_values: list[str] = []
     next_one = rows.filter(value__gte=begins).values_list("value", flat=True).first()
-    while next_one is not None and len(found) < most and next_one.startswith(begins):
-        found.append(next_one)
+    while next_one is not None and len(first_values) < most and next_one.startswith(begins):
+        first_values.append(next_one)
         next_one = rows.filter(value__gt=next_one).values_list("value", flat=True).first()
-    return found
+    return first_values

@@ -13,9 +13,12 @@ HINT = '"labels"'
 
 
 def labels_of_votes(votes: Iterable[Any]) -> dict[str, tuple[str, str]]:
-    """By key the value that the live votes give, and the agent: of two the newest, then the first
-    by name. What can be no label is passed over, as a vote counts whatever its detail is."""
-    found: dict[str, tuple[str, str]] = {}
+    """Return by key the value that the live votes give, and the agent.
+
+    Of two it is the newest, then the first by name. What can be no label is passed over, as a vote
+    counts whatever its detail is.
+    """
+    by_key: dict[str, tuple[str, str]] = {}
     live = (vote for vote in votes if vote.silent is None)
     for vote in sorted(live, key=lambda vote: (-vote.time, vote.agent)):
         labels = (vote.detail_object() or {}).get("labels")
@@ -23,22 +26,22 @@ def labels_of_votes(votes: Iterable[Any]) -> dict[str, tuple[str, str]]:
             continue
         for key, value in list(labels.items())[:MOST]:
             if isinstance(value, str) and not fault(key, value):
-                found.setdefault(key, (value, vote.agent))
-    return dict(sorted(found.items())[:MOST])
+                by_key.setdefault(key, (value, vote.agent))
+    return dict(sorted(by_key.items())[:MOST])
 
 
 def take(newest: Mapping[str, Mapping[str, Any]], now: int) -> None:
-    """Take labels in from a batch's newest records, in its transaction. now: Unix ms.
+    """Store labels from a batch's newest records, in its transaction. now: Unix ms.
 
     newest: by scenario and asset what was read, with its `shape` and `text`.
     """
     for scenario, records in newest.items():
-        told = {
+        reported = {
             asset: labels_of_votes(seen.shape.votes)
             for asset, seen in records.items()
             if HINT in seen.text and hasattr(seen.shape, "votes")
         }
         for asset in with_agents(scenario, records.keys()):
-            told.setdefault(asset, {})
-        if told:
-            take_in(scenario, told, now)
+            reported.setdefault(asset, {})
+        if reported:
+            take_in(scenario, reported, now)

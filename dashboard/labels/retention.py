@@ -1,4 +1,4 @@
-"""How long tables of labels are kept, and the labels of purged assets."""
+"""Retention of tables of labels, and of the labels of purged assets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the worker does of tables of labels. May be run twice, or be cut short and run again."""
+"""The worker's tasks for tables of labels. May be run twice, or be cut short and run again."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from dashboard.labels.imports import work
 
 @shared_task(ignore_result=True)
 def carry_on() -> bool:
-    """Give every open table a turn; where there is more to do, again after what else waits.
+    """Give every open table a turn. Returns whether there is more to do.
 
-    Asked for every few seconds too, so that a table goes on whose worker was killed.
+    Then it goes on after what else waits. Queued every few seconds too, so that a table goes on
+    whose worker was killed.
     """
     more = work()
     if more:

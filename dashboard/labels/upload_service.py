@@ -35,7 +35,7 @@ QUIET_MS = 15_000
 
 @dataclass(frozen=True, slots=True)
 class UploadProgress:
-    """How far a table has come at `now` (ms), and the counts of its labels so far."""
+    """The progress of a table at `now` (ms), and the counts of its labels so far."""
 
     upload: LabelUpload
     found: ImportCounts
@@ -43,53 +43,53 @@ class UploadProgress:
 
     @property
     def scenario(self) -> Scenario | None:
-        """Its scenario, where that is still configured."""
+        """Return its scenario, where that is still configured."""
         return scenarios().get(self.upload.scenario)
 
     @property
     def open(self) -> bool:
-        """Whether there is something to do."""
+        """Return whether there is something to do."""
         return self.upload.status in OPEN
 
     @property
     def status(self) -> str:
-        """Its status in words."""
+        """Return its status in words."""
         return STATUSES[self.upload.status]
 
     @property
     def percent(self) -> float:
-        """How many of its labels have been compared or applied, of a hundred."""
-        one = self.upload
-        return round(100 * one.done / one.labels, 1) if one.labels else 0.0
+        """Return how many of its labels have been compared or applied, of a hundred."""
+        upload = self.upload
+        return round(100 * upload.done / upload.labels, 1) if upload.labels else 0.0
 
     @property
     def to_go_ms(self) -> int | None:
-        """How long it takes from here, if it goes on as it did; None where that is not known."""
-        one = self.upload
-        if not self.open or not one.done:
+        """Return how long it takes from here at its pace, ms; None where that is not known."""
+        upload = self.upload
+        if not self.open or not upload.done:
             return None
-        took = one.moved_at - one.started_at
-        return took * (one.labels - one.done) // one.done + 1_000
+        took = upload.moved_at - upload.started_at
+        return took * (upload.labels - upload.done) // upload.done + 1_000
 
     @property
     def took_ms(self) -> int:
-        """How long it took to be applied, ms."""
+        """Return how long it took to be applied, ms."""
         return (self.upload.ended_at or self.now) - self.upload.started_at
 
     @property
     def waits(self) -> bool:
-        """Whether nothing has been done for a while of what there is to do."""
+        """Return whether nothing has been done for a while of what there is to do."""
         return self.open and self.now - self.upload.moved_at > QUIET_MS
 
     @property
     def lines(self) -> list[tuple[str, str, int]]:
-        """Each kind that there is, in words, with how many; they add up to `found.said`."""
+        """Return each kind that there is, in words, with how many; they add up to `found.said`."""
         counts = self.found.counts
         return [(kind, word, counts[kind]) for kind, word in KINDS.items() if counts.get(kind)]
 
     @property
     def refused(self) -> list[tuple[int, str]]:
-        """The lines that were refused, and why not, as far as that is kept."""
+        """Return the lines that were refused, and why not, as far as that is kept."""
         return sorted(self.found.refused)
 
 
@@ -99,8 +99,10 @@ def progress_of(upload: LabelUpload, now: int) -> UploadProgress:
 
 
 def keep(user: User, scenario: str, name: str, data: bytes, now: int) -> LabelUpload:
-    """Keep a file that a user has sent at `now` (ms), to be read. Of those that the user has not
-    had applied it is the only one."""
+    """Store a file that a user has sent at `now` (ms), to be read.
+
+    Of those that the user has not had applied it is the only one.
+    """
     mine = LabelUpload.objects.filter(user=user)
     mine.exclude(status__in=BEGUN).delete()
     newest = list(mine.order_by("-sent_at").values_list("pk", flat=True)[: UPLOADS_OF_USER - 1])
@@ -119,7 +121,7 @@ def keep(user: User, scenario: str, name: str, data: bytes, now: int) -> LabelUp
 
 
 def start(upload: LabelUpload, actor: Actor, now: int) -> bool:
-    """Have a table applied that was looked at. Returns whether it is now: that is done once."""
+    """Start applying a table that was looked at. Returns whether it did: that is done once."""
     reviewed = LabelUpload.objects.filter(pk=upload.pk, status=REVIEW)
     began = reviewed.update(
         status=APPLYING, portion=0, done=0, found=upload.read, actor=asdict(actor),
@@ -130,7 +132,7 @@ def start(upload: LabelUpload, actor: Actor, now: int) -> bool:
 
 
 def take_over(upload: LabelUpload, user: User, actor: Actor, now: int) -> bool:
-    """Have the rest of a stopped table applied in this user's name. Returns whether it is now."""
+    """Start applying the rest of a stopped table in this user's name. Returns whether it did."""
     before = upload.actor.get("name")
     stopped = LabelUpload.objects.filter(pk=upload.pk, status=STOPPED)
     fields = {"user": user, "actor": asdict(actor), "moved_at": now, "trouble": ""}
@@ -142,14 +144,16 @@ def take_over(upload: LabelUpload, user: User, actor: Actor, now: int) -> bool:
 
 
 def within_reach(user: User) -> QuerySet[LabelUpload]:
-    """The tables of a user, and those that were stopped, which anybody may take over."""
+    """Return the tables of a user, and those that were stopped, which anybody may take over."""
     return LabelUpload.objects.filter(Q(user=user) | Q(status=STOPPED)).defer("data")
 
 
 def end(upload: LabelUpload, status: str, now: int, actor: Actor | None = None) -> bool:
-    """Have a table that is being applied, or stopped, be done or cancelled at `now` (ms), and the
-    audit say what came of it, by `actor`, if another than had it applied. Returns whether it was
-    such a table."""
+    """Set a table that is being applied, or stopped, to done or cancelled at `now` (ms).
+
+    The audit records what came of it, by `actor`, if another than had it applied. Returns whether
+    it was such a table.
+    """
     with transaction.atomic():
         applying = LabelUpload.objects.filter(pk=upload.pk, status__in=(APPLYING, STOPPED))
         if not applying.update(status=status, ended_at=now, trouble=""):
@@ -173,7 +177,7 @@ def audit(
     actor: Actor | None = None,
     **facts: Any,
 ) -> None:
-    """Have the audit say what becomes of a table, or has; by who had it applied, or `actor`."""
+    """Record in the audit what becomes of a table, or has; by who had it applied, or `actor`."""
     note(
         actor or Actor(**upload.actor),
         "labels.changed",

@@ -34,7 +34,7 @@ from dashboard.labels.views import known_or_404, page
 @form_of("labels:labels")
 @role_required("command")
 def upload(request: HttpRequest) -> HttpResponse:
-    """Take a table in, to be looked at before it is applied."""
+    """Receive a table, to be looked at before it is applied."""
     scenario, sent = request.POST.get("scenario", ""), request.FILES.get("file")
     known = known_or_404(scenario)
     if sent is None or isinstance(sent, list):
@@ -60,13 +60,13 @@ def upload(request: HttpRequest) -> HttpResponse:
 @never_cache
 @role_required("command")
 def table(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
-    """A table; to a script, the part of the page that renews itself."""
-    told = upload_service.progress_of(_kept(request, number), now_ms())
+    """Return the page of a table; to a script, the part of the page that renews itself."""
+    progress = upload_service.progress_of(_kept(request, number), now_ms())
     context: dict[str, Any] = {
-        "told": told,
-        "upload": told.upload,
-        "now": told.now,
-        "begun": told.upload.status in BEGUN,
+        "told": progress,
+        "upload": progress.upload,
+        "now": progress.now,
+        "begun": progress.upload.status in BEGUN,
         "viewer": user_of(request).get_username(),
         "most_changes": LISTED,
         "most_refused": MOST_REFUSED,
@@ -78,8 +78,10 @@ def table(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
 @form_of("labels:table", "number")
 @role_required("command")
 def apply(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
-    """Have the labels of a table given that was looked at, where it is small at once; or the rest
-    of one that was stopped."""
+    """Start applying a table that was looked at, or the rest of one that was stopped.
+
+    A small one is applied at once.
+    """
     kept, actor, now = _kept(request, number), Actor.of(request), now_ms()
     if upload_service.take_over(kept, user_of(request), actor, now):
         wake(carry_on)

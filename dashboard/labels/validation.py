@@ -1,4 +1,4 @@
-"""What a label may be."""
+"""Validation of labels."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ VALUE_EXPECTED = f"expected 1 to {MAX_VALUE} printable characters"
 
 
 def key_fault(key: str) -> str:
-    """Why this can be no label's key; empty where it can."""
+    """Return why this can be no label's key; empty where it can."""
     if key in KEYS:
         return f"{key} is a word of the filter's own"
     return "" if _KEY.fullmatch(key) else KEY_EXPECTED
 
 
 def value_fault(value: str) -> str:
-    """Why this can be no label's value; empty where it can."""
+    """Return why this can be no label's value; empty where it can."""
     ok = 0 < len(value) <= MAX_VALUE and value.isprintable() and value == value.strip()
     return "" if ok else VALUE_EXPECTED
 
 
 def fault(key: str, value: str) -> str:
-    """Why this can be no label, naming what of it; empty where it can."""
-    if found := key_fault(key):
-        return f"key: {found}"
-    return f"value: {found}" if (found := value_fault(value)) else ""
+    """Return why this can be no label, naming what of it; empty where it can."""
+    if problem := key_fault(key):
+        return f"key: {problem}"
+    return f"value: {problem}" if (problem := value_fault(value)) else ""

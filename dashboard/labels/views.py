@@ -35,12 +35,12 @@ MOST_VALUES = 100
 @never_cache
 @role_required("read")
 def labels(request: HttpRequest) -> HttpResponse:
-    """The keys of a scenario's labels, and the values of one."""
+    """Return the keys of a scenario's labels, and the values of one."""
     return page(request, request.GET.get("scenario", ""))
 
 
 def page(request: HttpRequest, name: str, *, fault: str = "", status: int = 200) -> HttpResponse:
-    """The page of a scenario's labels; fault: of the file that was sent."""
+    """Return the page of a scenario's labels; fault: of the file that was sent."""
     known = scenarios()
     scenario = known[name] if name in known else next(iter(known.values()))
     shown = Label.objects.filter(scenario=scenario.name, shown=True)
@@ -76,11 +76,11 @@ def _values(scenario: Scenario, key: str) -> list[dict[str, Any]]:
 
 
 def _uploads(request: HttpRequest) -> list[upload_service.UploadProgress]:
-    """The tables that the user has sent or may take over, the newest first."""
-    found = (
+    """Return the tables that the user has sent or may take over, the newest first."""
+    uploads = (
         upload_service.within_reach(user_of(request)).select_related("user").order_by("-sent_at")
     )
-    return [upload_service.progress_of(each, now_ms()) for each in found]
+    return [upload_service.progress_of(each, now_ms()) for each in uploads]
 
 
 def _board(scenario: str, text: str) -> str:
@@ -91,7 +91,7 @@ def _board(scenario: str, text: str) -> str:
 @never_cache
 @role_required("read")
 def label_file(request: HttpRequest) -> HttpResponseBase:
-    """All labels of a scenario, as a file that can be uploaded again."""
+    """Return all labels of a scenario, as a file that can be uploaded again."""
     scenario = known_or_404(request.GET.get("scenario", next(iter(scenarios()))))
     return attachment(request, csv_tables.lines(scenario.name), f"labels-{scenario.name}", "csv")
 
@@ -99,7 +99,7 @@ def label_file(request: HttpRequest) -> HttpResponseBase:
 @form_of("labels:labels")
 @role_required("command")
 def choose_chips(request: HttpRequest) -> HttpResponse:
-    """Which keys' labels the board's rows show."""
+    """Set which keys' labels the board's rows show."""
     scenario = known_or_404(request.POST.get("scenario", ""))
     chosen = list(dict.fromkeys(filter(None, request.POST.getlist("key"))))[: queries.MOST_CHIPS]
     if all(not key_fault(key) for key in chosen):
@@ -117,7 +117,7 @@ def choose_chips(request: HttpRequest) -> HttpResponse:
 @form_of("board:asset", "scenario", "asset")
 @role_required("command")
 def of_asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
-    """Give an asset a label, or take one away (`do=remove`)."""
+    """Give an asset a label, or remove one (`do=remove`). Raises Http404."""
     known = known_or_404(scenario)
     if not name_ok(asset):
         raise Http404
@@ -141,7 +141,7 @@ def of_asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
 
 
 def known_or_404(name: str) -> Scenario:
-    """The scenario of this name."""
+    """Return the scenario of this name. Raises Http404."""
     if name not in scenarios():
         raise Http404
     return scenarios()[name]

@@ -41,7 +41,7 @@ class Change(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """new, changed, removed, same or refused."""
+        """Return `new`, `changed`, `removed`, `same` or `refused`."""
         if self.fault:
             return "refused"
         if self.before == self.after:
@@ -65,7 +65,7 @@ class _Row(NamedTuple):
 
 
 def put(scenario: str, wanted: Wanted, by: str, now: int) -> list[Change]:
-    """Give people's labels, in one transaction. Returns what became of each.
+    """Store people's labels, in one transaction. Returns what became of each.
 
     What would be more than an asset may have is left out, as `refused`.
     """
@@ -77,23 +77,23 @@ def put(scenario: str, wanted: Wanted, by: str, now: int) -> list[Change]:
 
 
 def counted(changes: Iterable[Change]) -> Counter[str]:
-    """How many changes of each kind there are."""
+    """Return how many changes of each kind there are."""
     return Counter(change.kind for change in changes)
 
 
 def tell(actor: Actor, scenario: str, wanted: Wanted, done: Mapping[str, int]) -> None:
-    """Have the audit say what was written, if anything was."""
+    """Record in the audit what was written, if anything was."""
     if not any(done.get(kind) for kind in ("new", "changed", "removed")):
         return
-    one = next(iter(wanted)) if len(wanted) == 1 else ""
-    values = dict(wanted[one]) if one else None
+    asset = next(iter(wanted)) if len(wanted) == 1 else ""
+    values = dict(wanted[asset]) if asset else None
     note(
         actor,
         "labels.changed",
         scenario=scenario,
-        target=one,
+        target=asset,
         labels=values,
-        assets=None if one else len(wanted),
+        assets=None if asset else len(wanted),
         new=done.get("new", 0),
         changed=done.get("changed", 0),
         removed=done.get("removed", 0),
@@ -101,7 +101,7 @@ def tell(actor: Actor, scenario: str, wanted: Wanted, done: Mapping[str, int]) -
 
 
 def compare(scenario: str, wanted: Wanted) -> list[Change]:
-    """What would become of people's labels."""
+    """Return what would become of people's labels."""
     known = _known(scenario, wanted)
     return [
         change
@@ -111,7 +111,7 @@ def compare(scenario: str, wanted: Wanted) -> list[Change]:
 
 
 def replaced(scenario: str, wanted: Mapping[str, Mapping[str, str]]) -> Wanted:
-    """The same, and that people give these assets no other label."""
+    """Return the same, and that people give these assets no other label."""
     known = _known(scenario, wanted)
     return {
         asset: {
@@ -125,7 +125,7 @@ def replaced(scenario: str, wanted: Mapping[str, Mapping[str, str]]) -> Wanted:
 def _of_asset(
     asset: str, labels: Mapping[str, str | None], known: Mapping[tuple[str, str], str]
 ) -> Iterator[Change]:
-    """The changes of one asset: those first that make room."""
+    """Yield the changes of one asset: those first that make room."""
     there = {key for key, _ in known}
     for key, value in sorted(labels.items(), key=lambda pair: pair[1] is not None):
         before = known.get((key, PERSON))
@@ -141,53 +141,53 @@ def _of_asset(
 
 
 def _known(scenario: str, assets: Collection[str]) -> dict[str, dict[tuple[str, str], str]]:
-    """By asset, then by key and source, the values that there are."""
-    found: dict[str, dict[tuple[str, str], str]] = {}
+    """Return by asset, then by key and source, the values that there are."""
+    known: dict[str, dict[tuple[str, str], str]] = {}
     rows = Label.objects.filter(scenario=scenario, asset__in=listed(list(assets)))
     for asset, key, source, value in rows.values_list("asset", "key", "source", "value"):
-        found.setdefault(asset, {})[key, source] = value
-    return found
+        known.setdefault(asset, {})[key, source] = value
+    return known
 
 
 def _carry_out(scenario: str, changes: Iterable[Change], by: str, now: int) -> None:
-    given, gone = [], []
+    rows, gone = [], []
     for change in changes:
         if change.kind in ("new", "changed"):
             assert change.after is not None
-            given.append(_Row(scenario, change.asset, change.key, change.after, PERSON, by, now))
+            rows.append(_Row(scenario, change.asset, change.key, change.after, PERSON, by, now))
         elif change.kind == "removed":
             gone.append(change)
-    _write(given)
+    _write(rows)
     people = Label.objects.filter(scenario=scenario, source=PERSON)
     agents = Label.objects.filter(scenario=scenario, source=AGENT)
-    for key, assets in _by_key((row.key, row.asset) for row in given):
+    for key, assets in _by_key((row.key, row.asset) for row in rows):
         agents.filter(key=key, asset__in=listed(assets), shown=True).update(shown=False)
     for key, assets in _by_key((change.key, change.asset) for change in gone):
         people.filter(key=key, asset__in=listed(assets)).delete()
         agents.filter(key=key, asset__in=listed(assets)).update(shown=True)
-    if given or gone:
+    if rows or gone:
         bump(scenario)
 
 
-def take_in(scenario: str, told: Told, now: int) -> None:
-    """Have these assets the labels that their agents' live votes give, and no others of agents.
+def take_in(scenario: str, reported: Told, now: int) -> None:
+    """Replace these assets' labels of agents by those that their live votes give.
 
     In the transaction that writes their states.
     """
-    known = _known(scenario, told)
-    given, gone = [], []
-    for asset, labels in told.items():
+    known = _known(scenario, reported)
+    added, gone = [], []
+    for asset, labels in reported.items():
         before = known.get(asset, {})
         room = MOST - len({key for key, source in before if source == PERSON} - labels.keys())
         for key, (value, agent) in islice(sorted(labels.items()), room):
             if before.get((key, AGENT)) != value:
                 seen = (key, PERSON) not in before
-                given.append(_Row(scenario, asset, key, value, AGENT, agent[:255], now, seen))
+                added.append(_Row(scenario, asset, key, value, AGENT, agent[:255], now, seen))
         gone += [(key, asset) for key, source in before if source == AGENT and key not in labels]
-    if not given and not gone:
+    if not added and not gone:
         return
     alone(scenario)
-    _write(given)
+    _write(added)
     for key, assets in _by_key(gone):
         rows = Label.objects.filter(scenario=scenario, key=key, source=AGENT)
         rows.filter(asset__in=listed(assets)).delete()
@@ -195,7 +195,7 @@ def take_in(scenario: str, told: Told, now: int) -> None:
 
 
 def with_agents(scenario: str, assets: Collection[str]) -> set[str]:
-    """Which of these assets have a label of an agent."""
+    """Return which of these assets have a label of an agent."""
     rows = Label.objects.filter(scenario=scenario, source=AGENT)
     if not assets or not rows.exists():
         return set()
@@ -203,18 +203,18 @@ def with_agents(scenario: str, assets: Collection[str]) -> set[str]:
 
 
 def labelled(scenario: str) -> QuerySet[Label, str]:
-    """The assets that have labels."""
+    """Return the assets that have labels."""
     return Label.objects.filter(scenario=scenario).values_list("asset", flat=True)
 
 
 def forget(scenario: str, assets: Collection[str]) -> None:
-    """These assets are forgotten: their labels go."""
+    """Delete the labels of these assets, which are forgotten."""
     Label.objects.filter(scenario=scenario, asset__in=listed(list(assets))).delete()
     bump(scenario)
 
 
 def alone(scenario: str) -> None:
-    """Have a scenario's labels to ourselves until the transaction ends.
+    """Lock a scenario's labels for ourselves until the transaction ends.
 
     Else people and an agent could give one asset the same key at the same time, and both or none
     would be shown. SQLite has one writer at a time anyway.
@@ -227,7 +227,7 @@ def alone(scenario: str) -> None:
 
 
 def bump(scenario: str) -> None:
-    """Note that the scenario's labels have changed."""
+    """Record that the scenario's labels have changed."""
     with connection.cursor() as cursor:
         cursor.execute(_BUMP, [scenario])
 
@@ -238,13 +238,16 @@ def choose_chips(scenario: str, keys: Collection[str]) -> None:
 
 
 def _write(rows: list[_Row]) -> None:
-    """Plain SQL, as the rows are many: a tenth of the time that model instances take."""
+    """Write the rows in plain SQL, as they are many.
+
+    That takes a tenth of the time that model instances take.
+    """
     with connection.cursor() as cursor:
         cursor.executemany(_WRITE, rows)
 
 
 def _by_key(pairs: Iterable[tuple[str, str]]) -> Iterable[tuple[str, list[str]]]:
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for key, asset in pairs:
-        found.setdefault(key, []).append(asset)
-    return found.items()
+        groups.setdefault(key, []).append(asset)
+    return groups.items()

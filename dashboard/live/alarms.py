@@ -1,4 +1,4 @@
-"""What a browser asked to be alarmed of: assets that have just come to one of some states.
+"""Alarms that a browser requested: assets that have just come to one of some states.
 
 Worked out from records as they come, so never from a snapshot. Whether one is recent enough to be
 told of the browser judges, as a replay may bring what was long ago.
@@ -17,7 +17,7 @@ MOST = 50
 
 
 class Alarm(NamedTuple):
-    """Which states, and whether of any asset or of those that the filter shows."""
+    """The states of an alarm, and whether it is of any asset or of those that the filter shows."""
 
     states: frozenset[str]
     any: bool = False
@@ -44,7 +44,7 @@ def note_coming(came: dict[str, Entry], entry: Entry) -> None:
 
 
 def raised(came: Mapping[str, Entry], alarm: Alarm, shown: Filter) -> list[Raised]:
-    """Of those that have come to their state, the ones that the alarm is about."""
+    """Return those of what has come to its state that the alarm is about."""
     return [
         Raised(entry.asset, entry.row["state"], entry.row["since"])
         for entry in came.values()
@@ -55,27 +55,27 @@ def raised(came: Mapping[str, Entry], alarm: Alarm, shown: Filter) -> list[Raise
 
 
 class Alerts:
-    """What waits to be told: each asset once, a number of them by name."""
+    """The alerts that wait to be sent: each asset once, a number of them by name."""
 
     def __init__(self) -> None:
         self._named: dict[str, Raised] = {}
         self._more = 0
 
-    def add(self, found: Iterable[Raised]) -> None:
-        """Take what was raised."""
-        for each in found:
+    def add(self, entries: Iterable[Raised]) -> None:
+        """Add what was raised."""
+        for each in entries:
             if each.asset in self._named or len(self._named) < MOST:
                 self._named[each.asset] = each
             else:
                 self._more += 1
 
     def take(self) -> tuple[int, list[Raised]] | None:
-        """How many, and those that are named; None for nothing. They are told then."""
+        """Return how many, and those that are named; None for nothing. They count as sent then."""
         if not self._named:
             return None
-        found = (len(self._named) + self._more, list(self._named.values()))
+        alerts = (len(self._named) + self._more, list(self._named.values()))
         self._named, self._more = {}, 0
-        return found
+        return alerts
 
     def __bool__(self) -> bool:
         return bool(self._named)

@@ -8,18 +8,18 @@ from typing import NamedTuple
 
 
 class NoRoom(Exception):
-    """There is none; the message says of what there are too many."""
+    """The refusal where there is no room; the message says of what there are too many."""
 
 
 class Kind(NamedTuple):
-    """What is bounded: how many at the most, and what is said beyond."""
+    """A bound: how many at the most, and what is said beyond."""
 
     most: int
     words: str
 
 
 class Places:
-    """Counts open boards by whose they are."""
+    """The counts of open boards by whose they are."""
 
     def __init__(self, all_: int, session: int, user: int) -> None:
         self._kinds = (
@@ -30,7 +30,7 @@ class Places:
         self._taken: Counter[tuple[int, Hashable]] = Counter()
 
     def take(self, session: str, user: Hashable) -> list[tuple[int, Hashable]]:
-        """A place, to be given back as it is. Raises NoRoom."""
+        """Return a place, to be given back as it is. Raises NoRoom."""
         place = list(enumerate(("", session, user)))
         for number, whose in place:
             kind = self._kinds[number]
@@ -40,8 +40,8 @@ class Places:
         return place
 
     def give_back(self, place: list[tuple[int, Hashable]]) -> None:
-        """Free it."""
+        """Free the place."""
         self._taken.subtract(place)
-        for one in place:
-            if not self._taken[one]:
-                del self._taken[one]
+        for key in place:
+            if not self._taken[key]:
+                del self._taken[key]

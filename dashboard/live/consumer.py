@@ -82,7 +82,7 @@ BAD_MESSAGE, LOGIN_NEEDED, NO_ROLE, NO_SCENARIO, TOO_SLOW, WRONG_ORIGIN, FULL = 
 
 
 class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a browser may say: `filter`, `alarm`, `ack` or `resync`."""
+    """A message of a browser: `filter`, `alarm`, `ack` or `resync`."""
 
     type: str
     states: list[str] = []
@@ -96,7 +96,7 @@ class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Closing(Exception):
-    """The socket is to be closed, with a code and a reason."""
+    """The closing of the socket, with a code and a reason."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -105,7 +105,7 @@ class Closing(Exception):
 
 @lru_cache(maxsize=1)
 def places() -> Places:
-    """The room of this process."""
+    """Return the room of this process."""
     bounds = settings.TALLYBOARD
     return Places(bounds.sockets, bounds.sockets_per_session, bounds.sockets_per_user)
 
@@ -121,7 +121,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
     # ---- coming and going ----
 
     async def connect(self) -> None:
-        """Accept, then close with a named reason whom this is not for."""
+        """Accept, then close with a named reason for those to whom the board is not open."""
         await self.accept()
         try:
             await self._admit()
@@ -141,7 +141,10 @@ class BoardConsumer(AsyncWebsocketConsumer):
             raise Closing(NO_SCENARIO, "there is no such scenario")
 
     def _take_place(self) -> None:
-        """Before anything is looked up for it; whoever has no session is told so further on."""
+        """Reserve a place before anything is looked up. Raises Closing.
+
+        Whoever has no session is refused further on.
+        """
         key = getattr(self.scope.get("session"), "session_key", None)
         if key:
             try:
@@ -191,7 +194,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
     # ---- what the browser says ----
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Take one message; anything that is none closes the socket."""
+        """Handle one message; anything that is none closes the socket."""
         if self.subscription is None:
             return
         try:
@@ -223,8 +226,10 @@ class BoardConsumer(AsyncWebsocketConsumer):
         self.changed.set()
 
     async def _refilter(self, subscription: Subscription, ask: Ask) -> None:
-        """Show what is asked for. Of a text that is no filter it is said why, and the former one
-        stays."""
+        """Show what is requested.
+
+        For a text that is no filter send why, and keep the former filter.
+        """
         wanted = _wanted(ask)
         try:
             wanted = await read_in_thread(partial(_filtered, self.scenario, ask.q, wanted))
@@ -243,7 +248,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
     # ---- what the browser is told ----
 
     async def _say_problem(self, problem: Told) -> None:
-        """Say what is wrong with the filter, or no longer, unless that was said last."""
+        """Send what is wrong with the filter, or that nothing is, unless that was sent last."""
         if problem != self.problem:
             self.problem = problem
             await self.send(msgspec.json.encode({"type": "problem", **problem}).decode())
@@ -262,7 +267,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
             await self.close(1011)
 
     async def _serve_through_faults(self) -> None:
-        """Serve; a database that is locked or away is waited for, then the board is read anew."""
+        """Serve; wait for a database that is locked or away, then read the board anew."""
         while self.subscription is not None:
             try:
                 await self._serve()
@@ -299,15 +304,15 @@ class BoardConsumer(AsyncWebsocketConsumer):
                 self.changed.set()
 
     def _renewed_after(self, subscription: Subscription) -> float:
-        """How old a snapshot may be that changes alone do not keep right, s."""
+        """Return how old a snapshot may be that changes alone do not keep right, s."""
         recounted = max(RECOUNT_S, BoardConsumer.open_sockets / MOST_RECOUNTS)
-        found = recounted if subscription.miscounted else math.inf
-        return min(found, RENEW_S) if subscription.filter.timed else found
+        seconds = recounted if subscription.miscounted else math.inf
+        return min(seconds, RENEW_S) if subscription.filter.timed else seconds
 
     async def _something_changed(self) -> bool:
-        """Whether there may be something to tell.
+        """Return whether there may be something to send.
 
-        Before the browser has asked there is not: what it shows is not known until then.
+        Before the browser has sent its request there is not: what it shows is not known until then.
         """
         try:
             async with asyncio.timeout(BEAT_S / 2):
@@ -322,10 +327,10 @@ class BoardConsumer(AsyncWebsocketConsumer):
         view = live_view()
         view.begin(subscription)
         wanted, number = subscription.filter, self.number  # others may be asked for meanwhile
-        found = await shared_reads().snapshot(self.scenario, wanted)
-        view.settle(subscription, found.rows, found.more, found.offsets, found.stopped)
+        snapshot = await shared_reads().snapshot(self.scenario, wanted)
+        view.settle(subscription, snapshot.rows, snapshot.more, snapshot.offsets, snapshot.stopped)
         await self._ask_to_acknowledge()
-        await self.send(found.message(now=now_ms(), seq=self.seq, answers=number).decode())
+        await self.send(snapshot.message(now=now_ms(), seq=self.seq, answers=number).decode())
         self.told = ASK_EVERY - 1  # nothing more until it is acknowledged
 
     async def _changes(self, subscription: Subscription) -> None:
@@ -342,7 +347,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
         await self.send(rest.decode())
 
     async def _ask_to_acknowledge(self) -> None:
-        """What goes out next is to be acknowledged; what was asked for before it has come."""
+        """Require an acknowledgement of what goes out next, once the last one has come."""
         await self._acknowledged()
         self.seq += 1
         self.due_at = time.monotonic() + BEHIND_S
@@ -372,7 +377,8 @@ class BoardConsumer(AsyncWebsocketConsumer):
 
 
 def pause_s(sockets: int) -> float:
-    """From one message with changes to the next of a socket, while so many are open, s."""
+    """Return the pause between two messages with changes to a socket, s, by the number of
+    sockets."""
     return max(FLUSH_S, sockets / MOST_FLUSHES)
 
 
@@ -387,7 +393,7 @@ def _decode(text: str) -> Ask:
 
 
 def _wanted(ask: Ask) -> Filter:
-    """What is asked for, but for its text. Raises Closing for what no page asks."""
+    """Return what is requested, but for its text. Raises Closing for what no page requests."""
     names = [*ask.states, ask.watch or ""]
     if len(ask.after or "") > MAX_TOKEN:
         raise Closing(BAD_MESSAGE, f"after: expected at most {MAX_TOKEN} characters")
@@ -400,6 +406,6 @@ def _wanted(ask: Ask) -> Filter:
 
 
 def _filtered(scenario: Scenario, text: str, wanted: Filter) -> Filter:
-    """What is asked for, with its text. Raises FilterError."""
+    """Return what is requested, with its text. Raises FilterError."""
     rest = {"rows": wanted.rows, "watch": wanted.watch, "after": wanted.after}
     return shown(scenario, wanted.states, text, now_ms(), **rest)

@@ -26,7 +26,7 @@ def _pool() -> ThreadPoolExecutor:
 
 
 async def read_in_thread(look: Callable[[], T]) -> T:
-    """What `look` returns, called in one of the threads. Raises what it raises."""
+    """Return what `look` returns, called in one of the threads. Raises what it raises."""
     return await asyncio.get_running_loop().run_in_executor(_pool(), _guarded, look)
 
 
@@ -46,7 +46,7 @@ def close() -> None:
 
 
 def per_loop(make: Callable[[], T]) -> Callable[[], T]:
-    """A function that returns one `make()` for each event loop: that of the running one."""
+    """Return a function that returns one `make()` for each event loop: that of the running one."""
     known: WeakKeyDictionary[asyncio.AbstractEventLoop, T] = WeakKeyDictionary()
     return partial(_of_loop, known, make)
 

@@ -36,19 +36,19 @@ class Entry:
     _json: bytes = b""
 
     def json(self) -> bytes:
-        """The row as JSON, made once for all sockets."""
+        """Return the row as JSON, made once for all sockets."""
         if not self._json:
             self._json = msgspec.json.encode(self.row)
         return self._json
 
     def tell(self, labels: Mapping[str, str], chips: Collection[str], ack: str | None) -> None:
-        """Say what is known of the asset beside its states. chips: keys of the labels shown."""
+        """Set what is known of the asset beside its states. chips: keys of the labels shown."""
         self.labels, self.ack, self._json = labels, ack, b""
         if self.row is not None:
             self.row["labels"] = chips_of(labels, chips)
 
     def sight(self) -> Sight:
-        """What a filter looks at. Only of an asset that is on the board."""
+        """Return what a filter looks at. Only of an asset that is on the board."""
         row = self.row
         assert row is not None
         votes = votes_of(self.value) if self.value else []

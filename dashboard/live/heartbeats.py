@@ -1,4 +1,4 @@
-"""What every open board is told each two seconds: worked out once for all that show a scenario."""
+"""The message to every open board each two seconds, worked out once for each scenario."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SHARED_MS = 250
 
 
 class Beats:
-    """For the sockets of one event loop."""
+    """The messages for the sockets of one event loop."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, bytes]] = {}
 
     def message(self, scenario: str, now: int) -> bytes:
-        """The message at `now` (Unix ms) for a socket that shows this scenario."""
+        """Return the message at `now` (Unix ms) for a socket that shows this scenario."""
         made, body = self._known.get(scenario, (0, b""))
         if now - made > SHARED_MS:
             body = _body(live_view(), scenarios(), scenario, now)
@@ -37,9 +37,9 @@ def _body(view: LiveView, known: dict[str, Scenario], current: str, now: int) ->
         for name, scenario in known.items()
         if name in counts and scenario.states
     }
-    told = standing(view.signs.facts(), list(known.values()), current, now)
+    troubles = standing(view.signs.facts(), list(known.values()), current, now)
     return msgspec.json.encode(
-        {"type": "beat", "heard": view.heard, "worst": worst, "standing": told}
+        {"type": "beat", "heard": view.heard, "worst": worst, "standing": troubles}
     )
 
 

@@ -31,10 +31,9 @@ class Merged(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What the database has of a page. rows: more than LIMIT of those that no newer record has
-    taken the place of, or all that there are; total: of all that match; stopped: where looking
-    ended before the board did; apart: `total` is without what a newer record has taken the place
-    of."""
+    """The database's part of a page. rows: more than LIMIT of those that no newer record has taken
+    the place of, or all that there are; total: of all that match; stopped: where looking ended
+    before the board did; apart: `total` is without what a newer record has taken the place of."""
 
     rows: Iterable[Row]
     total: int
@@ -46,7 +45,7 @@ class Stored(NamedTuple):
 
 
 def newer_than(overlay: Mapping[str, Entry], kept: Mapping[str, Kept]) -> dict[str, Entry]:
-    """Of the overlay, what is newer than the database's version of the asset."""
+    """Return what of the overlay is newer than the database's version of the asset."""
     return {a: e for a, e in overlay.items() if e.version > kept.get(a, NOTHING).version}
 
 
@@ -56,7 +55,7 @@ def merge(
     overlay: Mapping[str, Entry],
     wanted: Filter,
 ) -> Merged:
-    """The newest of both by version.
+    """Return the newest of both by version.
 
     kept: what the database has of the overlay's assets.
     """
@@ -84,16 +83,16 @@ def merge(
 def _doubts(
     stored: Mapping[str, int], kept: Mapping[str, Kept], newer: Mapping[str, Entry]
 ) -> dict[str, int]:
-    """How many assets there is each doubt of, with what is newer than the database."""
-    found = Counter(stored)
+    """Return how many assets there is each doubt of, with what is newer than the database."""
+    counts = Counter(stored)
     for asset, entry in newer.items():
-        found.subtract(kept.get(asset, NOTHING).doubts)
-        found.update(entry.row["doubts"] if entry.row else ())
-    return {doubt: max(0, found[doubt]) for doubt in DOUBTS}
+        counts.subtract(kept.get(asset, NOTHING).doubts)
+        counts.update(entry.row["doubts"] if entry.row else ())
+    return {doubt: max(0, counts[doubt]) for doubt in DOUBTS}
 
 
 def _cut(shown: list[Row], stopped: Order | None) -> tuple[str | None, Order | None]:
-    """The token of the page that follows, and the place where this one ends early, if either is.
+    """Return the token of the page that follows, and the place where this one ends early, if any.
 
     What lies past the place where looking ended belongs to the next page.
     """

@@ -10,7 +10,7 @@ from dashboard.live.subscription import Changes
 
 
 def plain_changes(changes: Changes) -> bytes:
-    """A `changes` message; each row was serialised once for all sockets."""
+    """Return a `changes` message; each row was serialised once for all sockets."""
     rest: dict[str, Any] = {"type": "changes"}
     if changes.gone:
         rest["gone"] = changes.gone
@@ -31,5 +31,5 @@ def plain_changes(changes: Changes) -> bytes:
 
 
 def numbered(seq: int, message: bytes) -> bytes:
-    """A message that is to be acknowledged with this number."""
+    """Return a message that is to be acknowledged with this number."""
     return message[:-1] + b',"seq":%d}' % seq

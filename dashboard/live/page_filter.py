@@ -1,4 +1,4 @@
-"""What a page or a socket shows: which rows, from which place in the board's order on."""
+"""The filter of a page or a socket: which rows, from which place in the board's order on."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ MAX_TOKEN = 300
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a socket shows. watch: an asset to be told of even where no row of it is shown;
-    after: only what comes after this place in the board's order: a later page; terms: what is asked
+    """The filter of a socket. watch: an asset to be sent even where no row of it is shown; after:
+    only what comes after this place in the board's order: a later page; terms: what is requested
     beyond states and a part of the name, looked at as of `now` (Unix ms) or later."""
 
     states: frozenset[str] = frozenset()
@@ -39,7 +39,7 @@ class Filter:
     now: int = 0
 
     def matches(self, row: Row | None) -> bool:
-        """Whether a row belongs to what is shown, be it on this page or on another."""
+        """Return whether a row belongs to what is shown, be it on this page or on another."""
         if row is None or not self.rows:
             return False
         if self.states and row["state"] not in self.states:
@@ -47,24 +47,24 @@ class Filter:
         return not self.q or self.q.lower() in row["asset"].lower()
 
     def shows(self, row: Row | None) -> bool:
-        """Whether a row belongs to this page or to what follows it."""
+        """Return whether a row belongs to this page or to what follows it."""
         if row is None or not self.matches(row):
             return False
         return self.after is None or order_of(row) > self.after
 
     def allows(self, entry: Entry) -> bool:
-        """Whether what is asked beyond states and name is so of an asset that is on the board."""
+        """Return whether an asset on the board meets the terms beyond states and name."""
         if self.terms is None or entry.row is None:
             return entry.row is not None
         return self.terms.matches(entry.sight(), max(self.now, entry.row["caused_at"]))
 
     @property
     def timed(self) -> bool:
-        """Whether the passing of time alone changes what it finds."""
+        """Return whether the passing of time alone changes what it finds."""
         return self.terms is not None and self.terms.timed
 
     def page(self) -> Page:
-        """What of it decides which rows are shown."""
+        """Return what of it decides which rows are shown."""
         return (self.states, self.q, self.rows, self.after, self.terms)
 
 
@@ -72,24 +72,24 @@ class Filter:
 
 
 def token_of(row: Row) -> str:
-    """A row's place in the board's order, for an address."""
+    """Return a row's place in the board's order, for an address."""
     return token_of_order(order_of(row))
 
 
 def token_of_order(order: Order) -> str:
-    """A place in the board's order, for an address: `r<rank>.<since>.<asset>`."""
+    """Return a place in the board's order, for an address: `r<rank>.<since>.<asset>`."""
     rank, newest, asset = order
     return f"r{rank}.{-newest}.{asset}"
 
 
 def order_of_token(text: str) -> Order | None:
-    """The place that a token names; None for what is no token.
+    """Return the place that a token names; None for what is no token.
 
     One of earlier releases, `<severity>.<since>.<asset>`, names the place of a row of which nothing
     was disputed.
     """
-    found = _TOKEN.fullmatch(text) if len(text) <= MAX_TOKEN else None
-    if found is None or not name_ok(found[4]):
+    match = _TOKEN.fullmatch(text) if len(text) <= MAX_TOKEN else None
+    if match is None or not name_ok(match[4]):
         return None
-    rank = int(found[1]) if found[1] else rank_of(int(found[2]), None)
-    return (rank, -int(found[3]), found[4])
+    rank = int(match[1]) if match[1] else rank_of(int(match[2]), None)
+    return (rank, -int(match[3]), match[4])

@@ -9,8 +9,8 @@ websocket_urlpatterns = [path("ws/board/<str:scenario>/", BoardConsumer.as_asgi(
 
 
 class Nowhere(AsyncWebsocketConsumer):
-    """Every other address: refused (403) before there is a socket, whoever asks."""
+    """Every other address: refused (403) before there is a socket, whoever requests it."""
 
     async def connect(self) -> None:
-        """Refuse."""
+        """Refuse the connection."""
         await self.close()

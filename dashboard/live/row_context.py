@@ -1,4 +1,4 @@
-"""What filters and rows need to know of an asset beside its records: labels, and who has it."""
+"""Labels and acknowledgements, which filters and rows need of an asset beside its records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NONE = State()
 
 
 class Beside:
-    """For the thread that applies records."""
+    """The labels and acknowledgements, for the thread that applies records."""
 
     def __init__(self, scenarios: Mapping[str, Scenario], view: LiveView) -> None:
         self._scenarios, self._view = scenarios, view
@@ -25,7 +25,7 @@ class Beside:
         self._next = 0.0
 
     def tell(self, scenario: str, entries: Collection[Entry]) -> None:
-        """Put on records, which nobody has been told of yet, what is known beside them."""
+        """Set on records, which have not been sent to anybody yet, what is known beside them."""
         if self._states is None:
             self._states = states()
         state = self._states.get(scenario, _NONE)
@@ -43,7 +43,7 @@ class Beside:
         return mark.ack.by if in_force(mark.ack, entry.row["severity"], calm, now) else None
 
     def look(self, at: float) -> None:
-        """Have boards read anew where labels have changed. at: of a clock that only rises, s."""
+        """Invalidate boards where labels have changed. at: of a clock that only rises, s."""
         if at < self._next:
             return
         self._next = at + LOOK_S

@@ -1,4 +1,4 @@
-"""Who may have a board open: whether a session still holds, looked up once for all its sockets."""
+"""Admission to boards: whether a session still holds, looked up once for all its sockets."""
 
 from __future__ import annotations
 
@@ -31,12 +31,15 @@ class _Look(NamedTuple):
     finding: asyncio.Future[Standing]
 
     def failed(self) -> bool:
-        """Whether there is no finding to come."""
+        """Return whether there is no finding to come."""
         return self.finding.done() and self.finding.exception() is not None
 
 
 class Admissions:
-    """For the sockets of one event loop. `look` is called in a thread with a session's key."""
+    """The admissions for the sockets of one event loop.
+
+    `look` is called in a thread with a session's key.
+    """
 
     def __init__(
         self,
@@ -47,7 +50,10 @@ class Admissions:
         self._known: dict[str, _Look] = {}
 
     async def of(self, session_key: str | None, *, anew: bool) -> Standing:
-        """How the session stands; anew: not as it stood a moment ago. Raises DatabaseError."""
+        """Return how the session stands. Raises DatabaseError.
+
+        anew: not as it stood a moment ago.
+        """
         if not session_key:
             return "anonymous"
         known = self._known.get(session_key)
@@ -65,7 +71,7 @@ class Admissions:
 
 
 def standing_of(session_key: str) -> Standing:
-    """How the session's user stands now. Raises DatabaseError."""
+    """Return how the session's user stands now. Raises DatabaseError."""
     session = SessionStore(session_key)
     asking: Any = SimpleNamespace(session=session)
     user = get_user(asking)
@@ -78,7 +84,10 @@ def standing_of(session_key: str) -> Standing:
 
 
 def _note_use(session: SessionStore) -> None:
-    """An open board is use. What cannot be noted now is tried again at the next look."""
+    """Record the use of a session: an open board is use.
+
+    What cannot be recorded now is tried again at the next look.
+    """
     try:
         session.note_use_now_and_then()
     except DatabaseError as error:

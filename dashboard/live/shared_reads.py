@@ -1,4 +1,4 @@
-"""One reading of the board for all sockets that ask for the same page at the same time.
+"""One reading of the board for all sockets that request the same page at the same time.
 
 After a restart all browsers of a shift come back together, and most show the same.
 """
@@ -23,7 +23,7 @@ Key = tuple[str, Page]
 
 
 class Snapshot(NamedTuple):
-    """What a socket is told and has to know of a page. body: the message, but for its end."""
+    """A page as a socket is sent it and has to know it. body: the message, but for its end."""
 
     rows: list[Row]
     more: bool
@@ -32,29 +32,29 @@ class Snapshot(NamedTuple):
     body: bytes
 
     @classmethod
-    def of(cls, found: Read) -> Snapshot:
-        """Of what was read; the message is made once for all."""
-        merged = found.merged
-        said = {"marks": found.marks, "acknowledged": found.held.counts}
-        body = {"type": "snapshot", **merged._asdict(), **said}
+    def of(cls, snapshot: Read) -> Snapshot:
+        """Return the snapshot of what was read; the message is made once for all."""
+        merged = snapshot.merged
+        beside = {"marks": snapshot.marks, "acknowledged": snapshot.held.counts}
+        body = {"type": "snapshot", **merged._asdict(), **beside}
         body["stopped"] = merged.stopped is not None
         more = merged.next is not None
-        return cls(merged.rows, more, merged.stopped, found.offsets, msgspec.json.encode(body))
+        return cls(merged.rows, more, merged.stopped, snapshot.offsets, msgspec.json.encode(body))
 
     def message(self, **rest: Any) -> bytes:
-        """The whole message of one socket."""
+        """Return the whole message of one socket."""
         return self.body[:-1] + b"," + msgspec.json.encode(rest)[1:]
 
 
 class SharedReads:
-    """For the sockets of one event loop."""
+    """The shared readings for the sockets of one event loop."""
 
     def __init__(self) -> None:
         self._readers = asyncio.Semaphore(READERS)
         self._waiting: dict[Key, asyncio.Task[Snapshot]] = {}
 
     async def snapshot(self, scenario: Scenario, wanted: Filter) -> Snapshot:
-        """The page as it is at some moment after this call. Raises DatabaseError."""
+        """Return the page as it is at some moment after this call. Raises DatabaseError."""
         key = (scenario.name, wanted.page())
         if key not in self._waiting:
             self._waiting[key] = asyncio.create_task(self._read(key, scenario, wanted))

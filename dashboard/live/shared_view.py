@@ -9,5 +9,5 @@ from dashboard.live.view import LiveView
 
 @lru_cache(maxsize=1)
 def live_view() -> LiveView:
-    """What this process knows beyond the database; empty where no tailer runs."""
+    """Return what this process knows beyond the database; empty where no tailer runs."""
     return LiveView()

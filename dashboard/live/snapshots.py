@@ -33,24 +33,24 @@ class Read(NamedTuple):
 
 
 def read(scenario: Scenario, wanted: Filter, overlay: Mapping[str, Entry]) -> Read:
-    """Read the database as of one moment, and merge `overlay`, which was taken before."""
-    name, found, now = scenario.name, queries.Found([], 0), now_ms()
+    """Return the database as of one moment, merged with `overlay`, which was read before."""
+    name, page, now = scenario.name, queries.Found([], 0), now_ms()
     with queries.consistent():
         offsets = queries.sink_offsets()
         counts, doubts = queries.counts(name), queries.doubt_counts(name)
         versions = kept_of(name, overlay)
         if wanted.rows:
-            found = _find(scenario, wanted, newer_than(overlay, versions).keys(), now)
-    rows = [row_of(scenario, record) for record in found.records]
+            page = _find(scenario, wanted, newer_than(overlay, versions).keys(), now)
+    rows = [row_of(scenario, record) for record in page.records]
     _label(name, rows)
-    stored = Stored(rows, found.total, counts, found.least, found.stopped, found.apart, doubts)
+    stored = Stored(rows, page.total, counts, page.least, page.stopped, page.apart, doubts)
     merged = merge(stored, versions, overlay, replace(wanted, now=now))
     marks = marks_of(name, [row["asset"] for row in merged.rows])
     return Read(merged, offsets, marks, held(scenario, partial(_newer, overlay), now))
 
 
 def _find(scenario: Scenario, wanted: Filter, skip: Collection[str], now: int) -> queries.Found:
-    """The page's rows in the database, and one more, which says whether a page follows."""
+    """Return the page's rows in the database, and one more, which says whether a page follows."""
     states, after, limit = sorted(wanted.states), wanted.after, LIMIT + 1
     if wanted.terms is None:
         name = scenario.name
@@ -59,7 +59,7 @@ def _find(scenario: Scenario, wanted: Filter, skip: Collection[str], now: int) -
 
 
 def _label(scenario: str, rows: list[Row]) -> None:
-    """Put on the rows what labels the board shows."""
+    """Set on the rows what labels the board shows."""
     chips = labels.state(scenario).chips
     known = labels.labels_of(scenario, [row["asset"] for row in rows]) if chips else {}
     for row in rows:
@@ -67,7 +67,7 @@ def _label(scenario: str, rows: list[Row]) -> None:
 
 
 def _newer(overlay: Mapping[str, Entry], asset: str) -> str | None:
-    """The state of an asset of the overlay, "" once purged; None for any other."""
+    """Return the state of an asset of the overlay, "" once purged; None for any other."""
     entry = overlay.get(asset)
     if entry is None:
         return None
@@ -75,10 +75,10 @@ def _newer(overlay: Mapping[str, Entry], asset: str) -> str | None:
 
 
 def count(scenario: Scenario, overlay: Mapping[str, Entry]) -> dict[str, int]:
-    """The counts by state, the overlay included."""
+    """Return the counts by state, the overlay included."""
     return counted(scenario, overlay).merged.counts
 
 
 def counted(scenario: Scenario, overlay: Mapping[str, Entry]) -> Read:
-    """What is counted of a scenario, without any row."""
+    """Return what is counted of a scenario, without any row."""
     return read(scenario, Filter(rows=False), overlay)

@@ -1,4 +1,4 @@
-"""One socket's side: what it holds, and what it has yet to be told. No lock: `LiveView` has one."""
+"""One socket's side: what it holds, and what it has yet to be sent. No lock: `LiveView` has one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class News(NamedTuple):
 
     @classmethod
     def of(cls, entries: Mapping[str, Entry], wanted: Filter) -> News:
-        """What they are to everybody who shows this page: looked up once for all of them."""
+        """Return what they are to everybody who shows this page: looked up once for all of them."""
         shown = [
             (order_of(entry.row), entry)
             for entry in entries.values()
@@ -40,13 +40,13 @@ class News(NamedTuple):
         return cls(entries, [order for order, _ in shown], [entry for _, entry in shown])
 
     def up_to(self, last: Order | None) -> Sequence[Entry]:
-        """Those shown that are not past `last`."""
+        """Return those shown that are not past `last`."""
         return self.shown if last is None else self.shown[: bisect_right(self.orders, last)]
 
 
 class Changes(NamedTuple):
-    """What one flush tells a socket. counts, acknowledged, doubts: None where they are as before;
-    marks: what is new, and those of the entries; alerts: of how many the browser is to be
+    """The content of one flush to a socket. counts, acknowledged, doubts: None where they are as
+    before; marks: what is new, and those of the entries; alerts: of how many the browser is to be
     alarmed."""
 
     entries: list[Entry]
@@ -61,8 +61,8 @@ class Changes(NamedTuple):
     def __bool__(self) -> bool:
         numbers = (self.counts, self.acknowledged, self.doubts)
         counted = any(each is not None for each in numbers)
-        said = self.watched or self.marks or self.alerts
-        return bool(self.entries or self.gone or said or counted)
+        beside = self.watched or self.marks or self.alerts
+        return bool(self.entries or self.gone or beside or counted)
 
 
 @dataclass(slots=True, eq=False)
@@ -95,7 +95,7 @@ class Subscription:
     _marks: dict[str, Mark] = field(default_factory=dict)
 
     def begin(self) -> None:
-        """A snapshot is about to be read: everything that comes from here on is kept for after."""
+        """Keep everything that comes from here on until the snapshot has been read."""
         self._pending.clear()
         self._marks.clear()
         self._watched = None
@@ -107,7 +107,7 @@ class Subscription:
     def settle(
         self, rows: Sequence[Row], more: bool, offsets: Offsets, stopped: Order | None = None
     ) -> None:
-        """The snapshot was read: it holds these rows and all before `offsets`.
+        """Record that the snapshot was read: it holds these rows and all before `offsets`.
 
         more: rows that match follow after these; stopped: the board was looked at as far as this.
         """
@@ -122,7 +122,7 @@ class Subscription:
             self.rouse()
 
     def hear(self, news: News) -> bool:
-        """Take what this socket has to be told of it; whether there is anything."""
+        """Keep what this socket has to be sent of the news; return whether there is anything."""
         if self.stale:
             return False
         if self._reading:
@@ -144,24 +144,26 @@ class Subscription:
 
     @property
     def miscounted(self) -> bool:
-        """Whether another number may match a filter by now than the snapshot said: there are pages
-        of whose rows this socket is not told."""
+        """Return whether another number may match a filter by now than the snapshot said.
+
+        There are pages of whose rows this socket is sent nothing.
+        """
         shown = self.filter
         narrowed = bool(shown.q or shown.states) or shown.terms is not None
         elsewhere = self._last is not None or shown.after is not None
         return self._drifted and narrowed and elsewhere
 
-    def alert(self, found: Iterable[Raised]) -> None:
-        """What the browser is to be alarmed of, though it may have missed other changes by now."""
+    def alert(self, alarms: Iterable[Raised]) -> None:
+        """Add what the browser is to be alarmed of, even if it has missed other changes."""
         if self._begun:
-            self._alerts.add(found)
+            self._alerts.add(alarms)
 
     def alerted(self) -> bool:
-        """Whether there is something to alarm the browser of."""
+        """Return whether there is something to alarm the browser of."""
         return bool(self._alerts)
 
     def hear_marks(self, marks: Mapping[str, Mark]) -> bool:
-        """Take what this socket has to be told of them; whether there is anything."""
+        """Keep what this socket has to be sent of the marks; return whether there is anything."""
         if self.stale:
             return False
         shown = marks.keys() if self._reading else marks.keys() & self.held
@@ -178,19 +180,19 @@ class Subscription:
         return bool(new) or len(self._pending) > before
 
     def _is_news(self, entry: Entry) -> bool:
-        """Whether the snapshot does not rest on it already."""
+        """Return whether the snapshot does not rest on it already."""
         return entry.offset >= self._base.get(entry.place, 0)
 
     def tell_counts(self, counts: dict[str, int]) -> None:
-        """The scenario's counts have changed."""
+        """Set the scenario's counts, which have changed."""
         self._counts = counts
 
     def tell_acknowledged(self, counts: dict[str, int]) -> None:
-        """How many of the scenario are acknowledged has changed."""
+        """Set how many of the scenario are acknowledged, which has changed."""
         self._acknowledged = counts
 
     def tell_doubts(self, doubts: Mapping[str, int]) -> None:
-        """How many of the scenario there is each doubt of has changed."""
+        """Set how many of the scenario there is each doubt of, which has changed."""
         self._doubts = doubts
 
     def rouse(self) -> None:
@@ -205,7 +207,10 @@ class Subscription:
         self._pending.clear()
 
     def take(self, marks: Mapping[str, Mark]) -> Changes:
-        """All that waits, which is then told; check `stale` afterwards. marks: all there are."""
+        """Return all that waits, which counts as sent then; check `stale` afterwards.
+
+        marks: all there are.
+        """
         entries: list[Entry] = []
         gone: list[tuple[str, str]] = []
         for entry in self._pending.values():
@@ -216,9 +221,9 @@ class Subscription:
                 gone.append((entry.asset, entry.version))
                 self.held.discard(entry.asset)
         self._marks.update((e.asset, marks[e.asset]) for e in entries if e.asset in marks)
-        told = list(self._marks.values())
+        new_marks = list(self._marks.values())
         numbers = (self._acknowledged, self._alerts.take(), self._doubts)
-        changes = Changes(entries, gone, self._counts, self._watched, told, *numbers)
+        changes = Changes(entries, gone, self._counts, self._watched, new_marks, *numbers)
         self._pending, self._counts, self._watched = {}, None, None
         self._marks, self._acknowledged, self._doubts = {}, None, None
         self._awake = False

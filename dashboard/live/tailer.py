@@ -50,7 +50,7 @@ PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 class Tailer:
-    """Sink topics into a LiveView. A lost broker or database is waited for."""
+    """A thread that reads sink topics into a LiveView. A lost broker or database is waited for."""
 
     def __init__(
         self,
@@ -97,8 +97,10 @@ class Tailer:
         close_old_connections()
 
     def step(self) -> bool:
-        """Read what has arrived and pass it on; False when nothing had. Raises BusError,
-        DatabaseError."""
+        """Read what has arrived and pass it on. Raises BusError, DatabaseError.
+
+        Returns False when nothing had arrived.
+        """
         if self._reader is None:
             self._reader = self._open()
         if self._view.ahead() >= MOST_AHEAD:
@@ -137,7 +139,7 @@ class Tailer:
         self._next_care = begun + max(HOUSEKEEPING_S, SHARE * took)
 
     def _annotate(self) -> None:
-        """Take what people have added in whichever process, and note what its end changes."""
+        """Read what people have added in whichever process, and record what its end changes."""
         for name, marks in self._changes.read().items():
             self._view.annotate(name, marks)
         now = time.time_ns() // 1_000_000
@@ -145,13 +147,13 @@ class Tailer:
         self._uncounted |= (self._view.annotated() | ended) & self._scenarios.keys()
 
     def _count(self, name: str) -> None:
-        found = counted(self._scenarios[name], self._view.overlay(name))
-        self._view.set_counts(name, found.merged.counts)
-        self._view.set_doubts(name, found.merged.doubts)
-        self._view.set_acknowledged(name, found.held.counts)
+        numbers = counted(self._scenarios[name], self._view.overlay(name))
+        self._view.set_counts(name, numbers.merged.counts)
+        self._view.set_doubts(name, numbers.merged.doubts)
+        self._view.set_acknowledged(name, numbers.held.counts)
         self._ends.pop(name, None)
-        if found.held.ends is not None:
-            self._ends[name] = found.held.ends
+        if numbers.held.ends is not None:
+            self._ends[name] = numbers.held.ends
 
     def _prune(self) -> None:
         offsets = sink_offsets()
@@ -171,7 +173,7 @@ class Tailer:
         return self._bus.reader(starts, gather_s=GATHER_S)
 
     def _start(self, place: Place, known: Offsets, begin: int) -> int:
-        """Where to read on. Some heartbeats are read again: they tell what is usual."""
+        """Return where to read on. Some heartbeats are read again: they show what is usual."""
         start = known.get(place, begin)
         return max(begin, start - BEATS_READ) if place[0] == self._topics.buckets else start
 
@@ -197,7 +199,7 @@ class Tailer:
             self._uncounted.add(name)
 
     def _recover(self, error: Exception) -> None:
-        """After a fault: start again from what the database has, after a pause."""
+        """Start again after a fault from what the database has, after a pause."""
         pause = PAUSES_S[min(self._faults, len(PAUSES_S) - 1)]
         self._faults += 1
         log.warning("fault, will try again", error=str(error), pause_s=pause)
@@ -212,12 +214,15 @@ class Tailer:
 
 
 def pace_s(sockets: int) -> float:
-    """From one portion to the next, while so many sockets are open, s."""
+    """Return the pause from one portion to the next, while so many sockets are open, s."""
     return min(PACE_S + sockets * PACE_EACH_S, MOST_PACE_S)
 
 
 def entry_of(scenario: Scenario, message: Message) -> Entry | None:
-    """A message of a states topic as the overlay keeps it; None, counted, if it cannot be read."""
+    """Return a message of a states topic as an entry of the overlay.
+
+    Returns None, and counts it, if it cannot be read.
+    """
     place = (message.topic, message.partition)
     try:
         if message.value is None:

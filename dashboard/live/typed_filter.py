@@ -1,4 +1,4 @@
-"""What a page or a socket shows, from a filter as it was typed."""
+"""The filter of a page or a socket, from its text as it was typed."""
 
 from __future__ import annotations
 
@@ -19,34 +19,36 @@ NO_PROBLEM: Told = {"message": "", "start": 0, "end": 0, "meant": ""}
 
 
 def readable(states: Iterable[str]) -> frozenset[str]:
-    """Names of states as a database can be asked for them: PostgreSQL takes no NUL."""
+    """Return names of states as a database can be queried for them: PostgreSQL accepts no NUL."""
     return frozenset(state.replace("\0", "\ufffd") for state in states)
 
 
 def named(scenario: Scenario, states: Iterable[str]) -> frozenset[str]:
-    """The states that an address or a program names, by name or label, as a database can be asked
-    for them."""
+    """Return the states that an address or a program names, by name or label.
+
+    They are names that a database can be queried for.
+    """
     return readable(state_of(state, scenario) or state for state in states)
 
 
 def asked(scenario: Scenario, states: Iterable[str], text: str, now: int) -> Filter:
-    """One filter of what a text finds in these states (none: in all). Raises FilterError."""
+    """Return one filter of what a text finds in these states (none: in all). Raises FilterError."""
     wanted = parse(text, scenario, now, _keys(scenario))
     some = tuple(Text(name) for name in sorted(named(scenario, states)))
     return Filter((*wanted.terms, Term("state", some))) if some else wanted
 
 
 def shown(scenario: Scenario, states: frozenset[str], text: str, now: int, **rest: Any) -> Shown:
-    """The rows of these states (empty: all) that the text finds; rest: as `Shown` has it.
+    """Return the rows of these states (empty: all) that the text finds; rest: as `Shown` has it.
 
-    What is asked of states and of one part of the name alone is looked up without a further term:
-    that is counted exactly and costs the least. now: Unix ms. Raises FilterError.
+    What is requested of states and of one part of the name alone is looked up without a further
+    term: that is counted exactly and costs the least. now: Unix ms. Raises FilterError.
     """
     return told(parse(text, scenario, now, _keys(scenario)), states, now, **rest)
 
 
 def _keys(scenario: Scenario) -> tuple[str, ...] | None:
-    """The keys that there are; None where the database does not say."""
+    """Return the keys that there are; None where the database does not say."""
     try:
         return keys(scenario.name)
     except DatabaseError:
@@ -54,7 +56,7 @@ def _keys(scenario: Scenario) -> tuple[str, ...] | None:
 
 
 def told(wanted: Filter, states: frozenset[str], now: int, **rest: Any) -> Shown:
-    """The same of a filter that has been read."""
+    """Return the same of a filter that has been read."""
     terms = list(wanted.terms)
     for term in wanted.terms:
         named = _states(term)
@@ -68,19 +70,19 @@ def told(wanted: Filter, states: frozenset[str], now: int, **rest: Any) -> Shown
 
 
 def told_error(error: FilterError) -> Told:
-    """What is said of it."""
+    """Return what is shown of the error."""
     return {"message": str(error), "start": error.start, "end": error.end, "meant": error.meant}
 
 
 def _states(term: Term) -> frozenset[str]:
-    """The states of which the term wants one; empty if it asks for something else."""
+    """Return the states of which the term wants one; empty if it is about something else."""
     if term.key != "state" or term.negated:
         return frozenset()
     return frozenset(value.text for value in term.values if isinstance(value, Text))
 
 
 def _word(term: Term) -> str:
-    """The one part of the name that the term wants, or nothing."""
+    """Return the one part of the name that the term wants, or nothing."""
     if term.key != WORD or term.negated or len(term.values) > 1:
         return ""
     (value,) = term.values

@@ -1,6 +1,6 @@
-"""What a process knows beyond the database, and the sockets to tell of it.
+"""A process's knowledge beyond the database, and the sockets to send it to.
 
-Nothing here asks a clock, a database or Kafka. One thread applies records; sockets read from
+Nothing here reads a clock, a database or Kafka. One thread applies records; sockets read from
 another: a lock guards both sides.
 """
 
@@ -19,7 +19,7 @@ from dashboard.states.board_rows import Row
 
 
 class LiveView:
-    """The overlay of records newer than the database, and the sockets to tell of them."""
+    """The overlay of records newer than the database, and the sockets to send them to."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -36,7 +36,7 @@ class LiveView:
     # ---- what the tailer tells ----
 
     def apply(self, scenario: str, entries: Collection[Entry], floor: Mapping[str, str]) -> None:
-        """Take records in the order of the topic.
+        """Apply records in the order of the topic.
 
         floor: the database's version of each of these assets: an older record is a replay.
         """
@@ -55,7 +55,8 @@ class LiveView:
                 self._tell(scenario, newest, came)
 
     def _tell(self, scenario: str, newest: Mapping[str, Entry], came: Mapping[str, Entry]) -> None:
-        """Sockets that show the same page share the looking up of what it shows.
+        """Pass records on to the sockets, looking up only once what sockets with the same page
+        show.
 
         came: of the assets of `newest`, those that have come to their state with these records.
         """
@@ -76,7 +77,7 @@ class LiveView:
                 sub.rouse()
 
     def annotate(self, scenario: str, marks: Iterable[Mark]) -> None:
-        """Take marks of rows, in whatever order; those that are known already change nothing."""
+        """Apply marks of rows, in whatever order; those that are known already change nothing."""
         with self._lock:
             known = self._marks.setdefault(scenario, {})
             news = {
@@ -96,10 +97,10 @@ class LiveView:
                     sub.rouse()
 
     def annotated(self) -> set[str]:
-        """The scenarios of which marks were taken since this was last asked."""
+        """Return the scenarios of which marks were applied since the last call."""
         with self._lock:
-            found, self._annotated = self._annotated, set()
-            return found
+            names, self._annotated = self._annotated, set()
+            return names
 
     def prune(self, offsets: Offsets) -> None:
         """Forget what the database holds by now."""
@@ -109,12 +110,12 @@ class LiveView:
                 self._overlay[scenario] = kept
 
     def ahead(self) -> int:
-        """How many assets have a record that the database may not hold yet."""
+        """Return how many assets have a record that the database may not hold yet."""
         with self._lock:
             return sum(map(len, self._overlay.values()))
 
     def set_counts(self, scenario: str, counts: dict[str, int]) -> None:
-        """The counts by state of a scenario, as of now."""
+        """Set the counts by state of a scenario, as of now."""
         with self._lock:
             if self._counts.get(scenario) == counts:
                 return
@@ -124,12 +125,12 @@ class LiveView:
                 sub.rouse()
 
     def forget_counts(self, scenario: str) -> None:
-        """The counts of a scenario that were set are not those of now any more."""
+        """Forget the counts of a scenario that were set: they are not those of now any more."""
         with self._lock:
             self._counts.pop(scenario, None)
 
     def set_doubts(self, scenario: str, doubts: Mapping[str, int]) -> None:
-        """How many assets of a scenario there is each doubt of, as of now."""
+        """Set how many assets of a scenario there is each doubt of, as of now."""
         with self._lock:
             if self._doubts.get(scenario) == doubts:
                 return
@@ -139,7 +140,7 @@ class LiveView:
                 sub.rouse()
 
     def set_acknowledged(self, scenario: str, counts: dict[str, int]) -> None:
-        """How many assets in each state are acknowledged, as of now."""
+        """Set how many assets in each state are acknowledged, as of now."""
         with self._lock:
             if self._acknowledged.get(scenario, {}) == counts:
                 return
@@ -149,12 +150,14 @@ class LiveView:
                 sub.rouse()
 
     def marks(self, scenario: str) -> Mapping[str, Mark]:
-        """What people have added to the scenario's assets."""
+        """Return what people have added to the scenario's assets."""
         return self._marks.get(scenario, {})
 
     def invalidate(self, scenario: str | None = None) -> None:
-        """Records may have been passed over, or what stands beside them: every socket, or every one
-        of a scenario, needs a new snapshot."""
+        """Invalidate every socket, or every one of a scenario, which needs a new snapshot.
+
+        Records may have been passed over, or what stands beside them.
+        """
         with self._lock:
             for name, subs in self._subscriptions.items():
                 for sub in subs if scenario in (None, name) else ():
@@ -162,42 +165,48 @@ class LiveView:
                     sub.rouse()
 
     def hear(self, at: int) -> None:
-        """A heartbeat of the job was appended at this time (Unix ms)."""
+        """Record that a heartbeat of the job was appended at this time (Unix ms)."""
         self.heard = max(at, self.heard or 0)
 
     # ---- what pages and sockets ask ----
 
     def overlay(self, scenario: str) -> dict[str, Entry]:
-        """The newest records of a scenario beyond the database. Ask before the database is read."""
+        """Return the newest records of a scenario beyond the database.
+
+        Call before the database is read.
+        """
         with self._lock:
             return dict(self._overlay.get(scenario, {}))
 
     def entry(self, scenario: str, asset: str) -> Entry | None:
-        """The newest record of one asset, if it may be newer than the database's."""
+        """Return the newest record of one asset, if it may be newer than the database's."""
         with self._lock:
             return self._overlay.get(scenario, {}).get(asset)
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """The counts by scenario that are those of now; others are left out."""
+        """Return the counts by scenario that are those of now; others are left out."""
         with self._lock:
             return dict(self._counts)
 
     def sockets(self) -> int:
-        """How many sockets are open."""
+        """Return how many sockets are open."""
         return sum(map(len, self._subscriptions.values()))
 
     def subscribe(self, subscription: Subscription) -> None:
-        """From here on the socket is told of changes."""
+        """Add a socket, to which changes are sent from here on."""
         with self._lock:
             self._subscriptions.setdefault(subscription.scenario, set()).add(subscription)
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """The socket is closed."""
+        """Remove a socket, which is closed."""
         with self._lock:
             self._subscriptions.get(subscription.scenario, set()).discard(subscription)
 
     def begin(self, subscription: Subscription) -> None:
-        """A socket is about to have a snapshot read. Ask for the overlay to merge after this."""
+        """Begin a socket's snapshot, which is about to be read.
+
+        Call for the overlay to merge after this.
+        """
         with self._lock:
             subscription.begin()
 
@@ -209,27 +218,27 @@ class LiveView:
         offsets: Offsets,
         stopped: Order | None = None,
     ) -> None:
-        """The socket's snapshot has been read."""
+        """Record that the socket's snapshot has been read."""
         with self._lock:
             subscription.settle(rows, more, offsets, stopped)
 
     def restart(self, subscription: Subscription) -> None:
-        """The socket asks for a new snapshot."""
+        """Invalidate a socket that requests a new snapshot."""
         with self._lock:
             subscription.invalidate()
 
     def take(self, subscription: Subscription) -> Changes:
-        """What the socket has yet to be told."""
+        """Return what the socket has yet to be sent."""
         with self._lock:
             return subscription.take(self._marks.get(subscription.scenario, {}))
 
     def set_alarm(self, subscription: Subscription, alarm: Alarm | None) -> None:
-        """What the socket's browser is to be alarmed of from here on."""
+        """Set what the socket's browser is to be alarmed of from here on."""
         with self._lock:
             subscription.alarm = alarm
 
     def refilter(self, subscription: Subscription, wanted: Filter) -> None:
-        """The socket shows something else from here on."""
+        """Show something else to the socket from here on."""
         with self._lock:
             before, subscription.filter = subscription.filter, wanted
             if before.page() != wanted.page():

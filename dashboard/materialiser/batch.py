@@ -1,4 +1,4 @@
-"""What a batch of sink messages says, sorted out: nothing here touches the database."""
+"""The content of a batch of sink messages, sorted out: nothing here touches the database."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ MAX_MESSAGE = 10_000
 class Batch:
     """Sink messages by what they are.
 
-    answers: the states that answer a command, in the order of the log; beats: each bucket's
-    newest heartbeat; late: all of those that tell of reports that came too late, in the order of
-    the log; letters: what the job refused; results: of errands; counted: how often what has
-    happened, by name and topic; offsets: the next one of each partition.
+    answers: the states that answer a command, in the order of the log; beats: each bucket's newest
+    heartbeat; late: all of those with reports that came too late, in the order of the log; letters:
+    what the job refused; results: of errands; counted: how often what has happened, by name and
+    topic; offsets: the next one of each partition.
     """
 
     states: dict[Place, list[Seen]] = field(default_factory=dict)
@@ -60,7 +60,10 @@ class Batch:
 
 
 def sort_out(messages: Iterable[Message], topics: Topics) -> Batch:
-    """Read messages of the sink topics. What cannot be read is counted and passed over."""
+    """Read messages of the sink topics and return the batch.
+
+    What cannot be read is counted and passed over.
+    """
     batch = Batch()
     scenarios: dict[str, str | None] = {}
     for message in messages:
@@ -82,7 +85,7 @@ def sort_out(messages: Iterable[Message], topics: Topics) -> Batch:
 
 
 def refuse(batch: Batch, message: Message, reason: str) -> None:
-    """Count and name a record of a sink topic that is passed over."""
+    """Count and log a record of a sink topic that is passed over."""
     batch.counted["unreadable", message.topic] += 1
     log.warning(
         "sink record cannot be read",
@@ -119,7 +122,7 @@ def _take(batch: Batch, message: Message, topics: Topics) -> None:
 
 
 def reach(beat: Heartbeat) -> tuple[int, int, int]:
-    """How far a bucket has come: a later heartbeat has a higher one."""
+    """Return how far a bucket has come: a later heartbeat has a higher one."""
     return (beat.epoch, beat.offset, beat.at)
 
 

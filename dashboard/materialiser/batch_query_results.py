@@ -14,7 +14,7 @@ from wire.batch_query import Result, Stored
 
 
 def take_in(results: Sequence[Result], now: int) -> None:
-    """Keep the parts of results."""
+    """Store the parts of results."""
     for result in results:
         try:
             request = UUID(result.ask)

@@ -1,4 +1,4 @@
-"""What the worker does by schedule. Every task may be run twice, or be cut short and run again."""
+"""The worker's scheduled tasks. Every task may be run twice, or be cut short and run again."""
 
 from __future__ import annotations
 

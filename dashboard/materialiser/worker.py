@@ -37,8 +37,8 @@ UNWRITABLE = (DataError, IntegrityError, OverflowError, ValueError)
 
 
 class Materialiser:
-    """Sink topics into the database. Offsets are written with what they stand for, so that a
-    crash at any point neither loses nor repeats anything."""
+    """The writer of sink topics into the database. Offsets are written with what they stand for, so
+    that a crash at any point neither loses nor repeats anything."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Materialiser:
         self._noted.clear()
 
     def close(self) -> None:
-        """Let go of the reader."""
+        """Close the reader."""
         if self._reader is not None:
             self._reader.close()
             self._reader = None
@@ -136,7 +136,7 @@ class Materialiser:
         reader.gaps.clear()
 
     def _recover(self, error: Exception, stop: Event) -> None:
-        """After a fault: start again from what the database has, after a pause."""
+        """Start again after a fault from what the database has, after a pause."""
         pause = PAUSES_S[min(self._faults, len(PAUSES_S) - 1)]
         self._faults += 1
         self._noted["faults", ""] += 1

@@ -74,7 +74,7 @@ ON CONFLICT (name, topic) DO UPDATE SET n = materialiser_counted.n + excluded.n"
 
 
 class Stored(NamedTuple):
-    """What the database has of an asset; `record` only of what was read in this batch, `doubts`
+    """The database's record of an asset; `record` only of what was read in this batch, `doubts`
     only of what was there before."""
 
     version: str
@@ -89,7 +89,7 @@ Known = dict[Place, Stored]
 
 @dataclass
 class Changes:
-    """What the states of a batch come to, against what the database has.
+    """The changes of states in a batch, against what the database has.
 
     repeated: records of the very version that the database has, by asset; counts: by how many more
     assets are in a state now, by scenario and state; doubts: by how many more there is a doubt of,
@@ -137,7 +137,7 @@ def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
 
 
 def _alone(offsets: Iterable[tuple[str, int]]) -> None:
-    """Have these partitions to ourselves until the transaction ends.
+    """Lock these partitions for ourselves until the transaction ends.
 
     Else another writer could change a row between our look at it and our writing, and it would be
     counted twice. SQLite has one writer at a time anyway.
@@ -149,7 +149,7 @@ def _alone(offsets: Iterable[tuple[str, int]]) -> None:
 
 
 def stored(places: Iterable[Place]) -> Known:
-    """What the database has of these assets."""
+    """Return what the database has of these assets."""
     by_scenario: dict[str, list[str]] = {}
     for scenario, asset in places:
         by_scenario.setdefault(scenario, []).append(asset)
@@ -161,7 +161,7 @@ def stored(places: Iterable[Place]) -> Known:
 
 
 def compare(batch: Batch, scenarios: dict[str, Scenario], known: Known, now: int) -> Changes:
-    """Follow each asset's records upwards from what is known; older versions are dropped."""
+    """Return the changes that each asset's records make to what is known; drop older versions."""
     changes = Changes()
     for place, records in batch.states.items():
         before = current = known.get(place, _NOTHING)
@@ -187,7 +187,7 @@ def compare(batch: Batch, scenarios: dict[str, Scenario], known: Known, now: int
 
 
 def _doubt(counts: Counter[Place], scenario: str, before: Doubts, after: Doubts) -> None:
-    """An asset is doubted for one reason and another, as it was before for others."""
+    """Count an asset's doubts, `after` in place of `before`."""
     for doubt in before:
         counts[scenario, doubt] -= 1
     for doubt in after:
@@ -195,21 +195,21 @@ def _doubt(counts: Counter[Place], scenario: str, before: Doubts, after: Doubts)
 
 
 def _move(counts: Counter[Place], scenario: str, before: str, after: str) -> None:
-    """An asset goes from one state to another; empty: it is not on the board."""
+    """Count an asset as gone from one state to another; empty: it is not on the board."""
     if before != after:
         counts[scenario, before] -= bool(before)
         counts[scenario, after] += bool(after)
 
 
 def _moves(changes: Changes) -> Iterator[Move]:
-    """The changes of a state, as acknowledgements look at them."""
+    """Yield the changes of a state, as acknowledgements look at them."""
     for scenario, asset, place, kind, _version, at, _previous, state, *_ in changes.transitions:
         if kind == CHANGE:
             yield Move(scenario, asset, place, at, state)
 
 
 def _transition(scenario: str, seen: Seen, previous: str) -> tuple[Any, ...]:
-    """The row of a change; what came before is as the record says, if that is known."""
+    """Return the row of a change; what came before is as the record says, if that is known."""
     shape = seen.shape
     if isinstance(shape, StateValue):
         previous = shape.previous or ""
@@ -220,7 +220,7 @@ def _transition(scenario: str, seen: Seen, previous: str) -> tuple[Any, ...]:
 
 
 def _unchanged(scenario: str, seen: Seen) -> tuple[Any, ...]:
-    """The row of a record after which the state is what it was before."""
+    """Return the row of a record after which the state is what it was before."""
     cause = seen.shape.cause
     text = msgspec.json.encode(cause).decode()
     fields = (cause.type, seen.version, cause.time, seen.state, seen.state, cause.type, text)
@@ -235,7 +235,7 @@ def _repeat(changes: Changes, scenario: str, current: Stored, seen: Seen, now: i
 
 
 def _check_repeated(changes: Changes, now: int) -> None:
-    """Hold records of versions that the database already has against its own."""
+    """Compare records of versions that the database already has with its own."""
     for chunk in chunks(changes.repeated, STATEMENT):
         assets = {seen.asset for _, seen in chunk}
         rows = AssetState.objects.filter(asset__in=assets)
@@ -307,15 +307,15 @@ def _upsert(
 # ---- answers ------------------------------------------------------------------------------
 
 
-def _answer(found: Sequence[tuple[str, Seen]], now: int) -> None:
-    """Keep each command's first answer, and tell the commands that were given here."""
-    if not found:
+def _answer(answers: Sequence[tuple[str, Seen]], now: int) -> None:
+    """Store each command's first answer, and settle the commands that were given here."""
+    if not answers:
         return
-    rows = [_answer_row(scenario, seen) for scenario, seen in found]
+    rows = [_answer_row(scenario, seen) for scenario, seen in answers]
     Answer.objects.bulk_create(rows, ignore_conflicts=True)
     waiting = Command.objects.filter(pk__in={UUID(row.command) for row in rows})
     ours = set(waiting.exclude(status="answered").values_list("pk", flat=True))
-    for row, (_, seen) in zip(rows, found, strict=True):
+    for row, (_, seen) in zip(rows, answers, strict=True):
         if UUID(row.command) in ours:
             _settle(row, seen, now)
 
@@ -333,7 +333,7 @@ def _answer_row(scenario: str, seen: Seen) -> Answer:
 
 
 def _settle(answer: Answer, seen: Seen, now: int) -> None:
-    """Note the first answer to a command that was given here, about the same asset."""
+    """Record the first answer to a command that was given here, about the same asset."""
     cause = seen.shape.cause
     row = Command.objects.filter(
         pk=UUID(answer.command), scenario=answer.scenario, asset=answer.asset
@@ -352,7 +352,7 @@ def _settle(answer: Answer, seen: Seen, now: int) -> None:
 
 
 def _beat(beats: Iterable[Heartbeat], now: int) -> None:
-    """Keep each bucket's heartbeat, unless what is kept is of a later moment."""
+    """Store each bucket's heartbeat, unless what is kept is of a later moment."""
     rows = [(*(getattr(beat, name) for name in FIGURES), dump(beat.mutes), now) for beat in beats]
     _upsert("job_bucketstatus", BEAT, ("bucket",), rows, ("epoch", "offset", "at"))
     progress.note_ahead({row[0] for row in rows})

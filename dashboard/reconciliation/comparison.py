@@ -40,8 +40,8 @@ Epochs = dict[tuple[str, int], int]
 
 
 class Behind(Exception):
-    """There is no log, or the job or the materialiser does not come up to its end, or the log needs
-    a later release."""
+    """The failure where there is no log, or the job or the materialiser does not come up to its
+    end, or the log needs a later release."""
 
 
 @dataclass
@@ -59,8 +59,8 @@ class Difference:
 
 @dataclass
 class Result:
-    """records: replayed; compared: assets; unjudged: assets whose log's beginning is gone;
-    miscounted: kept numbers that are not those of the rows."""
+    """The result of a run. records: replayed; compared: assets; unjudged: assets whose log's
+    beginning is gone; miscounted: kept numbers that are not those of the rows."""
 
     records: int
     compared: int
@@ -70,7 +70,7 @@ class Result:
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing was found."""
+        """Return whether nothing was found."""
         return not self.differences and not self.miscounted
 
 
@@ -90,9 +90,12 @@ class Reconciler:
         grace_s: float = 5,
         from_snapshot: bool = False,
     ) -> None:
-        """patience_s: how long the database may take to come up to the log; grace_s: how long a
+        """Prepare a run.
+
+        patience_s: how long the database may take to come up to the log; grace_s: how long a
         difference may take to resolve itself, as the job's sinks are not ordered among topics;
-        from_snapshot: whether a bucket begins at its newest snapshot though its log is whole."""
+        from_snapshot: whether a bucket begins at its newest snapshot though its log is whole.
+        """
         self._bus, self._topics, self._scenarios = bus, topics, scenarios
         self._snapshots, self._clock = snapshots, clock
         self._progress = progress
@@ -102,7 +105,7 @@ class Reconciler:
         self._lost: set[Place] = set()
 
     def run(self) -> Result:
-        """Replay, compare, and list every difference. Raises Behind, and BusError."""
+        """Replay, compare, and return every difference. Raises Behind, and BusError."""
         ends = self._prepare()
         try:
             records = read_on(self._bus, self._replays, ends, self._progress)
@@ -163,9 +166,9 @@ class Reconciler:
 
     def _wait(self, behind: Callable[[], list[str]], what: str) -> None:
         deadline = time.monotonic() + self._patience_s
-        while found := behind():
+        while waiting := behind():
             if time.monotonic() > deadline:
-                raise Behind(f"{what} within {self._patience_s:g} s: {', '.join(found)}")
+                raise Behind(f"{what} within {self._patience_s:g} s: {', '.join(waiting)}")
             time.sleep(0.1)
 
     def _job_behind(self, ends: Mapping[Place, int]) -> list[str]:
@@ -182,11 +185,11 @@ class Reconciler:
             yield self._key(row), row
 
     def _rows_of(self, assets: Iterable[Asset]) -> dict[Asset, Row]:
-        found: dict[Asset, Row] = {}
+        rows_by_asset: dict[Asset, Row] = {}
         for chunk in chunks(sorted(assets), STATEMENT):
             rows = AssetState.objects.filter(asset__in={asset for _, _, asset in chunk})
-            found |= {self._key(row): row for row in rows.values(*COLUMNS)}
-        return found
+            rows_by_asset |= {self._key(row): row for row in rows.values(*COLUMNS)}
+        return rows_by_asset
 
     def _key(self, row: Row) -> Asset:
         return (self._topics.reports(row["scenario"]), row["partition"], row["asset"])
@@ -220,14 +223,17 @@ class Reconciler:
         return compared + len(missing), differing | missing
 
     def _settle(self, open_ones: set[Asset]) -> list[Difference]:
-        """Read again what differed, and the log on to its end, until they agree, or for a while."""
+        """Read again what differed, and the log on to its end, until they agree, or for a while.
+
+        Returns what still differs.
+        """
         deadline = time.monotonic() + self._grace_s
         while open_ones:
             rows = self._rows_of(open_ones)
             self._fold_on()
             epochs = _epochs()
-            found = {key: self._compare(key, rows.get(key), epochs) for key in open_ones}
-            differing = {key: difference for key, difference in found.items() if difference}
+            differences = {key: self._compare(key, rows.get(key), epochs) for key in open_ones}
+            differing = {key: difference for key, difference in differences.items() if difference}
             if time.monotonic() > deadline:
                 return [differing[key] for key in sorted(differing)]
             open_ones = set(differing)
@@ -249,7 +255,7 @@ class Reconciler:
         return Difference(scenario.name, asset, "differs", fields) if fields else None
 
     def _long_gone(self, record: Emitted) -> bool:
-        """Whether the row of a purged asset may have been deleted by now."""
+        """Return whether the row of a purged asset may have been deleted by now."""
         purged = isinstance(record, Tombstone)
         return purged and record.cause.time < self._clock() - HIDDEN_KEPT_MS
 
@@ -257,7 +263,7 @@ class Reconciler:
 def _differing(
     scenario: Scenario, row: Row, emitted: list[Emitted], replay: Replay, epochs: Epochs
 ) -> dict[str, tuple[Any, Any]]:
-    """The fields in which the row differs from the emission of its version, or from the last."""
+    """Return the fields in which the row differs from its version's emission, or from the last."""
     version = Version.parse(row["version"])
     fitting = [record for record in emitted if record.version.in_log() == version.in_log()]
     record = (fitting or emitted)[-1]
@@ -272,9 +278,9 @@ def _differing(
 
 
 def _epochs() -> Epochs:
-    """The epoch that the job has reached in each bucket."""
-    found = BucketStatus.objects.values_list("scenario", "partition", "epoch")
-    return {(scenario, partition): epoch for scenario, partition, epoch in found}
+    """Return the epoch that the job has reached in each bucket."""
+    rows = BucketStatus.objects.values_list("scenario", "partition", "epoch")
+    return {(scenario, partition): epoch for scenario, partition, epoch in rows}
 
 
 def _materialiser_behind(ends: Mapping[Place, int]) -> list[str]:

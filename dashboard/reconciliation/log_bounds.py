@@ -1,4 +1,4 @@
-"""How the job folds its logs, as it has told: the bounds on append times, and what was set aside.
+"""The job's reported terms of folding its logs: bounds on append times, what was set aside.
 
 Whoever folds a log here does it the same way: else its states would not be those of the job.
 """
@@ -20,7 +20,7 @@ Asides = tuple[QuarantinedRange, ...]
 
 
 class Terms(NamedTuple):
-    """On what terms a bucket's log is folded."""
+    """The terms on which a bucket's log is folded."""
 
     bounds: Bounds = ()
     asides: Asides = ()
@@ -30,18 +30,18 @@ NONE = Terms()
 
 
 def take_in(records: Sequence[Progress]) -> None:
-    """Keep what was told last of each bucket."""
-    told: dict[str, LogBound] = {}
+    """Store the last report on each bucket."""
+    newest: dict[str, LogBound] = {}
     for record in records:
         for bucket in sorted({*record.bounds, *record.asides}):
-            known = told.get(bucket)
+            known = newest.get(bucket)
             if known is None or record.epoch >= known.epoch:
                 pairs, asides = record.bounds.get(bucket, ()), record.asides.get(bucket, ())
-                told[bucket] = LogBound(
+                newest[bucket] = LogBound(
                     bucket=bucket, epoch=record.epoch, pairs=dump(pairs), asides=dump(asides)
                 )
-    kept = {row.bucket: row for row in LogBound.objects.filter(bucket__in=told)}
-    for bucket, row in sorted(told.items()):
+    kept = {row.bucket: row for row in LogBound.objects.filter(bucket__in=newest)}
+    for bucket, row in sorted(newest.items()):
         before = kept.get(bucket)
         if before is None or (row.epoch >= before.epoch and _terms(row) != _terms(before)):
             row.save()
@@ -52,13 +52,13 @@ def _terms(row: LogBound) -> Terms:
 
 
 def terms_of(scenario: str, partition: int) -> Terms:
-    """Those of a bucket, none where the job has told of none."""
+    """Return the terms of a bucket, none where the job has reported none."""
     row = LogBound.objects.filter(pk=bucket_name(scenario, partition)).first()
     return _terms(row) if row is not None else Terms()
 
 
 def fits(row: FoldSnapshot, terms: Terms) -> bool:
-    """Whether a fold on these terms comes to the state that a snapshot has.
+    """Return whether a fold on these terms comes to the state that a snapshot has.
 
     It does with a bound that it was folded with, and with one that no record before it is beyond;
     likewise with what it left out, and with what lies behind it.
@@ -70,10 +70,10 @@ def fits(row: FoldSnapshot, terms: Terms) -> bool:
 
 
 def dump(pairs: Iterable[tuple[int, int]]) -> str:
-    """Pairs of numbers as they are kept."""
+    """Return pairs of numbers as they are kept."""
     return msgspec.json.encode(list(pairs)).decode()
 
 
 def load(text: str) -> tuple[tuple[int, int], ...]:
-    """Read what `dump` wrote."""
+    """Read what `dump` wrote and return the pairs."""
     return msgspec.json.decode(text, type=tuple[tuple[int, int], ...])

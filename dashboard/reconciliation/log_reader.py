@@ -1,4 +1,4 @@
-"""Reading source partitions on to given offsets, into their replays."""
+"""Reading of source partitions on to given offsets, into their replays."""
 
 from __future__ import annotations
 

@@ -29,8 +29,9 @@ class Replay:
     """One bucket's fold, with what it emitted.
 
     last: per asset what was last emitted; recent: all of it since `watch` was called; restored:
-    assets whose `last` a snapshot told; terms: on which it is folded. A partition's first scenario
-    record also covers what came before it, so records are held back until it has been read.
+    assets whose `last` came from a snapshot; terms: on which it is folded. A partition's first
+    scenario record also covers what came before it, so records are held back until it has been
+    read.
     """
 
     scenario: str
@@ -45,7 +46,7 @@ class Replay:
     _held: list[Message] = field(default_factory=list)
 
     def watch(self) -> None:
-        """From now on keep everything that is emitted."""
+        """Keep everything that is emitted from now on."""
         self.recent = {}
 
     def feed(self, message: Message) -> None:
@@ -59,9 +60,9 @@ class Replay:
             self._apply(self.bucket, message)
 
     def emissions_of(self, asset: str) -> list[Emitted]:
-        """What was last emitted when `watch` was called, and everything since."""
-        found = [self.last[asset]] if asset in self.last else []
-        return [*found, *(self.recent or {}).get(asset, [])]
+        """Return what was last emitted when `watch` was called, and everything since."""
+        emissions = [self.last[asset]] if asset in self.last else []
+        return [*emissions, *(self.recent or {}).get(asset, [])]
 
     def _hold(self, message: Message) -> None:
         self._held.append(message)

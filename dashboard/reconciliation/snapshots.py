@@ -1,4 +1,4 @@
-"""Snapshots of the fold: what reconcile starts from when the log's beginning has been deleted."""
+"""Snapshots of the fold: where reconcile starts when the log's beginning has been deleted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Snapshots:
         self._folder, self._clock = folder, clock
 
     def save(self, replay: Replay) -> FoldSnapshot | None:
-        """Keep the fold as it stands; None where its rule is not known yet."""
+        """Store the fold as it stands and return its row; None where its rule is not known yet."""
         if replay.bucket is None:
             return None
         data = dump_snapshot(replay.bucket, replay.last)
@@ -59,11 +59,11 @@ class Snapshots:
         return row
 
     def oldest(self, scenario: Scenario, partition: int, begin: int) -> Replay | None:
-        """The oldest snapshot that still meets a log which begins at offset `begin`."""
+        """Return the oldest snapshot that still meets a log which begins at offset `begin`."""
         return self._first(scenario, partition, begin, "next_offset")
 
     def newest(self, scenario: Scenario, partition: int, begin: int) -> Replay | None:
-        """The newest snapshot that still meets a log which begins at offset `begin`."""
+        """Return the newest snapshot that still meets a log which begins at offset `begin`."""
         return self._first(scenario, partition, begin, "-next_offset")
 
     def _first(self, scenario: Scenario, partition: int, begin: int, order: str) -> Replay | None:
@@ -100,7 +100,7 @@ class Snapshots:
 
 
 def begun(scenario: Scenario, partition: int) -> Replay:
-    """A fold at the beginning of a bucket's log."""
+    """Return a fold at the beginning of a bucket's log."""
     terms = terms_of(scenario.name, partition)
     return Replay(scenario.name, partition, scenario.partitions, terms)
 
@@ -112,18 +112,21 @@ def take(
     snapshots: Snapshots,
     progress: OnProgress,
 ) -> list[FoldSnapshot]:
-    """Fold every bucket from its newest snapshot on to the end of the log, and keep that."""
+    """Fold every bucket from its newest snapshot on to the end of the log, and store that.
+
+    Returns the rows of the snapshots.
+    """
     places = bus.offsets([topics.reports(name) for name in scenarios])
     replays = {}
     for (topic, partition), (begin, _) in places.items():
         scenario = scenarios[topics.scenario_of(topic) or ""]
-        found = snapshots.newest(scenario, partition, begin)
-        if found is None and begin == 0:
-            found = begun(scenario, partition)
-        if found is None:
+        base = snapshots.newest(scenario, partition, begin)
+        if base is None and begin == 0:
+            base = begun(scenario, partition)
+        if base is None:
             log.error("no snapshot meets the log any more", topic=topic, partition=partition)
         else:
-            replays[topic, partition] = found
+            replays[topic, partition] = base
     ends = {place: end for place, (_, end) in places.items() if place in replays}
     try:
         read_on(bus, replays, ends, progress)

@@ -1,1 +1,1 @@
-"""Replay: where the job is to read its log again from, and what came of it."""
+"""Replays: where the job is to read its log again from, and what came of it."""

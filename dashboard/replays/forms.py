@@ -1,4 +1,4 @@
-"""What is to be read again, and that it is meant."""
+"""Forms of what is to be read again, and of the confirmation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ STARTS = {
 
 
 class ChoiceForm(forms.Form):
-    """Which query and scenario, and from where. Offsets are fields of their own, by bucket."""
+    """The form of a query and scenario, and from where.
+
+    Offsets are fields of their own, by bucket.
+    """
 
     query = forms.ChoiceField(label="Query")
     scenario = forms.ChoiceField(label="Scenario", required=False)
@@ -52,7 +55,10 @@ class ChoiceForm(forms.Form):
     def __init__(
         self, queries: Mapping[str, Sequence[str]], edges: Edges | None, data: Any = None
     ) -> None:
-        """queries: what each carries; edges: of their logs, None where Kafka does not answer."""
+        """Prepare the form.
+
+        queries: what each carries; edges: of their logs, None where Kafka does not answer.
+        """
         super().__init__(data, auto_id="replay-%s", label_suffix="")
         self.ahead = {query: names for query in queries if (names := list(ahead(query)))}
         if self.ahead:
@@ -89,19 +95,19 @@ class ChoiceForm(forms.Form):
         return forms.IntegerField(label=bucket, required=False, widget=widget, error_messages=wrong)
 
     def offset_fields(self) -> list[tuple[str, list[forms.BoundField]]]:
-        """The fields of the buckets' offsets, by scenario."""
-        found: dict[str, list[forms.BoundField]] = {}
+        """Return the fields of the buckets' offsets, by scenario."""
+        fields: dict[str, list[forms.BoundField]] = {}
         for name, (scenario, _) in self.buckets.items():
-            found.setdefault(scenario, []).append(self[f"offset-{name}"])
-        return list(found.items())
+            fields.setdefault(scenario, []).append(self[f"offset-{name}"])
+        return list(fields.items())
 
     def given(self) -> list[tuple[str, str]]:
-        """What was typed, field by field, to be sent once more."""
+        """Return what was typed, field by field, to be sent once more."""
         values = [(name, str(self.data.get(name, ""))) for name in self.fields]
         return [(name, value) for name, value in values if value]
 
     def clean(self) -> dict[str, Any]:
-        """What fits together."""
+        """Return the cleaned data, with errors added for what does not fit together."""
         data = super().clean() or {}
         query, scenario, start = (data.get(name) for name in ("query", "scenario", "start"))
         if scenario and query and scenario not in self._queries[query]:
@@ -131,24 +137,27 @@ class ChoiceForm(forms.Form):
                 self.add_error(name, self.fields[name].error_messages["invalid"])
 
     def choice(self) -> Choice:
-        """What was chosen, of a form that is valid."""
+        """Return what was chosen, of a form that is valid."""
         data = self.cleaned_data
         offsets = {name: data[f"offset-{name}"] for name in self.buckets}
-        given = {name: offset for name, offset in offsets.items() if offset is not None}
+        filled = {name: offset for name, offset in offsets.items() if offset is not None}
         by_offsets = data["start"] == "offsets"
         return Choice(
             query=data["query"],
             scenario=data["scenario"],
             start=data["start"],
             time=int(data["time"].timestamp() * 1000) if data["start"] == "time" else 0,
-            offsets=given if by_offsets else {},
+            offsets=filled if by_offsets else {},
             exactly=data["exactly"],
             bound=int(data["bound"].timestamp() * 1000) if data["bound"] else None,
         )
 
 
 class ConfirmForm(forms.Form):
-    """That a plan is meant: why, and its name typed. `id`: made with the form; seen: the plan."""
+    """The confirmation of a plan: why, and its name typed.
+
+    `id`: made with the form; seen: the plan.
+    """
 
     id = forms.UUIDField(widget=forms.HiddenInput)
     seen = forms.CharField(max_length=64, widget=forms.HiddenInput)
@@ -156,7 +165,10 @@ class ConfirmForm(forms.Form):
     reason = forms.CharField(max_length=MAX_REASON, label="Reason")
 
     def __init__(self, word: str, seen: str, data: Any = None) -> None:
-        """word: what is to be typed; seen: the digest of the plan that is shown."""
+        """Prepare the form.
+
+        word: what is to be typed; seen: the digest of the plan that is shown.
+        """
         initial = {"id": uuid4(), "seen": seen}
         super().__init__(data, auto_id="confirm-%s", initial=initial, label_suffix="")
         self._word = word
@@ -165,7 +177,7 @@ class ConfirmForm(forms.Form):
             self.fields[name].widget.attrs["autocomplete"] = "off"
 
     def clean_typed(self) -> str:
-        """The name, letter by letter."""
+        """Return the name, letter by letter. Raises ValidationError."""
         typed: str = self.cleaned_data["typed"]
         if typed != self._word:
             raise forms.ValidationError(f"Expected {self._word}, letter by letter.")

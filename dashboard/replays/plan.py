@@ -1,4 +1,4 @@
-"""Where each bucket of a query would begin again, what it would read, and what that means.
+"""The plan of a replay: where each bucket would begin, what it would read, what that means.
 
 Pure but for the look at the database. A bucket that begins in mid-log needs its state there: it
 begins at the newest daily snapshot at or before the place that was chosen. Times in Unix ms.
@@ -40,7 +40,7 @@ _OFFSET_AT, _OFFSET_DIGITS = 8, 19
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What was chosen. scenario: the one that is read again, empty: all of the query's.
+    """The choice of what to replay. scenario: the one to read again, empty: all of the query's.
 
     offsets: by bucket; exactly: begin at these offsets with no state; bound: the last append time
     that counts where a bucket's clock is ahead, None for none.
@@ -80,11 +80,11 @@ class Bucket:
 
     @property
     def records(self) -> int:
-        """How many are read again."""
+        """Return how many records are read again."""
         return max(0, self.end - self.first)
 
     def asked(self) -> dict[str, Any]:
-        """As the job is told."""
+        """Return the bucket as it is sent to the job."""
         if self.snapshot is not None:
             file, digest = self.snapshot.file, self.snapshot.digest
             return {"offset": self.first, "snapshot": file, "digest": digest}
@@ -102,59 +102,59 @@ class Plan:
 
     @property
     def records(self) -> int:
-        """How many are read again."""
+        """Return how many records are read again."""
         return sum(bucket.records for bucket in self.buckets)
 
     @property
     def seconds(self) -> float:
-        """How long that would take."""
+        """Return how long that would take, s."""
         return self.records / self.rate
 
     def seconds_of(self, bucket: Bucket) -> float:
-        """A bucket's part of it."""
+        """Return a bucket's part of it, s."""
         return bucket.records / self.rate
 
     @property
     def whole(self) -> bool:
-        """Whether it comes to the states that the whole log comes to."""
+        """Return whether it comes to the states that the whole log comes to."""
         return all(bucket.means != "forgets" for bucket in self.buckets)
 
     @property
     def left(self) -> int:
-        """Assets on the board that the job would know nothing of."""
+        """Return how many assets on the board the job would know nothing of."""
         return sum(bucket.left for bucket in self.buckets)
 
     @property
     def action(self) -> Action:
-        """What is asked of the job for it."""
+        """Return what is requested of the job for it."""
         return "rebuild" if self.whole else "reset"
 
     @property
     def word(self) -> str:
-        """What is to be typed: the scenario's name, or the query's."""
+        """Return what is to be typed: the scenario's name, or the query's."""
         return self.choice.scenario or self.choice.query
 
     def parameters(self) -> dict[str, Any]:
-        """As the job is told."""
-        asked = {bucket.name: bucket.asked() for bucket in self.buckets}
-        told: dict[str, Any] = {"buckets": {name: told for name, told in asked.items() if told}}
+        """Return the plan as it is sent to the job."""
+        buckets = {bucket.name: bucket.asked() for bucket in self.buckets}
+        plain: dict[str, Any] = {"buckets": {name: part for name, part in buckets.items() if part}}
         bounds = {each.name: each.bound for each in self.buckets if each.bound is not None}
-        return told | ({"bounds": bounds} if bounds else {})
+        return plain | ({"bounds": bounds} if bounds else {})
 
     def digest(self) -> str:
-        """Names what was reviewed: where each bucket begins, and with what."""
-        told = [
+        """Return a name of what was reviewed: where each bucket begins, and with what."""
+        parts = [
             (bucket.name, bucket.first, bucket.means, bucket.asked(), bucket.bound)
             for bucket in self.buckets
         ]
-        return hashlib.sha256(msgspec.json.encode(told)).hexdigest()[:32]
+        return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:32]
 
 
 def carried(query: str) -> list[str]:
-    """The scenarios that a query carries, by its heartbeats."""
+    """Return the scenarios that a query carries, by its heartbeats."""
     rows = BucketStatus.objects.filter(engine=query).values_list("scenario", flat=True)
-    found = set(rows)
-    return [name for name in scenarios() if name in found]
+    names = set(rows)
+    return [name for name in scenarios() if name in names]
 
 
 Edges = Mapping[tuple[str, int], tuple[int, int]]
@@ -162,7 +162,7 @@ Edges = Mapping[tuple[str, int], tuple[int, int]]
 
 
 def plan(choice: Choice, edges: Edges) -> Plan:
-    """Where each bucket of the query would begin, as its log is."""
+    """Return where each bucket of the query would begin, as its log is."""
     names = carried(choice.query)
     kept, beyond = _snapshots(names), () if choice.bound is None else ahead(choice.query)
     buckets = []
@@ -178,31 +178,31 @@ def plan(choice: Choice, edges: Edges) -> Plan:
                 for row in kept.get((name, at), [])
                 if begin <= row.next_offset <= end and fits(row, held)
             ]
-            found = _bucket(choice, name, at, (begin, end), snapshots)
-            buckets.append(replace(found, bound=bound))
+            bucket = _bucket(choice, name, at, (begin, end), snapshots)
+            buckets.append(replace(bucket, bound=bound))
     rate = measured_rate(choice.query)
     assumed = ASSUMED.get(choice.query, min(ASSUMED.values()))
     return Plan(choice, buckets, rate or assumed, rate is not None)
 
 
 def ahead(query: str) -> dict[str, int]:
-    """Since when the clocks of its buckets are ahead, by bucket."""
+    """Return since when the clocks of its buckets are ahead, by bucket."""
     rows = BucketStatus.objects.filter(engine=query, ahead_since__isnull=False)
     return {row.bucket: row.ahead_since or 0 for row in rows.order_by("bucket")}
 
 
 def _snapshots(names: Iterable[str]) -> dict[tuple[str, int], list[FoldSnapshot]]:
-    """By bucket, the oldest first."""
-    found: dict[tuple[str, int], list[FoldSnapshot]] = {}
+    """Return the snapshots by bucket, the oldest first."""
+    groups: dict[tuple[str, int], list[FoldSnapshot]] = {}
     for row in FoldSnapshot.objects.filter(scenario__in=list(names)).order_by("next_offset"):
-        found.setdefault((row.scenario, row.partition), []).append(row)
-    return found
+        groups.setdefault((row.scenario, row.partition), []).append(row)
+    return groups
 
 
 def _bucket(
     choice: Choice, scenario: str, at: int, edge: tuple[int, int], snapshots: list[FoldSnapshot]
 ) -> Bucket:
-    """snapshots: those that meet the log, the oldest first."""
+    """Return the plan of one bucket. snapshots: those that meet the log, the oldest first."""
     name, (begin, end) = bucket_name(scenario, at), edge
     chosen = choice.scenario in ("", scenario)
     if chosen and choice.exactly:
@@ -210,21 +210,21 @@ def _bucket(
     fitting = snapshots if not chosen else _fitting(choice, name, snapshots)
     later = False
     if chosen and choice.start == "earliest":
-        found = None if begin == 0 else next(iter(snapshots), None)
+        snapshot = None if begin == 0 else next(iter(snapshots), None)
     else:
-        found = fitting[-1] if fitting else None
-        if found is None and begin > 0 and snapshots:
-            found, later = snapshots[0], True
-    if found is None and begin > 0:
+        snapshot = fitting[-1] if fitting else None
+        if snapshot is None and begin > 0 and snapshots:
+            snapshot, later = snapshots[0], True
+    if snapshot is None and begin > 0:
         return _forgetting(name, scenario, at, edge, begin, chosen=chosen)
-    first = begin if found is None else found.next_offset
-    means: Means = "snapshot" if found else "log" if end > first else "nothing"
-    since = found.clock if found else None
-    return Bucket(name, scenario, at, begin, end, first, means, found, since, chosen, later)
+    first = begin if snapshot is None else snapshot.next_offset
+    means: Means = "snapshot" if snapshot else "log" if end > first else "nothing"
+    since = snapshot.clock if snapshot else None
+    return Bucket(name, scenario, at, begin, end, first, means, snapshot, since, chosen, later)
 
 
 def _fitting(choice: Choice, name: str, snapshots: list[FoldSnapshot]) -> list[FoldSnapshot]:
-    """Those at or before the place that was chosen."""
+    """Return those at or before the place that was chosen."""
     if choice.start == "time":
         return [row for row in snapshots if row.clock <= choice.time]
     upto = choice.offsets.get(name)
@@ -234,7 +234,7 @@ def _fitting(choice: Choice, name: str, snapshots: list[FoldSnapshot]) -> list[F
 def _forgetting(
     name: str, scenario: str, at: int, edge: tuple[int, int], first: int, *, chosen: bool = True
 ) -> Bucket:
-    """A bucket that begins without state although its log began before."""
+    """Return a bucket that begins without state although its log began before."""
     begin, end = edge
     first = min(max(first, begin), end)
     if first == 0:
@@ -244,14 +244,14 @@ def _forgetting(
 
 
 def _left(scenario: str, partition: int, first: int) -> int:
-    """Assets on the board whose last record lies before an offset."""
+    """Return how many assets on the board have their last record before an offset."""
     rows = AssetState.objects.filter(scenario=scenario, partition=partition, purged=False)
     place = Substr("version", _OFFSET_AT, _OFFSET_DIGITS)
     return rows.annotate(at=place).filter(at__lt=f"{first:0{_OFFSET_DIGITS}d}").count()
 
 
 def measured_rate(query: str) -> float | None:
-    """Records/s of the last batches of catching up; None where there are none."""
+    """Return records/s of the last batches of catching up; None where there are none."""
     rows = JobProgress.objects.filter(query=query, status="catching-up").exclude(batch="")
     rates = []
     for text in rows.order_by("-id").values_list("batch", flat=True)[:MEASURED_OF]:

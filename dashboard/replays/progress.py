@@ -1,4 +1,4 @@
-"""How far replays have come: by the job's answers, and bucket by bucket by its heartbeats."""
+"""The progress of replays: by the job's answers, and bucket by bucket by its heartbeats."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class PartProgress:
 
     @property
     def total(self) -> int:
-        """How many it has to read."""
+        """Return how many it has to read."""
         return max(0, self.part.end - self.part.first)
 
     @property
     def done(self) -> int:
-        """How many it has read."""
+        """Return how many it has read."""
         return 0 if self.left is None else self.total - self.left
 
     @property
     def percent(self) -> int:
-        """How far it has come."""
+        """Return how far it has come, in percent."""
         return 100 * self.done // self.total if self.total else 100 * (self.left is not None)
 
 
@@ -59,32 +59,32 @@ class ReplayProgress(RequestProgress):
 
     @property
     def row(self) -> Replay:
-        """The replay."""
+        """Return the replay."""
         return self.replay
 
     @property
     def total(self) -> int:
-        """Records that are read again."""
+        """Return how many records are read again."""
         return sum(part.total for part in self.parts)
 
     @property
     def done(self) -> int:
-        """Records that have been read."""
+        """Return how many records have been read."""
         return sum(part.done for part in self.parts)
 
     @property
     def left(self) -> int:
-        """Records that are still to be read."""
+        """Return how many records are still to be read."""
         return self.total - self.done
 
     @property
     def percent(self) -> int:
-        """How far it has come."""
+        """Return how far it has come, in percent."""
         return 100 * self.done // self.total if self.total else 100
 
 
 def dump_parts(plan: Plan) -> str:
-    """A plan's buckets as they are kept with the replay."""
+    """Return a plan's buckets as they are kept with the replay."""
     parts = [Part(each.name, each.first, each.end, each.means) for each in plan.buckets]
     return msgspec.json.encode(parts).decode()
 
@@ -110,7 +110,10 @@ def _replay(
 def _progress(
     part: Part, epoch: int, reached: Mapping[str, tuple[int, int]], *, done: bool
 ) -> PartProgress:
-    """epoch: the query's before; done: the job has answered that it has caught up."""
+    """Return the progress of a part.
+
+    epoch: the query's before; done: the job has answered that it has caught up.
+    """
     if done:
         return PartProgress(part, 0)
     at_epoch, offset = reached.get(part.name, (0, -1))

@@ -1,4 +1,4 @@
-"""How long replays are kept: as long as what was asked of the job."""
+"""Retention of replays: as long as what was requested of the job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the first records that would be read were appended."""
+"""The append times of the first records that would be read."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ PATIENCE_S = 2.0
 
 
 def with_moments(plan: Plan, bus: Bus, topics: Topics) -> Plan:
-    """The plan with the time of each bucket's first record, as far as Kafka tells it in time."""
+    """Return the plan with the time of each bucket's first record, where Kafka answers in time."""
     open_ones = [b for b in plan.buckets if b.since is None and b.records]
     places = {_place(bucket, topics): bucket.first for bucket in open_ones}
     try:
-        found = moments(bus, places)
+        times = moments(bus, places)
     except BusError:
-        found = {}
-    told = [
-        replace(bucket, since=bucket.since or found.get(_place(bucket, topics)))
+        times = {}
+    buckets = [
+        replace(bucket, since=bucket.since or times.get(_place(bucket, topics)))
         for bucket in plan.buckets
     ]
-    return replace(plan, buckets=told)
+    return replace(plan, buckets=buckets)
 
 
 def _place(bucket: Bucket, topics: Topics) -> TopicPartition:
@@ -34,19 +34,22 @@ def _place(bucket: Bucket, topics: Topics) -> TopicPartition:
 
 
 def moments(bus: Bus, places: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """The append time of the record at each offset, or of the first behind it. Raises BusError."""
+    """Return the append time of the record at each offset, or of the first behind it.
+
+    Raises BusError.
+    """
     if not places:
         return {}
-    found: dict[TopicPartition, int] = {}
+    times: dict[TopicPartition, int] = {}
     give_up = monotonic() + PATIENCE_S
     reader = bus.reader(places)
     try:
-        while len(found) < len(places) and monotonic() < give_up:
+        while len(times) < len(places) and monotonic() < give_up:
             for message in reader.poll(0.2, 100):
-                found.setdefault((message.topic, message.partition), message.timestamp)
-            left = {place: places[place] for place in places if place not in found}
-            if found and left and set(reader.positions()) != set(left):
+                times.setdefault((message.topic, message.partition), message.timestamp)
+            left = {place: places[place] for place in places if place not in times}
+            if times and left and set(reader.positions()) != set(left):
                 reader.assign(left)
     finally:
         reader.close()
-    return found
+    return times

@@ -19,20 +19,20 @@ from dashboard.replays.plan import Choice, Plan
 from dashboard.replays.progress import dump_parts
 
 
-def submit(request: HttpRequest, plan: Plan, given: Mapping[str, Any]) -> JobRequest:
-    """Request a replay, and keep it; the same id is sent once.
+def submit(request: HttpRequest, plan: Plan, fields: Mapping[str, Any]) -> JobRequest:
+    """Request a replay and store it; the same id is sent once. Returns its request.
 
-    given: `id` and `reason` of the form. Raises rate_limits.TooMany.
+    fields: `id` and `reason` of the form. Raises rate_limits.TooMany.
     """
     user, choice, now = request.user, plan.choice, now_ms()
     assert isinstance(user, User)
     epoch = BucketStatus.objects.filter(engine=choice.query).aggregate(at=Max("epoch"))["at"]
     replay = Replay(
-        id=given["id"],
+        id=fields["id"],
         query=choice.query,
         scenario=choice.scenario,
         start=start_words(choice),
-        reason=given["reason"],
+        reason=fields["reason"],
         username=user.get_username(),
         asked_at=now,
         whole=plan.whole,
@@ -71,7 +71,7 @@ def _note(request: HttpRequest, plan: Plan, sent: JobRequest, reason: str) -> No
 
 
 def start_words(choice: Choice) -> str:
-    """Where it was to begin."""
+    """Return where it was to begin."""
     match choice.start:
         case "earliest":
             return "the beginning of the log"

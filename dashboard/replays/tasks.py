@@ -1,4 +1,4 @@
-"""What the worker does of replays. May be run twice, or be cut short and run again."""
+"""The worker's tasks for replays. May be run twice, or be cut short and run again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dashboard.replays.verification import claim, due
 
 @shared_task(ignore_result=True)
 def judge_ended() -> int:
-    """Have each replay that has ended compared, in a process of its own. Returns how many.
+    """Start the comparison of each replay that has ended, in its own process. Returns how many.
 
     A long log takes minutes, and the worker has one task at a time.
     """

@@ -39,14 +39,14 @@ def _open(row: Replay, now: int) -> bool:
 
 
 def claim(row: Replay, now: int) -> bool:
-    """Whether nobody else compares it; then nobody else will."""
+    """Claim a comparison. Returns whether nobody else compares it; then nobody else will."""
     free = Q(reconcile=WAITING) | Q(reconcile=RUNNING, started_at__lt=now - GIVEN_UP_MS)
     taken = Replay.objects.filter(free, pk=row.pk)
     return bool(taken.update(reconcile=RUNNING, started_at=now, ended_at=None))
 
 
 def compare(id_: UUID) -> Replay:
-    """Compare, and keep the result. Raises Replay.DoesNotExist."""
+    """Compare, store the result and return it. Raises Replay.DoesNotExist."""
     from dashboard.reconciliation.comparison import Behind  # loads what only a reader needs
 
     row = Replay.objects.get(pk=id_)
@@ -63,7 +63,7 @@ def compare(id_: UUID) -> Replay:
 
 
 def _compare(row: Replay) -> dict[str, Any]:
-    """What reconcile finds in the scenarios of the query. Raises Behind and BusError."""
+    """Return what reconcile finds in the scenarios of the query. Raises Behind and BusError."""
     from bus.kafka import KafkaBus  # only a process that reads loads Kafka's library
     from dashboard.core.scenarios import scenarios, topics
     from dashboard.reconciliation.comparison import Reconciler

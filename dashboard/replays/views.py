@@ -38,7 +38,7 @@ MEANS = {
 @never_cache
 @role_required("read", ADMINS)
 def replay(request: HttpRequest) -> HttpResponse:
-    """The form, the plan that it leads to, and the newest replays; to a script, these alone."""
+    """Return the form, its plan, and the newest replays; to a script, these alone."""
     if is_fragment(request):
         return render(request, "replays/_replays.html", _list())
     carry, log_edges, fault = _logs()
@@ -78,7 +78,7 @@ def start(request: HttpRequest) -> HttpResponse:
 
 
 def _logs() -> tuple[dict[str, list[str]], Edges | None, str]:
-    """What each query carries, the edges of its logs, and why these are not known."""
+    """Return what each query carries, the edges of its logs, and why these are not known."""
     carry = {name: mine for name in sorted(query_status.names()) if (mine := carried(name))}
     names = [name for mine in carry.values() for name in mine]
     logs = edges([gateway().topics.reports(name) for name in names])
@@ -90,7 +90,7 @@ def _logs() -> tuple[dict[str, list[str]], Edges | None, str]:
 
 
 def _reviewed(form: ChoiceForm, log_edges: Edges) -> Plan | None:
-    """The plan of a form that is valid."""
+    """Return the plan of a form that is valid."""
     if not form.is_valid():
         return None
     return with_moments(plan(form.choice(), log_edges), gateway().bus, gateway().topics)
@@ -117,7 +117,7 @@ def _page(
 
 
 def _rows(plan: Plan) -> list[tuple[Bucket, str, float]]:
-    """Each bucket, what it begins with in words, and how long its records take, s."""
+    """Return each bucket, what it begins with in words, and how long its records take, s."""
     return [(each, MEANS[each.means], plan.seconds_of(each)) for each in plan.buckets]
 
 

@@ -1,4 +1,4 @@
-"""The rule that the job used: the web process's own file may say another one.
+"""The rule that the job used: the web process's own file may have another one.
 
 Labels and colours stay as they are configured here; an overlay does not change them.
 """
@@ -15,29 +15,29 @@ from domain.scenario_parser import scenario_from_plain
 
 
 def in_force(scenario: Scenario, partition: int, reached: int) -> Scenario:
-    """A scenario with the rule in force where a bucket has reached an offset.
+    """Return a scenario with the rule in force where a bucket has reached an offset.
 
-    As configured here, where the job has told of none.
+    As configured here, where the job has reported none.
     """
-    told = RuleRecord.objects.filter(scenario=scenario.name, partition=partition)
-    newest = told.filter(offset__lte=reached).order_by("-offset").first()
-    record = newest or told.order_by("offset").first()  # the first also covers what came before
+    records = RuleRecord.objects.filter(scenario=scenario.name, partition=partition)
+    newest = records.filter(offset__lte=reached).order_by("-offset").first()
+    record = newest or records.order_by("offset").first()  # the first also covers what came before
     return scenario if record is None else _laid(scenario, record.rule)
 
 
 def as_carried(scenario: Scenario) -> Scenario:
-    """A scenario with the rule that the job has now, wherever its buckets are."""
-    told = CarriedScenario.objects.filter(pk=scenario.name).values_list("keys", flat=True).first()
-    if told is None:
+    """Return a scenario with the rule that the job has now, wherever its buckets are."""
+    keys = CarriedScenario.objects.filter(pk=scenario.name).values_list("keys", flat=True).first()
+    if keys is None:
         return scenario
     try:
-        return overlaid(scenario, json.loads(told))
+        return overlaid(scenario, json.loads(keys))
     except ScenarioError:
         return scenario  # as the job does
 
 
 def _laid(scenario: Scenario, text: str) -> Scenario:
-    """The scenario with the rule of another one; that one itself, where its states differ."""
+    """Return the scenario with the rule of another one; itself, where its states differ."""
     other = parsed(text)
     plain = other.to_plain()
     try:
@@ -48,5 +48,5 @@ def _laid(scenario: Scenario, text: str) -> Scenario:
 
 @lru_cache(maxsize=64)
 def parsed(text: str) -> Scenario:
-    """A scenario from its text; see models.py."""
+    """Return a scenario from its text; see models.py."""
     return scenario_from_plain(json.loads(text))

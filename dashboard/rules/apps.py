@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class RulebookConfig(AppConfig):
-    """Which rule holds where, and who changed it."""
+    """The app of which rule holds where, and of who changed it."""
 
     name = "dashboard.rules"
     label = "rulebook"

@@ -22,28 +22,28 @@ KEPT = 1_000
 """How many changes of a scenario are kept, the newest."""
 
 
-def send(one: Known, proposal: Proposal, base: str, reason: str, id_: UUID, user: User, now: int
+def send(status: Known, proposal: Proposal, base: str, reason: str, id_: UUID, user: User, now: int
 ) -> str:  # fmt: skip
     """Request the proposal, which was made from `base`, of the job; the same id is sent once.
 
     Returns how sending went. Raises rate_limits.TooMany, and then nothing was requested.
     """
-    assert one.told is not None
+    assert status.told is not None
     change = RuleChange(
         id=id_,
-        scenario=one.scenario.name,
+        scenario=status.scenario.name,
         user=user,
         username=user.get_username(),
         reason=reason,
         asked_at=now,
-        before=one.told.rule,
+        before=status.told.rule,
         after=text_of(proposal.wanted),
         reverted=not proposal.keys,
         status="sending",
     )
     parameters = {"scenario": change.scenario, "keys": proposal.keys, "base": base}
     request, fresh = requests.send(
-        one.told.query,
+        status.told.query,
         "rule",
         user,
         now,
@@ -70,7 +70,7 @@ class Change(RequestProgress):
 
     @property
     def moves(self) -> list[Compared]:
-        """The keys that it changes, before and after."""
+        """Return the keys that it changes, before and after."""
         both = compared(parsed(self.row.before), parsed(self.row.after))
         return [each for each in both if each.differs]
 

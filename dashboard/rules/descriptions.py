@@ -36,7 +36,7 @@ Lines = tuple[Line, ...]
 
 
 def lines(scenario: Scenario, key: str) -> Lines:
-    """One of LIVE_KEYS in words."""
+    """Return one of LIVE_KEYS in words."""
     match key:
         case "rule":
             return rule(scenario)
@@ -78,7 +78,7 @@ def _agents(n: int) -> str:
 
 
 def severity(scenario: Scenario) -> str:
-    """Whether its states are in an order of severity, and what follows."""
+    """Return whether its states are in an order of severity, and what follows."""
     if scenario.life_cycle:
         return (
             "No state is worse than another: each follows from the tally of the live votes, and "
@@ -91,7 +91,7 @@ def severity(scenario: Scenario) -> str:
 
 
 def _memory(scenario: Scenario) -> str:
-    """How long a silent agent's last word counts against an all-clear."""
+    """Return how long a silent agent's last word counts against an all-clear."""
     if scenario.life_cycle:
         return "never: no state is worse than another"
     if scenario.forget_delay is None:
@@ -108,7 +108,7 @@ def _oldest(scenario: Scenario) -> str:
 
 
 def span(ms: int) -> str:
-    """A duration of a rule as the file has it: `250 ms`, `90 s`, `7 d`."""
+    """Return a duration of a rule as the file has it: `250 ms`, `90 s`, `7 d`."""
     text = duration_text(ms)
     unit = text.lstrip("0123456789")
     return f"{int(text.removesuffix(unit)):,} {unit}"
@@ -120,8 +120,8 @@ def _span(ms: int | None, without: str) -> str:
 
 def _by_state(scenario: Scenario, values: Mapping[str, int]) -> Lines:
     order = sorted(values, key=lambda state: (scenario.severity(state), state))
-    found = tuple(Line(scenario.spec(state).label, span(values[state])) for state in order)
-    return found or _one("none")
+    entries = tuple(Line(scenario.spec(state).label, span(values[state])) for state in order)
+    return entries or _one("none")
 
 
 def _weights(weights: Mapping[str, int]) -> Lines:
@@ -137,7 +137,7 @@ def _weights(weights: Mapping[str, int]) -> Lines:
 
 
 def rule(scenario: Scenario) -> Lines:
-    """How votes become a state, a sentence for each rung, from the top."""
+    """Return how votes become a state, a sentence for each rung, from the top."""
     how = scenario.rule
     if isinstance(how, Latest):
         return _one("The latest report decides.")
@@ -163,7 +163,7 @@ def _rung(scenario: Scenario, rung: Rung) -> str:
 
 
 def _it(scenario: Scenario, state: str) -> str:
-    """What a rung counts votes for: its state, or worse ones too where there are any."""
+    """Return what a rung counts votes for: its state, or worse ones too where there are any."""
     ends = (scenario.states[0].name, scenario.mildest)
     return "it" if scenario.life_cycle or state in ends else "it or worse"
 
@@ -181,7 +181,7 @@ class Compared(NamedTuple):
 
 
 def compared(*scenarios: Scenario) -> list[Compared]:
-    """Every key that may be changed, of each of these."""
+    """Return every key that may be changed, of each of these."""
     plain = [scenario.to_plain() for scenario in scenarios]
     return [
         Compared(

@@ -1,4 +1,4 @@
-"""What the job tells of its scenarios, into the database; in the materialiser's transaction."""
+"""The job's reports of its scenarios, into the database; in the materialiser's transaction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_PARTITION = 2**31 - 1
 
 
 def take_in(records: Iterable[Progress]) -> None:
-    """Keep scenarios as they are told, and what became of changed rules."""
+    """Store scenarios as they are reported, and what became of changed rules."""
     for record in records:
         if record.carried is not None:
             _take(record.carried, record)
@@ -32,57 +32,60 @@ def take_in(records: Iterable[Progress]) -> None:
 
 
 def text_of(scenario: Scenario) -> str:
-    """A scenario as text; see models.py."""
+    """Return a scenario as text; see models.py."""
     return dump(scenario.to_plain())
 
 
 def dump(plain: Any) -> str:
-    """Plain data as JSON, equal for equal data."""
+    """Return plain data as JSON, equal for equal data."""
     return json.dumps(plain, sort_keys=True)
 
 
-def _take(told: Carried, record: Progress) -> None:
+def _take(carried: Carried, record: Progress) -> None:
     try:
-        configured, rule = scenario_from_plain(told.configured), scenario_from_plain(told.rule)
+        configured, rule = (
+            scenario_from_plain(carried.configured),
+            scenario_from_plain(carried.rule),
+        )
     except ScenarioError as error:
         log.warning(
-            "a scenario of the job cannot be read", scenario=told.scenario, error=str(error)
+            "a scenario of the job cannot be read", scenario=carried.scenario, error=str(error)
         )
         return
-    if not told.scenario == configured.name == rule.name:
-        log.warning("a scenario of the job has two names", scenario=told.scenario[:40])
+    if not carried.scenario == configured.name == rule.name:
+        log.warning("a scenario of the job has two names", scenario=carried.scenario[:40])
         return
-    overlay, text = told.overlay, text_of(rule)
+    overlay, text = carried.overlay, text_of(rule)
     CarriedScenario.objects.update_or_create(
         scenario=rule.name,
         defaults={
             "query": record.query,
             "at": record.at,
-            "version": told.version[:64],
+            "version": carried.version[:64],
             "configured": text_of(configured),
             "rule": text,
             "keys": dump(overlay.keys),
             "user": overlay.user,
             "reason": overlay.reason,
             "since": overlay.since,
-            "problem": told.problem.replace("\0", "")[:2_000],
+            "problem": carried.problem.replace("\0", "")[:2_000],
         },
     )
-    for at, offset in told.offsets.items():
+    for at, offset in carried.offsets.items():
         if 0 <= at <= MAX_PARTITION and 0 <= offset <= MAX_OFFSET:
             _keep(rule.name, at, offset, text, record.at)
 
 
 def _keep(scenario: str, partition: int, offset: int, text: str, at: int) -> None:
-    """Keep a partition's newest rule. What is kept above it is of a log that is no more."""
+    """Store a partition's newest rule. What is kept above it is of a log that is no more."""
     kept = RuleRecord.objects.filter(scenario=scenario, partition=partition)
     kept.filter(offset__gt=offset).delete()
-    found = kept.filter(offset=offset)
-    if not found.exists():
+    stored = kept.filter(offset=offset)
+    if not stored.exists():
         RuleRecord.objects.create(
             scenario=scenario, partition=partition, offset=offset, at=at, rule=text
         )
-    found.exclude(rule=text).update(rule=text, at=at)
+    stored.exclude(rule=text).update(rule=text, at=at)
     kept = kept.order_by("-offset")
     for first in kept.values_list("offset", flat=True)[RECORDS_KEPT : RECORDS_KEPT + 1]:
         kept.filter(offset__lte=first).delete()

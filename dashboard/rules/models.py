@@ -1,4 +1,4 @@
-"""What the job has told of its scenarios, and what was asked of their rules. Times in Unix ms.
+"""The job's reports of its scenarios, and what was requested of their rules. Times in Unix ms.
 
 A scenario as text is its plain form as JSON with sorted keys: equal texts are equal scenarios.
 """
@@ -12,7 +12,7 @@ from wire.job import MAX_ID, MAX_REASON, MAX_USER
 
 
 class CarriedScenario(models.Model):
-    """A scenario as a query of the job has it, told last at `at`.
+    """A scenario as a query of the job has it, reported last at `at`.
 
     configured: by its file; keys: of the overlay, as JSON, with who changed it, why and since when;
     rule: the two together; version: names both; problem: why the overlay does not count.
@@ -35,7 +35,7 @@ class CarriedScenario(models.Model):
 
 
 class RuleRecord(models.Model):
-    """A scenario record of the log, as the job told of it: from its offset on `rule` holds."""
+    """A scenario record of the log, as the job reported it: from its offset on `rule` holds."""
 
     scenario = models.CharField(max_length=40)
     partition = models.IntegerField()

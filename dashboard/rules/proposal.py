@@ -41,32 +41,35 @@ class Proposal:
 
     @property
     def text(self) -> str:
-        """The overlay as TOML."""
+        """Return the overlay as TOML."""
         return overlay_text(self.keys)
 
 
-def propose(one: Known, keys: Mapping[str, Any]) -> Proposal:
-    """The scenario with these keys over its file's. Raises ScenarioError, which names the key."""
-    wanted = overlaid(one.configured, keys)
+def propose(status: Known, keys: Mapping[str, Any]) -> Proposal:
+    """Return the scenario with these keys over its file's.
+
+    Raises ScenarioError, which names the key.
+    """
+    wanted = overlaid(status.configured, keys)
     if not fits(wanted):
         limits = f"at most {MAX_RECORD:,} bytes and {MAX_BRACKETS} brackets"
         raise ScenarioError(f"{wanted.name}: expected a scenario of {limits}")
-    found = differing(one.configured, wanted)
-    if len(msgspec.json.encode(found)) > MAX_PARAMETERS - 1_000:
+    changes = differing(status.configured, wanted)
+    if len(msgspec.json.encode(changes)) > MAX_PARAMETERS - 1_000:
         raise ScenarioError(f"{wanted.name}: expected at most {MAX_PARAMETERS - 1_000:,} bytes")
-    return Proposal(found, wanted)
+    return Proposal(changes, wanted)
 
 
-def taken_back(one: Known, key: str) -> Proposal:
-    """The overlay without one of its keys, or without any. Raises ScenarioError."""
-    kept = {} if key == EVERY else {k: v for k, v in one.keys.items() if k != key}
-    return propose(one, kept)
+def taken_back(status: Known, key: str) -> Proposal:
+    """Return the overlay without one of its keys, or without any. Raises ScenarioError."""
+    kept = {} if key == EVERY else {k: v for k, v in status.keys.items() if k != key}
+    return propose(status, kept)
 
 
-def change_text(one: Known, proposal: Proposal) -> str:
-    """A proposal as what-if takes it: what it changes, and what it takes back, as TOML."""
+def change_text(status: Known, proposal: Proposal) -> str:
+    """Return a proposal as what-if reads it: what it changes, and what it removes, as TOML."""
     plain = proposal.wanted.to_plain()
-    return overlay_text({k: plain[k] for k in LIVE_KEYS if k in proposal.keys or k in one.keys})
+    return overlay_text({k: plain[k] for k in LIVE_KEYS if k in proposal.keys or k in status.keys})
 
 
 # ---- the form -------------------------------------------------------------------------------
@@ -88,10 +91,10 @@ class ChangeForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 14, "spellcheck": "false"}),
     )
 
-    def __init__(self, one: Known, start: Scenario, data: Any = None) -> None:
-        """start: what the fields show at first."""
+    def __init__(self, status: Known, start: Scenario, data: Any = None) -> None:
+        """Prepare the form. start: what the fields show at first."""
         super().__init__(data, auto_id="rule-%s", label_suffix="", initial=_initial(start))
-        self.one, self.states = one, _states(one, start)
+        self.one, self.states = status, _states(status, start)
         for at, state in enumerate(self.states):
             for key in BY_STATE:
                 field = forms.CharField(required=False, max_length=20)
@@ -109,7 +112,7 @@ class ChangeForm(forms.Form):
         self.proposal: Proposal | None = None
 
     def clean(self) -> None:
-        """Lay what was given over the file, as the job would."""
+        """Apply what was entered to the file, as the job would."""
         if self.errors:
             return
         try:
@@ -118,19 +121,19 @@ class ChangeForm(forms.Form):
             self.add_error(self._field_of(str(error)), ValidationError(str(error)))
 
     def _keys(self) -> dict[str, Any]:
-        given = self.cleaned_data
+        data = self.cleaned_data
         keys: dict[str, Any] = {
-            "min_voters": _voters(given["min_voters"], given.get("raise_voters", "")),
-            "electorate": _whole(given["electorate"]) if given["electorate"] else None,
-            **{key: given[key] or None for key in SPANS if key in given},
+            "min_voters": _voters(data["min_voters"], data.get("raise_voters", "")),
+            "electorate": _whole(data["electorate"]) if data["electorate"] else None,
+            **{key: data[key] or None for key in SPANS if key in data},
         }
         for key in BY_STATE:
-            values = ((state, given[f"{key}-{at}"]) for at, state in enumerate(self.states))
+            values = ((state, data[f"{key}-{at}"]) for at, state in enumerate(self.states))
             keys[key] = {state: value for state, value in values if value}
-        return keys | read_overlay(given["text"])
+        return keys | read_overlay(data["text"])
 
     def _field_of(self, error: str) -> str | None:
-        """The field that an error of the domain is about."""
+        """Return the field that an error of the domain is about."""
         path = error.split(": ", 1)[0].removeprefix(f"{self.one.scenario.name}.")
         key, _, state = path.partition(".")
         if key == "min_voters":
@@ -140,12 +143,12 @@ class ChangeForm(forms.Form):
         return key if key in self.fields and not state else "text"
 
     def rows(self) -> Iterator[tuple[str, list[BoundField]]]:
-        """Each state with its hold, its reminder and its purge."""
+        """Yield each state with its hold, its reminder and its purge."""
         for at, state in enumerate(self.states):
             yield state, [self[f"{key}-{at}"] for key in BY_STATE]
 
     def simple(self) -> list[BoundField]:
-        """The fields of keys that hold one value."""
+        """Return the fields of keys that hold one value."""
         names = ("min_voters", "raise_voters", "electorate", *SPANS)
         return [self[name] for name in names if name in self.fields]
 
@@ -161,10 +164,10 @@ def _initial(start: Scenario) -> dict[str, Any]:
     }
 
 
-def _states(one: Known, start: Scenario) -> list[str]:
-    """The states that may have a hold: those of the scenario, and those that have one."""
-    named = [spec.name for spec in one.configured.states]
-    for scenario in (one.present, start):
+def _states(status: Known, start: Scenario) -> list[str]:
+    """Return the states that may have a hold: those of the scenario, and those that have one."""
+    named = [spec.name for spec in status.configured.states]
+    for scenario in (status.present, start):
         for key in BY_STATE:
             named += sorted(getattr(scenario, key) or {})
     return list(dict.fromkeys(named))
@@ -175,17 +178,17 @@ def _text_of(ms: int | None) -> str:
 
 
 def _voters(lower: str, up: str) -> Any:
-    """The key `min_voters`: one number where one is enough to raise a state, else both."""
+    """Return the key `min_voters`: one number where one is enough to raise a state, else both."""
     return _whole(lower) if up in ("", "1") else {"lower": _whole(lower), "raise": _whole(up)}
 
 
 def _whole(text: str) -> int | str:
-    """An integer where it is one; else the text, of which the domain says what is wrong."""
+    """Return an integer where it is one; else the text, of which the domain says what is wrong."""
     return int(text) if text.isascii() and text.isdigit() else text
 
 
 class ConfirmForm(forms.Form):
-    """That a proposal is meant. id: made with the form; base: what it was made from."""
+    """The confirmation of a proposal. id: made with the form; base: what it was made from."""
 
     id = forms.UUIDField(widget=forms.HiddenInput)
     base = forms.CharField(max_length=64, widget=forms.HiddenInput)
@@ -194,20 +197,20 @@ class ConfirmForm(forms.Form):
     name = forms.CharField(max_length=40, label="The scenario's name")
 
     def __init__(
-        self, one: Known, proposal: Proposal | None = None, data: Any = None, reason: str = ""
+        self, status: Known, proposal: Proposal | None = None, data: Any = None, reason: str = ""
     ) -> None:
-        base = one.told.version if one.told else ""
+        base = status.told.version if status.told else ""
         initial = {"id": uuid4(), "base": base, "reason": reason}
         if proposal is not None:
             initial["keys"] = proposal.text
         super().__init__(data, auto_id="confirm-%s", label_suffix="", initial=initial)
-        self.one = one
-        self.fields["name"].help_text = f"Type {one.scenario.name}: it changes at once."
+        self.one = status
+        self.fields["name"].help_text = f"Type {status.scenario.name}: it changes at once."
         for name in ("reason", "name"):
             self.fields[name].widget.attrs["autocomplete"] = "off"
 
     def clean_name(self) -> str:
-        """The name of the very scenario."""
+        """Return the name of the very scenario. Raises ValidationError."""
         name: str = self.cleaned_data["name"]
         if name != self.one.scenario.name:
             raise ValidationError(f"Expected {self.one.scenario.name}.")

@@ -1,4 +1,4 @@
-"""What is known of a scenario: by its file, by its overlay, in the log, in each bucket."""
+"""The status of a scenario: by its file, by its overlay, in the log, in each bucket."""
 
 from __future__ import annotations
 
@@ -42,9 +42,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A scenario. scenario: as this process has it; file: as its file has it now, None where that
-    lacks it; told: by the job, None before it did; configured, present: as the job has it, by the
-    file alone and with the overlay `keys`."""
+    """A scenario with what is known of it.
+
+    scenario: as this process has it; file: as its file has it now, None where that lacks it; told:
+    by the job, None before it did; configured, present: as the job has it, by the file alone and
+    with the overlay `keys`.
+    """
 
     scenario: Scenario
     file: Scenario | None
@@ -57,22 +60,22 @@ class Known:
 
     @property
     def engines(self) -> list[str]:
-        """The engines that carry it."""
+        """Return the engines that carry it."""
         return sorted({place.engine for place in self.places if place.engine})
 
     @property
     def taken_up(self) -> int:
-        """In how many partitions the rule is in force."""
+        """Return in how many partitions the rule is in force."""
         return sum(place.standing == "in force" for place in self.places)
 
     @property
     def in_the_log(self) -> int:
-        """In how many partitions the log has the rule."""
+        """Return in how many partitions the log has the rule."""
         return sum(place.standing in ("in force", "not taken up yet") for place in self.places)
 
     @property
     def file_waits(self) -> bool:
-        """Whether the file has changed since the job read it."""
+        """Return whether the file has changed since the job read it."""
         if self.told is None or self.file is None:
             return False
         return _live(self.file) != _live(self.configured)
@@ -84,89 +87,93 @@ def _live(scenario: Scenario) -> dict[str, Any]:
 
 
 def known(name: str, now: int) -> Known:
-    """What is known of the scenario of this name, which this process has."""
-    told = CarriedScenario.objects.filter(pk=name).first()
-    return _known(scenarios()[name], told, file_now(), newest_beats(now))
+    """Return what is known of the scenario of this name, which this process has."""
+    carried = CarriedScenario.objects.filter(pk=name).first()
+    return _known(scenarios()[name], carried, file_now(), newest_beats(now))
 
 
 def all_known(now: int) -> list[Known]:
-    """What is known of every scenario, in the file's order."""
-    told = {row.scenario: row for row in CarriedScenario.objects.all()}
+    """Return what is known of every scenario, in the file's order."""
+    carried = {row.scenario: row for row in CarriedScenario.objects.all()}
     file, beats = file_now(), newest_beats(now)
-    return [_known(each, told.get(name), file, beats) for name, each in scenarios().items()]
+    return [_known(each, carried.get(name), file, beats) for name, each in scenarios().items()]
 
 
-def _known(scenario: Scenario, told: CarriedScenario | None, file: FileNow, beats: Beats) -> Known:
+def _known(
+    scenario: Scenario, carried: CarriedScenario | None, file: FileNow, beats: Beats
+) -> Known:
     counted = StateCount.objects.filter(scenario=scenario.name).aggregate(n=Sum("n"))["n"]
     here = file.scenarios.get(scenario.name)
     return Known(
         scenario=scenario,
         file=here,
-        told=told,
-        configured=parsed(told.configured) if told else here or scenario,
-        present=parsed(told.rule) if told else here or scenario,
-        keys=json.loads(told.keys) if told else {},
-        places=tuple(_places(scenario, told, beats)),
+        told=carried,
+        configured=parsed(carried.configured) if carried else here or scenario,
+        present=parsed(carried.rule) if carried else here or scenario,
+        keys=json.loads(carried.keys) if carried else {},
+        places=tuple(_places(scenario, carried, beats)),
         assets=counted or 0,
     )
 
 
-def _places(scenario: Scenario, told: CarriedScenario | None, beats: Beats) -> list[Place]:
+def _places(scenario: Scenario, carried: CarriedScenario | None, beats: Beats) -> list[Place]:
     newest = _newest(scenario.name)
-    found = []
+    places = []
     for at in range(scenario.partitions):
         heard = beats.get(bucket_name(scenario.name, at))
         beat = heard[1] if heard else None
         reached = beat.offset if beat else None
-        found.append(
+        places.append(
             Place(
                 partition=at,
                 record=newest.get(at),
                 reached=reached,
                 engine=beat.engine if beat else "",
                 epoch=beat.epoch if beat else None,
-                standing=_standing(told, newest.get(at), reached),
+                standing=_standing(carried, newest.get(at), reached),
             )
         )
-    return found
+    return places
 
 
 def _newest(scenario: str) -> dict[int, RuleRecord]:
-    """The newest rule of each partition, by partition."""
-    told = RuleRecord.objects.filter(scenario=scenario)
-    lasts = list(told.values_list("partition").annotate(last=Max("offset")))
+    """Return the newest rule of each partition, by partition."""
+    records = RuleRecord.objects.filter(scenario=scenario)
+    lasts = list(records.values_list("partition").annotate(last=Max("offset")))
     wanted = [Q(partition=at, offset=last) for at, last in lasts]
-    found = told.filter(reduce(or_, wanted)) if wanted else ()
-    return {record.partition: record for record in found}
+    newest = records.filter(reduce(or_, wanted)) if wanted else ()
+    return {record.partition: record for record in newest}
 
 
 def _standing(
-    told: CarriedScenario | None, record: RuleRecord | None, reached: int | None
+    carried: CarriedScenario | None, record: RuleRecord | None, reached: int | None
 ) -> Standing:
-    if told is None:
+    if carried is None:
         return "unknown"
     if record is None:
         return "not in the log"
-    if record.rule != told.rule:
+    if record.rule != carried.rule:
         return "another rule"
     return "in force" if reached is not None and reached >= record.offset else "not taken up yet"
 
 
-def troubles(one: Known, file_error: str) -> list[str]:
-    """What is to be known before the figures are believed, in words."""
-    found = [f"{file_error}. What the job has taken up before goes on."] if file_error else []
-    if one.told is None:
-        return [*found, "The job has not told which rule it uses: see that it runs."]
-    if one.file is None and not file_error:
-        found.append("The file lacks this scenario now.")
-    if one.told.problem:
-        found.append(f"What was changed from here does not count: {one.told.problem}")
-    if one.file_waits:
-        found.append("The file has changed since the job read it: reload the job to take it over.")
+def troubles(status: Known, file_error: str) -> list[str]:
+    """Return what is to be known before the figures are believed, in words."""
+    messages = [f"{file_error}. What the job has taken up before goes on."] if file_error else []
+    if status.told is None:
+        return [*messages, "The job has not told which rule it uses: see that it runs."]
+    if status.file is None and not file_error:
+        messages.append("The file lacks this scenario now.")
+    if status.told.problem:
+        messages.append(f"What was changed from here does not count: {status.told.problem}")
+    if status.file_waits:
+        messages.append(
+            "The file has changed since the job read it: reload the job to take it over."
+        )
     for standing, words in _WAITING.items():
-        if waits := [place.partition for place in one.places if place.standing == standing]:
-            found.append(f"{words}{_partitions(waits, len(one.places))}.")
-    return found
+        if waits := [place.partition for place in status.places if place.standing == standing]:
+            messages.append(f"{words}{_partitions(waits, len(status.places))}.")
+    return messages
 
 
 _WAITING: dict[Standing, str] = {

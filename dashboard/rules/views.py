@@ -47,18 +47,18 @@ MOVED = "Somebody changed the rule meanwhile. Beside your proposal is the rule a
 @never_cache
 @role_required("read")
 def listing(request: HttpRequest) -> HttpResponse:
-    """Every scenario; to a script, the part of the page that renews itself."""
+    """Return every scenario; to a script, the part of the page that renews itself."""
     now, error = now_ms(), file_now().error
-    found = [
+    rows = [
         (
-            one,
-            troubles(one, ""),
-            descriptions.rule(one.present),
-            [descriptions.TITLES[key] for key in one.keys],
+            entry,
+            troubles(entry, ""),
+            descriptions.rule(entry.present),
+            [descriptions.TITLES[key] for key in entry.keys],
         )
-        for one in all_known(now)
+        for entry in all_known(now)
     ]
-    context = {"now": now, "found": found, "error": error}
+    context = {"now": now, "found": rows, "error": error}
     return render_page(request, "rules/scenarios", context)
 
 
@@ -66,16 +66,16 @@ def listing(request: HttpRequest) -> HttpResponse:
 @never_cache
 @role_required("read")
 def scenario(request: HttpRequest, name: str) -> HttpResponse:
-    """One scenario; to a script, the part of the page that renews itself."""
-    one, now = _known(name), now_ms()
-    context = _head(one, now) | {
+    """Return one scenario; to a script, the part of the page that renews itself."""
+    entry, now = _known(name), now_ms()
+    context = _head(entry, now) | {
         "admin": role_of(request.user) is Role.ADMIN,
-        "rule": descriptions.rule(one.present),
-        "severity": descriptions.severity(one.present),
-        "states": _states(one),
+        "rule": descriptions.rule(entry.present),
+        "severity": descriptions.severity(entry.present),
+        "states": _states(entry),
         "compared": [
-            (each, each.key in one.keys)
-            for each in descriptions.compared(one.configured, one.present)
+            (each, each.key in entry.keys)
+            for each in descriptions.compared(entry.configured, entry.present)
         ],
         "changes": changes(name, now),
         "what_if": _what_if(name),
@@ -88,55 +88,55 @@ def scenario(request: HttpRequest, name: str) -> HttpResponse:
 @never_cache
 @role_required("read", ADMINS)
 def change(request: HttpRequest, name: str) -> HttpResponse:
-    """The form for another rule, from the one that is there or the one that the address has."""
-    one = _known(name)
-    start, error = one.present, ""
+    """Return the form for another rule, from the present one or the one that the address has."""
+    entry = _known(name)
+    start, error = entry.present, ""
     if text := request.GET.get("rule", ""):
         try:
-            start = overlaid(one.present, read_overlay(text))
+            start = overlaid(entry.present, read_overlay(text))
         except ScenarioError as refused:
             error = str(refused)
-    form = ChangeForm(one, start)
+    form = ChangeForm(entry, start)
     if error:
         form.initial["text"] = text
-    return _form(request, one, form, error)
+    return _form(request, entry, form, error)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @role_required("read", ADMINS)
 def review(request: HttpRequest, name: str) -> HttpResponse:
-    """A proposal beside the file and the rule that is there, before it is sent."""
-    one = _known(name)
+    """Return a proposal beside the file and the rule that is there, before it is sent."""
+    entry = _known(name)
     if request.method == "POST":
-        return _proposed(request, one)
+        return _proposed(request, entry)
     draft = drafts.found(request, "rule")
-    if draft is None or draft["scenario"] != name or one.told is None:
+    if draft is None or draft["scenario"] != name or entry.told is None:
         return redirect("rules:scenario", name)
     try:
-        return _review(request, one, propose(one, read_overlay(draft.get("keys", ""))))
+        return _review(request, entry, propose(entry, read_overlay(draft.get("keys", ""))))
     except ScenarioError as refused:  # the file has changed since
-        return _form(request, one, ChangeForm(one, one.present), str(refused), 422)
+        return _form(request, entry, ChangeForm(entry, entry.present), str(refused), 422)
 
 
-def _proposed(request: HttpRequest, one: Known) -> HttpResponse:
-    """Keep what the form proposes, or takes back, and go to its review."""
-    if one.told is None:
+def _proposed(request: HttpRequest, entry: Known) -> HttpResponse:
+    """Store what the form proposes, or takes back, and redirect to its review. Raises Http404."""
+    if entry.told is None:
         raise Http404
     if key := request.POST.get("take_back", ""):
-        if key != EVERY and key not in one.keys:
-            return redirect("rules:scenario", one.scenario.name)  # somebody was faster
+        if key != EVERY and key not in entry.keys:
+            return redirect("rules:scenario", entry.scenario.name)  # somebody was faster
         try:
-            return _to_review(request, one, taken_back(one, key))
+            return _to_review(request, entry, taken_back(entry, key))
         except ScenarioError as refused:
-            return _form(request, one, ChangeForm(one, one.present), str(refused), 422)
-    form = ChangeForm(one, one.present, request.POST)
+            return _form(request, entry, ChangeForm(entry, entry.present), str(refused), 422)
+    form = ChangeForm(entry, entry.present, request.POST)
     if not form.is_valid() or form.proposal is None:
-        return _form(request, one, form, "", 422)
-    return _to_review(request, one, form.proposal)
+        return _form(request, entry, form, "", 422)
+    return _to_review(request, entry, form.proposal)
 
 
-def _to_review(request: HttpRequest, one: Known, proposal: Proposal) -> HttpResponse:
-    name = one.scenario.name
+def _to_review(request: HttpRequest, entry: Known, proposal: Proposal) -> HttpResponse:
+    name = entry.scenario.name
     draft = drafts.keep(request, "rule", {"scenario": name, "keys": proposal.text})
     return redirect(reverse("rules:review", args=[name]) + draft)
 
@@ -144,31 +144,34 @@ def _to_review(request: HttpRequest, one: Known, proposal: Proposal) -> HttpResp
 @form_of("rules:scenario", "name")
 @role_required("read", ADMINS)
 def confirm(request: HttpRequest, name: str) -> HttpResponse:
-    """Send a proposal to the job; what becomes of it is told on the scenario's page."""
-    one = _known(name)
-    if one.told is None:
+    """Send a proposal to the job. Raises Http404.
+
+    The scenario's page shows what becomes of it.
+    """
+    entry = _known(name)
+    if entry.told is None:
         raise Http404
     try:
-        proposal = propose(one, read_overlay(request.POST.get("keys", "")))
+        proposal = propose(entry, read_overlay(request.POST.get("keys", "")))
     except ScenarioError as refused:
-        return _form(request, one, ChangeForm(one, one.present), str(refused), 422)
-    form = ConfirmForm(one, data=request.POST)
+        return _form(request, entry, ChangeForm(entry, entry.present), str(refused), 422)
+    form = ConfirmForm(entry, data=request.POST)
     if not form.is_valid():
-        return _review(request, one, proposal, 422, form)
-    given = form.cleaned_data
-    if given["base"] != one.told.version:
-        again = ConfirmForm(one, proposal, reason=given["reason"])
-        return _review(request, one, proposal, 409, again, moved=True)
+        return _review(request, entry, proposal, 422, form)
+    data = form.cleaned_data
+    if data["base"] != entry.told.version:
+        again = ConfirmForm(entry, proposal, reason=data["reason"])
+        return _review(request, entry, proposal, 409, again, moved=True)
     assert isinstance(request.user, User)
     try:
         outcome = send(
-            one, proposal, given["base"], given["reason"], given["id"], request.user, now_ms()
+            entry, proposal, data["base"], data["reason"], data["id"], request.user, now_ms()
         )
     except TooMany as error:
         form.add_error(None, str(error))
-        return _review(request, one, proposal, 429, form)
+        return _review(request, entry, proposal, 429, form)
     action = "rule.changed" if proposal.keys else "rule.reverted"
-    facts = {"reason": given["reason"], "overlay": proposal.text}
+    facts = {"reason": data["reason"], "overlay": proposal.text}
     note(Actor.of(request), action, scenario=name, target=name, outcome=outcome, **facts)
     return redirect(reverse("rules:scenario", args=[name]) + "#changes-h")
 
@@ -182,14 +185,19 @@ def _known(name: str) -> Known:
     return known(name, now_ms())
 
 
-def _head(one: Known, now: int) -> dict[str, Any]:
+def _head(entry: Known, now: int) -> dict[str, Any]:
     error = file_now().error
-    return {"one": one, "scenario": one.scenario, "now": now, "troubles": troubles(one, error)}
+    return {
+        "one": entry,
+        "scenario": entry.scenario,
+        "now": now,
+        "troubles": troubles(entry, error),
+    }
 
 
-def _states(one: Known) -> list[dict[str, Any]]:
-    """Each state with what the present rule says of it, and whether the file says another."""
-    now, file = one.present, one.configured
+def _states(entry: Known) -> list[dict[str, Any]]:
+    """Return each state with the present rule's values, and whether the file has others."""
+    now, file = entry.present, entry.configured
     extra = {*(now.holds or {}), *(now.reminders or {}), *(now.purge_after or {})}
     names = dict.fromkeys([spec.name for spec in now.states] + sorted(extra))
     return [
@@ -213,30 +221,30 @@ def _span(ms: int | None) -> str:
 
 
 def _form(
-    request: HttpRequest, one: Known, form: ChangeForm, error: str, status: int = 200
+    request: HttpRequest, entry: Known, form: ChangeForm, error: str, status: int = 200
 ) -> HttpResponse:
-    context = _head(one, now_ms()) | {"form": form, "error": error}
+    context = _head(entry, now_ms()) | {"form": form, "error": error}
     return render(request, "rules/change.html", context, status=status)
 
 
 def _review(
     request: HttpRequest,
-    one: Known,
+    entry: Known,
     proposal: Proposal,
     status: int = 200,
     form: ConfirmForm | None = None,
     *,
     moved: bool = False,
 ) -> HttpResponse:
-    three = descriptions.compared(one.configured, one.present, proposal.wanted)
-    before, after = one.present.to_plain(), proposal.wanted.to_plain()
+    three = descriptions.compared(entry.configured, entry.present, proposal.wanted)
+    before, after = entry.present.to_plain(), proposal.wanted.to_plain()
     changed = {each.key for each in three if before[each.key] != after[each.key]}
-    name, text = one.scenario.name, change_text(one, proposal)
-    context = _head(one, now_ms()) | {
+    name, text = entry.scenario.name, change_text(entry, proposal)
+    context = _head(entry, now_ms()) | {
         "proposal": proposal,
         "compared": [(each, each.key in changed) for each in three],
-        "changed": changed or dict(one.keys) != proposal.keys,
-        "form": form or ConfirmForm(one, proposal),
+        "changed": changed or dict(entry.keys) != proposal.keys,
+        "form": form or ConfirmForm(entry, proposal),
         "moved": MOVED if moved else "",
         "what_if": _what_if(name, text),
         "back": f"{reverse('rules:change', args=[name])}{_query(rule=text)}",
@@ -245,13 +253,13 @@ def _review(
 
 
 def _query(**parts: str) -> str:
-    """The end of an address, empty where it would be too long for one."""
-    found = urlencode(parts)
-    return f"?{found}" if len(found) <= LONGEST_LINK else ""
+    """Return the end of an address, empty where it would be too long for one."""
+    text = urlencode(parts)
+    return f"?{text}" if len(text) <= LONGEST_LINK else ""
 
 
 def _what_if(name: str, text: str = "") -> str:
-    """Where a proposal can be tried on the past, empty where there is no such page."""
+    """Return where a proposal can be tried on the past, empty where there is no such page."""
     try:
         resolve(WHAT_IF)
     except Resolver404:

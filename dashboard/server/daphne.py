@@ -26,12 +26,12 @@ class WebServer(Server):
     connections: dict[Any, dict[str, Any]]
 
     def listen_error(self, failure: Any) -> None:
-        """Remember the reason, and do not start."""
+        """Store the reason, and do not start."""
         self.failure = failure.getErrorMessage()
         self.stop()
 
     def kill_all_applications(self) -> Any:
-        """End what answers; of a connection that has asked for nothing yet there is nothing."""
+        """End what answers; of a connection that has sent no request yet there is nothing."""
         everything = self.connections
         self.connections = {
             protocol: details
@@ -74,12 +74,12 @@ def serve(
 
 
 def _escaped(host: str) -> str:
-    """The host as a part of an endpoint's description, where a colon separates."""
+    """Return the host as a part of an endpoint's description, where a colon separates."""
     return host.strip("[]").replace(":", "\\:")
 
 
 def _close_sockets(server: WebServer) -> None:
-    """Tell browsers that the server goes away, so that they come back at once."""
+    """Close the sockets for browsers as the server goes away, so that they come back at once."""
     for protocol in list(server.connections):
         if hasattr(protocol, "serverClose"):
             protocol.serverClose(1001)

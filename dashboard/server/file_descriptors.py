@@ -1,4 +1,4 @@
-"""How many files, and so connections, this process may have open."""
+"""The number of files, and so connections, that this process may have open."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SPARE = 300
 
 
 class TooFew(Exception):
-    """The system allows fewer than are needed; the message says what to do."""
+    """The refusal where the system allows fewer than are needed; the message says what to do."""
 
 
 def raise_limit(connections: int) -> None:

@@ -1,4 +1,4 @@
-"""How many connections a web process has, and how long a request may take to come."""
+"""The number of connections that a web process has, and how long a request may take to come."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from config.settings import Settings
 
 
 class Bounds(NamedTuple):
-    """How long headers and a small body may take, s, and how many connections there may be.
+    """The time that headers and a small body may take, s, and how many connections there may be.
 
     at_once: of one address with a request that is not answered; 0: no bound.
     """
@@ -20,7 +20,10 @@ class Bounds(NamedTuple):
 
 
 def bounds_of(settings: Settings) -> Bounds:
-    """By the settings. Behind a proxy all come from its address, and clients are its to bound."""
+    """Return the bounds by the settings.
+
+    Behind a proxy all come from its address, and clients are its to bound.
+    """
     return Bounds(
         settings.http_head_s,
         settings.http_body_s,

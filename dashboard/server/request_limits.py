@@ -1,8 +1,8 @@
-"""What a connection may send and how long it may take, judged before anything is kept of it.
+"""Limits of what a connection may send and how long it may take, judged before it is kept.
 
 daphne hands a request on once it is whole; until then twisted collects it. Here its length is held
-against what its address takes, and an end that no further byte puts off stands for its headers and
-for its body. docs/security.md tells the bounds.
+against what its address accepts, and an end that no further byte puts off stands for its headers
+and for its body. docs/security.md has the bounds.
 """
 
 from __future__ import annotations
@@ -63,43 +63,46 @@ class Crowd:
         self._resting: dict[Connection, None] = {}
         self._at_once: Counter[str] = Counter()
 
-    def enter(self, one: Connection) -> bool:
-        """Take a new connection in, in place of the one that rests longest if need be."""
+    def enter(self, connection: Connection) -> bool:
+        """Add a new connection, if need be in place of the one that rests longest.
+
+        Returns whether it may stay.
+        """
         if len(self._here) >= self.bounds.connections:
             if not self._resting:
                 return False
             oldest = next(iter(self._resting))
             self.leave(oldest)
             oldest.timeoutConnection()
-        self._here.add(one)
-        self._resting[one] = None
-        return self.begin(one)
+        self._here.add(connection)
+        self._resting[connection] = None
+        return self.begin(connection)
 
-    def begin(self, one: Connection) -> bool:
-        """A request begins. Returns whether its address may have one more."""
+    def begin(self, connection: Connection) -> bool:
+        """Begin a request. Returns whether its address may have one more."""
         most = self.bounds.at_once
-        if one in self._resting:
-            del self._resting[one]
-            self._at_once[one.address] += 1
-        return not most or self._at_once[one.address] <= most
+        if connection in self._resting:
+            del self._resting[connection]
+            self._at_once[connection.address] += 1
+        return not most or self._at_once[connection.address] <= most
 
-    def end(self, one: Connection) -> None:
-        """Its request is answered: it rests."""
-        if one in self._here and one not in self._resting:
-            self._resting[one] = None
-            self._at_once[one.address] -= 1
-            if not self._at_once[one.address]:
-                del self._at_once[one.address]
+    def end(self, connection: Connection) -> None:
+        """End a request, which is answered: its connection rests."""
+        if connection in self._here and connection not in self._resting:
+            self._resting[connection] = None
+            self._at_once[connection.address] -= 1
+            if not self._at_once[connection.address]:
+                del self._at_once[connection.address]
 
-    def leave(self, one: Connection) -> None:
-        """It is closed, or a websocket now."""
-        self.end(one)
-        self._resting.pop(one, None)
-        self._here.discard(one)
+    def leave(self, connection: Connection) -> None:
+        """Remove a connection, which is closed, or a websocket now."""
+        self.end(connection)
+        self._resting.pop(connection, None)
+        self._here.discard(connection)
 
 
 class Request(WebRequest):
-    """daphne's, but what a form holds is not read here: Django does so, in a thread."""
+    """daphne's request, but what a form holds is not read here: Django does so, in a thread."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, parsePOSTFormSubmission=False, **kwargs)
@@ -107,14 +110,14 @@ class Request(WebRequest):
     def process(self) -> Any:
         """Hand it on; a websocket is none of the HTTP connections from here on."""
         channel = self.channel
-        found = super().process()
+        result = super().process()
         if self.transport is None:
             channel.become_websocket()
-        return found
+        return result
 
 
 class Connection(HTTPChannel):
-    """A connection that is refused as soon as it asks for too much, or takes too long."""
+    """A connection that is refused as soon as it requests too much, or takes too long."""
 
     maxHeaders = 100  # noqa: N815 - twisted's
     transport: Any
@@ -129,7 +132,7 @@ class Connection(HTTPChannel):
 
     @property
     def requestFactory(self) -> type[Request]:  # noqa: N802 - twisted's
-        """Ours, which daphne's factory would set to its own."""
+        """Return our class, which daphne's factory would set to its own."""
         return Request
 
     @requestFactory.setter
@@ -149,14 +152,14 @@ class Connection(HTTPChannel):
             self.refuse(503, "connections")
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802
-        """Forget it."""
+        """Forget the connection."""
         self._stop_clock()
         self._release()
         self.crowd.leave(self)
         super().connectionLost(reason)
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802
-        """Take what came; from the first byte of a request on its headers have their time."""
+        """Receive what came; from the first byte of a request on its headers have their time."""
         if self._refused:
             self._drop(len(data))
             return
@@ -166,12 +169,12 @@ class Connection(HTTPChannel):
             super().dataReceived(data)
 
     def lineReceived(self, line: bytes) -> None:  # noqa: N802
-        """Take a line of the headers, of which twisted's bounds hold too: it answers 400."""
+        """Receive a line of the headers, of which twisted's bounds hold too: it answers 400."""
         if not self._refused and not self._closing():
             super().lineReceived(line)
 
     def rawDataReceived(self, data: bytes) -> None:  # noqa: N802
-        """Take a part of a body, of which no more may come than its address takes."""
+        """Receive a part of a body, of which no more may come than its address accepts."""
         if self._refused:
             return
         super().rawDataReceived(data)
@@ -195,12 +198,15 @@ class Connection(HTTPChannel):
                 self._wait(self.crowd.bounds.body_s + announced / LEAST_RATE)
 
     def allContentReceived(self) -> None:  # noqa: N802
-        """It is whole: what answers it has its time."""
+        """Stop the clock: the request is whole, and what answers it has its time."""
         self._stop_clock()
         super().allContentReceived()
 
     def requestDone(self, request: Any) -> None:  # noqa: N802
-        """It is answered; the next one may have begun to come meanwhile."""
+        """Let the connection rest once its request is answered.
+
+        The next one may have begun to come meanwhile.
+        """
         self._begun = False
         self._release()
         self.crowd.end(self)
@@ -209,7 +215,7 @@ class Connection(HTTPChannel):
         super().requestDone(request)
 
     def become_websocket(self) -> None:
-        """Another protocol has it now."""
+        """Leave the connection to another protocol, which has it now."""
         self.setTimeout(None)
         self._release()
         self.crowd.leave(self)
@@ -217,7 +223,7 @@ class Connection(HTTPChannel):
     # ---- what is done about it ----
 
     def refuse(self, status: int, limit: str) -> None:
-        """Answer, and close; what was sent is dropped. limit: how it is counted."""
+        """Send an answer, and close; what was sent is dropped. limit: how it is counted."""
         LIMITED.labels(limit).inc()
         self._refused, self.length = True, None
         self._stop_clock()
@@ -268,7 +274,7 @@ class Connection(HTTPChannel):
             self.timeoutConnection()
 
     def _reserve(self, size: int) -> bool:
-        """Make room for a body; small ones always have it."""
+        """Make room for a body; small ones always have it. Returns whether there is room."""
         if size <= ANONYMOUS:
             return True
         if self.crowd.bodies + size > BODIES:
@@ -283,7 +289,7 @@ class Connection(HTTPChannel):
 
 
 def most_of(request: Any, path: bytes) -> int:
-    """The largest body that a request to this path may have, bytes."""
+    """Return the largest body that a request to this path may have, bytes."""
     cookies = b";".join(request.requestHeaders.getRawHeaders(b"cookie", []))
     known = request.requestHeaders.hasHeader(b"authorization")
     if not known and f"{settings.SESSION_COOKIE_NAME}=".encode() not in cookies:
@@ -293,7 +299,7 @@ def most_of(request: Any, path: bytes) -> int:
 
 
 def answer_of(status: int, path: bytes) -> bytes:
-    """A whole response, after which the connection is closed."""
+    """Return a whole response, after which the connection is closed."""
     title, words = WORDS[status]
     kind, body = "text/plain; charset=utf-8", words.encode()
     if path.startswith(b"/api/"):

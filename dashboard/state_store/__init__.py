@@ -1,1 +1,1 @@
-"""What Spark has committed of the state, row by row, beside the database."""
+"""The state that Spark has committed, row by row, beside the database."""

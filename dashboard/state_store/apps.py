@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class StateStoreConfig(AppConfig):
-    """Readings of Spark's state store."""
+    """The app of readings of Spark's state store."""
 
     name = "dashboard.state_store"
     label = "statestore"

@@ -1,4 +1,4 @@
-"""How the database stands to what the state store has of an asset. Times in ms.
+"""The comparison of the database with what the state store has of an asset. Times in ms.
 
 Both come from the one fold, so where neither is behind the other they must say the same.
 """
@@ -54,7 +54,7 @@ class Judged(NamedTuple):
 
 
 def judge(stored: StoredAsset, epoch: int, board: Board | None) -> Judged:
-    """Hold an asset of the store against the database's row."""
+    """Compare an asset of the store with the database's row and return the verdict."""
     if board is None:
         return Judged(EQUAL if stored.state is None else BOARD_BEHIND)
     version = Version.parse(board.version)
@@ -66,40 +66,49 @@ def judge(stored: StoredAsset, epoch: int, board: Board | None) -> Judged:
         return Judged(EQUAL if board.purged else DIFFERS, () if board.purged else ("state",))
     if stored.changed > (version.offset, version.step) or board.at < stored.emitted_at:
         return Judged(BOARD_BEHIND)
-    found = _differing(stored, board)
-    return Judged(DIFFERS, found) if found else Judged(EQUAL)
+    fields = _differing(stored, board)
+    return Judged(DIFFERS, fields) if fields else Judged(EQUAL)
 
 
 def judge_missing(epoch: int, reached: int, board: Board) -> Judged:
-    """Of an asset that the board shows and the store has not. reached: its bucket's offset."""
+    """Return the verdict on an asset that the board shows and the store has not.
+
+    reached: its bucket's offset.
+    """
     version = Version.parse(board.version)
     behind = (version.epoch, version.offset) > (epoch, reached)
     return Judged(BEHIND) if behind else Judged(DIFFERS, ("state",))
 
 
 def _differing(stored: StoredAsset, board: Board) -> tuple[str, ...]:
-    """The fields in which they do not say the same. A row without a state is a purged one."""
+    """Return the fields in which they do not say the same.
+
+    A row without a state is a purged one.
+    """
     if board.purged:
         return ("state",)
     record: dict[str, Any] = msgspec.json.decode(board.record)
     plain: dict[str, Any] = msgspec.to_builtins(stored)
     names = ("state", "previous", "since", "unconfirmed", "disputed", "pending", "override")
-    found = [name for name in names if plain[name] != record.get(name)]
-    if "unconfirmed" not in found and not _same_reason(stored, record):
-        found.append("unconfirmed")
+    fields = [name for name in names if plain[name] != record.get(name)]
+    if "unconfirmed" not in fields and not _same_reason(stored, record):
+        fields.append("unconfirmed")
     if _votes(plain["votes"]) != _votes(record["votes"]):
-        found.append("votes")
-    return tuple(found)
+        fields.append("votes")
+    return tuple(fields)
 
 
 def _same_reason(stored: StoredAsset, record: dict[str, Any]) -> bool:
-    """Whether both are unconfirmed for the same reason; records of earlier releases name none."""
-    told = record.get("unconfirmed_reason")
-    return stored.unconfirmed_reason == told or (told is None and bool(record["unconfirmed"]))
+    """Return whether both are unconfirmed for the same reason.
+
+    Records of earlier releases name none.
+    """
+    reason = record.get("unconfirmed_reason")
+    return stored.unconfirmed_reason == reason or (reason is None and bool(record["unconfirmed"]))
 
 
 def _votes(votes: list[dict[str, Any]]) -> list[tuple[str, str, int, int]]:
-    """Of votes the part that is told at once; ages may be told up to 30 s later."""
+    """Return of votes the part that is reported at once; ages may be reported up to 30 s later."""
     return sorted(
         (vote["agent"], vote["state"], vote["weight"], vote.get("silent") or 0) for vote in votes
     )

@@ -1,4 +1,4 @@
-"""What the page of the state store is told: what is to be read, and what of it is shown."""
+"""Forms of the state store's page: what is to be read, and what of it is shown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wire.batch_query import ReadState
 
 
 class ReadForm(forms.Form):
-    """A scenario, and of it one asset, one partition, or all."""
+    """The form of a scenario, and of it one asset, one partition, or all."""
 
     scenario = forms.ChoiceField()
     partition = forms.IntegerField(required=False, min_value=0, max_value=999)
@@ -40,14 +40,17 @@ class ReadForm(forms.Form):
             }
 
     def clean_asset(self) -> str:
-        """Empty, or what may name an asset."""
+        """Return an empty text, or what may name an asset. Raises ValidationError."""
         asset: str = self.cleaned_data["asset"]
         if asset and not name_ok(asset):
             raise forms.ValidationError("Expected a name without control characters.")
         return asset
 
     def clean(self) -> dict[str, Any]:
-        """A partition that the scenario has; an asset has one of its own."""
+        """Return the cleaned data.
+
+        A partition is one that the scenario has; an asset has one of its own.
+        """
         data = super().clean() or self.cleaned_data
         scenario: Scenario | None = scenarios().get(data.get("scenario", ""))
         partition = data.get("partition")
@@ -60,13 +63,13 @@ class ReadForm(forms.Form):
         return data
 
     def wanted(self) -> ReadState:
-        """What is to be read, of a form that is valid."""
+        """Return what is to be read, of a form that is valid."""
         data = self.cleaned_data
         return ReadState(data["scenario"], data["partition"], data["asset"] or None, data["after"])
 
 
 class ShowForm(forms.Form):
-    """What of a reading is shown: by verdict and name, ordered, a page at a time."""
+    """The form of what is shown of a reading: by verdict and name, ordered, a page at a time."""
 
     verdict = forms.ChoiceField(required=False, label="Standing")
     q = forms.CharField(required=False, max_length=MAX_NAME, label="Name holds")

@@ -18,7 +18,7 @@ CHUNK = 500
 
 
 def take_in(request: UUID, result: Stored, now: int) -> None:
-    """Keep a part of what was read, if it was requested here."""
+    """Store a part of what was read, if it was requested here."""
     reading = Reading.objects.filter(pk=request, complete=False).first()
     if reading is None:
         return
@@ -45,7 +45,7 @@ def _complete(reading: Reading, result: Stored, now: int) -> None:
 
 
 def _add_missing(reading: Reading, result: Stored) -> None:
-    """Rows of what the board shows and the store has not."""
+    """Add rows of what the board shows and the store has not."""
     reached = {bucket.partition: bucket.offset for bucket in result.buckets}
     shown = AssetState.objects.filter(scenario=reading.scenario, purged=False)
     shown = shown.filter(partition__in=list(reached), asset__gt=reading.after)

@@ -8,7 +8,7 @@ from wire.job import MAX_ID, MAX_USER
 
 
 class Reading(models.Model):
-    """What was requested to be read, and, once it is complete, of which committed batch it came.
+    """A requested reading, and, once it is complete, of which committed batch it came.
 
     id: of the request; partition, asset: None and empty where all are meant; after: names after
     this one; buckets: their clocks, offsets and rules, as JSON; cut: there are more assets.

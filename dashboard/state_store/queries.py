@@ -21,7 +21,7 @@ PAGE = 100
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What of a reading is asked for."""
+    """The part of a reading that is requested."""
 
     verdict: str = ""
     q: str = ""
@@ -29,14 +29,15 @@ class Shown:
     page: int = 1
 
     def query(self, **changes: Any) -> str:
-        """The address that shows this, with changes."""
+        """Return the address that shows this, with changes."""
         names = ("verdict", "q", "sort", "page")
-        found = {name: getattr(self, name) for name in names} | changes
+        values = {name: getattr(self, name) for name in names} | changes
         plain = {"verdict": "", "q": "", "sort": "standing", "page": 1}
-        return "?" + urlencode({name: v for name, v in found.items() if v != plain[name]})
+        return "?" + urlencode({name: v for name, v in values.items() if v != plain[name]})
 
     def sorting(self) -> list[dict[str, Any]]:
-        """The columns' links: each sorts by its column, and the other way round if it does."""
+        """Return the columns' links: each sorts by its column, or the other way round if it
+        does."""
         return [
             {
                 "title": name.capitalize(),
@@ -49,7 +50,7 @@ class Shown:
 
 
 def rows_of(reading: Reading, shown: Shown) -> QuerySet[StoredRow]:
-    """The rows that are asked for, in their order."""
+    """Return the rows that are requested, in their order."""
     ranks = [When(verdict=name, then=Value(at)) for at, name in enumerate(VERDICTS)]
     rows = StoredRow.objects.filter(reading=reading).annotate(
         rank=Case(*ranks, default=Value(len(ranks)), output_field=IntegerField())
@@ -64,9 +65,9 @@ def rows_of(reading: Reading, shown: Shown) -> QuerySet[StoredRow]:
 
 
 def counts(reading: Reading, shown: Shown) -> list[dict[str, Any]]:
-    """How many rows there are of each verdict."""
+    """Return how many rows there are of each verdict."""
     rows = StoredRow.objects.filter(reading=reading).values_list("verdict").annotate(n=Count("pk"))
-    found = dict(rows.order_by())
+    counted = dict(rows.order_by())
     return [
         {
             "name": name,
@@ -74,7 +75,7 @@ def counts(reading: Reading, shown: Shown) -> list[dict[str, Any]]:
             "icon": icon,
             "colour": colour,
             "hint": hint,
-            "n": found.get(name, 0),
+            "n": counted.get(name, 0),
             "query": shown.query(verdict=name, page=1),
         }
         for name, (word, icon, colour, hint) in VERDICTS.items()
@@ -82,13 +83,13 @@ def counts(reading: Reading, shown: Shown) -> list[dict[str, Any]]:
 
 
 def buckets_of(reading: Reading) -> list[dict[str, Any]]:
-    """The buckets that were read, with their rules as text."""
-    found = msgspec.json.decode(reading.buckets, type=list[StoredBucket])
-    return [{"is": bucket, "rule": overlay_text(_live(bucket.rule))} for bucket in found]
+    """Return the buckets that were read, with their rules as text."""
+    buckets = msgspec.json.decode(reading.buckets, type=list[StoredBucket])
+    return [{"is": bucket, "rule": overlay_text(_live(bucket.rule))} for bucket in buckets]
 
 
 def _live(rule: dict[str, Any]) -> dict[str, Any]:
-    """Of a scenario what makes its rule, without what is not set."""
+    """Return of a scenario what makes its rule, without what is not set."""
     names = (
         "rule",
         "min_voters",
@@ -104,5 +105,5 @@ def _live(rule: dict[str, Any]) -> dict[str, Any]:
 
 
 def stored_of(row: StoredRow) -> StoredAsset | None:
-    """What the store has, None where it has nothing."""
+    """Return what the store has, None where it has nothing."""
     return msgspec.json.decode(row.record, type=StoredAsset) if row.record else None

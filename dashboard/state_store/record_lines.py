@@ -27,14 +27,14 @@ class Line(NamedTuple):
 
 
 def lines(stored: StoredAsset | None, board: dict[str, Any] | None, differing: str) -> list[Line]:
-    """Both sides, field by field; what only the store has is empty on the other side."""
+    """Return both sides, field by field; what only the store has is empty on the other side."""
     store = _told(msgspec.to_builtins(stored)) if stored is not None else {}
     other = _told(board) if board is not None and "state" in board else {}
     fields = differing.split(", ")
-    found = [
+    shared = [
         Line(name, store.get(name, "–"), other.get(name, "–"), name in fields) for name in FIELDS
     ]
-    return [*found, *_own(stored)]
+    return [*shared, *_own(stored)]
 
 
 def _own(stored: StoredAsset | None) -> list[Line]:
@@ -43,7 +43,7 @@ def _own(stored: StoredAsset | None) -> list[Line]:
     dues = [
         f"{type_}{f' of {agent}' if agent else ''} {_time(at)}" for at, type_, agent in stored.dues
     ]
-    told = {
+    texts = {
         "tallied": stored.tallied or "nothing",
         "last event": f"offset {stored.offset}, step {stored.step}",
         "last change": f"offset {stored.changed[0]}, step {stored.changed[1]}",
@@ -52,16 +52,16 @@ def _own(stored: StoredAsset | None) -> list[Line]:
     }
     if stored.waits:
         waits = (f"{state} since {_time(since)}" for state, since in stored.waits)
-        told["waits"] = "; ".join(waits)
+        texts["waits"] = "; ".join(waits)
     if stored.purged_at is not None:
-        told["purged"] = _time(stored.purged_at)
+        texts["purged"] = _time(stored.purged_at)
     if stored.forget_at is not None:
-        told["forgotten"] = _time(stored.forget_at)
-    return [Line(name, text, "", False) for name, text in told.items()]
+        texts["forgotten"] = _time(stored.forget_at)
+    return [Line(name, text, "", False) for name, text in texts.items()]
 
 
 def _told(record: dict[str, Any]) -> dict[str, str]:
-    """A record's fields as text."""
+    """Return a record's fields as text."""
     pending, pin = record["pending"], record["override"]
     return {
         "state": record["state"] or "purged",
@@ -89,9 +89,9 @@ def _vote(vote: dict[str, Any]) -> str:
 
 
 def _votes(votes: list[dict[str, Any]]) -> str:
-    told = [_vote(vote) for vote in votes[:MOST_VOTES]]
-    more = len(votes) - len(told)
-    return ("; ".join(told) + (f"; and {more} more" if more > 0 else "")) or "none"
+    texts = [_vote(vote) for vote in votes[:MOST_VOTES]]
+    more = len(votes) - len(texts)
+    return ("; ".join(texts) + (f"; and {more} more" if more > 0 else "")) or "none"
 
 
 def _override(pin: dict[str, Any]) -> str:

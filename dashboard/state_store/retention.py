@@ -1,4 +1,4 @@
-"""How long readings of the state store are kept, and how many."""
+"""Retention of readings of the state store: how long and how many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state store's pages: requested, followed, shown beside the database, taken out as a file."""
+"""The state store's pages: requested, followed, shown beside the database, exported as a file."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _list(request: HttpRequest, form: ReadForm, status: int = 200) -> HttpRespon
 @never_cache
 @role_required("read", ADMINS)
 def reading(request: HttpRequest, id: UUID) -> HttpResponse:  # noqa: A002 - as in the URL
-    """One reading: how far it has come, and its rows; to a script, the part that renews itself."""
+    """Return one reading, its progress and its rows; to a script, the part that renews itself."""
     reading, now = _kept(id), now_ms()
     context: dict[str, Any] = {
         "now": now,
@@ -136,7 +136,7 @@ def reading(request: HttpRequest, id: UUID) -> HttpResponse:  # noqa: A002 - as 
 
 
 def _shown(form: ShowForm) -> Shown:
-    """Read what is to be shown; what cannot be read is left out, and the form says so."""
+    """Return what is to be shown; what cannot be read is left out, and the form says so."""
     form.is_valid()
     data = form.cleaned_data
     return Shown(
@@ -165,7 +165,7 @@ def _row(reading: Reading, row: StoredRow) -> dict[str, Any]:
 @never_cache
 @role_required("read", ADMINS)
 def export(request: HttpRequest, id: UUID) -> HttpResponseBase:  # noqa: A002 - as in the URL
-    """The rows that are to be shown as a file: a JSON object in a line each."""
+    """Return the rows that are to be shown as a file: a JSON object in a line each."""
     reading = _kept(id)
     shown = _shown(ShowForm(request.GET))
     lines = written("ndjson", (), _portions(reading, shown))

@@ -1,4 +1,4 @@
-"""What the database keeps beside its rows, so that nobody counts or searches a million of them.
+"""Numbers kept beside the rows, so that nobody counts or searches a million of them.
 
 Both are written in the transactions that write the rows, so at any moment they must agree.
 """
@@ -35,7 +35,7 @@ class Miscounted:
 
 
 def miscounted() -> list[Miscounted]:
-    """Every kept number that the rows do not bear out, all as of one moment."""
+    """Return every kept number that the rows do not bear out, all as of one moment."""
     with consistent():
         return [*_counts(), *_doubts(), *_names()]
 
@@ -61,23 +61,23 @@ def _unequal(
     kind: str, rows: Mapping[tuple[str, str], int], kept: Mapping[tuple[str, str], int]
 ) -> Iterator[Miscounted]:
     for place in sorted(rows.keys() | kept.keys()):
-        expected, found = rows.get(place, 0), kept.get(place, 0)
-        if expected != found:
-            yield Miscounted(kind, expected, found, *place)
+        expected, actual = rows.get(place, 0), kept.get(place, 0)
+        if expected != actual:
+            yield Miscounted(kind, expected, actual, *place)
 
 
 def _names() -> Iterator[Miscounted]:
-    found = _indexed()
-    if found is not None:
+    actual = _indexed()
+    if actual is not None:
         expected = AssetState.objects.count()
-        if expected != found:
-            yield Miscounted("names", expected, found)
+        if expected != actual:
+            yield Miscounted("names", expected, actual)
 
 
 def _indexed() -> int | None:
-    """How many names the index has; None where there is none, or where it is the database's own.
+    """Return how many names the index has; None where there is none, or it is the database's own.
 
-    Asked for its number of rows, FTS5 would count those of the assets: its text is theirs. So its
+    Queried for its number of rows, FTS5 would count those of the assets: its text is theirs. So its
     own total is read, the first number of its record of averages.
     """
     if connection.vendor != "sqlite":
@@ -92,9 +92,10 @@ def _indexed() -> int | None:
 
 
 def _varint(block: bytes) -> int:
-    """SQLite's integer of variable length at the beginning: seven bits a byte, the high ones first.
+    """Return SQLite's integer of variable length at the beginning of a block.
 
-    (A ninth byte would have eight; no number of rows is that large.)
+    It has seven bits a byte, the high ones first. (A ninth byte would have eight; no number of rows
+    is that large.)
     """
     number = 0
     for byte in block[:8]:

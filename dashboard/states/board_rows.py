@@ -47,7 +47,7 @@ OF_SEVERAL = {
 
 
 def row_of(scenario: Scenario, record: dict[str, Any]) -> Row:
-    """The row of a state record as it stands in the topic. Times in Unix ms.
+    """Return the row of a state record as it stands in the topic. Times in Unix ms.
 
     version: sortable, so that the browser compares it as text; votes: agent and state, live ones
     before silent ones, of both the most severe first; muted: whose of these count nothing; silent:
@@ -85,8 +85,11 @@ def row_of(scenario: Scenario, record: dict[str, Any]) -> Row:
 
 
 def beneath_of(scenario: Scenario, record: dict[str, Any]) -> str | None:
-    """What would show without the pin, where that is worse than the pin and than all that anybody
-    says: last words may be forgotten while it stands. None otherwise."""
+    """Return the state that would show without the pin, where that is worse; None otherwise.
+
+    Worse means than the pin and than all that anybody says: last words may be forgotten while the
+    pin stands.
+    """
     if scenario.life_cycle or not record["override"]:
         return None
     known = [record["state"], record.get("disputed") or record["state"]]
@@ -97,12 +100,12 @@ def beneath_of(scenario: Scenario, record: dict[str, Any]) -> str | None:
 
 
 def _place(scenario: Scenario, vote: dict[str, Any]) -> tuple[bool, int, str]:
-    """Where a vote stands among a row's: silent ones crowd no live vote out."""
+    """Return where a vote stands among a row's: silent ones crowd no live vote out."""
     return (vote.get("silent") is not None, scenario.severity(vote["state"]), vote["agent"])
 
 
 def silent_votes(votes: Iterable[dict[str, Any]]) -> int | None:
-    """How many of the votes of a record that count are silent; None for none."""
+    """Return how many of the votes of a record that count are silent; None for none."""
     return sum(_counts_silently(vote) for vote in votes) or None
 
 
@@ -111,7 +114,7 @@ def _counts_silently(vote: dict[str, Any]) -> bool:
 
 
 def cause_text(cause: dict[str, Any]) -> str:
-    """What brought a record about, in words."""
+    """Return what brought a record about, in words."""
     text = CAUSES.get(cause["type"], "{type}")
     agent = cause.get("agent")
     if agent is None:
@@ -126,10 +129,13 @@ def cause_text(cause: dict[str, Any]) -> str:
 
 
 def order_of(row: Row) -> tuple[int, int, str]:
-    """The board's order: severity, disputed ones first, the newest first, then by name."""
+    """Return the board's order: severity, disputed ones first, the newest first, then by name."""
     return (row["rank"], -row["since"], row["asset"])
 
 
 def asset_path(scenario: str, asset: str) -> str:
-    """Where an asset's panel is. A slash in the name is encoded, so that no browser shortens it."""
+    """Return the address of an asset's panel.
+
+    A slash in the name is encoded, so that no browser shortens it.
+    """
     return f"/s/{quote(scenario, safe='')}/a/{quote(asset, safe='')}/"

@@ -1,4 +1,4 @@
-"""What a reader has to know of a state before trusting it, and what it does to a row's place.
+"""The caveats that a reader has to know before trusting a state, and their effect on a row's place.
 
 A state is disputed where a vote, live or silent, says worse; unconfirmed where too few live votes
 bear it out; and a vote is silent where its agent has not reported for the vote's lifetime.
@@ -18,7 +18,7 @@ Doubts = tuple[str, ...]
 
 
 class Doubt(NamedTuple):
-    """How a doubt is named on a page, and the term of a filter that asks for it."""
+    """The name of a doubt on a page, and the term of a filter that finds it."""
 
     name: str
     label: str
@@ -33,16 +33,16 @@ NAMED = (
 
 
 def doubts_of(disputed: str | None, unconfirmed: bool, silent: int | None) -> Doubts:
-    """The doubts of a row. silent: how many votes are, None for none."""
+    """Return the doubts of a row. silent: how many votes are, None for none."""
     marks = (disputed is not None, unconfirmed, silent is not None)
     return tuple(name for name, on in zip(DOUBTS, marks, strict=True) if on)
 
 
 def rank_of(severity: int, disputed: str | None) -> int:
-    """A row's place on the board: by severity, a disputed one above its equals."""
+    """Return a row's place on the board: by severity, a disputed one above its equals."""
     return 2 * severity + (disputed is None)
 
 
 def ranks_of(severity: int) -> tuple[int, int]:
-    """Both ranks that rows of this severity may have."""
+    """Return both ranks that rows of this severity may have."""
     return (2 * severity, 2 * severity + 1)

@@ -103,7 +103,7 @@ class AssetState(models.Model):
 
 
 class StateCount(models.Model):
-    """How many visible assets are in a state: of a million rows nobody wants to count them.
+    """The number of visible assets in a state: of a million rows nobody wants to count them.
 
     The materialiser keeps it in the transactions that write the rows.
     """
@@ -122,9 +122,9 @@ class StateCount(models.Model):
 
 
 class DoubtCount(models.Model):
-    """How many visible assets are disputed, unconfirmed, or have silent votes: one row for each.
+    """The number of visible assets that have a doubt: disputed, unconfirmed, or with silent votes.
 
-    Kept as `StateCount` is. doubt: of `dashboard.states.caveats.DOUBTS`.
+    Kept as `StateCount` is, one row for each. doubt: of `dashboard.states.caveats.DOUBTS`.
     """
 
     scenario = models.CharField(max_length=40)
@@ -144,9 +144,9 @@ class Transition(models.Model):
     """A change of an asset's state, or a record that changed none and is of its history.
 
     kind: `change` (an empty `state` is a purge), or the cause of a record after which the state
-    stayed: `reminder`, `override-end`. Who asks for changes asks for that kind. place: offset and
-    step of the version. A rebuild tells the same again in a new epoch: it takes the place of what
-    was told before.
+    stayed: `reminder`, `override-end`. Who queries changes queries that kind. place: offset and
+    step of the version. A rebuild reports the same again in a new epoch: it takes the place of what
+    was reported before.
     """
 
     scenario = models.CharField(max_length=40)

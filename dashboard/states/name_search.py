@@ -1,6 +1,6 @@
 """Assets by a part of their name, by the index that migration 0004 makes where it can.
 
-What it finds is a little more than what contains the text: who asks looks at the names too.
+What it finds is a little more than what contains the text: the caller looks at the names too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FIND = {
 
 
 def candidates(text: str, most: int) -> list[int] | None:
-    """Row ids of at most `most` assets, every one whose name contains `text` if they are fewer.
+    """Return row ids of at most `most` assets: all whose name contains `text`, if they are fewer.
 
     None where the text is too short for the index, or there is none.
     """
@@ -38,7 +38,7 @@ def candidates(text: str, most: int) -> list[int] | None:
 
 
 def pattern(text: str) -> str:
-    """What the database is asked for: nothing in `text` has a meaning of its own."""
+    """Return what the database is queried for: nothing in `text` has a meaning of its own."""
     if connection.vendor == "sqlite":
         runs = dict.fromkeys(text[n : n + SIZE] for n in range(len(text) - SIZE + 1))
         quoted = ('"{}"'.format(run.replace('"', '""')) for run in list(runs)[:MOST_RUNS])

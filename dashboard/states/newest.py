@@ -28,7 +28,7 @@ Overlay = Callable[[str, str], NewestRecord | None]
 
 
 class _Holder:
-    """Keeps from where the process takes what is newer than the database."""
+    """The holder of the source from which the process reads what is newer than the database."""
 
     def __init__(self) -> None:
         self.overlay: Overlay = lambda _scenario, _asset: None

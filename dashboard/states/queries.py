@@ -1,4 +1,4 @@
-"""What pages and sockets read of the board: rows, counts, and up to which offsets.
+"""Queries of pages and sockets on the board: rows, counts, and up to which offsets.
 
 A million assets are no reason to read a million rows: a page is a range of the index of the board's
 order, the counts are kept by the materialiser, a text is looked up in the index of names' parts.
@@ -41,7 +41,7 @@ Order = tuple[int, int, str]
 
 
 class Kept(NamedTuple):
-    """What the database has of an asset; a state of "" is a purged one's, or of none."""
+    """The database's record of an asset; a state of "" is a purged one's, or of none."""
 
     version: str = ""
     state: str = ""
@@ -66,7 +66,7 @@ class Found(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a row stands in the board's order."""
+    """The place of a row in the board's order."""
 
     rank: int
     newest: int
@@ -75,13 +75,13 @@ class Place(NamedTuple):
 
     @classmethod
     def of(cls, rank: int | None, since: int, asset: str, pk: int) -> Place:
-        """Where a visible row stands, by its columns; every one of those has a rank."""
+        """Return where a visible row stands, by its columns; every one of those has a rank."""
         assert rank is not None
         return cls(rank, -since, asset, pk)
 
     @property
     def order(self) -> Order:
-        """Without the row's id."""
+        """Return the place without the row's id."""
         return (self.rank, self.newest, self.asset)
 
 
@@ -97,7 +97,7 @@ def find(
     limit: int = LIMIT,
     skip: Collection[str] = frozenset(),
 ) -> Found:
-    """Visible assets by state and by a part of their name, the first `limit` of those past `after`.
+    """Return the first `limit` visible assets past `after`, by state and by a part of their name.
 
     skip: assets that are counted, but whose records are not wanted.
     """
@@ -113,16 +113,16 @@ def find(
         return Found(records(later, limit, skip), len(near))
     # Too many to look at each, or no index: walking the board, a page of many is soon full.
     walk = Walk(search.walk(after, limit))
-    found = records(walk, limit, skip)
-    if after is None and len(found) < limit:
-        return Found(found, walk.passed)
+    matches = records(walk, limit, skip)
+    if after is None and len(matches) < limit:
+        return Found(matches, walk.passed)
     known = search.counted_among(ids) if ids else search.counted(COUNTED + 1)
     known = max(known, walk.passed)
-    return Found(found, min(known, COUNTED), least=bool(ids) or known > COUNTED)
+    return Found(matches, min(known, COUNTED), least=bool(ids) or known > COUNTED)
 
 
 def containing(rows: QuerySet[AssetState], text: str) -> QuerySet[AssetState]:
-    """Those of `rows` whose name contains `text`: looked up where few names of all do."""
+    """Return those of `rows` whose name contains `text`: looked up where few names of all do."""
     ids = candidates(text, COUNTED + 1)
     if ids is not None and len(ids) <= COUNTED:
         rows = rows.filter(pk__in=listed(ids))
@@ -154,7 +154,8 @@ class Search(NamedTuple):
     where: tuple[Q, ...] = ()
 
     def walk(self, after: Order | None, portion: int) -> Iterator[Place]:
-        """What matches past `after` in the board's order; `portion` rows are read at a time."""
+        """Yield what matches past `after` in the board's order, reading `portion` rows at a
+        time."""
         while True:
             places = self._portion(after, portion)
             yield from places
@@ -163,28 +164,28 @@ class Search(NamedTuple):
             after = places[-1].order
 
     def among(self, ids: Collection[int]) -> list[Place]:
-        """What matches among these rows, in no order."""
-        found = self._asked(AssetState.objects.filter(pk__in=listed(ids)))
+        """Return what matches among these rows, in no order."""
+        matches = self._asked(AssetState.objects.filter(pk__in=listed(ids)))
         columns = ("scenario", "purged", "state", "rank", "since", "asset", "pk")
         return [
             Place.of(*row)
-            for name, purged, state, *row in found.values_list(*columns)
+            for name, purged, state, *row in matches.values_list(*columns)
             if name == self.scenario and not purged and (not self.states or state in self.states)
         ]
 
     def ids_among(self, ids: Collection[int]) -> set[int]:
-        """Which of these rows of the scenario match what is asked beyond their state."""
-        found = self._asked(AssetState.objects.filter(pk__in=listed(ids)))
-        return set(found.values_list("pk", flat=True))
+        """Return which of these rows of the scenario match what is requested beyond their state."""
+        rows = self._asked(AssetState.objects.filter(pk__in=listed(ids)))
+        return set(rows.values_list("pk", flat=True))
 
     def counted_of(self, assets: Collection[str]) -> int:
-        """How many of these assets match."""
+        """Return how many of these assets match."""
         return self._matching().filter(asset__in=listed(assets)).count() if assets else 0
 
     def counted_among(self, ids: Collection[int]) -> int:
-        """How many of these rows match: counted by the database, as they may be many."""
-        found = AssetState.objects.filter(pk__in=listed(ids), asset__icontains=self.q)
-        groups = found.values_list("scenario", "purged", "state").annotate(n=Count("pk"))
+        """Return how many of these rows match: counted by the database, as they may be many."""
+        rows = AssetState.objects.filter(pk__in=listed(ids), asset__icontains=self.q)
+        groups = rows.values_list("scenario", "purged", "state").annotate(n=Count("pk"))
         return sum(
             n
             for name, purged, state, n in groups.order_by()
@@ -192,18 +193,18 @@ class Search(NamedTuple):
         )
 
     def counted(self, most: int) -> int:
-        """How many match, up to `most`: the database ends where it has found so many."""
-        found = self._matching()
+        """Return how many match, up to `most`: the database ends where it has found so many."""
+        matches = self._matching()
         ranks = self._ranks()
         # Either leads a database that has to choose to the index that holds all that is asked.
         if ranks is None:
-            found = found.filter(rank__gte=LEAST_RANK)
+            matches = matches.filter(rank__gte=LEAST_RANK)
         else:
-            found = found.filter(rank__in=ranks)
-        return found.order_by().values("pk")[:most].count()
+            matches = matches.filter(rank__in=ranks)
+        return matches.order_by().values("pk")[:most].count()
 
     def of_states(self) -> int:
-        """How many are in the states."""
+        """Return how many are in the states."""
         known = counts(self.scenario)
         return sum(n for state, n in known.items() if not self.states or state in self.states)
 
@@ -211,27 +212,27 @@ class Search(NamedTuple):
         columns = self._matching().values_list("rank", "since", "asset", "pk")
         places: list[Place] = []
         for part in _ranges(self._ranks(), after):
-            found = columns.filter(part)[: size - len(places)]
-            places += (Place.of(*row) for row in found)
+            rows = columns.filter(part)[: size - len(places)]
+            places += (Place.of(*row) for row in rows)
             if len(places) == size:
                 break
         return places
 
     def _matching(self) -> QuerySet[AssetState]:
-        found = AssetState.objects.filter(scenario=self.scenario, purged=False)
+        rows = AssetState.objects.filter(scenario=self.scenario, purged=False)
         if self.states:
-            found = found.filter(state__in=self.states)
-        return self._asked(found).order_by("rank", "-since", "asset")
+            rows = rows.filter(state__in=self.states)
+        return self._asked(rows).order_by("rank", "-since", "asset")
 
-    def _asked(self, found: QuerySet[AssetState]) -> QuerySet[AssetState]:
+    def _asked(self, rows: QuerySet[AssetState]) -> QuerySet[AssetState]:
         if self.q:
-            found = found.filter(asset__icontains=self.q)
+            rows = rows.filter(asset__icontains=self.q)
         for condition in self.where:
-            found = found.filter(condition)
-        return found
+            rows = rows.filter(condition)
+        return rows
 
     def _ranks(self) -> list[int] | None:
-        """In which parts of the board the states are; None: anywhere."""
+        """Return in which parts of the board the states are; None: anywhere."""
         known = scenarios().get(self.scenario)
         if self.where and not self.states:  # so a condition on times is a range of the index
             return self._all_ranks()
@@ -246,7 +247,7 @@ class Search(NamedTuple):
 
 
 def _ranges(ranks: list[int] | None, after: Order | None) -> Iterator[Q]:
-    """What lies past `after`, from the top, as ranges of the index of the board's order.
+    """Yield what lies past `after`, from the top, as ranges of the index of the board's order.
 
     Put into one condition, a database would read the index from its beginning.
     """
@@ -265,15 +266,15 @@ def _ranges(ranks: list[int] | None, after: Order | None) -> Iterator[Q]:
 
 
 def records(places: Iterable[Place], limit: int, skip: Collection[str]) -> list[dict[str, Any]]:
-    """The records of the first `limit` places, without those of `skip`."""
+    """Return the records of the first `limit` places, without those of `skip`."""
     ids = list(islice((place.pk for place in places if place.asset not in skip), limit))
     texts = dict(AssetState.objects.filter(pk__in=listed(ids)).values_list("pk", "record"))
     return [msgspec.json.decode(texts[pk]) for pk in ids if pk in texts]
 
 
 def listed(values: Collection[int] | Collection[str]) -> Any:
-    """Values for a lookup with `__in`, however many: SQLite takes a limited number of parameters,
-    and a list as JSON is one."""
+    """Return values for a lookup with `__in`, however many: SQLite accepts a limited number of
+    parameters, and a list as JSON is one."""
     if connection.vendor == "sqlite":
         as_json = msgspec.json.encode(list(values)).decode()
         return RawSQL("SELECT value FROM json_each(%s)", [as_json])
@@ -281,45 +282,45 @@ def listed(values: Collection[int] | Collection[str]) -> Any:
 
 
 def stored(scenario: str, assets: Collection[str]) -> dict[str, Kept]:
-    """What the database has of those of `assets` that it knows."""
-    found = AssetState.objects.filter(scenario=scenario, asset__in=listed(assets))
+    """Return what the database has of those of `assets` that it knows."""
+    rows = AssetState.objects.filter(scenario=scenario, asset__in=listed(assets))
     columns = ("asset", "version", "state", "disputed", "unconfirmed", "silent")
     return {
         asset: Kept(version, state, doubts_of(disputed, unconfirmed, silent))
-        for asset, version, state, disputed, unconfirmed, silent in found.values_list(*columns)
+        for asset, version, state, disputed, unconfirmed, silent in rows.values_list(*columns)
     }
 
 
 def counts(scenario: str) -> dict[str, int]:
-    """How many visible assets are in each state."""
-    found = StateCount.objects.filter(scenario=scenario, n__gt=0)
-    return dict(found.values_list("state", "n"))
+    """Return how many visible assets are in each state."""
+    rows = StateCount.objects.filter(scenario=scenario, n__gt=0)
+    return dict(rows.values_list("state", "n"))
 
 
 def counts_of_all() -> dict[str, dict[str, int]]:
-    """By scenario, how many visible assets are in each state."""
-    found: dict[str, dict[str, int]] = {}
+    """Return by scenario how many visible assets are in each state."""
+    by_scenario: dict[str, dict[str, int]] = {}
     rows = StateCount.objects.filter(n__gt=0).values_list("scenario", "state", "n")
     for scenario, state, n in rows:
-        found.setdefault(scenario, {})[state] = n
-    return found
+        by_scenario.setdefault(scenario, {})[state] = n
+    return by_scenario
 
 
 def doubt_counts(scenario: str) -> dict[str, int]:
-    """How many visible assets there is each doubt of, every one of DOUBTS."""
-    found = DoubtCount.objects.filter(scenario=scenario, doubt__in=DOUBTS)
-    return dict.fromkeys(DOUBTS, 0) | dict(found.values_list("doubt", "n"))
+    """Return how many visible assets there is each doubt of, every one of DOUBTS."""
+    rows = DoubtCount.objects.filter(scenario=scenario, doubt__in=DOUBTS)
+    return dict.fromkeys(DOUBTS, 0) | dict(rows.values_list("doubt", "n"))
 
 
 def sink_offsets() -> Offsets:
-    """The next offset of each sink partition that the database has not seen yet."""
-    found = SinkOffset.objects.values_list("topic", "partition", "next_offset")
-    return {(topic, partition): offset for topic, partition, offset in found}
+    """Return the next offset of each sink partition that the database has not seen yet."""
+    rows = SinkOffset.objects.values_list("topic", "partition", "next_offset")
+    return {(topic, partition): offset for topic, partition, offset in rows}
 
 
 @contextmanager
 def consistent() -> Iterator[None]:
-    """All that is read within is read as of one moment, and holds up no writer.
+    """Read all that is read within as of one moment, and hold up no writer.
 
     SQLite's transactions are set to take the write lock at once, which a reader must not do;
     PostgreSQL's see each statement's own moment unless told otherwise. For reading alone.

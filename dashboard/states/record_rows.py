@@ -79,12 +79,12 @@ class Seen(NamedTuple):
 
     @property
     def state(self) -> str:
-        """The state shown, empty after a purge."""
+        """Return the state shown, empty after a purge."""
         return self.shape.state if isinstance(self.shape, StateValue) else ""
 
     @property
     def doubts(self) -> Doubts:
-        """Of what the state is doubted; nothing after a purge."""
+        """Return the doubts of the state; none after a purge."""
         shape = self.shape
         if not isinstance(shape, StateValue):
             return ()
@@ -92,12 +92,12 @@ class Seen(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Offset and step of the version: the same in every epoch."""
+        """Return offset and step of the version: the same in every epoch."""
         return place_of(self.version)
 
 
 def read(key: bytes | None, value: bytes | None, headers: Headers = ()) -> Seen:
-    """Read a record of a states topic, checked for all that the database needs.
+    """Read a record of a states topic, checked for all that the database needs, and return it.
 
     Raises UnreadableState.
     """
@@ -143,7 +143,7 @@ _state_ok = lru_cache(maxsize=10_000)(state_name_ok)
 
 
 def sortable(version: str) -> str:
-    """`1.42.0` in the form that sorts. Raises ValueError."""
+    """Return `1.42.0` in the form that sorts. Raises ValueError."""
     parts = _VERSION.fullmatch(version)
     if parts is None:
         raise ValueError(f"expected epoch.offset.step, got {version!r}")
@@ -152,18 +152,18 @@ def sortable(version: str) -> str:
 
 
 def place_of(version: str) -> str:
-    """Offset and step of a sortable version."""
+    """Return offset and step of a sortable version."""
     return version[VERSION_PARTS[0] + 1 :]
 
 
 def seen_of(emission: StateRecord | Tombstone) -> Seen:
-    """What the fold emitted, as it is read from the topic."""
+    """Return what the fold emitted, as it is read from the topic."""
     value = encode_state(emission) if isinstance(emission, StateRecord) else None
     return read(emission.asset.encode(), value, encode_headers(emission))
 
 
 def row_of(scenario: Scenario, seen: Seen) -> tuple[Any, ...]:
-    """The row that shows the record, in the order of COLUMNS."""
+    """Return the row that shows the record, in the order of COLUMNS."""
     shape, cause = seen.shape, seen.shape.cause
     if isinstance(shape, TombstoneValue):
         shown: tuple[Any, ...] = ("", 0, None, "", 0, False, None, None, None)
@@ -189,7 +189,7 @@ def row_of(scenario: Scenario, seen: Seen) -> tuple[Any, ...]:
 
 
 def _shown(scenario: Scenario, shape: StateValue) -> tuple[Any, ...]:
-    """What the board says of the state and of its doubts."""
+    """Return what the board says of the state and of its doubts."""
     severity = scenario.severity(shape.state)
     return (
         shape.state,
@@ -214,18 +214,18 @@ def _override(override: OverrideValue | None) -> tuple[Any, ...]:
 
 
 def _reported_at(votes: Iterable[VoteValue]) -> int | None:
-    """When an agent last reported, of those whose votes are live; None without one."""
+    """Return when an agent last reported, of those whose votes are live; None without one."""
     live = (v for v in votes if v.silent is None and not v.agent.startswith(USER_PREFIX))
     return max((v.time for v in live), default=None)
 
 
 def silent_votes(votes: Iterable[VoteValue]) -> int | None:
-    """How many of the votes that count are silent; None for none."""
+    """Return how many of the votes that count are silent; None for none."""
     return sum(v.silent is not None and v.muted is None and v.weight > 0 for v in votes) or None
 
 
 def same_content(one: str, other: str) -> bool:
-    """Whether two records' texts say the same, whatever the order of their fields."""
+    """Return whether two records' texts say the same, whatever the order of their fields."""
     if one == other:
         return True
     try:

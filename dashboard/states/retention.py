@@ -1,4 +1,4 @@
-"""How long history is kept, and the rows of purged assets."""
+"""Retention of history, and of the rows of purged assets."""
 
 from __future__ import annotations
 

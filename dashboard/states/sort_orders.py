@@ -1,4 +1,4 @@
-"""In which order a page's rows stand, where it is not the board's own.
+"""Sort orders of a page's rows, where they are not in the board's own.
 
 `static/js/board/order.js` says the same in the browser.
 """
@@ -56,21 +56,24 @@ _NAMES = frozenset(name for name, _ in OFFERED)
 
 
 def sort_of(text: str) -> str:
-    """The order that an address asks for; "" for one that there is not."""
+    """Return the order that an address requests; "" for one that there is not."""
     return text if text in _NAMES else ""
 
 
 def sorted_rows(rows: Iterable[Row], sort: str) -> list[Row]:
-    """A page's rows, which come in the board's order, in this one. Equals stay as they came."""
-    found, name = list(rows), sort.removeprefix("-")
+    """Return a page's rows, which come in the board's order, in this one.
+
+    Equals stay as they came.
+    """
+    listed, name = list(rows), sort.removeprefix("-")
     if name == "state":
-        return found[::-1]
+        return listed[::-1]
     key = _KEYS.get(name)
-    return sorted(found, key=key, reverse=sort.startswith("-")) if key else found
+    return sorted(listed, key=key, reverse=sort.startswith("-")) if key else listed
 
 
 def next_sort(column: Column, sort: str) -> str:
-    """What a column's head asks for: its order, then the other way round, then the board's own."""
+    """Return what a column's head requests: its order, then the reverse, then the board's own."""
     first = "" if column.name == "state" else column.name
     other = f"-{column.name}"
     if sort == first:
@@ -79,7 +82,7 @@ def next_sort(column: Column, sort: str) -> str:
 
 
 def direction(column: Column, sort: str) -> str:
-    """How the page is sorted by a column, as `aria-sort` has it; "" where it is not."""
+    """Return how the page is sorted by a column, as `aria-sort` has it; "" where it is not."""
     if not column.rises or (sort.removeprefix("-") or "state") != column.name:
         return ""
     turned = {"ascending": "descending", "descending": "ascending"}

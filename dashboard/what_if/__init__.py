@@ -1,1 +1,1 @@
-"""What another rule would have made of a scenario's last hours."""
+"""What-if: a scenario's last hours under another rule."""

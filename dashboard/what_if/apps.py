@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class WhatIfConfig(AppConfig):
-    """Rules tried on the log."""
+    """The app of rules tried on the log."""
 
     name = "dashboard.what_if"
     label = "whatif"

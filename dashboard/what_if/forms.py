@@ -1,4 +1,4 @@
-"""What is tried: the changed keys as TOML or in fields of their own, and how far back."""
+"""The form of a trial: the changed keys as TOML or in fields of their own, and how far back."""
 
 from __future__ import annotations
 
@@ -78,13 +78,13 @@ class TrialForm(forms.Form):
 
     @property
     def simple(self) -> list[Any]:
-        """The fields that set one key each."""
+        """Return the fields that set one key each."""
         holds = [name for name in self.fields if name.startswith("hold-")]
         names = ("vote_lifetime", "forget_after", "min_voters", "raise_voters", *holds)
         return [self[name] for name in names if name in self.fields]
 
     def clean(self) -> dict[str, Any]:
-        """The changed keys, and since when; what is wrong is said at its field."""
+        """Return the changed keys, and since when; what is wrong is said at its field."""
         data = super().clean() or self.cleaned_data
         if not self.errors:
             data["from"] = self._from(data)
@@ -108,7 +108,7 @@ class TrialForm(forms.Form):
         return at
 
     def _keys(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Plain keys in which the proposal differs from the rule that is used."""
+        """Return plain keys in which the proposal differs from the rule that is used."""
         try:
             keys = read_overlay(data["rule"])
         except ScenarioError as error:
@@ -120,8 +120,8 @@ class TrialForm(forms.Form):
                 return {}
             keys[name] = value
         try:
-            found = canonical(self.running, keys)
-            changed = differing(self.running, overlaid(self.running, found))
+            canonical_keys = canonical(self.running, keys)
+            changed = differing(self.running, overlaid(self.running, canonical_keys))
         except ScenarioError as error:
             self.add_error(self._field_of(str(error), data), str(error))
             return {}
@@ -150,7 +150,7 @@ class TrialForm(forms.Form):
         return keys
 
     def _field_of(self, message: str, data: dict[str, Any]) -> str:
-        """The field that a message about a key belongs to."""
+        """Return the field that a message about a key belongs to."""
         path = message.partition(":")[0]
         for number, spec in enumerate(self.running.states):
             if path.endswith(f".holds.{spec.name}") and data[f"hold-{number}"]:
@@ -160,5 +160,5 @@ class TrialForm(forms.Form):
 
 
 def _told(ms: int | None) -> str:
-    """A duration as scenarios.toml has it."""
+    """Return a duration as scenarios.toml has it."""
     return "none" if ms is None else duration_text(ms)

@@ -14,7 +14,7 @@ CHUNK = 500
 
 
 def take_in(request: UUID, result: Compared, _now: int) -> None:
-    """Keep a part of a trial's result, if it was requested here."""
+    """Store a part of a trial's result, if it was requested here."""
     trial = Trial.objects.filter(pk=request, complete=False).first()
     if trial is None:
         return

@@ -22,12 +22,15 @@ PAGE = 50
 
 
 def totals_of(trial: Trial) -> Totals | None:
-    """What a trial comes to, None while it is under way."""
+    """Return what a trial comes to, None while it is under way."""
     return msgspec.json.decode(trial.totals, type=Totals) if trial.totals else None
 
 
 def proposed(totals: Totals, known: Scenario) -> Scenario:
-    """The scenario that was tried, to show its states by; as it is known here where it must be."""
+    """Return the scenario that was tried, to show its states by.
+
+    It is the known one where the tried one cannot be read.
+    """
     try:
         return scenario_from_plain(totals.rules[1])
     except ScenarioError:
@@ -36,7 +39,7 @@ def proposed(totals: Totals, known: Scenario) -> Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What some partitions began with, the times of that from first to last, and why so."""
+    """The beginning of some partitions: with what, from which time to which, and why so."""
 
     means: str
     partitions: Sequence[int]
@@ -46,7 +49,7 @@ class Beginning:
 
 
 def began_of(totals: Totals) -> list[Beginning]:
-    """What both runs began with; those with a state first. None of a trial of long ago."""
+    """Return what both runs began with; those with a state first. None of a trial of long ago."""
     groups: dict[tuple[str, str], dict[int, int]] = {}
     for partition, began in sorted(totals.began.items()):
         groups.setdefault((began.means, began.why), {})[partition] = began.at
@@ -61,27 +64,29 @@ _MEANS = ("snapshot", "log", "empty")
 
 
 def states_of(totals: Totals, scenario: Scenario) -> list[dict[str, Any]]:
-    """Per state, how long assets were in it under each rule, and how often one got there."""
-    longest = max((max(one.running_ms, one.proposed_ms) for one in totals.states), default=0)
-    return [_state(one, scenario, max(1, longest)) for one in totals.states]
+    """Return per state how long assets were in it under each rule, and how often one got there."""
+    longest = max((max(total.running_ms, total.proposed_ms) for total in totals.states), default=0)
+    return [_state(total, scenario, max(1, longest)) for total in totals.states]
 
 
-def _state(one: StateTotal, scenario: Scenario, longest: int) -> dict[str, Any]:
+def _state(total: StateTotal, scenario: Scenario, longest: int) -> dict[str, Any]:
     return {
-        "is": one,
-        "spec": scenario.spec(one.state),
-        "more_ms": one.proposed_ms - one.running_ms,
-        "more": one.proposed - one.running,
-        "running_bar": round(100 * one.running_ms / longest, 1),
-        "proposed_bar": round(100 * one.proposed_ms / longest, 1),
+        "is": total,
+        "spec": scenario.spec(total.state),
+        "more_ms": total.proposed_ms - total.running_ms,
+        "more": total.proposed - total.running,
+        "running_bar": round(100 * total.running_ms / longest, 1),
+        "proposed_bar": round(100 * total.proposed_ms / longest, 1),
     }
 
 
 def rows_of(
     trial: Trial, rows: Iterable[Fared], scenario: Scenario, totals: Totals
 ) -> tuple[list[dict[str, Any]], tuple[int, int, int]]:
-    """Assets that would have fared otherwise, with their timelines; and the begin, middle and end
-    of the span that these are drawn over, Unix ms."""
+    """Return assets that would have fared otherwise, with their timelines, and the span of these.
+
+    The span is the begin, middle and end that they are drawn over, Unix ms.
+    """
     pairs = [(row, msgspec.json.decode(row.record, type=Difference)) for row in rows]
     since, until = told_span((each for _, each in pairs), totals.since, totals.until)
     drawn = [_row_of(trial, row, each, scenario, since, until) for row, each in pairs]
@@ -108,11 +113,11 @@ def _row_of(
 
 
 def propose_url(trial: Trial) -> str:
-    """Where the tried rule can be proposed, with its keys filled in."""
+    """Return where the tried rule can be proposed, with its keys filled in."""
     return f"{reverse('rules:change', args=[trial.scenario])}?{urlencode({'rule': trial.keys})}"
 
 
 def again_url(trial: Trial) -> str:
-    """Where the same can be tried once more, or otherwise."""
+    """Return where the same can be tried once more, or otherwise."""
     query = urlencode({"scenario": trial.scenario, "rule": trial.keys})
     return f"{reverse('what_if:trials')}?{query}"

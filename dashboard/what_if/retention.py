@@ -1,4 +1,4 @@
-"""How long trials of a rule are kept, and how many."""
+"""Retention of trials of a rule: how long and how many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trial may begin with: the snapshot of each partition that fits. Times in Unix ms."""
+"""The beginning of a trial: the snapshot of each partition that fits. Times in Unix ms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wire.job import bucket_name
 
 
 def snapshots(running: Scenario, proposed: Scenario, since: int) -> dict[str, Snapshot]:
-    """By bucket, the newest snapshot that lies before the window by as much as the rules need.
+    """Return by bucket the newest snapshot that lies far enough before the window for the rules.
 
     Whether it still meets the log, and was made by the rule that is running, the job sees.
     """
@@ -25,10 +25,10 @@ def snapshots(running: Scenario, proposed: Scenario, since: int) -> dict[str, Sn
 
 
 def newest_before(kept: Iterable[FoldSnapshot], moment: int) -> dict[str, Snapshot]:
-    """By bucket, the newest of these that lies before a moment."""
-    found: dict[str, FoldSnapshot] = {}
+    """Return by bucket the newest of these that lies before a moment."""
+    newest: dict[str, FoldSnapshot] = {}
     for row in kept:
         name = bucket_name(row.scenario, row.partition)
-        if row.clock < moment and (name not in found or row.clock > found[name].clock):
-            found[name] = row
-    return {name: Snapshot(row.next_offset, row.file, row.digest) for name, row in found.items()}
+        if row.clock < moment and (name not in newest or row.clock > newest[name].clock):
+            newest[name] = row
+    return {name: Snapshot(row.next_offset, row.file, row.digest) for name, row in newest.items()}

@@ -26,29 +26,32 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One rule's timeline. cut: there are more changes than are told."""
+    """One rule's timeline. cut: there are more changes than are listed."""
 
     pieces: tuple[Piece, ...]
     steps: tuple[tuple[int, StateSpec | None], ...]
     cut: bool
 
 
-def told_span(found: Iterable[Difference], since: int, until: int) -> tuple[int, int]:
-    """The part of a window in which any of these assets is told of: what lies before is empty."""
+def told_span(differences: Iterable[Difference], since: int, until: int) -> tuple[int, int]:
+    """Return the part of a window in which any of these assets has a timeline.
+
+    What lies before is empty.
+    """
     begins = [
         since if before is not None else moments[0][0]
-        for each in found
+        for each in differences
         for before, moments in zip(each.before, (each.running, each.proposed), strict=True)
         if before is not None or moments
     ]
     return max(since, min(begins, default=since)), until
 
 
-def bars(scenario: Scenario, found: Difference, since: int, until: int) -> tuple[Bar, Bar]:
-    """An asset's timelines, under the running and the proposed rule."""
-    sides = zip(found.before, (found.running, found.proposed), strict=True)
-    one, other = (_bar(scenario, before, moments, since, until) for before, moments in sides)
-    return one, other
+def bars(scenario: Scenario, difference: Difference, since: int, until: int) -> tuple[Bar, Bar]:
+    """Return an asset's timelines, under the running and the proposed rule."""
+    sides = zip(difference.before, (difference.running, difference.proposed), strict=True)
+    running, other = (_bar(scenario, before, moments, since, until) for before, moments in sides)
+    return running, other
 
 
 def _bar(

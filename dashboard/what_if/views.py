@@ -48,7 +48,7 @@ ADMINS = (Role.ADMIN,)
 @never_cache
 @role_required("read")
 def trials(request: HttpRequest) -> HttpResponse:
-    """What was tried; to admins, the form that tries another rule."""
+    """Return what was tried; to admins, the form that tries another rule."""
     running = _running(request.GET.get("scenario", ""))
     text = request.GET.get("rule", "")[:MAX_TEXT]
     initial = {"scenario": running.name, "back": "6", "rule": text}
@@ -58,7 +58,7 @@ def trials(request: HttpRequest) -> HttpResponse:
 @form_of("what_if:trials")
 @role_required("read", ADMINS)
 def run(request: HttpRequest) -> HttpResponse:
-    """Have the job try a rule; its page tells how far it has come."""
+    """Request of the job to try a rule; its page shows how far it has come. Raises Http404."""
     name = request.POST.get("scenario", "")
     if name not in scenarios():
         raise Http404
@@ -96,7 +96,7 @@ def run(request: HttpRequest) -> HttpResponse:
 
 
 def _running(name: str) -> Scenario:
-    """A scenario with the rule that the job uses; the first one where there is none of the name."""
+    """Return a scenario with the rule that the job uses; the first one where none has the name."""
     known = scenarios()
     return as_carried(known.get(name) or next(iter(known.values())))
 
@@ -124,7 +124,10 @@ def _list(request: HttpRequest, form: TrialForm, status: int = 200) -> HttpRespo
 @never_cache
 @role_required("read")
 def trial(request: HttpRequest, id: UUID) -> HttpResponse:  # noqa: A002 - as in the URL
-    """One trial: how far it has come, then its result; to a script, the part that renews."""
+    """Return one trial, its progress and its result; to a script, the part that renews itself.
+
+    Raises Http404.
+    """
     trial, now = Trial.objects.filter(pk=id).first(), now_ms()
     if trial is None:
         raise Http404

@@ -21,7 +21,7 @@ register = template.Library()
 
 
 def labels_context(request: HttpRequest, scenario: Scenario, asset: str) -> dict[str, Any]:
-    """The context of `labels/_asset.html`."""
+    """Return the context of `labels/_asset.html`."""
     rows = Label.objects.filter(scenario=scenario.name, asset=asset).order_by("key", "source")
     every = list(rows)
     hidden = {row.key: row for row in every if not row.shown}
@@ -47,13 +47,13 @@ def labels_context(request: HttpRequest, scenario: Scenario, asset: str) -> dict
 
 @register.inclusion_tag("labels/_asset.html", takes_context=True)
 def asset_labels(context: dict[str, Any], scenario: Scenario, asset: str) -> dict[str, Any]:
-    """The section of an asset's labels, with its form."""
+    """Return the context of the section of an asset's labels, with its form."""
     return labels_context(context["request"], scenario, asset)
 
 
 @register.simple_tag
 def row_labels(row: dict[str, Any]) -> SafeString:
-    """The labels of a row of the board. `static/js/board/badges.js` makes the same."""
+    """Return the labels of a row of the board. `static/js/board/badges.js` makes the same."""
     pairs = row.get("labels") or []
     if not pairs:
         return mark_safe("")

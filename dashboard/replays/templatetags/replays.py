@@ -11,11 +11,11 @@ register = template.Library()
 
 @register.filter
 def part(value: float) -> str:
-    """A part of that: `< 1 s`, then as durations are."""
+    """Return a part of that: `< 1 s`, then as durations are."""
     return "< 1 s" if value < 1 else duration(int(value * 1000))
 
 
 @register.filter
 def seconds(value: float) -> str:
-    """A duration that is estimated: `in under a second`, then `in about 21 s`."""
+    """Return a duration that is estimated: `in under a second`, then `in about 21 s`."""
     return "in under a second" if value < 1 else f"in about {duration(int(value * 1000))}"

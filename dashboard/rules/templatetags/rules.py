@@ -26,7 +26,7 @@ MARKS = {
 
 @register.simple_tag
 def rule_mark(word: str) -> SafeString:
-    """How a rule stands, as icon, colour and word."""
+    """Return how a rule stands, as icon, colour and word."""
     shape, colour = MARKS[word]
     return format_html(
         '<span class="state c-{}">{}<span class="word">{}</span></span>', colour, icon(shape), word
@@ -35,5 +35,5 @@ def rule_mark(word: str) -> SafeString:
 
 @register.simple_tag
 def named_field(field: BoundField) -> SafeString:
-    """A field whose label is told to a reader alone: its row and column say it to the eye."""
+    """Return a field whose label is for screen readers alone: its row and column show it."""
     return field.as_widget(attrs={"aria-label": str(field.label)})

@@ -30,23 +30,23 @@ UNHEARD = "nothing has reported it since"
 
 @register.simple_tag
 def icon(name: str) -> SafeString:
-    """An icon of the page's sprite."""
+    """Return an icon of the page's sprite."""
     return format_html('<svg class="icon" aria-hidden="true"><use href="#i-{}"></use></svg>', name)
 
 
 @register.simple_tag
 def term(name: str, words: str = "") -> SafeString:
-    """A word of the product with its meaning, which is a step away: `{% term "bucket" %}`."""
-    found = TERMS[name]
+    """Return a word of the product with a link to its meaning: `{% term "bucket" %}`."""
+    entry = TERMS[name]
     return format_html(
         '<a class="term" href="{}#{}" title="{}">{}</a>',
-        reverse("glossary"), name, found.meaning, words or found.word,
+        reverse("glossary"), name, entry.meaning, words or entry.word,
     )  # fmt: skip
 
 
 @register.simple_tag
 def state(scenario: Scenario, name: str, title: str = "") -> SafeString:
-    """A state as icon, colour and word."""
+    """Return a state as icon, colour and word."""
     spec = scenario.spec(name)
     return format_html(
         '<span class="state c-{}"{}>{}<bdi class="word">{}</bdi></span>',
@@ -59,7 +59,7 @@ def state(scenario: Scenario, name: str, title: str = "") -> SafeString:
 
 @register.simple_tag
 def row_class(scenario: Scenario, row: Row) -> str:
-    """The classes of a row: its edge has the colour of the worst that anybody says of it."""
+    """Return the classes of a row: its edge has the colour of the worst that anybody says of it."""
     worst = row["beneath"] or row["disputed"]
     if worst is None:
         return f"s{row['severity']} c-{row['colour']}"
@@ -68,19 +68,19 @@ def row_class(scenario: Scenario, row: Row) -> str:
 
 @register.simple_tag
 def row_state(scenario: Scenario, row: Row) -> SafeString:
-    """The state of a row; one that nothing has reported says so."""
+    """Return the state of a row; one that nothing has reported says so."""
     return state(scenario, row["state"], UNHEARD if is_unheard(scenario, row) else "")
 
 
 def is_unheard(scenario: Scenario, row: Row) -> bool:
-    """Whether the row's state says only that no report made one."""
+    """Return whether the row's state says only that no report made one."""
     named = any(spec.name == UNKNOWN for spec in scenario.states)
     return row["state"] == UNKNOWN and not named and not row["votes"]
 
 
 @register.simple_tag
 def votes(scenario: Scenario, row: Row) -> SafeString:
-    """One mark per vote, and the same in words for who does not see them."""
+    """Return one mark per vote, and the same in words for who does not see them."""
     if not row["votes"]:
         return mark_safe('<span class="none">none</span>')
     marks = format_html_join(
@@ -113,26 +113,26 @@ def _vote(scenario: Scenario, row: Row, agent: str, name: str) -> SafeString:
 
 @register.simple_tag
 def marks(scenario: Scenario, row: Row, now: int) -> SafeString:
-    """The badges of what is worse than the state, an override, and what is not confirmed."""
-    found = []
+    """Return the badges of what is worse than the state, an override, and what is not confirmed."""
+    badges = []
     if row["beneath"]:
-        found.append(_worse(scenario, row["beneath"], "without the pin:", "without the pin"))
+        badges.append(_worse(scenario, row["beneath"], "without the pin:", "without the pin"))
     elif row["disputed"]:
-        found.append(_worse(scenario, row["disputed"], "disputed:", "disputed: somebody says"))
+        badges.append(_worse(scenario, row["disputed"], "disputed:", "disputed: somebody says"))
     if row["override"]:
         user, end = row["override"]
         left = format_html(" {}", until(end, now)) if end else ""
-        found.append(_badge("override", "pin", f"pinned by {isolated(user)}", "pinned", left))
+        badges.append(_badge("override", "pin", f"pinned by {isolated(user)}", "pinned", left))
     if row["unconfirmed"]:
         reason = row["unconfirmed_reason"] or ""
         title = f"unconfirmed: {reason}" if reason else "unconfirmed"
         why = format_html(' <span class="reason">{}</span>', reason) if reason else ""
-        found.append(_badge("unconfirmed", "question", title, "unconfirmed", why))
-    return format_html_join("", "{}", ((badge,) for badge in found))
+        badges.append(_badge("unconfirmed", "question", title, "unconfirmed", why))
+    return format_html_join("", "{}", ((badge,) for badge in badges))
 
 
 def _worse(scenario: Scenario, name: str, says: str, title: str) -> SafeString:
-    """What is said worst, or lies beneath a pin, by its own sign, colour and word."""
+    """Return what is said worst, or lies beneath a pin, by its own sign, colour and word."""
     spec = scenario.spec(name)
     return format_html(
         '<span class="badge disputed c-{}" title="{} {}">{}'
@@ -159,7 +159,7 @@ def _badge(kind: str, shape: str, title: str, word: str, rest: str) -> SafeStrin
 
 @register.simple_tag
 def pending(scenario: Scenario, row: Row, now: int) -> SafeString:
-    """What the asset will become, and when."""
+    """Return what the asset will become, and when."""
     name, due = row["pending"]
     return format_html(
         '<span class="pending">{} <span class="in">in</span> {}</span>',
@@ -169,7 +169,7 @@ def pending(scenario: Scenario, row: Row, now: int) -> SafeString:
 
 
 def votes_text(scenario: Scenario, row: Row) -> str:
-    """The votes in words: `3 votes: 2 Clear, 1 silent Under attack; 1 of them muted`."""
+    """Return the votes in words: `3 votes: 2 Clear, 1 silent Under attack; 1 of them muted`."""
     tally: dict[str, int] = {}
     silent = dict(row["silent"])
     for agent, name in row["votes"]:
@@ -184,12 +184,12 @@ def votes_text(scenario: Scenario, row: Row) -> str:
 
 @register.filter
 def number(n: int) -> str:
-    """A number in groups of three digits: `12,345`."""
+    """Return a number in groups of three digits: `12,345`."""
     return f"{n:,}"
 
 
 @register.simple_tag(takes_context=True)
 def user_role(context: Context) -> Any:
-    """The role of who asks, or None."""
+    """Return the role of the user who sent the request, or None."""
     request = context.get("request")
     return role_of(request.user) if request is not None and hasattr(request, "user") else None

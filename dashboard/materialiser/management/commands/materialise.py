@@ -18,7 +18,7 @@ from dashboard.materialiser.worker import Materialiser
 
 
 class Command(BaseCommand):
-    """Writes the sink topics into the database, until it is told to stop."""
+    """The command that writes the sink topics into the database, until it is stopped."""
 
     help = "Writes the sink topics into the database, until it is told to stop."
 

@@ -21,12 +21,12 @@ from dashboard.states.aggregates import Miscounted
 
 
 class Command(BaseCommand):
-    """Lists every difference between the topics and the database; exit code 1 if there is one."""
+    """The command that lists every difference between topics and database; exit code 1 if any."""
 
     help = "Replays the topics through the fold and lists every difference with the database."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take --json, --patience and --from-snapshot."""
+        """Add --json, --patience and --from-snapshot."""
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
         parser.add_argument(
             "--patience",
@@ -41,7 +41,10 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Run once. Exit code 0: no difference, 1: differences, 2: it could not be judged."""
+        """Run once. Raises CommandError.
+
+        Exit code 0: no difference, 1: differences, 2: it could not be judged.
+        """
         tallyboard = settings.TALLYBOARD
         with Bar("Replaying") as bar:
             reconciler = Reconciler(
@@ -82,8 +85,8 @@ class Command(BaseCommand):
 
     def _describe(self, difference: Difference) -> None:
         self.stdout.write(f"{difference.scenario}/{difference.asset}: {difference.kind}")
-        for name, (expected, found) in difference.fields.items():
-            self.stdout.write(f"    {name}: expected {expected!r}, found {found!r}")
+        for name, (expected, actual) in difference.fields.items():
+            self.stdout.write(f"    {name}: expected {expected!r}, found {actual!r}")
 
 
 def _named(number: Miscounted) -> str:

@@ -11,12 +11,12 @@ from dashboard.reconciliation.snapshots import snapshot_now
 
 
 class Command(BaseCommand):
-    """Keeps a snapshot of every bucket's fold, as the worker does once a day."""
+    """The command that keeps a snapshot of every bucket's fold, as the worker does once a day."""
 
     help = "Keeps a snapshot of every bucket's fold, as the worker does once a day."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        """Take them and say how many."""
+        """Take them and print how many. Raises CommandError."""
         try:
             self.stdout.write(f"{snapshot_now()} buckets")
         except BusError as error:

@@ -12,12 +12,12 @@ from dashboard.replays.verification import compare
 
 
 class Command(BaseCommand):
-    """Compare, and keep the outcome with the replay."""
+    """The command that compares, and keeps the outcome with the replay."""
 
     help = "Reconcile the scenarios of a replay, and keep what was found for its page."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """The replay's id."""
+        """Add the replay's id."""
         parser.add_argument("id", type=UUID, help="of the replay, as its page shows it")
 
     def handle(self, *_args: Any, **options: Any) -> None:

@@ -18,7 +18,7 @@ from dashboard.server.limits import bounds_of
 
 
 class Command(BaseCommand):
-    """Serves the board on the configured address."""
+    """The command that serves the board on the configured address."""
 
     help = "Serves the board on the configured address, until it is told to stop."
 
