@@ -325,7 +325,7 @@ def test_asset_page_names_who_is_silent_and_who_disputes(
         send("attack", f"{prefix}a", agent, "clear")
     page.goto(page.url.replace(f"{prefix}b", f"{prefix}a"))
     note = page.locator(".note-silent")
-    expect(note).to_contain_text(re.compile(r"t-3 and t-4 fell silent at [\d:]+ saying Under"))
+    expect(note).to_contain_text(re.compile(r"t-3 and t-4 fell silent at [\d:]+ saying\s+Under"))
     expect(note).to_contain_text("or until they report or leave")
     expect(page.locator("#why")).to_contain_text("but t-3 and t-4 fell silent saying")
     assert serious_in_both(page) == []
