@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
@@ -16,3 +17,15 @@ def test_no_line_is_too_long_to_review():
         if len(line) > LONGEST_LINE
     ]
     assert not long, "\n".join(long)
+
+
+def test_no_line_begins_with_punctuation() -> None:
+    """The line's end before it would show as a space between a word and its comma."""
+    parted = re.compile(r"\s*(?:<(?!/)[^>]+>)*[,.;:)]")
+    lines = [
+        f"{path.relative_to(TEMPLATES)}:{at}"
+        for path in sorted(TEMPLATES.rglob("*.html"))
+        for at, line in enumerate(path.read_text().splitlines(), 1)
+        if parted.match(line)
+    ]
+    assert lines == []
