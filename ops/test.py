@@ -90,12 +90,12 @@ SLOWEST = ("--durations=5", "--durations-min=1")
 BROWSING = {"DJANGO_ALLOW_ASYNC_UNSAFE": "1"}
 
 STAGES = (
-    Stage("unit", "functions and classes, without a process", 40, 70, (*EACH_CORE, *UNLOADED)),
-    Stage("web", "pages, calls and socket messages", 90, 160, (*EACH_CORE, *NO_BROWSER)),
-    Stage("integration/kafka", "a broker, and what lives with it", 120, 170, (*TWO, *UNLOADED)),
-    Stage("integration/spark", "job and kernel against the fold", 200, 570, (*TWO, *UNLOADED)),
-    Stage("e2e/browser", "the product in Chromium", 240, 720, (*FILES, *PICTURES), BROWSING),
-    Stage("e2e/faults", "the product is killed and started", 100, 150, (*TWO, *UNLOADED)),
+    Stage("unit", "functions and classes, without a process", 65, 70, (*EACH_CORE, *UNLOADED)),
+    Stage("web", "pages, calls and socket messages", 115, 160, (*EACH_CORE, *NO_BROWSER)),
+    Stage("integration/kafka", "a broker, and what lives with it", 125, 170, (*TWO, *UNLOADED)),
+    Stage("integration/spark", "job and kernel against the fold", 265, 570, (*TWO, *UNLOADED)),
+    Stage("e2e/browser", "the product in Chromium", 410, 720, (*FILES, *PICTURES), BROWSING),
+    Stage("e2e/faults", "the product is killed and started", 165, 150, (*TWO, *UNLOADED)),
 )
 TRIALS = Stage("trials", "what takes minutes", 1800, 1800, ("-v", *PICTURES), BROWSING, long=True)
 """Tests that take minutes, one after the other, so that each has the machine to itself; each is
