@@ -95,7 +95,7 @@ STAGES = (
     Stage("integration/kafka", "a broker, and what lives with it", 125, 170, (*TWO, *UNLOADED)),
     Stage("integration/spark", "job and kernel against the fold", 265, 570, (*TWO, *UNLOADED)),
     Stage("e2e/browser", "the product in Chromium", 410, 720, (*FILES, *PICTURES), BROWSING),
-    Stage("e2e/faults", "the product is killed and started", 165, 150, (*TWO, *UNLOADED)),
+    Stage("e2e/faults", "the product is killed and started", 155, 180, (*TWO, *UNLOADED)),
 )
 TRIALS = Stage("trials", "what takes minutes", 1800, 1800, ("-v", *PICTURES), BROWSING, long=True)
 """Tests that take minutes, one after the other, so that each has the machine to itself; each is
