@@ -3,7 +3,7 @@
 from django.apps import AppConfig
 
 
-class AgentryConfig(AppConfig):
+class AgentsConfig(AppConfig):
     """The app of agents: their figures, their page, muting them."""
 
     name = "dashboard.agents"

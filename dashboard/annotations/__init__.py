@@ -1,1 +1,1 @@
-"""Operators' additions to assets beyond commands: acknowledgements, notes, the handover."""
+"""Acknowledgements, notes and shifts, and what a row shows of them."""

@@ -1,4 +1,1 @@
-"""The shared parts of the pages of batch queries.
-
-Batch queries are requested of the job, followed, cancelled, stored.
-"""
+"""Batch queries that pages request of the job: submitted, followed, cancelled."""

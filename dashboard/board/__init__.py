@@ -1,1 +1,1 @@
-"""The live board: states and their history."""
+"""The pages of the boards and of one asset, its history and the command palette."""

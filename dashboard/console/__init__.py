@@ -1,1 +1,1 @@
-"""The console's pages of the job."""
+"""Pages of the job, of its queries and of partitions."""

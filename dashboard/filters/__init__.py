@@ -1,1 +1,1 @@
-"""What a filter asks for: its language, what it finds, and filters that are kept."""
+"""Filters as queries of the database, their completion, and filters that are saved."""

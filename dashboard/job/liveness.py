@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 
+from dashboard.core.provider import Provider
 from dashboard.core.times import MINUTE_MS
 from dashboard.job.freshness import LOOKED_AT_MS, LOSING_MS, Beat, Facts, Loss, Pause, Talk
 from dashboard.job.throughput import Paces
@@ -208,21 +209,5 @@ def _keep(known: dict[str, Pause], query: str, pause: Pause | None) -> None:
         known[query] = pause
 
 
-class _Holder:
-    """The holder of the source from which the process reads what it has heard of the job."""
-
-    def __init__(self) -> None:
-        self.source: Callable[[], Signs] = Signs
-
-
-_HOLDER = _Holder()
-
-
-def take_signs_from(source: Callable[[], Signs]) -> None:
-    """Have `source` return what this process has heard: registered where a process listens."""
-    _HOLDER.source = source
-
-
-def process_signs() -> Signs:
-    """Return what this process has heard of the job; nothing where nobody listens."""
-    return _HOLDER.source()
+process_signs: Provider[[], Signs] = Provider(Signs)
+"""Returns what this process has heard of the job; nothing where nobody listens."""

@@ -1,1 +1,1 @@
-"""Changes on their way to the browsers."""
+"""What a web process knows beyond the database, and its sockets."""

@@ -21,12 +21,12 @@ class LiveConfig(AppConfig):
     def ready(self) -> None:
         """Offer what this process hears to the packages below, which know of no sockets."""
         from dashboard.annotations.row_marks import marks_changed
-        from dashboard.job.liveness import take_signs_from
+        from dashboard.job.liveness import process_signs
         from dashboard.live.shared_view import live_view
-        from dashboard.states.newest import take_overlay_from
+        from dashboard.states.newest import overlay
 
-        take_overlay_from(lambda scenario, asset: live_view().entry(scenario, asset))
-        take_signs_from(lambda: live_view().signs)
+        overlay.register(lambda scenario, asset: live_view().entry(scenario, asset))
+        process_signs.register(lambda: live_view().signs)
         marks_changed.connect(_show_marks)
 
 

@@ -3,7 +3,7 @@
 from django.apps import AppConfig
 
 
-class ReplayConfig(AppConfig):
+class ReplaysConfig(AppConfig):
     """Replay: chosen, reviewed, requested, followed, reconciled."""
 
     name = "dashboard.replays"

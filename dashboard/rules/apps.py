@@ -3,7 +3,7 @@
 from django.apps import AppConfig
 
 
-class RulebookConfig(AppConfig):
+class RulesConfig(AppConfig):
     """The app of which rule holds where, and of who changed it."""
 
     name = "dashboard.rules"

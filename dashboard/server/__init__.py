@@ -1,1 +1,1 @@
-"""The web process."""
+"""The web process: request limits, and daphne with a tailer."""

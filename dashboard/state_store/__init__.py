@@ -1,1 +1,1 @@
-"""The state that Spark has committed, row by row, beside the database."""
+"""What Spark has committed of the state, row by row, beside the database."""

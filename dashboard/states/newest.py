@@ -1,15 +1,16 @@
 """The newest of one asset: what the database has, and what this process has heard beyond it.
 
-The process that listens to the states topics registers what it has heard: `take_overlay_from`.
+The process that listens to the states topics registers what it has heard: `overlay.register`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, Protocol
 
 import msgspec
 
+from dashboard.core.provider import Provider
 from dashboard.states.board_rows import Row
 from dashboard.states.models import AssetState
 from dashboard.states.queries import Kept, stored
@@ -23,28 +24,13 @@ class NewestRecord(Protocol):
     value: bytes
 
 
-Overlay = Callable[[str, str], NewestRecord | None]
+overlay: Provider[[str, str], NewestRecord | None] = Provider(lambda _scenario, _asset: None)
 """Returns the newest record of an asset of a scenario, or None where the database has it."""
-
-
-class _Holder:
-    """The holder of the source from which the process reads what is newer than the database."""
-
-    def __init__(self) -> None:
-        self.overlay: Overlay = lambda _scenario, _asset: None
-
-
-_HOLDER = _Holder()
-
-
-def take_overlay_from(overlay: Overlay) -> None:
-    """Have `overlay` return what is newer than the database."""
-    _HOLDER.overlay = overlay
 
 
 def record_of(scenario: str, asset: str) -> dict[str, Any] | None:
     """Return the newest state record of one visible asset, or None."""
-    newer = _HOLDER.overlay(scenario, asset)
+    newer = overlay(scenario, asset)
     row = AssetState.objects.filter(scenario=scenario, asset=asset).first()
     if newer is not None and (row is None or newer.version > row.version):
         return msgspec.json.decode(newer.value) if newer.row is not None else None
@@ -55,7 +41,7 @@ def newest_states(scenario: str, assets: Collection[str]) -> dict[str, tuple[str
     """Return version and state of each known asset; the state is "" once it is purged."""
     newest = {name: (each.version, each.state) for name, each in kept_of(scenario, assets).items()}
     for asset in assets:
-        newer = _HOLDER.overlay(scenario, asset)
+        newer = overlay(scenario, asset)
         if newer is not None and newer.version > newest.get(asset, ("", ""))[0]:
             newest[asset] = (newer.version, newer.row["state"] if newer.row else "")
     return newest

@@ -1,1 +1,1 @@
-"""What-if: a scenario's last hours under another rule."""
+"""Trials of another rule on a scenario's last hours."""
