@@ -22,7 +22,7 @@ COPY ops/ ops/
 RUN python -m ops.jars
 
 COPY . .
-RUN python -m streaming.kernel && python -m ops.classes
+RUN python -m streaming.kernel && python -m ops.class_archive
 RUN useradd --system --uid 10001 --home-dir /data tallyboard \
     && install -d -m 0700 -o tallyboard /data
 ENV PYTHONDONTWRITEBYTECODE=1

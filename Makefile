@@ -8,7 +8,7 @@ PYTHON := .venv/bin/python
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help environment setup run test test-all test-fast lint types lock jars-lock sbom audit target-stop target-start status pictures \
-	bench bench-drain bench-recovery bench-live bench-materialise bench-scale clean
+	bench bench-drain bench-recovery bench-live bench-materialise bench-summary bench-seed bench-scale bench-emission bench-sessions bench-stores clean
 
 help:
 	@echo "make run           start everything (Ctrl-C stops it)"
@@ -21,7 +21,8 @@ help:
 	@echo "make status        what the supervisor says of each process"
 	@echo "make pictures      take the pictures of README and tour from a running copy"
 	@echo "make bench         measure everything for docs/benchmarks.md (about an hour on a quiet machine)"
-	@echo "make bench-drain   or one of it: bench-recovery, bench-live, bench-materialise, bench-scale"
+	@echo "make bench-drain   or one of it: bench-recovery, bench-live, bench-materialise, bench-summary,"
+	@echo "                   bench-seed, bench-scale, bench-emission, bench-sessions, bench-stores"
 	@echo "make lock          pin the Python packages anew (jars-lock: the Java archives)"
 	@echo "make sbom          write down every part of the product (CycloneDX)"
 	@echo "make audit ADVISORIES=PATH  look the parts up in a copy of known vulnerabilities"
@@ -38,7 +39,7 @@ environment:
 setup: environment
 	@$(PYTHON) -m ops.jars
 	@$(PYTHON) -m streaming.kernel
-	@$(PYTHON) -m ops.classes
+	@$(PYTHON) -m ops.class_archive
 
 run: environment
 	@exec $(PYTHON) -m ops.up --tied --only=$(ONLY)
@@ -65,9 +66,11 @@ lock: environment
 		--no-header --quiet -o requirements-dev.lock
 	@$(PYTHON) -m uv pip compile pyproject.toml --generate-hashes --python-version 3.11 \
 		--no-header --no-annotate --quiet -c requirements-dev.lock -o requirements.lock
+	@$(PYTHON) -m uv pip compile --group java --generate-hashes --python-version 3.11 \
+		--no-header --no-annotate --quiet -o requirements-java.lock
 
 jars-lock: environment
-	@$(PYTHON) -m ops.jarslock
+	@$(PYTHON) -m ops.jars_lock
 
 sbom: environment
 	@$(PYTHON) -m ops.jars
@@ -75,7 +78,7 @@ sbom: environment
 
 audit: environment
 	@$(PYTHON) -m ops.jars
-	@$(PYTHON) -m ops.audit $(ADVISORIES)
+	@$(PYTHON) -m ops.vulnerability_audit $(ADVISORIES)
 
 target-stop:
 	@$(PYTHON) -m ops.control stop target
@@ -90,7 +93,7 @@ pictures:
 	@$(PYTHON) -m ops.pictures
 
 # One after the other, also with -j: they would slow each other. OPTIONS="--engines kernel", for one.
-BENCHES := drain recovery live materialise scale
+BENCHES := drain recovery live materialise summary seed scale emission sessions stores
 
 bench:
 	@for name in $(BENCHES); do $(MAKE) --no-print-directory bench-$$name || exit 1; done

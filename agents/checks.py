@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import socket
 import time
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +12,11 @@ from typing import Any
 
 import httpx
 
+from domain.config_values import PlainError, Table, duration, read_toml, whole
 from domain.names import name_ok
-from domain.plain import PlainError, Table, duration, whole
 
+# Longest error text in a report, code points.
 MAX_ERROR = 200
-"""Longest error text in a report, code points."""
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _TCP, _HTTP = "tcp", "http"
@@ -55,12 +54,7 @@ def load_targets(path: Path, variables: Mapping[str, str]) -> list[Target]:
 
     Raises ProbesError.
     """
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ProbesError(f"{path}: expected a readable file: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ProbesError(f"{path}: expected TOML: {error}") from error
+    data = read_toml(path, ProbesError)
     try:
         return _targets(data, variables)
     except PlainError as error:
@@ -84,17 +78,17 @@ def _targets(data: dict[str, Any], variables: Mapping[str, str]) -> list[Target]
 
 
 def _substituted(entry: object, path: str, variables: Mapping[str, str]) -> object:
-    """The table with `${NAME}` replaced in its texts."""
+    """Return the table with `${NAME}` replaced in its texts. Raises PlainError for another name."""
     if not isinstance(entry, dict):
         return entry
 
     def replace(key: str, value: object) -> object:
-        def one(found: re.Match[str]) -> str:
-            if found[1] not in variables:
+        def one(match: re.Match[str]) -> str:
+            if match[1] not in variables:
                 raise PlainError(
                     f"{path}.{key}", f"${{}} with one of {', '.join(variables)}", value
                 )
-            return variables[found[1]]
+            return variables[match[1]]
 
         return _VARIABLE.sub(one, value) if isinstance(value, str) else value
 
@@ -176,7 +170,7 @@ def check(target: Target, clock_s: Callable[[], float] = time.monotonic) -> Find
 
 
 def _http(target: Target) -> str | None:
-    """What is wrong with the answer, or None. Reads no more than its head."""
+    """Return what is wrong with the answer, or None. Reads no more than its head."""
     with (
         httpx.Client(timeout=target.timeout / 1000, trust_env=False) as client,
         client.stream("GET", target.url) as response,

@@ -13,15 +13,15 @@ from bus.base import BusError, Delivered, Producer, QueueFull, TooLarge
 
 log = logging.getLogger("agents.courier")
 
+# Kafka counts as away when a record has waited this long for its confirmation.
 AWAY_AFTER_S = 1.0
-"""Kafka counts as away when a record has waited this long for its confirmation."""
+# How often the cursor is written down: what a crash may send twice.
 STORE_EVERY_S = 1.0
-"""How often the cursor is written down: what a crash may send twice."""
+# How long to wait after a failure: at first, and at most.
 PAUSE_S, MAX_PAUSE_S = 0.2, 5.0
-"""How long to wait after a failure: at first, and at most."""
 
+# Called with the asset and the place in the log, once per report, in the order of acceptance.
 OnConfirmed = Callable[[str, Delivered], None]
-"""Called with the asset and the place in the log, once per report, in the order of acceptance."""
 
 
 class _Flight:
@@ -76,7 +76,7 @@ class Courier:
         self._thread.start()
 
     def wake(self) -> None:
-        """There is a new report in the spool."""
+        """Say that there is a new report in the spool."""
         with self._changed:
             self._changed.notify_all()
 
@@ -131,7 +131,7 @@ class Courier:
                 return
 
     def _send(self, flight: _Flight) -> bool:
-        """Hand one report to the producer; false where it takes none just now."""
+        """Hand one report to the producer; return false where it takes none just now."""
 
         def outcome(result: Delivered | BusError) -> None:
             if isinstance(result, Delivered):
@@ -166,7 +166,7 @@ class Courier:
             self._set_away(True)
 
     def _settle(self, landed: list[_Flight]) -> None:
-        """These reports, the next in order, need not be kept."""
+        """Drop these reports, the next in order, from the spool: they need not be kept."""
         for flight in landed:
             if flight.delivered is not None:
                 _, partition, offset, _ = flight.delivered

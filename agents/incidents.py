@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
+# One incident begins in each slot of a timetable.
 SLOT_MS = 30_000
-"""One incident begins in each slot of a timetable."""
+# No incident lasts longer.
 LONGEST_MS = 240_000
-"""No incident lasts longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ class Incident:
     agent: str | None = None
 
     def phase(self, now: int) -> float:
-        """How far the incident has come, 0 to 1."""
+        """Return how far the incident has come, 0 to 1."""
         return (now - self.start) / (self.end - self.start)
 
 
+# Makes the incident that begins at a time (ms).
 Draw = Callable[[Random, int], Incident]
-"""Makes the incident that begins at a time (ms)."""
 
 
 class Timetable:
@@ -43,7 +43,7 @@ class Timetable:
         self._drawn: dict[int, Incident] = {}
 
     def at(self, now: int) -> list[Incident]:
-        """What is going on at `now` (ms), oldest first."""
+        """Return what is going on at `now` (ms), oldest first."""
         last = now // SLOT_MS
         first = last - LONGEST_MS // SLOT_MS - 1
         for slot in [slot for slot in self._drawn if slot < first]:
@@ -60,10 +60,10 @@ class Timetable:
 
 
 def some(random: Random, names: Sequence[str], low: int, high: int) -> frozenset[str]:
-    """`low` to `high` of the names."""
+    """Return `low` to `high` of the names, drawn at random."""
     return frozenset(random.sample(names, random.randint(low, high)))
 
 
 def spread(*parts: object, over: int) -> int:
-    """A number from 0 to `over` - 1 that looks random and depends on `parts` alone."""
+    """Return a number from 0 to `over` - 1 that looks random and depends on `parts` alone."""
     return zlib.crc32(repr(parts).encode()) % over

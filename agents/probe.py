@@ -30,14 +30,14 @@ from wire.topics import Topics
 
 log = structlog.get_logger("agents.probe")
 
+# Where probes report to.
 SCENARIO = "connectivity"
-"""Where probes report to."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
 def variables(settings: Settings) -> dict[str, str]:
-    """What `${...}` in probes.toml may stand for; of several Kafka servers, the first."""
+    """Return what `${...}` in probes.toml may stand for; of several Kafka servers, the first."""
     host, _, port = settings.bootstrap.split(",")[0].strip().rpartition(":")
     everywhere = settings.http_host in ("0.0.0.0", "::")  # noqa: S104 - nobody's own address
     return {
@@ -104,7 +104,7 @@ def run(
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser("agents.probe", description=__doc__)
     parser.add_argument(
         "--as", dest="agent", type=_name, default="probe", help="the name to report under"

@@ -31,8 +31,8 @@ from wire.source import decode_source, detail_text, encode_leave, encode_report
 
 log = logging.getLogger("agents.reporter")
 
+# Of how many (asset, agent) pairs, those of the newest reports, the last time is kept.
 REMEMBERED = 100_000
-"""Of how many (asset, agent) pairs, those of the newest reports, the last time is kept."""
 
 
 class ReportRefused(ValueError):
@@ -47,7 +47,7 @@ class ReporterClosed(ReportRefused):
 
 
 def wall_clock() -> int:
-    """Unix time, ms."""
+    """Return the Unix time, ms."""
     return time.time_ns() // 1_000_000
 
 
@@ -94,17 +94,17 @@ class Reporter:
 
     @property
     def unconfirmed(self) -> int:
-        """How many reports wait for Kafka's confirmation."""
+        """Return how many reports wait for Kafka's confirmation."""
         return self._spool.pending
 
     @property
     def confirmed(self) -> int:
-        """How many reports Kafka has confirmed to this process."""
+        """Return how many reports Kafka has confirmed to this process."""
         return self._courier.confirmed
 
     @property
     def rejected(self) -> int:
-        """How many reports were dropped because the topic takes none of their size."""
+        """Return how many reports were dropped because the topic takes none of their size."""
         return self._courier.rejected
 
     @property
@@ -114,12 +114,12 @@ class Reporter:
 
     @property
     def away(self) -> bool:
-        """Whether Kafka has not answered for a second or more."""
+        """Return whether Kafka has not answered for a second or more."""
         return self._courier.away
 
     @property
     def torn(self) -> int:
-        """How many lines of the spool an earlier crash had cut short or damaged."""
+        """Return how many lines of the spool an earlier crash had cut short or damaged."""
         return self._spool.torn + self._spool.damaged
 
     def report(
@@ -143,7 +143,7 @@ class Reporter:
         self.accept(Report(asset, agent, state, reported_at, text))
 
     def accept(self, report: Report) -> None:
-        """As `report`, for a report whose detail is JSON text already, in one line."""
+        """Accept a report as `report` does, with its detail already JSON text in one line."""
         with self._lock:
             if self._closed:
                 raise ReporterClosed
@@ -198,7 +198,7 @@ class Reporter:
         self._last.pop((asset, agent), None)
 
     def _put(self, asset: str, value: bytes) -> None:
-        """Into the spool. Raises SpoolFull."""
+        """Put a report into the spool. Raises SpoolFull."""
         try:
             self._spool.append(asset, value, sync=self.away)
         except SpoolFull:
@@ -207,7 +207,10 @@ class Reporter:
         self.accepted += 1
 
     def _stamp(self, asset: str, agent: str) -> int:
-        """Now, but later than this agent's last report on this asset, also if the clock is not."""
+        """Return the time, Unix ms, later than this agent's last report on this asset.
+
+        This holds even if the clock goes back.
+        """
         return max(self._clock(), self._last.get((asset, agent), -1) + 1)
 
     def _remember(self, report: Report) -> None:
@@ -218,7 +221,7 @@ class Reporter:
             self._last.popitem(last=False)
 
     def _value(self, report: Report) -> bytes:
-        """The report as bytes that the tally can read. Raises ReportRefused."""
+        """Return the report as bytes that the tally can read. Raises ReportRefused."""
         try:
             value = encode_report(report)
             read = decode_source(report.asset.encode(), value, self._clock())

@@ -13,7 +13,7 @@ from operator import itemgetter
 
 import structlog
 
-from agents.process import report_calmly, stop_on_signals
+from agents.process import paced, rate_between, report_calmly, stop_on_signals
 from agents.reporter import Reporter, wall_clock
 from agents.spool import SpoolInUse
 from agents.worlds import Orders, Timed, Watched, attack, connectivity
@@ -28,20 +28,18 @@ from wire.topics import Topics
 log = structlog.get_logger("agents.simulator")
 
 SCENARIOS = ("attack", "connectivity", "orders")
+# Which part of the rate goes to orders, of which there are some five reports each.
 ORDERS_SHARE = 0.125
-"""Which part of the rate goes to orders, of which there are some five reports each."""
+# Agents repeat themselves at least this often, so that their votes do not expire.
 SLOWEST_MS = 40_000
-"""Agents repeat themselves at least this often, so that their votes do not expire."""
-BEHIND_MS = 30_000
-"""So far behind the clock (the machine slept), the simulator goes on from now."""
 
 
 def simulate(
     seed: int, start: int, scenarios: tuple[str, ...] = SCENARIOS, rate: float = 12.0
 ) -> Iterator[tuple[int, str, Report]]:
-    """(time, scenario, report) without end from `start` (Unix ms) on; times rise.
+    """Yield (time, scenario, report) without end from `start` on; times are Unix ms and rise.
 
-    rate: about so many reports per second in all.
+    rate: the reports per second in all, about.
     """
     watched = {name: world(seed) for name, world in WATCHED.items() if name in scenarios}
     streams = []
@@ -73,15 +71,9 @@ def send(
 
     beat: called after each.
     """
-    while not stop.is_set():
-        for at, scenario, report in stream(clock()):
-            if stop.wait(max(0, at - clock()) / 1000):
-                return
-            report_calmly(reporters[scenario], report)
-            beat()
-            if clock() - at > BEHIND_MS:
-                log.warning("behind the clock, going on from now", behind_ms=clock() - at)
-                break
+    for _, scenario, report in paced(stream, clock, stop):
+        report_calmly(reporters[scenario], report)
+        beat()
 
 
 def run(settings: Settings, arguments: argparse.Namespace, stop: threading.Event) -> None:
@@ -119,10 +111,12 @@ def _part(reporters: Mapping[str, Reporter], *, leave: bool) -> None:
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser("agents.simulator", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="what happens (default 1)")
-    parser.add_argument("--rate", type=_rate, default=12.0, help="reports per second in all")
+    parser.add_argument(
+        "--rate", type=rate_between(0.1, 10_000), default=12.0, help="reports per second in all"
+    )
     parser.add_argument("--scenario", action="append", choices=SCENARIOS, help="only this one")
     parser.add_argument(
         "--leave",
@@ -130,13 +124,6 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         help="withdraw all votes at the end; else the demo goes on where it stopped",
     )
     return parser.parse_args(arguments)
-
-
-def _rate(text: str) -> float:
-    rate = float(text)
-    if not 0.1 <= rate <= 10_000:
-        raise argparse.ArgumentTypeError("expected 0.1 to 10000 reports per second")
-    return rate
 
 
 def main() -> None:

@@ -57,13 +57,13 @@ class _Segment:
 
 
 def encode_line(asset: str, value: bytes) -> bytes:
-    """One report as a line of the spool."""
+    """Return one report as a line of the spool."""
     payload = b"[" + msgspec.json.encode(asset) + b"," + value + b"]"
     return b"%08x %s\n" % (zlib.crc32(payload), payload)
 
 
 def decode_line(line: bytes) -> tuple[str, bytes] | None:
-    """Asset and value of a line, or None where it is damaged or not whole."""
+    """Return the asset and the value of a line, or None where it is damaged or not whole."""
     payload = line[9:-1]
     if line[-1:] != b"\n" or line[:9] != b"%08x " % zlib.crc32(payload):
         return None
@@ -140,31 +140,31 @@ class Spool:
         self._segments.append(_Segment(base, 0, self._path(base)))
 
     def read(self, position: int, most: int = 500) -> list[Entry]:
-        """At most `most` reports from `position` on, in order; damaged ones are left out."""
-        found: list[Entry] = []
+        """Return at most `most` reports from `position` on, in order; damaged ones are left out."""
+        entries: list[Entry] = []
         with self._lock:
             segments = [segment for segment in self._segments if segment.end > position]
             for segment in segments:
-                found += self._read(segment, max(position, segment.base), most - len(found))
-                if len(found) >= most:
+                entries += self._read(segment, max(position, segment.base), most - len(entries))
+                if len(entries) >= most:
                     break
-        return found
+        return entries
 
     def _read(self, segment: _Segment, position: int, most: int) -> list[Entry]:
-        found: list[Entry] = []
+        entries: list[Entry] = []
         with segment.path.open("rb") as file:
             file.seek(position - segment.base)
-            while len(found) < most and position < segment.end:
+            while len(entries) < most and position < segment.end:
                 line = file.readline()
                 if not line:
                     break
                 position += len(line)
                 if (read := decode_line(line)) is not None:
-                    found.append(Entry(position, *read))
-        return found
+                    entries.append(Entry(position, *read))
+        return entries
 
     def advance(self, position: int, reports: int) -> None:
-        """All before `position`, `reports` of them, is confirmed and need not be kept."""
+        """Note that all before `position`, `reports` of them, is confirmed and need not be kept."""
         with self._lock:
             self.cursor = position
             self.pending -= reports
@@ -211,7 +211,7 @@ class Spool:
         return guard
 
     def _open(self, path: Path) -> int:
-        """A segment to append to, whose name is on the disk itself."""
+        """Open a segment to append to and return its descriptor; its name is on the disk itself."""
         made = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         directory = os.open(self._directory, os.O_RDONLY)
         os.fsync(directory)
@@ -226,7 +226,10 @@ class Spool:
         return [_Segment(int(path.stem), path.stat().st_size, path) for path in paths]
 
     def _stored_cursor(self) -> int:
-        """The cursor as it was stored; 0 where it is missing or unreadable (duplicates at most)."""
+        """Return the cursor as it was stored; 0 where it is missing or unreadable.
+
+        That costs duplicates at most.
+        """
         try:
             text = (self._directory / "cursor").read_text()
         except (OSError, UnicodeDecodeError):
@@ -257,11 +260,11 @@ class Spool:
             return
         last = self._segments[-1]
         data = last.path.read_bytes()
-        whole = data.rfind(b"\n") + 1
-        if whole < len(data):
+        complete = data.rfind(b"\n") + 1
+        if complete < len(data):
             self.torn += 1
-            os.truncate(last.path, whole)
-            last.size = whole
+            os.truncate(last.path, complete)
+            last.size = complete
 
     def _count(self, segment: _Segment) -> None:
         with segment.path.open("rb") as file:

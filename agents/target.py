@@ -29,7 +29,7 @@ class Answer(BaseHTTPRequestHandler):
         self.wfile.write(b"ok\n")
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """One line per request would be noise: probes come every few seconds."""
+        """Log nothing: one line per request would be noise, as probes come every few seconds."""
 
 
 class Server(ThreadingHTTPServer):

@@ -16,12 +16,12 @@ from wire.source import detail_text
 
 Timed = tuple[int, Report]
 
+# How often a watched world is looked at.
 STEP_MS = 200
-"""How often a watched world is looked at."""
+# Within this time after its start a simulator has reported on everything once.
 JOIN_MS = 5_000
-"""Within this time after its start a simulator has reported on everything once."""
+# The slowest agent notices an incident, and its end, this late.
 NOTICE_MS = 8_000
-"""The slowest agent notices an incident, and its end, this late."""
 
 SITES = tuple(
     f"{name}.example"
@@ -69,8 +69,11 @@ class Watched:
         return len(self._pairs)
 
     def run(self, start: int, every_ms: int) -> Iterator[Timed]:
-        """Reports from `start` on; without a change each agent repeats itself `every_ms`."""
-        told: dict[tuple[str, str], tuple[str, int]] = {}
+        """Yield reports from `start` (Unix ms) on; an agent repeats itself within `every_ms`.
+
+        A change is reported at once.
+        """
+        reported: dict[tuple[str, str], tuple[str, int]] = {}
         now = start - start % STEP_MS + STEP_MS
         while True:
             incidents = self.timetable.at(now)
@@ -78,28 +81,28 @@ class Watched:
                 if now - start < spread("join", pair, over=JOIN_MS):
                     continue
                 state = self._state(incidents, *pair, now)
-                before, at = told.get(pair, ("", 0))
+                before, at = reported.get(pair, ("", 0))
                 due = now - at >= every_ms - spread(pair, at, over=every_ms // 5 + 1)
                 if state is not None and (state != before or due):
-                    told[pair] = (state, now)
+                    reported[pair] = (state, now)
                     detail = detail_text(self._detail(pair[0], state, now))
                     yield now, Report(*pair, state, now, detail)
             now += STEP_MS
 
     def _state(self, incidents: list[Incident], asset: str, agent: str, now: int) -> str | None:
-        """What the agent sees; None while it is silent."""
-        seen = [self._states[-1]]
+        """Return what the agent sees; None while it is silent."""
+        states = [self._states[-1]]
         for incident in incidents:
             if incident.agent not in (None, agent) or asset not in incident.assets:
                 continue
             if incident.kind == "silence":
                 return None
-            seen.append(self._see(incident, asset, agent, now))
-        return min(seen, key=self._states.index)
+            states.append(self._see(incident, asset, agent, now))
+        return min(states, key=self._states.index)
 
 
 def attack(seed: int) -> Watched:
-    """Forty sites, each watched by three WAF proxies and a scrubber; most of them calm."""
+    """Return forty sites, each watched by three WAF proxies and a scrubber; most of them calm."""
     watchers = {site: _watchers_of(site) for site in SITES}
 
     def draw(random: Random, start: int) -> Incident:
@@ -149,7 +152,7 @@ def _attack_detail(asset: str, state: str, now: int) -> dict[str, Any]:
 
 
 def connectivity(seed: int) -> Watched:
-    """Two dozen networks, each watched by two monitors; the latest report counts."""
+    """Return two dozen networks, each watched by two monitors; the latest report counts."""
 
     def draw(random: Random, start: int) -> Incident:
         kind = random.choice(CONNECTIVITY_KINDS)
@@ -193,14 +196,25 @@ STATIONS = {
     "customs": ("border-1",),
     "returned": ("courier-12",),
 }
+# Where an order is in each state, as its station says.
+LOCATIONS = {
+    "received": "the front desk",
+    "picking": "the shelves",
+    "packing": "the packing table",
+    "shipped": "the dock",
+    "delivered": "the customer's door",
+    "on-hold": "the front desk",
+    "customs": "the border",
+    "returned": "the van",
+}
 ROUTES = (
     *[("received", "picking", "packing", "shipped", "delivered")] * 12,
     ("received", "on-hold", "picking", "packing", "shipped", "delivered"),
     ("received", "picking", "packing", "shipped", "customs", "delivered"),
     ("received", "picking", "packing", "shipped", "returned", "received", "delivered"),
 )
+# Orders that came in this long ago are taken up again after a restart.
 LOOK_BACK_MS = 600_000
-"""Orders that came in this long ago are taken up again after a restart."""
 
 
 class Orders:
@@ -210,7 +224,7 @@ class Orders:
         self._seed, self._gap_ms = seed, gap_ms
 
     def run(self, start: int) -> Iterator[Timed]:
-        """Reports from `start` on, first where each order on its way is by then."""
+        """Yield reports from `start` on, Unix ms, first where each order on its way is by then."""
         ahead: list[tuple[int, int, Report]] = []
         number = max(0, start - LOOK_BACK_MS) // self._gap_ms
         while number * self._gap_ms <= start:
@@ -228,15 +242,16 @@ class Orders:
             yield at, report
 
     def journey(self, number: int) -> list[Timed]:
-        """All that is ever reported of one order."""
+        """Return all that is ever reported of one order."""
         random = Random(f"{self._seed}/orders/{number}")
         at = number * self._gap_ms + random.randrange(self._gap_ms)
         order = f"order-{10_000 + number % 90_000}"
         slow = 4 if random.random() < 0.06 else 1
         reports = []
         for state in random.choice(ROUTES):
-            detail = detail_text({"parcels": 1 + number % 3})
-            report = Report(order, random.choice(STATIONS[state]), state, at, detail)
+            station = random.choice(STATIONS[state])
+            detail = detail_text({"parcels": 1 + number % 3, "location": LOCATIONS[state]})
+            report = Report(order, station, state, at, detail)
             reports.append((at, report))
             at += slow * random.randint(6_000, 24_000)
         return reports

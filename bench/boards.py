@@ -28,7 +28,7 @@ class _Row(msgspec.Struct):
     version: str
 
 
-class _Told(msgspec.Struct):
+class _Message(msgspec.Struct):
     type: str
     seq: int = 0
     rows: list[_Row] = []
@@ -44,15 +44,15 @@ class Board:
         self._versions: dict[str, str] = {}
         self.open = False
 
-    def take(self, told: _Told, moment: float) -> None:
+    def take(self, message: _Message, moment: float) -> None:
         """Apply a message; what the first one shows is not news."""
-        for row in told.rows:
+        for row in message.rows:
             if row.version > self._versions.get(row.asset, ""):
                 self._versions[row.asset] = row.version
                 if self.open:
                     partition = partition_of(row.asset.encode(), self._partitions)
                     self._samples.add(partition, Version.parse(row.version).offset, moment)
-        self.open |= told.type == "snapshot"
+        self.open |= message.type == "snapshot"
 
 
 def log_in(url: str, data_dir: Path) -> str:
@@ -74,7 +74,7 @@ def log_in(url: str, data_dir: Path) -> str:
 def watch_boards(
     signals: Signals, url: str, cookie: str, scenario: str, filters: list[str], partitions: int
 ) -> Samples:
-    """Keep a board open for each filter (a part of the name) until told to stop.
+    """Keep a board open for each filter (a part of the name) until `signals` says to stop.
 
     Returns when each row's versions came, of all boards. Raises BenchProblem when one is closed.
     """
@@ -119,11 +119,11 @@ async def _follow(address: str, origin: str, cookie: str, text: str, board: Boar
 
 
 async def _listen(socket: ClientConnection, board: Board) -> None:
-    decode = msgspec.json.Decoder(_Told).decode
+    decode = msgspec.json.Decoder(_Message).decode
     async for text in socket:
-        moment, told = time.monotonic(), decode(text)
-        if told.type == "closing":
-            raise BenchProblem(f"a board was closed: {told.code} {told.reason}")
-        board.take(told, moment)
-        if told.seq:
-            await socket.send(f'{{"type":"ack","seq":{told.seq}}}')
+        moment, message = time.monotonic(), decode(text)
+        if message.type == "closing":
+            raise BenchProblem(f"a board was closed: {message.code} {message.reason}")
+        board.take(message, moment)
+        if message.seq:
+            await socket.send(f'{{"type":"ack","seq":{message.seq}}}')

@@ -41,13 +41,13 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true", help="keep logs and database")
     options = parser.parse_args()
     try:
-        found = measure(options.assets, keep=options.keep)
+        times = measure(options.assets, keep=options.keep)
     except BenchProblem as problem:
         sys.exit(f"bench bulk: {problem}")
     n = options.assets
-    print(f"purge of {n:,} assets: reviewed in {found.review:.1f} s")
-    print(f"  all in the log after {found.sent:.1f} s ({n / found.sent:,.0f}/s)")
-    print(f"  all answered after {found.answered:.1f} s ({n / found.answered:,.0f}/s)")
+    print(f"purge of {n:,} assets: reviewed in {times.review:.1f} s")
+    print(f"  all in the log after {times.sent:.1f} s ({n / times.sent:,.0f}/s)")
+    print(f"  all answered after {times.answered:.1f} s ({n / times.answered:,.0f}/s)")
 
 
 def measure(assets: int, *, keep: bool) -> Measured:
@@ -59,12 +59,12 @@ def measure(assets: int, *, keep: bool) -> Measured:
         start_job(copy, engine)
         send(copy, assets)
         shown = f"SELECT count(*) = {assets} FROM board_assetstate"  # noqa: S608 - a number
-        copy.wait(lambda: asked(copy, shown), WAIT_S, "the board to be filled")
+        copy.wait(lambda: is_true(copy, shown), WAIT_S, "the board to be filled")
         return purge(copy, assets)
 
 
 def send(copy: Product, assets: int) -> None:
-    """A report on each asset, beside the ticks of the job."""
+    """Send a report on each asset, while the job sends its ticks."""
     producer, topic = copy.bus.producer(linger_ms=20), copy.topics.reports(SCENARIO)
     value = encode_report(Report("", "waf-1", "clear"))
     for n in range(assets):
@@ -93,19 +93,19 @@ def purge(copy: Product, assets: int) -> Measured:
         if started.status_code != 302:
             raise BenchProblem(f"the start was answered with {started.status_code}")
     left = "SELECT count(*) = 0 FROM bulk_item WHERE fate IN ('ready', 'sending')"
-    copy.wait(lambda: asked(copy, left), WAIT_S, "all to be sent")
+    copy.wait(lambda: is_true(copy, left), WAIT_S, "all to be sent")
     sent = time.monotonic() - begun
     ended = "SELECT count(*) = 1 FROM bulk_run WHERE status = 'done'"
-    copy.wait(lambda: asked(copy, ended), WAIT_S, "all to be answered")
+    copy.wait(lambda: is_true(copy, ended), WAIT_S, "all to be answered")
     answered = time.monotonic() - begun
     applied = f"SELECT count(*) = {assets} FROM bulk_item WHERE fate = 'applied'"  # noqa: S608
-    if not asked(copy, applied):
+    if not is_true(copy, applied):
         raise BenchProblem("not every purge was applied")
     return Measured(review, sent, answered)
 
 
-def asked(copy: Product, question: str) -> bool:
-    """What the copy's database answers."""
+def is_true(copy: Product, question: str) -> bool:
+    """Return what the copy's database answers."""
     database = sqlite3.connect(copy.folder / "tallyboard.sqlite3", timeout=20)
     try:
         return bool(database.execute(question).fetchone()[0])

@@ -14,14 +14,14 @@ from bench.report import table_of
 from bench.results import FOLDER, Clock, Row, write
 from bench.stack import INTERRUPTS, BenchProblem, Engine, say
 
+# The rows of a bench's table, and everything that was measured.
 Measured = tuple[list[Row], list[dict[str, Any]]]
-"""The rows of a bench's table, and everything that was measured."""
 
 ENGINES = (Engine("kernel"), Engine("python"))
 
 
 def parser_of(description: str | None, *, engines: bool = True) -> argparse.ArgumentParser:
-    """A parser with the options that every bench has."""
+    """Return a parser with the options that every bench has."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -78,5 +78,5 @@ def run(
 
 
 def module_command(bench: str, *arguments: str) -> str:
-    """The command line of a bench with these arguments."""
+    """Return the command line of a bench with these arguments."""
     return shlex.join(["python", "-m", f"bench.{bench}", *arguments])

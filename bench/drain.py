@@ -62,8 +62,8 @@ class Drained:
 
 
 LARGE = (Size(2_000_000, 100_000, 110_000), Size(1_500_000, 1_000_000, 75_000))
+# For both engines, so that they compare.
 SMALL = Size(300_000, 20_000)
-"""For both engines, so that they compare."""
 
 
 def main() -> None:
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def measure(options: argparse.Namespace) -> Measured:
-    """Every size on the engines that take it. Raises BenchProblem."""
+    """Measure every size on the engines that take it. Raises BenchProblem."""
     runs = [
         drain(engine, size, keep=options.keep)
         for size in sizes(options)
@@ -86,14 +86,14 @@ def measure(options: argparse.Namespace) -> Measured:
 
 
 def sizes(options: argparse.Namespace) -> Sequence[Size]:
-    """The one that was asked for, else all."""
+    """Return the size that was asked for, else all."""
     if options.reports is None and options.assets is None:
         return (*LARGE, SMALL)
     return (Size(options.reports or SMALL.reports, options.assets or SMALL.assets),)
 
 
 def rows_of(runs: Sequence[Drained], wanted: Sequence[Size]) -> list[Row]:
-    """Two rows for each size: since the query's start, and with start-up."""
+    """Return two rows for each size: since the query's start, and with start-up."""
     rows = []
     for size in wanted:
         these = [run for run in runs if (run.reports, run.assets) == (size.reports, size.assets)]
@@ -102,11 +102,11 @@ def rows_of(runs: Sequence[Drained], wanted: Sequence[Size]) -> list[Row]:
         rows.append(Row(str(size), "/s", rates, size.target, more=True, command=command))
         rates = {run.engine: run.rate_with_start for run in these}
         rows.append(Row(f"{size}, with the JVM's start", "/s", rates, more=True, command=command))
-    return [row for row in rows if row.found]
+    return [row for row in rows if row.figures]
 
 
 def drain(engine: Engine, size: Size, *, keep: bool = False) -> Drained:
-    """One drain on a copy of its own. Raises BenchProblem."""
+    """Run one drain on a copy of its own. Raises BenchProblem."""
     say(f"drain, {engine}: {size}")
     with product(MAJORITY.format(lifetime=LIFETIME), engine, keep=keep) as copy:
         run_before(copy)
@@ -118,7 +118,7 @@ def drain(engine: Engine, size: Size, *, keep: bool = False) -> Drained:
 
 
 def source(copy: Product) -> str:
-    """The source topic."""
+    """Return the source topic."""
     return copy.topics.reports(SCENARIO)
 
 
@@ -137,7 +137,7 @@ def timed(copy: Product, engine: Engine, size: Size, fill_s: float) -> Drained:
     markers = Markers(copy.bus, source(copy), states, size.reports, copy.signer())
     beats, begun = Beats(copy), time.time()
     running = copy.start_job()
-    copy.wait(markers.answered, PATIENCE_S, "the backlog's end", beats.told)
+    copy.wait(markers.answered, PATIENCE_S, "the backlog's end", beats.progress)
     beats.wait()
     beats.close()
     beats.check(engine)

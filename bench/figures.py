@@ -32,10 +32,10 @@ class Delays:
         return cls(len(sorted_), p50, p90, p99, p999, sorted_[-1], slow)
 
     def plain(self) -> dict[str, float]:
-        """As JSON-able data."""
+        """Return the figures as JSON-able data."""
         return asdict(self)
 
 
 def percentile(sorted_: Sequence[float], percent: float) -> float:
-    """The smallest sample that at least `percent` of all samples do not exceed."""
+    """Return the smallest sample that at least `percent` of all samples do not exceed."""
     return sorted_[max(0, math.ceil(len(sorted_) * percent / 100) - 1)]

@@ -7,7 +7,7 @@ load, then the whole product with boards open, each of which shows another part 
   reader in another process has the record that it caused. None may be missing.
 - report -> browser: to the moment a board's socket has the row. A board is told at most eight times
   a second and then has the newest row of each asset; what was passed over is not counted.
-- dues: votes of a second scenario that expire after three seconds, 20 a second. From the time at
+- timers: votes of a second scenario that expire after three seconds, 20 a second. From the time at
   which a vote was due to expire to the moment a reader has the record that says so.
 - idle: processor time of the job's processes with ticks alone, after the load has ended.
 
@@ -33,7 +33,7 @@ from bench.drain import refuse_dead_letters
 from bench.figures import Delays
 from bench.load import MAJORITY, SCENARIO, turns
 from bench.results import Row
-from bench.roles import Role, Samples, Seen, delays_ms, send, watch_sink
+from bench.roles import Role, Samples, SinkRecords, delays_ms, send, watch_sink
 from bench.stack import (
     ROOM,
     ROOT,
@@ -60,13 +60,13 @@ rule = {{ kind = "latest" }}
 """
 EXPIRING_RATE = 20
 
+# Into so many parts the names fall; a board shows one of them.
 PARTS = 50
-"""Into so many parts the names fall; a board shows one of them."""
 ASSETS_EACH = 100
 TELL_S = 5.0
 
+# The part of the rate that must have been sent for a figure to count.
 LEAST_RATE = 0.95
-"""The part of the rate that must have been sent for a figure to count."""
 
 
 @dataclass(frozen=True)
@@ -81,19 +81,19 @@ class Load:
         return f"{self.rate:,} reports/s"
 
 
+# The Python engine takes the one without targets.
 LARGE, SMALL = Load(1000, 300, judged=True), Load(200, 60)
-"""The Python engine takes the one without targets."""
 
 
 @dataclass
 class Run:
-    """What was found for one engine under one load. idle: per cent of a core."""
+    """The figures of one engine under one load. idle: per cent of a core."""
 
     engine: str
     rate: int
     seconds: int
     sink: dict[str, float] = field(default_factory=dict)
-    dues: dict[str, float] = field(default_factory=dict)
+    timers: dict[str, float] = field(default_factory=dict)
     idle: float = 0.0
     sink_beside_boards: dict[str, float] = field(default_factory=dict)
     browser: dict[str, float] = field(default_factory=dict)
@@ -111,7 +111,7 @@ def main() -> None:
 
 
 def measure(options: argparse.Namespace) -> Measured:
-    """Every load on the engines that take it. Raises BenchProblem."""
+    """Measure every load on the engines that take it. Raises BenchProblem."""
     loads = loads_of(options)
     runs = [
         measure_one(engine, load, options)
@@ -119,11 +119,11 @@ def measure(options: argparse.Namespace) -> Measured:
         for engine in options.engines
         if engine.name == "kernel" or not load.judged
     ]
-    return rows_of(runs, loads, options), [asdict(found) for found in runs]
+    return rows_of(runs, loads, options), [asdict(run) for run in runs]
 
 
 def loads_of(options: argparse.Namespace) -> Sequence[Load]:
-    """The one that was asked for, else all."""
+    """Return the load that was asked for, else all."""
     if options.rate is None and options.seconds is None:
         return (LARGE, SMALL)
     return (Load(options.rate or SMALL.rate, options.seconds or SMALL.seconds),)
@@ -140,8 +140,8 @@ _FIGURES = (
     (f"{_ALONE}: {_RECORD}, p99.9", "sink", "p999", "ms", None),
     (f"{_ALONE}: {_RECORD}, most", "sink", "most", "ms", None),
     (f"{_ALONE}: {_RECORD}, part above 200 ms", "sink", "slow", "%", None),
-    (f"{_ALONE}: a due's lateness, p50", "dues", "p50", "ms", None),
-    (f"{_ALONE}: a due's lateness, p99", "dues", "p99", "ms", 350),
+    (f"{_ALONE}: a timer's lateness, p50", "timers", "p50", "ms", None),
+    (f"{_ALONE}: a timer's lateness, p99", "timers", "p99", "ms", 350),
     (f"{_BESIDE}: {_RECORD}, p50", "sink_beside_boards", "p50", "ms", None),
     (f"{_BESIDE}: {_RECORD}, p99", "sink_beside_boards", "p99", "ms", None),
     (f"{_BESIDE}: {_BROWSER}, p50", "browser", "p50", "ms", 120),
@@ -153,45 +153,45 @@ _FIGURES = (
 
 
 def rows_of(runs: Sequence[Run], loads: Sequence[Load], options: argparse.Namespace) -> list[Row]:
-    """A row for each figure of each load; idle once, of the last."""
+    """Return a row for each figure of each load; idle once, of the last."""
     rows = []
     for load in loads:
-        these = [found for found in runs if found.rate == load.rate]
+        same_rate = [run for run in runs if run.rate == load.rate]
         command = module_command("live", f"--rate={load.rate}", f"--seconds={load.seconds}")
         for title, kind, name, unit, target in _FIGURES:
             what = title.format(load=load, boards=options.boards)
-            found = {run.engine: getattr(run, kind)[name] for run in these}
+            figures = {run.engine: getattr(run, kind)[name] for run in same_rate}
             judged = target if load.judged else None
-            rows.append(Row(what, unit, found, judged, command=command))
+            rows.append(Row(what, unit, figures, judged, command=command))
     what, idle = "idle: processor time of the job, of one core", {r.engine: r.idle for r in runs}
     target = 5 if any(load.judged for load in loads) else None
     rows.append(Row(what, "%", idle, target, command=command))
-    return [row for row in rows if row.found]
+    return [row for row in rows if row.figures]
 
 
 # ---- the measurement ----------------------------------------------------------------------
 
 
 def measure_one(engine: Engine, load: Load, options: argparse.Namespace) -> Run:
-    """The job alone, then the whole product. Raises BenchProblem."""
-    found, warm_up = Run(str(engine), load.rate, load.seconds), options.warm_up
+    """Measure the job alone, then the whole product. Raises BenchProblem."""
+    run, warm_up = Run(str(engine), load.rate, load.seconds), options.warm_up
     say(f"live, {engine}: {load}, the job alone")
     with product(SCENARIOS, engine, keep=options.keep) as copy:
         start_job(copy, engine)
-        seen = under_load(copy, load, warm_up)
-        found.sink, found.dues = seen.sink(load).plain(), seen.dues().plain()
-        found.idle = idle(copy, options.idle)
+        observed = under_load(copy, load, warm_up)
+        run.sink, run.timers = observed.sink(load).plain(), observed.timers().plain()
+        run.idle = idle(copy, options.idle)
         refuse_dead_letters(copy)
     say(f"live, {engine}: {load}, {options.boards} boards open")
     with product(SCENARIOS, engine, keep=options.keep, DEMO=1, **ROOM) as copy:
         start_web(copy)
         start_job(copy, engine)
-        seen = under_load(copy, load, warm_up, options.boards)
-        found.sink_beside_boards = seen.sink(load).plain()
-        found.browser = seen.browser().plain()
+        observed = under_load(copy, load, warm_up, options.boards)
+        run.sink_beside_boards = observed.sink(load).plain()
+        run.browser = observed.browser().plain()
         refuse_dead_letters(copy)
-    say(f"  record p50 {found.sink['p50']:.0f} ms, browser p50 {found.browser['p50']:.0f} ms")
-    return found
+    say(f"  record p50 {run.sink['p50']:.0f} ms, browser p50 {run.browser['p50']:.0f} ms")
+    return run
 
 
 def start_job(copy: Product, engine: Engine) -> None:
@@ -223,30 +223,33 @@ def start_web(copy: Product) -> None:
 
 @dataclass(frozen=True)
 class Observed:
-    """What was sent after the warm-up, which ended at `since`, and what was seen of all."""
+    """Records sent after the warm-up, which ended at `since`, and what readers received of all."""
 
     since: float
     sent: Samples
-    seen: Seen
+    sink_records: SinkRecords
     shown: Samples
 
     def sink(self, load: Load) -> Delays:
-        """Until the state record. Raises BenchProblem for a missing one, or too few sent."""
+        """Return the delays until the state record.
+
+        Raises BenchProblem for a missing one, or too few sent.
+        """
         if len(self.sent) < LEAST_RATE * load.rate * load.seconds:
             raise BenchProblem(f"sent {len(self.sent):,} reports in {load.seconds} s: not {load}")
-        delays = delays_ms(self.sent, self.seen.reports)
+        delays = delays_ms(self.sent, self.sink_records.reports)
         if len(delays) < len(self.sent):
             missing = len(self.sent) - len(delays)
             raise BenchProblem(f"{missing:,} of {len(self.sent):,} reports became no state record")
         return Delays.of(delays)
 
     def browser(self) -> Delays:
-        """Until a browser has the row."""
+        """Return the delays until a browser has the row."""
         return Delays.of(delays_ms(self.sent, self.shown))
 
-    def dues(self) -> Delays:
-        """How late dues were."""
-        return Delays.of([ms for moment, ms in self.seen.late if moment >= self.since])
+    def timers(self) -> Delays:
+        """Return how late timers fired."""
+        return Delays.of([ms for moment, ms in self.sink_records.late if moment >= self.since])
 
 
 def under_load(copy: Product, load: Load, warm_up: int, boards: int = 0) -> Observed:
@@ -261,29 +264,29 @@ def under_load(copy: Product, load: Load, warm_up: int, boards: int = 0) -> Obse
         states = [copy.topics.states(name) for name in (SCENARIO, EXPIRING)]
         sink = begin("reader", watch_sink, copy.bootstrap, *states)
         watching = begin("boards", watch_boards, *board_arguments(copy, boards)) if boards else None
-        expiring = begin("dues", send, *sending(copy, EXPIRING, EXPIRING_RATE))
+        expiring = begin("expiring", send, *sending(copy, EXPIRING, EXPIRING_RATE))
         sender = begin("producer", send, *sending(copy, SCENARIO, load.rate))
         since = time.monotonic() + warm_up
         pass_time(copy, since + load.seconds, [role for role in (sender, sink, watching) if role])
         sent = sender.finish().since(since)
         expiring.finish()
-        seen = sink.finish()
+        sink_records = sink.finish()
         shown = watching.finish() if watching else Samples()
-    return Observed(since, sent, seen, shown)
+    return Observed(since, sent, sink_records, shown)
 
 
 def sending(copy: Product, scenario: str, rate: int) -> tuple[Any, ...]:
-    """What `send` is told of a scenario."""
+    """Return the arguments of `send` for a scenario."""
     return copy.bootstrap, copy.topics.reports(scenario), partial(turns, names()), rate
 
 
 def names() -> list[bytes]:
-    """The assets; neighbours in time are on different boards."""
+    """Return the assets' names; neighbours in time are on different boards."""
     return [b"site-%02d-%d.example" % (n % PARTS, n // PARTS) for n in range(PARTS * ASSETS_EACH)]
 
 
 def board_arguments(copy: Product, boards: int) -> tuple[Any, ...]:
-    """What `watch_boards` is told: each board shows one part of the names."""
+    """Return the arguments of `watch_boards`: each board shows one part of the names."""
     filters = [f"site-{number % PARTS:02d}-" for number in range(boards)]
     partitions = copy.scenarios[SCENARIO].partitions
     return copy.url, log_in(copy.url, copy.folder), SCENARIO, filters, partitions
@@ -291,19 +294,19 @@ def board_arguments(copy: Product, boards: int) -> tuple[Any, ...]:
 
 def pass_time(copy: Product, until: float, roles: Sequence[Role[Any]] = ()) -> None:
     """Wait until `until`, telling how much is left. Raises BenchProblem when a part has ended."""
-    told = time.monotonic()
+    said = time.monotonic()
     while (now := time.monotonic()) < until:
         copy.check("the load's end")
         for role in roles:
             role.check()
-        if now - told > TELL_S:
-            told = now
+        if now - said > TELL_S:
+            said = now
             say(f"  {until - now:5.0f} s left, load average {os.getloadavg()[0]:.1f}")
         time.sleep(min(0.5, until - now))
 
 
 def idle(copy: Product, seconds: int) -> float:
-    """Processor time of the job's processes over that long, per cent of one core."""
+    """Return the job's processor time over `seconds` s, per cent of one core."""
     say(f"  idle for {seconds} s")
     before, begun = cpu_seconds(copy.pid("job")), time.monotonic()
     pass_time(copy, begun + seconds)

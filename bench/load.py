@@ -17,6 +17,7 @@ from wire.source import encode_command, encode_report
 SCENARIO = "sites"
 STATES = ("attack", "clear")
 AGENTS = tuple(f"waf-{number}" for number in range(5))
+# The scenario of the benches: the majority of five agents, at once.
 MAJORITY = """\
 [sites]
 partitions = 4
@@ -27,21 +28,20 @@ states = [{{ name = "attack" }}, {{ name = "clear" }}]
 kind = "quorum"
 ladder = [{{ state = "attack", more_than = "1/2" }}, {{ state = "clear", more_than = "1/2" }}]
 """
-"""The scenario of the benches: the majority of five agents, at once."""
 
+# What agents report of a backlog: four of five times that all is well.
 MIX = ("attack", "clear", "clear", "clear", "clear")
-"""What agents report of a backlog: four of five times that all is well."""
 
 CHUNK = 50_000
+# How many records from a partition's end an answer is looked for.
 NEAR_END = 20
-"""How many records from a partition's end an answer is looked for."""
 
+# Key and value of a record.
 Keyed = tuple[bytes, bytes]
-"""Key and value of a record."""
 
 
 def backlog(reports: int, assets: int, seed: int = 1) -> Iterator[Keyed]:
-    """Reports on `assets` assets: first one on each, then at random. Encoded once each."""
+    """Yield reports on `assets` assets: first one on each, then at random. Encoded once each."""
     chance = Random(seed)
     keys = [b"site-%d.example" % number for number in range(assets)]
     now = int(time.time() * 1000)
@@ -56,7 +56,7 @@ def backlog(reports: int, assets: int, seed: int = 1) -> Iterator[Keyed]:
 
 
 def turns(assets: list[bytes]) -> Iterator[Keyed]:
-    """Reports without end, asset after asset, each of which changes its agent's vote."""
+    """Yield reports without end, asset after asset, each of which changes its agent's vote."""
     for number in range(2**62):
         turn, place = divmod(number, len(assets))
         flips, agent = divmod(turn, len(AGENTS))
@@ -69,14 +69,14 @@ def fill(bus: Bus, topic: str, records: Iterable[Keyed], expected: int) -> float
 
     Raises BenchProblem unless the log then holds `expected` more.
     """
-    before, begun, told = _held(bus, topic), time.monotonic(), time.monotonic()
+    before, begun, said = _held(bus, topic), time.monotonic(), time.monotonic()
     producer = bus.producer(linger_ms=20, message_timeout_s=120)
     for number, (key, value) in enumerate(records):
         _send(producer, topic, key, value)
         if number % 1000 == 0:
             producer.poll(0)
-            if time.monotonic() - told > 2:
-                told = time.monotonic()
+            if time.monotonic() - said > 2:
+                said = time.monotonic()
                 say(f"  {number:,} of {expected:,} records written")
     producer.close(120)
     written = _held(bus, topic) - before
@@ -98,7 +98,7 @@ def _held(bus: Bus, topic: str) -> int:
 
 
 def marker_keys(partitions: int) -> list[bytes]:
-    """One asset for each partition."""
+    """Return one asset for each partition."""
     keys = [b"marker-%d" % number for number in range(100 * partitions)]
     return [
         next(key for key in keys if partition_of(key, partitions) == partition)
@@ -136,7 +136,7 @@ class Markers:
         """Unix seconds of when the last answer was there; at most one look late."""
 
     def answered(self) -> bool:
-        """Look once; whether every command has been answered."""
+        """Look once; return whether every command has been answered."""
         edges = self._bus.offsets([self._states])
         ends = {place: end for place, (begin, end) in edges.items() if begin < end}
         if ends != self._seen:

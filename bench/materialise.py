@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 START = 1_790_000_000_000
 STATES = ("clear", "suspicious", "under-attack")
+# State records a second.
 TARGET = 15_000.0
-"""State records a second."""
 
 
 def main() -> None:
@@ -58,7 +58,7 @@ def measure(options: argparse.Namespace) -> Measured:
 
 
 def rows_of(sizes: dict[str, int], seconds: float, cpu: float) -> list[Row]:
-    """The rate, and what one core would give."""
+    """Return the rate, and what one core would give."""
     what = "{records:,} state records, {assets:,} assets, {votes} votes in each".format(**sizes)
     command = module_command("materialise", *(f"--{k}={v}" for k, v in sizes.items()))
     by_clock, by_cpu = sizes["records"] / seconds, sizes["records"] / cpu
@@ -69,7 +69,7 @@ def rows_of(sizes: dict[str, int], seconds: float, cpu: float) -> list[Row]:
 
 
 def states(records: int, assets: int, votes: int) -> Iterator[StateRecord]:
-    """State records as a job would emit them; every third changes the asset's state."""
+    """Yield state records as a job would emit them; every third changes the asset's state."""
     for offset in range(records):
         asset, turn = offset % assets, offset // assets
         state = STATES[turn // 3 % 3]
@@ -86,7 +86,7 @@ def states(records: int, assets: int, votes: int) -> Iterator[StateRecord]:
 
 
 def vote(n: int, state: str, offset: int) -> Vote:
-    """One agent's vote."""
+    """Return one agent's vote."""
     expires = START + 600_000
     detail = f'{{"rps":{offset}}}'
     return Vote(f"waf-{n}", state, START, START, max(0, offset - n), expires, 1, detail)
@@ -108,7 +108,7 @@ def fill(bus: MemoryBus, scenarios: dict[str, Scenario], records: Iterator[State
 
 
 def prepare(folder: Path, bus: MemoryBus, scenarios: dict[str, Scenario]) -> Materialiser:
-    """A fresh database in `folder`, and a materialiser over it."""
+    """Create a fresh database in `folder`, and return a materialiser over it."""
     os.environ |= {
         "TALLYBOARD_DATA_DIR": str(folder),
         "DJANGO_SETTINGS_MODULE": "dashboard.settings",
@@ -118,9 +118,10 @@ def prepare(folder: Path, bus: MemoryBus, scenarios: dict[str, Scenario]) -> Mat
     django.setup()
     from django.core.management import call_command
 
-    from dashboard.materialiser.worker import Materialiser
+    from dashboard.materialiser.worker import Materialiser, relax_collector
 
     call_command("migrate", verbosity=0)
+    relax_collector()
     return Materialiser(bus, Topics(), scenarios, lambda: START)
 
 

@@ -24,8 +24,8 @@ from domain.records import Report
 from streaming.checkpoint import current_epoch, positions
 from wire.source import encode_report
 
+# Longer than any run: what votes that expire cost is another question.
 LIFETIME = "6h"
-"""Longer than any run: what votes that expire cost is another question."""
 
 PROBE_EVERY_S = 0.1
 PATIENCE_S = 1800
@@ -54,8 +54,8 @@ class Recovered:
     state_s: float
 
 
+# The Python engine takes those without a target.
 SIZES = (Size(1_000_000, TARGET_S), Size(100_000))
-"""The Python engine takes those without a target."""
 
 
 def main() -> None:
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def measure(options: argparse.Namespace) -> Measured:
-    """Every size on the engines that take it. Raises BenchProblem."""
+    """Measure every size on the engines that take it. Raises BenchProblem."""
     sizes = SIZES if options.assets is None else (Size(options.assets),)
     runs = [
         recovered
@@ -81,7 +81,7 @@ def measure(options: argparse.Namespace) -> Measured:
 
 
 def rows_of(runs: Sequence[Recovered], sizes: Sequence[Size]) -> list[Row]:
-    """For each size the slowest recovery, and how much of it is the start of Spark."""
+    """Return for each size the slowest recovery, and how much of it is the start of Spark."""
     rows = []
     for size in sizes:
         command = module_command("recovery", f"--assets={size.assets}")
@@ -89,11 +89,11 @@ def rows_of(runs: Sequence[Recovered], sizes: Sequence[Size]) -> list[Row]:
         what = f"{size}: first new state after `kill -9`, the slowest of the kills"
         rows.append(Row(what, "s", state, size.target, command=command))
         rows.append(Row(f"{size}: of that, until the query runs", "s", running, command=command))
-    return [row for row in rows if row.found]
+    return [row for row in rows if row.figures]
 
 
 def slowest(runs: Sequence[Recovered], size: Size) -> tuple[dict[str, float], dict[str, float]]:
-    """By engine, of its slowest recovery at that size: until a state, until the query runs."""
+    """Return by engine the slowest recovery at that size, s: to a state, to a running query."""
     these = sorted((r for r in runs if r.assets == size.assets), key=lambda r: r.state_s)
     return {r.engine: r.state_s for r in these}, {r.engine: r.running_s for r in these}
 
@@ -104,14 +104,14 @@ def recover(engine: Engine, size: Size, options: argparse.Namespace) -> list[Rec
     with product(MAJORITY.format(lifetime=LIFETIME), engine, keep=options.keep) as copy:
         run_before(copy)
         settle(copy, engine, size)
-        found = []
+        kills = []
         for number in range(options.kills):
             if number:
                 time.sleep(options.pause)
-            found.append(killed(copy, engine, size, number))
-            say(f"  back after {found[-1].state_s:.1f} s (query {found[-1].running_s:.1f} s)")
+            kills.append(killed(copy, engine, size, number))
+            say(f"  back after {kills[-1].state_s:.1f} s (query {kills[-1].running_s:.1f} s)")
         refuse_dead_letters(copy)
-    return found
+    return kills
 
 
 def settle(copy: Product, engine: Engine, size: Size) -> None:
@@ -121,7 +121,7 @@ def settle(copy: Product, engine: Engine, size: Size) -> None:
     markers = Markers(copy.bus, source(copy), states, size.assets, copy.signer())
     beats = Beats(copy)
     copy.start_job()
-    copy.wait(markers.answered, PATIENCE_S, "all assets", beats.told)
+    copy.wait(markers.answered, PATIENCE_S, "all assets", beats.progress)
     copy.wait(lambda: committed(copy, markers.ends), PATIENCE_S, "a commit")
     beats.wait()
     beats.close()
@@ -129,7 +129,7 @@ def settle(copy: Product, engine: Engine, size: Size) -> None:
 
 
 def committed(copy: Product, ends: dict[TopicPartition, int]) -> bool:
-    """Whether some query's checkpoint holds everything up to these ends."""
+    """Return whether some query's checkpoint holds everything up to these ends."""
     homes = (copy.folder / "checkpoint").glob("*")
     reached = [positions(current_epoch(home).path) for home in homes if home.is_dir()]
     return any(all(at.get(place, 0) >= end for place, end in ends.items()) for at in reached)

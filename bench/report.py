@@ -1,6 +1,6 @@
 """`python -m bench.report`: the kept results as the tables of docs/benchmarks.md.
 
-A table lies between `<!-- bench:NAME -->` and `<!-- /bench:NAME -->`; what is outside stays.
+A table is between `<!-- bench:NAME -->` and `<!-- /bench:NAME -->`; what is outside stays.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def filled(document: str, folder: Path = FOLDER) -> str:
-    """The document with its tables made anew from the results in `folder`."""
+    """Return the document with its tables filled again from the results in `folder`."""
 
     def table(match: re.Match[str]) -> str:
         begin, name, end = match.groups()
@@ -41,7 +41,7 @@ def filled(document: str, folder: Path = FOLDER) -> str:
 
 
 def rendered(result: Result) -> str:
-    """One result: where and when, then a row for each figure."""
+    """Return one result as text: where and when, then a row for each figure."""
     return f"{_caption(result)}\n\n{table_of(result.rows)}"
 
 
@@ -57,7 +57,7 @@ def _caption(result: Result) -> str:
 
 
 def table_of(rows: list[Row]) -> str:
-    """Rows as a table: engines beside each other, the ratio of the first two, the verdict."""
+    """Return rows as a table: engines side by side, the ratio of the first two, the verdict."""
     engines = _engines(rows)
     compared = len(engines) > 1
     head = ["what", "target", *(TITLES.get(name, name) for name in engines)]
@@ -68,13 +68,13 @@ def table_of(rows: list[Row]) -> str:
 
 
 def _engines(rows: list[Row]) -> list[str]:
-    """Every engine with a figure: kernels first, the Python engine last."""
-    names = {name for row in rows for name in row.found}
+    """Return every engine with a figure: kernels first, the Python engine last."""
+    names = {name for row in rows for name in row.figures}
     return sorted(names, key=lambda name: (name == "python", name))
 
 
 def _cells(row: Row, engines: list[str], compared: bool) -> list[str]:
-    figures = [_figure(row.found.get(name), row.unit) for name in engines]
+    figures = [_figure(row.figures.get(name), row.unit) for name in engines]
     ratios = [ratio(row, engines)] * compared
     command = f"`{row.command}`" if row.command else NOTHING
     return [row.what, _target(row), *figures, *ratios, verdict(row, engines), command]
@@ -85,7 +85,7 @@ def _figure(figure: float | None, unit: str) -> str:
 
 
 def number(figure: float) -> str:
-    """Three digits that count, with thousands: 0.00123, 1.23, 12.3, 123, 12,345."""
+    """Return a number with at least three significant digits: 0.00123, 1.23, 123, 12,345."""
     if abs(figure) >= 100:
         return f"{figure:,.0f}"
     return f"{figure:#.3g}".rstrip(".") if figure else "0"
@@ -98,16 +98,16 @@ def _target(row: Row) -> str:
 
 
 def ratio(row: Row, engines: list[str]) -> str:
-    """How many times better the first engine is than the last."""
-    first, last = row.found.get(engines[0]), row.found.get(engines[-1])
+    """Return how many times better the first engine is than the last."""
+    first, last = row.figures.get(engines[0]), row.figures.get(engines[-1])
     if not first or not last:
         return NOTHING
     return f"{number(first / last if row.more else last / first)} ×"
 
 
 def verdict(row: Row, engines: list[str]) -> str:
-    """Whether the first engine meets the target."""
-    figure = row.found.get(engines[0])
+    """Return whether the first engine meets the target."""
+    figure = row.figures.get(engines[0])
     if row.target is None or figure is None:
         return NOTHING
     met = figure >= row.target if row.more else figure <= row.target

@@ -1,4 +1,4 @@
-"""What a bench found, as a file: figures with their targets, and where and when they were taken."""
+"""Results of a bench as a file: figures with their targets, and where and when they were taken."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from typing import Any
 import msgspec
 
 from bench.stack import JARS, ROOT
-from ops.java import find_java, java_major
+from config.java import find_java, java_major, java_version
 
 FOLDER = ROOT / "bench" / "results"
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One figure. `found`: by engine; `target`: at least that where `more` is better, else at most.
+    """One row. `figures`: by engine; `target`: at least that where `more` is better, else at most.
 
     command: gives this row alone.
     """
 
     what: str
     unit: str
-    found: dict[str, float]
+    figures: dict[str, float]
     target: float | None = None
     more: bool = False
     command: str = ""
@@ -68,7 +68,7 @@ class Clock:
     def result(
         self, bench: str, command: str, rows: list[Row], runs: list[dict[str, Any]]
     ) -> Result:
-        """The run, ended now."""
+        """Return the run's result; it ends now."""
         return Result(
             bench=bench,
             command=command,
@@ -91,13 +91,13 @@ def write(result: Result, folder: Path = FOLDER) -> Path:
 
 
 def read(bench: str, folder: Path = FOLDER) -> Result | None:
-    """The kept result of a bench, or None. Raises msgspec.MsgspecError for anything else."""
+    """Return the kept result of a bench, or None. Raises msgspec.MsgspecError for anything else."""
     path = folder / f"{bench}.json"
     return msgspec.json.decode(path.read_bytes(), type=Result) if path.exists() else None
 
 
 def machine(load_before: float) -> Machine:
-    """This machine, as it is now."""
+    """Return this machine, as it is now."""
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return Machine(
         processor=processor(_text(Path("/proc/cpuinfo"))),
@@ -110,25 +110,24 @@ def machine(load_before: float) -> Machine:
 
 
 def processor(cpuinfo: str) -> str:
-    """The processor's name in /proc/cpuinfo, else the architecture's."""
+    """Return the processor's name in /proc/cpuinfo, else the architecture's."""
     named = (line for line in cpuinfo.splitlines() if line.startswith("model name"))
     return next(named, "").partition(":")[2].strip() or platform.machine()
 
 
 def versions() -> dict[str, str]:
-    """Versions of what the figures rest on."""
-    java = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=False)
+    """Return the versions of what the figures rest on."""
     brokers = [jar.stem.rpartition("-")[2] for jar in (JARS / "broker").glob("kafka_2.13-*.jar")]
     return {
         "Python": platform.python_version(),
         "PySpark": version("pyspark"),
-        "Java": str(java_major(java.stderr + java.stdout)),
+        "Java": str(java_major(java_version(find_java()))),
         "Kafka": brokers[0] if brokers else "?",
     }
 
 
 def commit() -> str:
-    """The commit of the checkout, `+` behind it where the tree differs from it; `?` outside git."""
+    """Return the checkout's commit, with `+` where the tree differs from it; `?` outside git."""
     head = _git("rev-parse", "--short=10", "HEAD")
     changed = _git("status", "--porcelain", "--", ":!bench/results", ":!docs")
     return head + ("+" if changed else "") if head else "?"

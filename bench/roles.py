@@ -28,8 +28,8 @@ T = TypeVar("T")
 _SPAWN = multiprocessing.get_context("spawn")
 _OFFSET_BITS = 48
 
+# A reader that was told to stop goes on until nothing has come for so long.
 QUIET_S = 15.0
-"""A reader that was told to stop goes on until nothing has come for so long."""
 
 
 class Signals:
@@ -46,8 +46,8 @@ class Role(Generic[T]):
     def __init__(self, name: str, work: Callable[..., T], *arguments: Any) -> None:
         self._name, self._signals = name, Signals()
         self._inbox, outbox = _SPAWN.Pipe(duplex=False)
-        whole = (outbox, work, self._signals, arguments)
-        self._process = _SPAWN.Process(target=_work, args=whole, name=name, daemon=True)
+        everything = (outbox, work, self._signals, arguments)
+        self._process = _SPAWN.Process(target=_work, args=everything, name=name, daemon=True)
         with deaf(signal.SIGINT):  # who started it ends it
             self._process.start()
         outbox.close()
@@ -67,7 +67,7 @@ class Role(Generic[T]):
                 raise BenchProblem(f"{self._name}: not ready within {timeout_s:g} s")
 
     def check(self) -> None:
-        """Raise BenchProblem where it has ended before it was told to."""
+        """Raise BenchProblem where it has ended too early."""
         if self._inbox.poll():
             self._receive()
             raise BenchProblem(f"{self._name}: ended early")
@@ -75,25 +75,25 @@ class Role(Generic[T]):
             raise BenchProblem(f"{self._name}: ended with {self._process.exitcode}")
 
     def finish(self, timeout_s: float = 120) -> T:
-        """Tell it to stop; what it returns. Raises BenchProblem."""
+        """Stop it, and return what it returns. Raises BenchProblem."""
         self._signals.stop.set()
         if not self._inbox.poll(timeout_s):
             raise BenchProblem(f"{self._name}: no result within {timeout_s:g} s")
-        found = self._receive()
+        result = self._receive()
         self._process.join(10)
-        return found
+        return result
 
     def _receive(self) -> T:
         try:
-            found = self._inbox.recv()
+            result = self._inbox.recv()
         except EOFError:
             raise BenchProblem(f"{self._name}: ended with {self._process.exitcode}") from None
-        if isinstance(found, Exception):
-            raise BenchProblem(f"{self._name}: {found}") from found
-        return found  # type: ignore[no-any-return]
+        if isinstance(result, Exception):
+            raise BenchProblem(f"{self._name}: {result}") from result
+        return result  # type: ignore[no-any-return]
 
     def __enter__(self) -> Self:
-        """As it is."""
+        """Return it as it is."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -119,7 +119,7 @@ class Samples:
         self._places, self._moments = array("q"), array("d")
 
     def add(self, partition: int, offset: int, moment: float) -> None:
-        """Note down one."""
+        """Add one."""
         self._places.append(partition << _OFFSET_BITS | offset)
         self._moments.append(moment)
 
@@ -127,24 +127,27 @@ class Samples:
         return len(self._places)
 
     def first(self) -> dict[int, float]:
-        """The first moment of each place."""
+        """Return the first moment of each place, s."""
         moments = zip(reversed(self._places), reversed(self._moments), strict=True)
         return dict(moments)
 
     def since(self, moment: float) -> Samples:
-        """Those from `moment` on."""
-        found = Samples()
+        """Return the samples from `moment` on."""
+        samples = Samples()
         for place, at in zip(self._places, self._moments, strict=True):
             if at >= moment:
-                found._places.append(place)
-                found._moments.append(at)
-        return found
+                samples._places.append(place)
+                samples._moments.append(at)
+        return samples
 
 
-def delays_ms(sent: Samples, seen: Samples) -> list[float]:
-    """From each record's being sent to its first being seen, ms; without those never seen."""
-    found = seen.first()
-    return [(found[place] - at) * 1000 for place, at in sent.first().items() if place in found]
+def delays_ms(sent: Samples, received: Samples) -> list[float]:
+    """Return the time from each record's sending to its first being seen, ms.
+
+    Records that were never seen are left out.
+    """
+    moments = received.first()
+    return [(moments[place] - at) * 1000 for place, at in sent.first().items() if place in moments]
 
 
 def send(
@@ -154,11 +157,11 @@ def send(
     records: Callable[[], Iterator[Keyed]],
     rate: float,
 ) -> Samples:
-    """Append `rate` records a second until told to stop. Raises BusError."""
+    """Append `rate` records a second until `signals` says to stop. Raises BusError."""
     producer, sent = KafkaBus({"bootstrap.servers": bootstrap}).producer(linger_ms=1), Samples()
     failed: list[BusError] = []
 
-    def told(at: float, outcome: Delivered | BusError) -> None:
+    def delivered(at: float, outcome: Delivered | BusError) -> None:
         if isinstance(outcome, BusError):
             failed.append(outcome)
         else:
@@ -166,7 +169,7 @@ def send(
 
     signals.ready.set()
     for key, value in paced(records(), rate, signals):
-        producer.send(topic, key, value, on_delivery=partial(told, time.monotonic()))
+        producer.send(topic, key, value, on_delivery=partial(delivered, time.monotonic()))
         producer.poll(0)
     producer.close(20)
     if failed:
@@ -175,7 +178,7 @@ def send(
 
 
 def paced(records: Iterable[Keyed], rate: float, signals: Signals) -> Iterator[Keyed]:
-    """Each record when its turn has come, until told to stop."""
+    """Yield each record when its turn has come, until `signals` says to stop."""
     begun = time.monotonic()
     for number, record in enumerate(records):
         if (wait := begun + number / rate - time.monotonic()) > 0:
@@ -196,33 +199,34 @@ class _State(msgspec.Struct):
     cause: _Cause
 
 
-class Seen(msgspec.Struct):
-    """State records read. reports: those that a report caused; late: of a due, moment and ms."""
+class SinkRecords(msgspec.Struct):
+    """State records read. reports: those that a report caused; late: of a timer, moment and ms."""
 
     reports: Samples
     late: list[tuple[float, float]]
 
 
-def watch_sink(signals: Signals, bootstrap: str, states: str, dues: str) -> Seen:
-    """Read state records from now on, until told to stop and nothing more comes.
+def watch_sink(signals: Signals, bootstrap: str, states: str, expiring: str) -> SinkRecords:
+    """Read state records from now on, until `signals` says to stop and nothing more comes.
 
-    states: the sink topic of reports; dues: the one where votes expire.
+    states: the sink topic of reports; expiring: the one where votes expire.
     """
-    bus, seen, decode = KafkaBus({"bootstrap.servers": bootstrap}), Seen(Samples(), []), _decoder()
-    reader = bus.reader({place: end for place, (_, end) in bus.offsets([states, dues]).items()})
+    bus, decode = KafkaBus({"bootstrap.servers": bootstrap}), _decoder()
+    observed = SinkRecords(Samples(), [])
+    reader = bus.reader({place: end for place, (_, end) in bus.offsets([states, expiring]).items()})
     signals.ready.set()
-    heard = time.monotonic()
-    while not signals.stop.is_set() or time.monotonic() - heard < QUIET_S:
+    newest = time.monotonic()
+    while not signals.stop.is_set() or time.monotonic() - newest < QUIET_S:
         messages = reader.poll(0.2)
         moment, wall_ms = time.monotonic(), time.time() * 1000
         for message in messages:
-            heard, cause = moment, decode(message.value or b"").cause
+            newest, cause = moment, decode(message.value or b"").cause
             if message.topic == states and cause.type == "report":
-                seen.reports.add(cause.partition, cause.offset, moment)
-            elif message.topic == dues and cause.type == "vote-expiry":
-                seen.late.append((moment, wall_ms - cause.time))
+                observed.reports.add(cause.partition, cause.offset, moment)
+            elif message.topic == expiring and cause.type == "vote-expiry":
+                observed.late.append((moment, wall_ms - cause.time))
     reader.close()
-    return seen
+    return observed
 
 
 def _decoder() -> Callable[[bytes], _State]:

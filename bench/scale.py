@@ -52,8 +52,8 @@ from wire.sink import encode_state
 
 PARTS = ("board", "page", "sockets")
 START = 1_790_000_000_000
+# The assets' states are as old as this at the most.
 SPREAD_MS = 3_600_000
-"""The assets' states are as old as this at the most."""
 COUNTS_TRIES = 20
 FILTER_TRIES = 10
 HEAP_EVERY_S = 2.0
@@ -83,14 +83,14 @@ def main() -> None:
 
 
 def _parts(text: str) -> tuple[str, ...]:
-    found = tuple(text.split(","))
-    if not set(found) <= set(PARTS):
+    parts = tuple(text.split(","))
+    if not set(parts) <= set(PARTS):
         raise argparse.ArgumentTypeError(f"{text!r}: expected some of {','.join(PARTS)}")
-    return found
+    return parts
 
 
 def measure(options: argparse.Namespace) -> Measured:
-    """Every part that was asked for. Raises BenchProblem."""
+    """Measure every part that was asked for. Raises BenchProblem."""
     rows: list[Row] = []
     runs: list[dict[str, Any]] = []
     if {"board", "page"} & set(options.parts):
@@ -103,13 +103,13 @@ def measure(options: argparse.Namespace) -> Measured:
     return rows, runs
 
 
-def _add(rows: list[Row], runs: list[dict[str, Any]], found: Measured) -> None:
-    rows += found[0]
-    runs += found[1]
+def _add(rows: list[Row], runs: list[dict[str, Any]], measured: Measured) -> None:
+    rows += measured[0]
+    runs += measured[1]
 
 
 def command_of(part: str, options: argparse.Namespace, *names: str) -> str:
-    """What gives the rows of one part again."""
+    """Return what gives the rows of one part again."""
     sizes = [f"--{name.replace('_', '-')}={getattr(options, name)}" for name in names]
     return module_command("scale", f"--parts={part}", *sizes)
 
@@ -118,12 +118,15 @@ def command_of(part: str, options: argparse.Namespace, *names: str) -> str:
 
 
 def names(assets: int) -> list[str]:
-    """The assets' names."""
+    """Return the assets' names."""
     return [f"site-{number}.example" for number in range(assets)]
 
 
 def states(assets: Sequence[str]) -> Iterator[StateRecord]:
-    """A state record of each asset: one in five is under attack, as old as it happens to be."""
+    """Yield a state record of each asset: one in five is under attack.
+
+    Each is as old as it happens to be.
+    """
     chance = Random(1)
     for number, asset in enumerate(assets):
         yield state(
@@ -132,7 +135,7 @@ def states(assets: Sequence[str]) -> Iterator[StateRecord]:
 
 
 def state(asset: str, attack: bool, since: int, version: Version) -> StateRecord:
-    """A state record as the job makes one of five agents' votes."""
+    """Return a state record as the job makes one of five agents' votes."""
     name = STATES[not attack]
     return StateRecord(
         asset=asset,
@@ -150,7 +153,7 @@ def state(asset: str, attack: bool, since: int, version: Version) -> StateRecord
 
 @contextmanager
 def filled_board(assets: int) -> Iterator[Product]:
-    """A copy with web server and materialiser, without a job, whose board is full."""
+    """Yield a copy whose board is full, with web server and materialiser, without a job."""
     with product(SCENARIOS, Engine("kernel"), DEMO=1) as copy:
         start_web(copy)
         say(f"scale: {assets:,} assets")
@@ -164,16 +167,16 @@ def wait_for_database(copy: Product, timeout_s: float = 1800) -> None:
     """Return once the database has all of the states topic. Raises BenchProblem."""
     topic = copy.topics.states(SCENARIO)
     ends = sum(end for _, end in copy.bus.offsets([topic]).values())
-    asked = "SELECT COALESCE(SUM(next_offset), 0) FROM materialiser_sinkoffset WHERE topic = ?"
+    query = "SELECT COALESCE(SUM(next_offset), 0) FROM materialiser_sinkoffset WHERE topic = ?"
 
     def reached() -> int:
-        return int(ask(copy.folder, asked, topic)[0][0])
+        return int(ask(copy.folder, query, topic)[0][0])
 
     copy.wait(lambda: reached() >= ends, timeout_s, "the materialiser", lambda: f": {reached():,}")
 
 
 def ask(folder: Path, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-    """A query of the copy's database, which it only reads."""
+    """Query the copy's database, which is only read, and return the rows."""
     with closing(sqlite3.connect(f"file:{folder}/tallyboard.sqlite3?mode=ro", uri=True)) as base:
         return base.execute(sql, parameters).fetchall()
 
@@ -193,18 +196,18 @@ class Texts:
     none: tuple[str, ...] = ("zq",)
 
     def every(self) -> tuple[str, ...]:
-        """All of them."""
+        """Return all of them."""
         return self.narrow + self.broad + self.none
 
 
 def texts(assets: int) -> Texts:
-    """A whole name, its end, a part of it that some share; the domain, two letters, a digit."""
+    """Return a whole name, its end, a part that some share; the domain, two letters, a digit."""
     last = str(assets - 1)
     return Texts((f"site-{last}.example", f"{last}.EXAMPLE", last[:4]), ("example", "te", "7"))
 
 
 def measure_board(copy: Product, options: argparse.Namespace) -> Measured:
-    """Pages, filters and counts of a board at rest. Raises BenchProblem."""
+    """Measure pages, filters and counts of a board at rest. Raises BenchProblem."""
     cookie, count = log_in(copy.url, copy.folder), options.requests
     wanted = texts(options.assets)
     pages = {
@@ -221,8 +224,8 @@ def measure_board(copy: Product, options: argparse.Namespace) -> Measured:
         lag = counts_ms(copy, board)
     command = command_of("board", options, "assets", "requests")
     rows = board_rows(options.assets, pages, filters, wanted, lag, command)
-    found = {"assets": options.assets, "pages_ms": pages, "filters_ms": filters, "counts_ms": lag}
-    return rows, [{"part": "board", **found}]
+    figures = {"assets": options.assets, "pages_ms": pages, "filters_ms": filters, "counts_ms": lag}
+    return rows, [{"part": "board", **figures}]
 
 
 def board_rows(
@@ -233,10 +236,10 @@ def board_rows(
     counts: list[float],
     command: str,
 ) -> list[Row]:
-    """The table's rows."""
+    """Return the table's rows."""
 
-    def row(what: str, found: float, target: float | None) -> Row:
-        return Row(f"{assets:,} assets: {what}", "ms", {"": found}, target, command=command)
+    def row(what: str, figure: float, target: float | None) -> Row:
+        return Row(f"{assets:,} assets: {what}", "ms", {"": figure}, target, command=command)
 
     def part(samples: Sequence[float], percent: float) -> float:
         return percentile(sorted(samples), percent)
@@ -257,9 +260,9 @@ def board_rows(
 
 
 def page_ms(copy: Product, cookie: str, count: int, after: str = "") -> list[float]:
-    """How long each of so many warm requests takes. Raises BenchProblem."""
+    """Return how long each of `count` warm requests takes, ms. Raises BenchProblem."""
     headers, parameters = {"Cookie": cookie}, {"scenario": SCENARIO, "after": after}
-    found = []
+    times = []
     with httpx.Client(base_url=copy.url, headers=headers, timeout=60) as client:
         for number in range(count + 3):
             begun = time.perf_counter()
@@ -267,31 +270,34 @@ def page_ms(copy: Product, cookie: str, count: int, after: str = "") -> list[flo
             if answer.status_code != 200 or b"data-asset" not in answer.content:
                 raise BenchProblem(f"a page was answered with {answer.status_code} and no rows")
             if number >= 3:
-                found.append((time.perf_counter() - begun) * 1000)
-    return found
+                times.append((time.perf_counter() - begun) * 1000)
+    return times
 
 
 def palette_ms(copy: Product, cookie: str, wanted: Texts) -> list[float]:
-    """How long the command palette waits for the assets of each text. Raises BenchProblem."""
-    found = []
+    """Return how long the command palette waits for the assets of each text.
+
+    Raises BenchProblem.
+    """
+    times = []
     with httpx.Client(base_url=copy.url, headers={"Cookie": cookie}, timeout=60) as client:
         for text in wanted.every() * FILTER_TRIES:
             begun = time.perf_counter()
             answer = client.get("/palette/", params={"q": text})
-            found.append((time.perf_counter() - begun) * 1000)
+            times.append((time.perf_counter() - begun) * 1000)
             offers = text in wanted.narrow
             if answer.status_code != 200 or (b'role="option"' in answer.content) < offers:
                 raise BenchProblem(f"the palette answered {text!r} with {answer.status_code}")
-    return found
+    return times
 
 
 def middle(folder: Path, assets: int) -> str:
-    """The token of the row in the middle of the board."""
-    asked = (
+    """Return the token of the row in the middle of the board."""
+    query = (
         "SELECT rank, since, asset FROM board_assetstate WHERE NOT purged "
         "ORDER BY rank, since DESC, asset LIMIT 1 OFFSET ?"
     )
-    return "r{}.{}.{}".format(*ask(folder, asked, assets // 2)[0])
+    return "r{}.{}.{}".format(*ask(folder, query, assets // 2)[0])
 
 
 class BoardSocket:
@@ -305,7 +311,7 @@ class BoardSocket:
         self._socket.send(msgspec.json.encode(message).decode())
 
     def next(self, kind: str, timeout_s: float = 60) -> dict[str, Any]:
-        """The next message of this kind; each is acknowledged. Raises BenchProblem."""
+        """Return the next message of this kind; each is acknowledged. Raises BenchProblem."""
         deadline = time.monotonic() + timeout_s
         while True:
             try:
@@ -321,7 +327,7 @@ class BoardSocket:
                 return message
 
     def filter_ms(self, q: str, matches: bool = True) -> float:
-        """How long a filter takes to be answered, on a board that shows something else.
+        """Return how long a filter takes to be answered, on a board that shows something else.
 
         matches: whether anything is to match. Raises BenchProblem where it is not so.
         """
@@ -330,19 +336,19 @@ class BoardSocket:
         self._rest()
         begun = time.perf_counter()
         self.say(type="filter", q=q)
-        found = self.next("snapshot")
-        if bool(found["rows"]) != matches:
-            raise BenchProblem(f"{len(found['rows'])} rows match {q!r}")
+        snapshot = self.next("snapshot")
+        if bool(snapshot["rows"]) != matches:
+            raise BenchProblem(f"{len(snapshot['rows'])} rows match {q!r}")
         return (time.perf_counter() - begun) * 1000
 
     def _rest(self) -> None:
-        """Wait until the server has nothing more to tell: a message is told at most so often."""
+        """Wait until the server has nothing more to say: a message is sent at most so often."""
         self.next("beat")
 
 
 @contextmanager
 def board_socket(copy: Product, cookie: str) -> Iterator[BoardSocket]:
-    """An open board."""
+    """Yield an open board."""
     address = f"{copy.url.replace('http', 'ws', 1)}/ws/board/{SCENARIO}/"
     headers = {"Cookie": cookie}
     with connect(
@@ -352,10 +358,10 @@ def board_socket(copy: Product, cookie: str) -> Iterator[BoardSocket]:
 
 
 def counts_ms(copy: Product, board: BoardSocket) -> list[float]:
-    """From an asset's first state record to the counts that include it, again and again."""
+    """Return the times from an asset's first state record to the counts that include it, ms."""
     board.say(type="filter", rows=False)
     counts = board.next("snapshot")["counts"]
-    producer, found = copy.bus.producer(linger_ms=0), []
+    producer, times = copy.bus.producer(linger_ms=0), []
     new = [f"new-{number}.example" for number in range(COUNTS_TRIES)]
     for number, record in enumerate(states(new)):
         begun = time.perf_counter()
@@ -364,18 +370,18 @@ def counts_ms(copy: Product, board: BoardSocket) -> list[float]:
         wanted = sum(counts.values()) + 1
         while sum(counts.values()) < wanted:
             counts = board.next("changes").get("counts", counts)
-        found.append((time.perf_counter() - begun) * 1000)
+        times.append((time.perf_counter() - begun) * 1000)
         if number == 0:
-            say(f"  counts after {found[0]:.0f} ms")
+            say(f"  counts after {times[0]:.0f} ms")
     producer.close()
-    return found
+    return times
 
 
 # ---- page -----------------------------------------------------------------------------------
 
 
 def measure_page(copy: Product, options: argparse.Namespace) -> Measured:
-    """A browser's page under changes. Raises BenchProblem."""
+    """Measure a browser's page under changes. Raises BenchProblem."""
     path = find_browser()
     if path is None:
         raise BenchProblem("no Chromium: install the package chromium")
@@ -387,14 +393,14 @@ def measure_page(copy: Product, options: argparse.Namespace) -> Measured:
         finally:
             chromium.close()
     rows = page_rows(sorted(gaps), heap, sent, options)
-    found = {"frames": len(gaps), "sent_per_s": sent, "longest_ms": max(gaps), "heap_mb": heap}
-    return rows, [{"part": "page", "changes": options.changes, **found}]
+    figures = {"frames": len(gaps), "sent_per_s": sent, "longest_ms": max(gaps), "heap_mb": heap}
+    return rows, [{"part": "page", "changes": options.changes, **figures}]
 
 
 def page_rows(
     gaps: Sequence[float], heap: Sequence[float], sent: float, options: argparse.Namespace
 ) -> list[Row]:
-    """The table's rows. gaps: in order of length, ms; heap: MB; sent: changes a second."""
+    """Return the table's rows. gaps: in order of length, ms; heap: MB; sent: changes a second."""
     command = command_of("page", options, "assets", "changes", "seconds")
     what = f"{options.changes:,} changes/s"
     return [
@@ -408,7 +414,7 @@ def page_rows(
 def watch_page(
     copy: Product, chromium: Browser, options: argparse.Namespace
 ) -> tuple[list[float], list[float], float]:
-    """Times between frames (ms), the heap (MB), and how many changes were sent a second."""
+    """Return times between frames (ms), the heap (MB), and how many changes were sent a second."""
     page = open_board(copy, chromium)
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable")
@@ -445,7 +451,7 @@ def give_way(pid: int, proc: Path = Path("/proc")) -> None:
 
 
 def open_board(copy: Product, chromium: Browser) -> Page:
-    """A logged-in board that follows the log."""
+    """Return a logged-in board that follows the log."""
     page = chromium.new_page(viewport={"width": 1440, "height": 900})
     cookies = (pair.partition("=") for pair in log_in(copy.url, copy.folder).split("; "))
     page.context.add_cookies(
@@ -458,7 +464,7 @@ def open_board(copy: Product, chromium: Browser) -> Page:
 
 
 def changes(assets: int) -> Iterator[Keyed]:
-    """State records without end, on assets at random: one in five is under attack since then."""
+    """Yield state records without end, on assets at random: one in five is under attack."""
     chance, everything = Random(3), names(assets)
     for number in range(2**62):
         asset, version = chance.choice(everything), Version(2, number, 0)
@@ -477,9 +483,9 @@ def measure_sockets(options: argparse.Namespace) -> Measured:
         start_web(copy)
         start_job(copy, engine)
         with Memory(copy.pid("web")) as memory:
-            seen = under_load(copy, load, options.warm_up, options.sockets)
+            observed = under_load(copy, load, options.warm_up, options.sockets)
         refuse_dead_letters(copy)
-        delays, (begin, end) = seen.browser(), memory.since(seen.since)
+        delays, (begin, end) = observed.browser(), memory.since(observed.since)
     command = command_of("sockets", options, "sockets", "rate", "seconds", "warm_up")
     what = f"{options.sockets} boards open, {load}"
     rows = [
@@ -488,8 +494,8 @@ def measure_sockets(options: argparse.Namespace) -> Measured:
         Row(f"{what}: the web process's memory, begin", "MB", {"": begin}, command=command),
         Row(f"{what}: the web process's memory, end", "MB", {"": end}, command=command),
     ]
-    found = {"browser": delays.plain(), "memory_mb": [begin, end]}
-    return rows, [{"part": "sockets", "sockets": options.sockets, "rate": options.rate, **found}]
+    figures = {"browser": delays.plain(), "memory_mb": [begin, end]}
+    return rows, [{"part": "sockets", "sockets": options.sockets, "rate": options.rate, **figures}]
 
 
 class Memory:
@@ -516,15 +522,18 @@ class Memory:
         self._thread.join()
 
     def since(self, moment: float) -> tuple[float, float]:
-        """The median of the first and of the last ten samples from `moment` on."""
-        found = [mb for at, mb in self.samples if at >= moment]
-        if not found:
+        """Return the median of the first and of the last ten samples from `moment` on, MB.
+
+        Raises BenchProblem without a sample.
+        """
+        sizes = [mb for at, mb in self.samples if at >= moment]
+        if not sizes:
             raise BenchProblem("the web process's memory was not seen")
-        return statistics.median(found[:10]), statistics.median(found[-10:])
+        return statistics.median(sizes[:10]), statistics.median(sizes[-10:])
 
 
 def resident_mb(pid: int, proc: Path = Path("/proc")) -> float:
-    """Resident memory of `pid` and everything below it, MB."""
+    """Return the resident memory of `pid` and everything below it, MB."""
     pages = 0
     for each in (pid, *descendants(pid, proc)):
         try:

@@ -33,8 +33,8 @@ from wire.topics import Topics
 ROOT = Path(__file__).resolve().parent.parent
 JARS = Path(os.environ.get(f"{PREFIX}JARS_DIR") or ROOT / ".jars").absolute()
 LOOK_S = 0.1
+# How often a wait tells how far it is.
 SAY_S = 2.0
-"""How often a wait tells how far it is."""
 HEARD_S = 180.0
 SHOWN_LINES = 15
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -70,7 +70,7 @@ class Engine:
         return f"{self.name}:{self.trigger}" if self.trigger else self.name
 
     def settings(self) -> dict[str, str]:
-        """The settings that choose it."""
+        """Return the settings that choose it."""
         return {"ENGINE": self.name} | ({"TRIGGER": self.trigger} if self.trigger else {})
 
 
@@ -99,12 +99,12 @@ class Product:
         return f"http://127.0.0.1:{self.http_port}"
 
     def signer(self) -> Signer:
-        """Signs commands as the board does."""
+        """Return a signer that signs commands as the board does."""
         keys = KeyFile(self.folder / "command-keys.json").made()
         return Signer(keys.ring, lambda: int(time.time() * 1000))
 
     def environment(self) -> dict[str, str]:
-        """What its processes inherit: none of this user's own settings."""
+        """Return what its processes inherit: none of this user's own settings."""
         settings: dict[str, object] = {
             "DATA_DIR": self.folder,
             "JARS_DIR": JARS,
@@ -118,7 +118,7 @@ class Product:
         return {**kept, **named, MARK: mark_of(self.folder), "PYTHONPATH": str(ROOT)}
 
     def log(self, name: str) -> Path:
-        """What a process printed."""
+        """Return what a process printed."""
         return self.folder / f"{name}.log"
 
     def start(self, name: str, *command: str) -> subprocess.Popen[bytes]:
@@ -183,7 +183,7 @@ class Product:
         process.wait()
 
     def pid(self, name: str) -> int:
-        """Process id of a process that was started."""
+        """Return the process id of a process that was started."""
         return self._processes[name].pid
 
     def wait(
@@ -197,14 +197,14 @@ class Product:
 
         Raises BenchProblem when time is up or a process has ended, with the end of the log.
         """
-        begun = told = time.monotonic()
+        begun = said = time.monotonic()
         while not done():
             self.check(what)
             now = time.monotonic()
             if now - begun > timeout_s:
                 raise BenchProblem(f"{what}: not within {timeout_s:g} s\n{self.tail('job')}")
-            if now - told > SAY_S:
-                told = now
+            if now - said > SAY_S:
+                said = now
                 say(f"  {now - begun:5.0f} s  waiting for {what}{status() if status else ''}")
             time.sleep(LOOK_S)
 
@@ -215,7 +215,7 @@ class Product:
                 raise BenchProblem(f"{name} ended while waiting for {what}\n{self.tail(name)}")
 
     def tail(self, name: str) -> str:
-        """The last lines that a process printed."""
+        """Return the last lines that a process printed."""
         log = self.log(name)
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         return "\n".join(f"    {name}: {line}" for line in lines[-SHOWN_LINES:])
@@ -238,7 +238,7 @@ class Following:
         self._reader = product.bus.reader(ends)
 
     def look(self) -> list[bytes | None]:
-        """What has been appended since the last look."""
+        """Return what has been appended since the last look."""
         return [message.value for message in self._reader.poll(0, 10_000)]
 
     def close(self) -> None:
@@ -255,7 +255,7 @@ class JobStatus:
         """Unix seconds of when the query began, be it to catch up first; 0 before that."""
 
     def running(self) -> bool:
-        """Whether the query has begun to run."""
+        """Return whether the query has begun to run."""
         for progress in map(decode_progress, self._follow.look()):
             if progress.status in ("catching-up", "running") and not self.since:
                 self.since = progress.at / 1000
@@ -286,14 +286,14 @@ class Beats:
         """Return once every bucket has been heard. Raises BenchProblem."""
         self._product.wait(self.look, HEARD_S, "heartbeats")
 
-    def told(self) -> str:
-        """What they say, in words."""
+    def progress(self) -> str:
+        """Return what they say, in words."""
         self.look()
         offsets = sum(beat.offset + 1 for beat in self.newest.values())
         return f": {offsets:,} records so far, {self.assets():,} assets"
 
     def assets(self) -> int:
-        """Assets of all buckets."""
+        """Return the number of assets in all buckets."""
         return sum(beat.assets for beat in self.newest.values())
 
     def check(self, engine: Engine) -> None:
@@ -307,15 +307,15 @@ class Beats:
         self._follow.close()
 
 
+# Settings with which one login may have all boards open that are measured.
 ROOM: dict[str, Any] = {"SOCKETS_PER_SESSION": 2000, "SOCKETS_PER_USER": 2000}
-"""Settings with which one login may have all boards open that are measured."""
 
 
 @contextmanager
 def product(
     scenarios: str, engine: Engine, *, keep: bool = False, **changes: object
 ) -> Iterator[Product]:
-    """A copy whose broker runs and whose topics are there; gone at the end.
+    """Yield a copy whose broker runs and whose topics are there; it is gone at the end.
 
     keep: leave its directory where it is. Raises BenchProblem.
     """
@@ -335,7 +335,7 @@ def product(
 
 @contextmanager
 def deaf(*numbers: signal.Signals) -> Iterator[None]:
-    """These signals do nothing while this lasts, nor ever to a process that is started in here."""
+    """Ignore these signals while this lasts, and for ever in a process that is started in here."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     try:
         yield
@@ -345,7 +345,7 @@ def deaf(*numbers: signal.Signals) -> Iterator[None]:
 
 
 def cpu_seconds(pid: int, proc: Path = Path("/proc")) -> float:
-    """Processor time of `pid` and everything below it that runs now, s."""
+    """Return the processor time of `pid` and everything below it that runs now, s."""
     ticks = 0
     for each in (pid, *descendants(pid, proc)):
         with suppress(OSError):

@@ -6,6 +6,7 @@ runs over both.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -15,11 +16,11 @@ if TYPE_CHECKING:
 
     from bus.batch import Batch
 
+# A topic's name and one of its partitions.
 TopicPartition = tuple[str, int]
-"""A topic's name and one of its partitions."""
 
+# Headers of a record, in order; a name may occur more than once.
 Headers = Sequence[tuple[str, bytes]]
-"""Headers of a record, in order; a name may occur more than once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +82,8 @@ class TopicMismatch(BusError):
     """A topic that exists with another number of partitions than it should have."""
 
 
+# Called once for each record sent, from within `poll` or `flush`.
 OnDelivery = Callable[[Delivered | BusError], None]
-"""Called once for each record sent, from within `poll` or `flush`."""
 
 
 class Producer(Protocol):
@@ -120,6 +121,19 @@ class Producer(Protocol):
 
         Raises BusError. After Unavailable the record may still have been delivered, or be so later.
         """
+        outcome: list[Delivered | BusError] = []
+        self.send(
+            topic, key, value, headers=headers, partition=partition, on_delivery=outcome.append
+        )
+        end = time.monotonic() + timeout_s
+        while not outcome and (left := end - time.monotonic()) > 0:
+            # Another thread's poll may serve our delivery, so never wait for long.
+            self.poll(min(left, 0.02))
+        if not outcome:
+            raise Unavailable(f"no confirmation from Kafka within {timeout_s:g} s")
+        if isinstance(outcome[0], BusError):
+            raise outcome[0]
+        return outcome[0]
 
     def close(self, timeout_s: float = 2) -> None:
         """Flush for `timeout_s` and let go; what is still undelivered then is dropped."""
@@ -135,10 +149,13 @@ class Reader(Protocol):
     """Starts out of the log's range that were moved to its beginning, oldest first."""
 
     def poll(self, timeout_s: float, max_records: int = 1000) -> list[Message]:
-        """What has arrived, each partition in order of offset; waits for the first record only."""
+        """Return the messages that have arrived; waits for the first only.
+
+        Each partition's are in order of offset.
+        """
 
     def positions(self) -> dict[TopicPartition, int]:
-        """The next offset to read, per assigned partition."""
+        """Return the next offset to read, per assigned partition."""
 
     def at_end(self) -> bool:
         """Return whether all has been returned that the logs held when the broker last answered."""
@@ -154,7 +171,7 @@ class Batches(Protocol):
     """The log of one partition, batch by batch."""
 
     def between(self, begin: int, end: int) -> Iterator[Batch]:
-        """The batches that hold records of offsets from `begin` to before `end`, in order.
+        """Yield the batches that hold records of offsets from `begin` to before `end`, in order.
 
         Raises BusError.
         """
@@ -164,13 +181,13 @@ class Bus(Protocol):
     """One Kafka cluster."""
 
     def producer(self, *, linger_ms: float = 5, message_timeout_s: float = 30) -> Producer:
-        """A producer that gives a record up `message_timeout_s` after it was sent."""
+        """Return a producer that gives a record up `message_timeout_s` after it was sent."""
 
     def reader(self, starts: Mapping[TopicPartition, int], *, gather_s: float = 0) -> Reader:
-        """A reader of these partitions; an offset out of range goes to the earliest.
+        """Return a reader of these partitions; an offset out of range goes to the earliest.
 
-        gather_s: so long the broker may gather records before it answers, s; 0: it answers with the
-        first, which under load is an answer for each record.
+        gather_s: how long the broker may gather records before it answers, s; 0: it answers with
+        the first, which under load is an answer for each record.
         """
 
     def partitions(self, topic: str) -> int:
@@ -179,7 +196,7 @@ class Bus(Protocol):
     def offsets(
         self, topics: Iterable[str], timeout_s: float = 10
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """First offset and next offset of each partition; a missing topic is left out.
+        """Return the first and the next offset of each partition; a missing topic is left out.
 
         Raises Unavailable.
         """
@@ -192,10 +209,17 @@ class Bus(Protocol):
         Raises TopicMismatch where a partition count differs, Unavailable when time is up.
         """
 
-    def settings(self, topics: Iterable[str], timeout_s: float = 10) -> dict[str, dict[str, str]]:
-        """Each topic's settings in force, by Kafka's own names; a missing topic is left out.
+    def topic_ids(self, topics: Iterable[str], timeout_s: float = 10) -> dict[str, str]:
+        """Return each topic's id, another after it was deleted and made again; a missing topic is
+        left out.
 
-        Raises BusError where Kafka does not tell them, Unavailable when time is up.
+        Raises BusError.
+        """
+
+    def settings(self, topics: Iterable[str], timeout_s: float = 10) -> dict[str, dict[str, str]]:
+        """Return each topic's settings in force, by Kafka's own names; a missing topic is left out.
+
+        Raises BusError where Kafka does not give them, Unavailable when time is up.
         """
 
     def alter(self, topic: str, settings: Mapping[str, str], timeout_s: float = 10) -> None:
@@ -204,7 +228,71 @@ class Bus(Protocol):
     def batches(
         self, place: TopicPartition, timeout_s: float = 10
     ) -> AbstractContextManager[Batches]:
-        """The log of a partition, batch by batch, as it lies there. Raises BusError."""
+        """Open the log of a partition, to be read batch by batch as it is. Raises BusError."""
 
     def wait(self, timeout_s: float) -> None:
         """Return once a broker answers. Raises Unavailable."""
+
+    def members(self, group: str, timeout_s: float = 5) -> list[GroupMember]:
+        """Return who is in a group; nobody where there is no such group. Raises BusError."""
+
+
+# ---- groups -------------------------------------------------------------------------------------
+
+
+class GroupMember(NamedTuple):
+    """A member of a consumer group under the name that it announces, and what it is assigned."""
+
+    name: str
+    partitions: tuple[TopicPartition, ...]
+
+
+class MemberEvents(Protocol):
+    """What a member of a group is told, from within its `poll`."""
+
+    def assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """Take these partitions, beside those that it has."""
+
+    def revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Give these partitions up: once this returns, another member may have them."""
+
+    def confirmed(self, asked_at: float) -> None:
+        """Note that the group still counted it as a member at `asked_at` (the clock's, s)."""
+
+
+class Member(Protocol):
+    """A place in a consumer group that reads no records: it says whose the partitions are.
+
+    For one thread.
+    """
+
+    def poll(self, timeout_s: float) -> None:
+        """Keep the place, and tell what has changed."""
+
+    def confirm(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Commit positions, so that the group says whether the place is still held.
+
+        Does nothing while an earlier answer is awaited.
+        """
+
+    def close(self) -> None:
+        """Leave the group, so that others take over at once."""
+
+
+class GroupBus(Bus, Protocol):
+    """A cluster that can be a member's too."""
+
+    def member(
+        self,
+        group: str,
+        topic: str,
+        name: str,
+        events: MemberEvents,
+        *,
+        session_s: float,
+        clock: Callable[[], float],
+    ) -> Member:
+        """Join a group under a name that others read with `members`.
+
+        session_s: after so long without a sign of life its partitions go to others; clock: in s.
+        """

@@ -1,4 +1,4 @@
-"""A batch of records as it lies in a log: its header, and how much it comes to unpacked."""
+"""A batch of records as it is in a log: its header, and how much it comes to unpacked."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
+# By the number that a batch's header has of them.
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-"""By the number that a batch's header has of them."""
 
+# Unpacked size of a batch that cannot be unpacked at all.
 UNREADABLE = -1
-"""Unpacked size of a batch that cannot be unpacked at all."""
 
 _CHUNK = 1 << 20
 _XERIAL = b"\x82SNAPPY\0"
@@ -21,7 +21,7 @@ _XERIAL = b"\x82SNAPPY\0"
 class Batch:
     """A batch of records: its offsets, both ends included, and its append time (ms).
 
-    size: as it lies in the log, bytes; data: its records, packed.
+    size: as it is in the log, bytes; data: its records, packed.
     """
 
     first: int
@@ -33,7 +33,10 @@ class Batch:
     data: bytes
 
     def unpacked(self, most: int) -> int:
-        """Bytes that its records come to; any number over `most` once it is more; UNREADABLE."""
+        """Return the bytes that its records come to; any number over `most` once it is more.
+
+        UNREADABLE where they cannot be unpacked.
+        """
         try:
             return _SIZES[self.codec](self.data, most)
         except (KeyError, OSError, ValueError, struct.error, zlib.error):
@@ -69,7 +72,7 @@ def _stream(codec: str) -> Callable[[bytes, int], int]:
 
 
 def _snappy(data: bytes, _most: int) -> int:
-    """By what its blocks say of themselves: each begins with its size."""
+    """Return the bytes that its blocks say they come to: each begins with its size."""
     if not data.startswith(_XERIAL):
         return _varint(data, 0)
     unpacked, at = 0, len(_XERIAL) + 8

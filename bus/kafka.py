@@ -5,12 +5,10 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -28,21 +26,23 @@ from bus.base import (
     BusError,
     Delivered,
     Gap,
+    GroupMember,
     Headers,
+    MemberEvents,
     Message,
     OnDelivery,
+    Producer,
     QueueFull,
-    TooLarge,
     TopicMismatch,
     TopicPartition,
     TopicSpec,
     Unavailable,
 )
 from bus.kafka_batches import KafkaBatches
-
-log = logging.getLogger("bus.kafka")
+from bus.kafka_errors import bus_error, complaint, log, raised, result
 
 _COMMON = {"reconnect.backoff.max.ms": "1000", "log_level": "2"}
+# What a reader takes at once, and what it unpacks at most; a larger batch is passed over.
 _READER = {
     "group.id": "tallyboard-reader",
     "enable.auto.commit": "false",
@@ -54,85 +54,51 @@ _READER = {
     "fetch.message.max.bytes": str(1 << 20),
     "receive.message.max.bytes": str(128 << 20),
 }
-"""What a reader takes at once, and what it unpacks at most; a larger batch is passed over."""
+# A member's heartbeats are frequent, as it learns from their answers that partitions move.
+_MEMBER = {
+    "enable.auto.commit": "false",
+    "auto.offset.reset": "earliest",
+    "partition.assignment.strategy": "cooperative-sticky",
+    "heartbeat.interval.ms": "500",
+    "max.poll.interval.ms": "60000",
+}
 _PRODUCER = {
     "enable.idempotence": "true",
     "acks": "all",
     "partitioner": "murmur2_random",
     "compression.type": "lz4",
 }
+# What librdkafka says of a batch that it does not unpack, again and again.
 _UNREADABLE = {ck.KafkaError._BAD_COMPRESSION, ck.KafkaError._BAD_MSG}
-"""What librdkafka says of a batch that it does not unpack, again and again."""
 _ENOUGH_BYTES = 262_144
 _BACKOFF_S = 0.1
 _MAX_BACKOFF_S = 2.0
 _PATIENCE_S = 3.0
-_COMPLAIN_EVERY_S = 30.0
-_PASSING = {
-    ck.KafkaError._TRANSPORT,
-    ck.KafkaError._ALL_BROKERS_DOWN,
-    ck.KafkaError._TIMED_OUT,
-    ck.KafkaError._TIMED_OUT_QUEUE,
-    ck.KafkaError._MSG_TIMED_OUT,
-    ck.KafkaError._RESOLVE,
-    ck.KafkaError._PURGE_QUEUE,
-    ck.KafkaError._PURGE_INFLIGHT,
-    ck.KafkaError._FATAL,
-    ck.KafkaError.REQUEST_TIMED_OUT,
-    ck.KafkaError.COORDINATOR_NOT_AVAILABLE,
-    ck.KafkaError.NOT_CONTROLLER,
-    ck.KafkaError.NOT_LEADER_FOR_PARTITION,  # right after a topic was made, or has moved
-    ck.KafkaError.LEADER_NOT_AVAILABLE,
-}
-
-
-def _error(error: ck.KafkaError) -> BusError:
-    """librdkafka's error as one of ours."""
-    code, words = error.code(), f"{error.name()}: {error.str()}"
-    if code == ck.KafkaError.MSG_SIZE_TOO_LARGE:
-        return TooLarge(words)
-    if code in _PASSING or error.retriable() or error.fatal():
-        return Unavailable(words)
-    return BusError(words)
-
-
-def _raised(error: ck.KafkaException) -> BusError:
-    """The exception that librdkafka raised, as one of ours."""
-    return _error(error.args[0])
-
-
-def _complaint() -> Callable[[ck.KafkaError], None]:
-    """A callback for connection errors, from which librdkafka recovers: logs one in a while."""
-    quiet_until = 0.0
-
-    def complain(error: ck.KafkaError) -> None:
-        nonlocal quiet_until
-        if time.monotonic() >= quiet_until:
-            quiet_until = time.monotonic() + _COMPLAIN_EVERY_S
-            log.warning("kafka: %s; it goes on by itself", error.str())
-
-    return complain
 
 
 def _delivered(on_delivery: OnDelivery, error: ck.KafkaError | None, message: Any) -> None:
     """Translate librdkafka's delivery report."""
     if error is not None:
-        on_delivery(_error(error))
+        on_delivery(bus_error(error))
         return
     _, stamp = message.timestamp()
     on_delivery(Delivered(message.topic(), message.partition(), message.offset(), stamp))
 
 
-class KafkaProducer:
+class KafkaProducer(Producer):
     """An idempotent producer that replaces itself after an error that librdkafka calls fatal."""
 
-    def __init__(self, options: Mapping[str, str]) -> None:
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        """options: librdkafka's settings. Raises BusError for those that it does not know."""
         self._options = dict(options)
         self._lock = threading.Lock()
         self._inner = self._open()
 
     def _open(self) -> ck.Producer:
-        return ck.Producer({**self._options, "error_cb": _complaint()}, logger=log)
+        try:
+            return ck.Producer({**self._options, "error_cb": complaint()}, logger=log)
+        except ck.KafkaException as error:
+            raise raised(error) from error
 
     def _renew(self, broken: ck.Producer) -> None:
         """Replace `broken`, once; what it still held comes back as failed."""
@@ -163,7 +129,7 @@ class KafkaProducer:
         try:
             self._produce(topic, value, key, call)
         except ck.KafkaException as error:
-            raise _raised(error) from error
+            raise raised(error) from error
 
     def _produce(
         self, topic: str, value: bytes | None, key: bytes | None, call: dict[str, Any]
@@ -188,31 +154,6 @@ class KafkaProducer:
         """Wait until all is delivered or has failed; the number of records still under way."""
         return int(self._inner.flush(timeout_s))
 
-    def send_and_wait(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        *,
-        timeout_s: float = 10,
-        headers: Headers = (),
-        partition: int | None = None,
-    ) -> Delivered:
-        """Send one record and wait for its place in the log. Raises BusError."""
-        outcome: list[Delivered | BusError] = []
-        self.send(
-            topic, key, value, headers=headers, partition=partition, on_delivery=outcome.append
-        )
-        end = time.monotonic() + timeout_s
-        while not outcome and (left := end - time.monotonic()) > 0:
-            # Another thread's poll may serve our delivery, so never wait for long.
-            self._inner.poll(min(left, 0.02))
-        if not outcome:
-            raise Unavailable(f"no confirmation from Kafka within {timeout_s:g} s")
-        if isinstance(outcome[0], BusError):
-            raise outcome[0]
-        return outcome[0]
-
     def close(self, timeout_s: float = 2) -> None:
         """Flush for `timeout_s` and let go; what is still undelivered then is dropped."""
         if self._inner.flush(timeout_s):
@@ -221,7 +162,7 @@ class KafkaProducer:
 
 
 def _gathering(seconds: float) -> dict[str, str]:
-    """Settings of a consumer that is answered so often, or with so many bytes at once."""
+    """Return the settings for a consumer answered after `seconds` s, or once enough has come."""
     if not seconds:
         return {}
     wait_ms = str(round(seconds * 1000))
@@ -247,7 +188,7 @@ class KafkaReader:
         self.assign(starts)
 
     def _open(self) -> ck.Consumer:
-        return ck.Consumer({**self._options, "error_cb": _complaint()}, logger=log)
+        return ck.Consumer({**self._options, "error_cb": complaint()}, logger=log)
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets, and no others."""
@@ -259,7 +200,7 @@ class KafkaReader:
         self._inner.assign([ck.TopicPartition(t, p, at) for (t, p), at in self._positions.items()])
 
     def poll(self, timeout_s: float, max_records: int = 1000) -> list[Message]:
-        """What has arrived, each partition in order of offset; waits for the first record only."""
+        """Return the messages that have arrived; waits for the first only."""
         end = time.monotonic() + timeout_s
         while True:
             messages = self._take(max(0.0, end - time.monotonic()), max_records)
@@ -273,12 +214,12 @@ class KafkaReader:
         )
 
     def _known_end(self, place: TopicPartition) -> float:
-        """The next offset as librdkafka was last told; no end before it was."""
+        """Return the next offset as librdkafka last heard it; infinity before it heard one."""
         known = self._inner.get_watermark_offsets(ck.TopicPartition(*place), cached=True)
         return known[1] if known and known[1] >= 0 else math.inf
 
     def _take(self, timeout_s: float, max_records: int) -> list[Message]:
-        """One round; may come back empty and early, after an event that was no record."""
+        """Read one round; it may come back empty and early, after an event that was no record."""
         try:
             if self._lost:
                 self._mend(min(timeout_s, _PATIENCE_S))
@@ -292,7 +233,7 @@ class KafkaReader:
         return [taken for raw in batch if (taken := self._accept(raw)) is not None]
 
     def _start_over(self, error: ck.KafkaException, timeout_s: float) -> list[Message]:
-        """A consumer that raises is replaced by a new one at the same positions."""
+        """Replace a consumer that raises by a new one at the same positions."""
         log.warning("kafka reader starts over: %s", error)
         time.sleep(min(timeout_s, _BACKOFF_S))
         self._close_inner()
@@ -301,7 +242,7 @@ class KafkaReader:
         return []
 
     def _accept(self, raw: Any) -> Message | None:
-        """A record, or None for an event, whose consequences are drawn here."""
+        """Return a record, or None for an event, whose consequences are drawn here."""
         place = (raw.topic(), raw.partition())
         error = raw.error()
         if error is not None:
@@ -366,7 +307,7 @@ class KafkaReader:
         self._reassign()
 
     def positions(self) -> dict[TopicPartition, int]:
-        """The next offset to read, per assigned partition."""
+        """Return the next offset to read, per assigned partition."""
         return dict(self._positions)
 
     def close(self) -> None:
@@ -380,6 +321,75 @@ class KafkaReader:
             log.debug("kafka reader did not close: %s", error)
 
 
+class KafkaMember:
+    """A consumer that is assigned partitions, pauses them, and reads none of their records."""
+
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        topic: str,
+        events: MemberEvents,
+        clock: Callable[[], float],
+    ) -> None:
+        self._events, self._clock = events, clock
+        self._asked_at: float | None = None
+        hooks = {"error_cb": complaint(), "on_commit": self._committed}
+        self._inner = ck.Consumer({**options, **hooks}, logger=log)
+        self._inner.subscribe(
+            [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+        )
+
+    def poll(self, timeout_s: float) -> None:
+        """Keep the place, and tell what has changed. Raises Unavailable where it cannot."""
+        try:
+            raw = self._inner.poll(timeout_s)
+        except ck.KafkaException as error:
+            raise raised(error) from error
+        problem = raw.error() if raw is not None else None
+        if problem is not None and problem.fatal():
+            raise Unavailable(problem.str())
+
+    def confirm(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Commit positions; does nothing while an earlier answer is awaited."""
+        if self._asked_at is not None or not positions:
+            return
+        offsets = [ck.TopicPartition(t, p, at) for (t, p), at in positions.items()]
+        self._asked_at = self._clock()
+        try:
+            self._inner.commit(offsets=offsets, asynchronous=True)
+        except ck.KafkaException as error:
+            self._asked_at = None
+            log.debug("kafka member: %s", error)
+
+    def close(self) -> None:
+        """Leave the group, so that others take over at once."""
+        try:
+            self._inner.close()
+        except (ck.KafkaException, RuntimeError) as error:
+            log.debug("kafka member did not close: %s", error)
+
+    def _committed(self, error: ck.KafkaError | None, partitions: list[ck.TopicPartition]) -> None:
+        asked_at, self._asked_at = self._asked_at, None
+        refused = error is not None or any(each.error is not None for each in partitions)
+        if asked_at is not None and not refused:
+            self._events.confirmed(asked_at)
+
+    def _assigned(self, consumer: ck.Consumer, partitions: list[ck.TopicPartition]) -> None:
+        consumer.incremental_assign(partitions)
+        consumer.pause(partitions)
+        self._events.assigned([(each.topic, each.partition) for each in partitions])
+
+    def _revoked(self, consumer: ck.Consumer, partitions: list[ck.TopicPartition]) -> None:
+        self._events.revoked([(each.topic, each.partition) for each in partitions])
+        consumer.incremental_unassign(partitions)
+
+
+def _places(assignment: Any) -> tuple[TopicPartition, ...]:
+    """Return what a described member is assigned; nothing while its group rebalances."""
+    listed = assignment.topic_partitions if assignment is not None else ()
+    return tuple((each.topic, each.partition) for each in listed)
+
+
 class KafkaBus:
     """A Kafka cluster. `options`: librdkafka's names, `bootstrap.servers` at least."""
 
@@ -389,7 +399,7 @@ class KafkaBus:
         self._admin: AdminClient | None = None
 
     def producer(self, *, linger_ms: float = 5, message_timeout_s: float = 30) -> KafkaProducer:
-        """A producer that gives a record up `message_timeout_s` after it was sent."""
+        """Return a producer that gives a record up `message_timeout_s` after it was sent."""
         timing = {
             "linger.ms": f"{linger_ms:g}",
             "delivery.timeout.ms": str(max(int(message_timeout_s * 1000), int(linger_ms) + 1)),
@@ -397,15 +407,15 @@ class KafkaBus:
         return KafkaProducer({**self._options, **_PRODUCER, **timing})
 
     def reader(self, starts: Mapping[TopicPartition, int], *, gather_s: float = 0) -> KafkaReader:
-        """A reader of these partitions; an offset out of range goes to the earliest."""
+        """Return a reader of these partitions; an offset out of range goes to the earliest."""
         return KafkaReader({**self._options, **_gathering(gather_s)}, starts, self.batches)
 
     def batches(self, place: TopicPartition, timeout_s: float = 10) -> KafkaBatches:
-        """The log of a partition, batch by batch. Raises BusError."""
+        """Open the log of a partition, to be read batch by batch. Raises BusError."""
         try:
             cluster = self._client().list_topics(place[0], timeout=timeout_s)
         except ck.KafkaException as error:
-            raise _raised(error) from error
+            raise raised(error) from error
         partition = cluster.topics[place[0]].partitions.get(place[1])
         leader = cluster.brokers.get(partition.leader) if partition is not None else None
         if leader is None or leader.host is None:
@@ -418,10 +428,10 @@ class KafkaBus:
         entries = [
             ConfigEntry(key, value, incremental_operation=change) for key, value in settings.items()
         ]
-        asked = ConfigResource(kind, topic, incremental_configs=entries)
-        futures = self._client().incremental_alter_configs([asked], request_timeout=timeout_s)
+        resource = ConfigResource(kind, topic, incremental_configs=entries)
+        futures = self._client().incremental_alter_configs([resource], request_timeout=timeout_s)
         for future in futures.values():
-            _result(future, timeout_s)
+            result(future, timeout_s)
 
     def partitions(self, topic: str) -> int:
         """Return how many partitions the topic has, 0 where it is missing. Raises Unavailable."""
@@ -430,7 +440,10 @@ class KafkaBus:
     def offsets(
         self, topics: Iterable[str], timeout_s: float = 10
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """First and next offset of each partition; a missing topic is left out. Raises BusError."""
+        """Return the first and the next offset of each partition; a missing topic is left out.
+
+        Raises BusError.
+        """
         wanted, edges = list(topics), {}
 
         def ask(left_s: float) -> bool:
@@ -454,19 +467,30 @@ class KafkaBus:
         self, places: list[ck.TopicPartition], edge: str, timeout_s: float
     ) -> dict[TopicPartition, int]:
         spec: OffsetSpec = getattr(OffsetSpec, edge)()
-        asked = self._client().list_offsets(
+        futures = self._client().list_offsets(
             dict.fromkeys(places, spec),
             isolation_level=ck.IsolationLevel.READ_COMMITTED,
             request_timeout=timeout_s,
         )
-        offsets = {(p.topic, p.partition): _result(f, timeout_s).offset for p, f in asked.items()}
+        offsets = {(p.topic, p.partition): result(f, timeout_s).offset for p, f in futures.items()}
         for (topic, partition), offset in offsets.items():
             if offset < 0:  # librdkafka's word for "not known", as after a broker's restart
                 raise Unavailable(f"no broker knows the offsets of {topic}/{partition} yet")
         return offsets
 
+    def topic_ids(self, topics: Iterable[str], timeout_s: float = 10) -> dict[str, str]:
+        """Return each topic's id; a missing topic is left out. Raises BusError."""
+        known = self._counts(timeout_s)
+        wanted = [name for name in topics if name in known]
+        if not wanted:
+            return {}
+        futures = self._client().describe_topics(
+            ck.TopicCollection(wanted), request_timeout=timeout_s
+        )
+        return {name: str(result(future, timeout_s).topic_id) for name, future in futures.items()}
+
     def settings(self, topics: Iterable[str], timeout_s: float = 10) -> dict[str, dict[str, str]]:
-        """Each topic's settings in force, by Kafka's own names. Raises BusError."""
+        """Return each topic's settings in force, by Kafka's own names. Raises BusError."""
         wanted, settings = set(topics), {}
 
         def ask(left_s: float) -> bool:
@@ -477,12 +501,12 @@ class KafkaBus:
         return settings
 
     def _settings(self, topics: Iterable[str], timeout_s: float) -> dict[str, dict[str, str]]:
-        asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
-        if not asked:
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
+        if not resources:
             return {}
-        futures = self._client().describe_configs(asked, request_timeout=timeout_s)
+        futures = self._client().describe_configs(resources, request_timeout=timeout_s)
         return {
-            resource.name: {key: entry.value for key, entry in _result(future, timeout_s).items()}
+            resource.name: {key: entry.value for key, entry in result(future, timeout_s).items()}
             for resource, future in futures.items()
         }
 
@@ -497,7 +521,7 @@ class KafkaBus:
         _until(timeout_s, lambda left: self._create(wanted, replication, left))
 
     def _create(self, wanted: Mapping[str, TopicSpec], replication: int, left_s: float) -> bool:
-        """One attempt; true once every topic is there with a leader for each partition."""
+        """Try once to create them; return whether every topic has a leader for each partition."""
         counts = self._counts(left_s)
         for name, spec in wanted.items():
             if counts.get(name, spec.partitions) != spec.partitions:
@@ -515,7 +539,7 @@ class KafkaBus:
             return True
         for future in self._client().create_topics(missing, request_timeout=left_s).values():
             try:
-                _result(future, left_s)
+                result(future, left_s)
             except BusError as error:
                 if "TOPIC_ALREADY_EXISTS" not in str(error):
                     raise
@@ -526,32 +550,51 @@ class KafkaBus:
         _until(timeout_s, lambda left: self._counts(left) is not None)
 
     def _counts(self, timeout_s: float) -> dict[str, int]:
-        """Partition counts of the topics of which each partition has a leader."""
+        """Return the partition counts of the topics of which each partition has a leader."""
         try:
             cluster = self._client().list_topics(timeout=max(0.1, min(timeout_s, 10)))
         except ck.KafkaException as error:
-            raise _raised(error) from error
+            raise raised(error) from error
         return {
             name: len(topic.partitions)
             for name, topic in cluster.topics.items()
             if topic.error is None and all(p.leader >= 0 for p in topic.partitions.values())
         }
 
+    def member(
+        self,
+        group: str,
+        topic: str,
+        name: str,
+        events: MemberEvents,
+        *,
+        session_s: float,
+        clock: Callable[[], float],
+    ) -> KafkaMember:
+        """Join a group under a name that others read with `members`."""
+        session = {
+            "group.id": group,
+            "client.id": name,
+            "session.timeout.ms": str(int(session_s * 1000)),
+        }
+        return KafkaMember({**self._options, **_MEMBER, **session}, topic, events, clock)
+
+    def members(self, group: str, timeout_s: float = 5) -> list[GroupMember]:
+        """Return who is in a group; nobody where there is no such group. Raises BusError."""
+        futures = self._client().describe_consumer_groups([group], request_timeout=timeout_s)
+        try:
+            described = result(futures[group], timeout_s)
+        except BusError as error:
+            if "GROUP_ID_NOT_FOUND" in str(error):
+                return []
+            raise
+        return [GroupMember(each.client_id, _places(each.assignment)) for each in described.members]
+
     def _client(self) -> AdminClient:
         with self._lock:
             if self._admin is None:
                 self._admin = AdminClient({**self._options, "log_level": "0"})
             return self._admin
-
-
-def _result(future: Future[Any], timeout_s: float) -> Any:
-    """Return what an admin request answered. Raises BusError."""
-    try:
-        return future.result(timeout_s + 1)
-    except ck.KafkaException as error:
-        raise _raised(error) from error
-    except TimeoutError as error:
-        raise Unavailable(f"no answer from Kafka within {timeout_s:g} s") from error
 
 
 def _until(timeout_s: float, attempt: Callable[[float], bool]) -> None:

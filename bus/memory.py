@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,9 +14,11 @@ from bus.base import (
     BusError,
     Delivered,
     Gap,
+    GroupMember,
     Headers,
     Message,
     OnDelivery,
+    Producer,
     QueueFull,
     TooLarge,
     TopicMismatch,
@@ -25,13 +28,13 @@ from bus.base import (
 )
 from bus.batch import Batch
 
+# Largest record a producer takes, bytes: librdkafka's default.
 MAX_RECORD = 1_000_000
-"""Largest record a producer takes, bytes: librdkafka's default."""
+# Most records under way in one producer: librdkafka's default.
 MAX_QUEUE = 100_000
-"""Most records under way in one producer: librdkafka's default."""
 
+# Settings of a topic that was made without them: a broker's own.
 DEFAULTS = {"cleanup.policy": "delete", "message.timestamp.type": "CreateTime"}
-"""Settings of a topic that was made without them: a broker's own."""
 
 
 @dataclass(slots=True)
@@ -64,7 +67,7 @@ class MemoryBatches:
     records: list[Message]
 
     def between(self, begin: int, end: int) -> Iterator[Batch]:
-        """The batches that hold records of offsets from `begin` to before `end`, in order."""
+        """Yield the batches that hold records of offsets from `begin` to before `end`, in order."""
         for one in self.records:
             if begin <= one.offset < end:
                 data = one.value or b""
@@ -82,15 +85,16 @@ class MemoryBus:
         self._changed = threading.Condition()
         self._topics: dict[str, list[_Partition]] = {}
         self._settings: dict[str, dict[str, str]] = {}
+        self._ids: dict[str, str] = {}
         self._unkeyed = 0
         self._up = True
 
     def stop(self) -> None:
-        """From here on the bus answers nobody."""
+        """Have the bus answer nobody from here on."""
         self._set_up(False)
 
     def start(self) -> None:
-        """The bus answers again."""
+        """Have the bus answer again."""
         self._set_up(True)
 
     def _set_up(self, up: bool) -> None:
@@ -115,10 +119,16 @@ class MemoryBus:
         place: TopicPartition,
         timeout_s: float = 10,  # noqa: ARG002
     ) -> Iterator[MemoryBatches]:
-        """The log of a partition, each record a batch of its own."""
+        """Yield the log of a partition, each record a batch of its own."""
         with self._changed:
             self._check()
             yield MemoryBatches(list(self._topics[place[0]][place[1]].records))
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic; what is made in its place later is another."""
+        with self._changed:
+            for kept in (self._topics, self._settings, self._ids):
+                kept.pop(topic)
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Delete a partition's records before an offset, as retention does."""
@@ -134,7 +144,7 @@ class MemoryBus:
         linger_ms: float = 5,  # noqa: ARG002
         message_timeout_s: float = 30,
     ) -> MemoryProducer:
-        """A producer that gives a record up `message_timeout_s` after it was sent."""
+        """Return a producer that gives a record up `message_timeout_s` after it was sent."""
         return MemoryProducer(self, message_timeout_s)
 
     def reader(
@@ -143,7 +153,7 @@ class MemoryBus:
         *,
         gather_s: float = 0,  # noqa: ARG002 - nothing is to be gathered here
     ) -> MemoryReader:
-        """A reader of these partitions; an offset out of range goes to the earliest."""
+        """Return a reader of these partitions; an offset out of range goes to the earliest."""
         return MemoryReader(self, starts)
 
     def partitions(self, topic: str) -> int:
@@ -157,7 +167,7 @@ class MemoryBus:
         topics: Iterable[str],
         timeout_s: float = 10,  # noqa: ARG002
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """First and next offset of each partition; a missing topic is left out."""
+        """Return the first and the next offset of each partition; a missing topic is left out."""
         with self._changed:
             self._check()
             return {
@@ -166,12 +176,22 @@ class MemoryBus:
                 for at, part in enumerate(self._topics.get(topic, ()))
             }
 
+    def topic_ids(
+        self,
+        topics: Iterable[str],
+        timeout_s: float = 10,  # noqa: ARG002
+    ) -> dict[str, str]:
+        """Return each topic's id; a missing topic is left out."""
+        with self._changed:
+            self._check()
+            return {name: self._ids[name] for name in topics if name in self._ids}
+
     def settings(
         self,
         topics: Iterable[str],
         timeout_s: float = 10,  # noqa: ARG002
     ) -> dict[str, dict[str, str]]:
-        """Each topic's settings in force, by Kafka's own names; a missing topic is left out."""
+        """Return each topic's settings in force, by Kafka's names; a missing topic is left out."""
         with self._changed:
             self._check()
             return {name: dict(self._settings[name]) for name in topics if name in self._settings}
@@ -188,12 +208,23 @@ class MemoryBus:
         with self._changed:
             for name, partitions, config in specs:
                 self._settings.setdefault(name, {**DEFAULTS, **config})
+                self._ids.setdefault(name, uuid.uuid4().hex)
                 made = self._topics.setdefault(name, [_Partition() for _ in range(partitions)])
                 if len(made) != partitions:
                     raise TopicMismatch(
                         f"topic {name} has {len(made)} partitions, expected {partitions}: "
                         "a topic's partition count is fixed"
                     )
+
+    def members(
+        self,
+        group: str,  # noqa: ARG002
+        timeout_s: float = 5,  # noqa: ARG002
+    ) -> list[GroupMember]:
+        """Return nobody: a bus in memory has no groups."""
+        with self._changed:
+            self._check()
+            return []
 
     def wait(self, timeout_s: float) -> None:
         """Return once the bus answers. Raises Unavailable."""
@@ -206,7 +237,7 @@ class MemoryBus:
             raise Unavailable("the bus is stopped")
 
     def append(self, sent: _Sent) -> Delivered | BusError | None:
-        """Append a record; None while the bus is stopped. For MemoryProducer."""
+        """Append a record; return None while the bus is stopped. For MemoryProducer."""
         with self._changed:
             if not self._up:
                 return None
@@ -231,7 +262,7 @@ class MemoryBus:
     def read(
         self, positions: dict[TopicPartition, int], gaps: list[Gap], timeout_s: float, most: int
     ) -> list[Message]:
-        """Records at `positions`, which move on. For MemoryReader."""
+        """Return the records at `positions`, which move on. For MemoryReader."""
         end = time.monotonic() + timeout_s
         with self._changed:
             while True:
@@ -244,7 +275,7 @@ class MemoryBus:
     def _read(
         self, positions: dict[TopicPartition, int], gaps: list[Gap], most: int
     ) -> list[Message]:
-        found: list[Message] = []
+        messages: list[Message] = []
         for (topic, at), wanted in positions.items():
             if at >= len(self._topics.get(topic, ())):
                 continue
@@ -252,13 +283,13 @@ class MemoryBus:
             if not part.begin <= wanted <= part.end:
                 start = part.begin
                 gaps.append(Gap(topic, at, wanted, start))
-            taken = part.records[start - part.begin :][: most - len(found)]
+            taken = part.records[start - part.begin :][: most - len(messages)]
             positions[topic, at] = start + len(taken)
-            found += taken
-        return found
+            messages += taken
+        return messages
 
 
-class MemoryProducer:
+class MemoryProducer(Producer):
     """Appends at once; deliveries are called from `poll` and `flush`, as Kafka's are."""
 
     def __init__(self, bus: MemoryBus, message_timeout_s: float) -> None:
@@ -326,30 +357,6 @@ class MemoryProducer:
                 return left
             time.sleep(0.005)
 
-    def send_and_wait(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        *,
-        timeout_s: float = 10,
-        headers: Headers = (),
-        partition: int | None = None,
-    ) -> Delivered:
-        """Send one record and wait for its place in the log. Raises BusError."""
-        outcome: list[Delivered | BusError] = []
-        self.send(
-            topic, key, value, headers=headers, partition=partition, on_delivery=outcome.append
-        )
-        end = time.monotonic() + timeout_s
-        while not outcome and (left := end - time.monotonic()) > 0:
-            self.poll(min(left, 0.02))
-        if not outcome:
-            raise Unavailable(f"no confirmation within {timeout_s:g} s")
-        if isinstance(outcome[0], BusError):
-            raise outcome[0]
-        return outcome[0]
-
     def close(self, timeout_s: float = 2) -> None:
         """Flush for `timeout_s` and let go; what is still undelivered then is dropped."""
         self.flush(timeout_s)
@@ -370,11 +377,11 @@ class MemoryReader:
         self._positions = dict(starts)
 
     def poll(self, timeout_s: float, max_records: int = 1000) -> list[Message]:
-        """What has arrived, each partition in order of offset; waits for the first record only."""
+        """Return the messages that have arrived; waits for the first only."""
         return self._bus.read(self._positions, self.gaps, timeout_s, max_records)
 
     def positions(self) -> dict[TopicPartition, int]:
-        """The next offset to read, per assigned partition."""
+        """Return the next offset to read, per assigned partition."""
         return dict(self._positions)
 
     def at_end(self) -> bool:
@@ -383,7 +390,7 @@ class MemoryReader:
         return all(position >= ends[place][1] for place, position in self._positions.items())
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Forget the positions; there is no connection to let go of."""
         self._positions = {}
 
 
@@ -392,7 +399,10 @@ def _callback(on_delivery: OnDelivery | None, outcome: Delivered | BusError) -> 
 
 
 def _murmur2(data: bytes) -> int:
-    """Kafka's hash of a key. Written out here because this package imports nothing of ours."""
+    """Return Kafka's hash of a key.
+
+    It is written out here because this package imports nothing of ours.
+    """
     mask, m = 0xFFFFFFFF, 0x5BD1E995
     h = 0x9747B28C ^ len(data)
     for at in range(0, len(data) & ~3, 4):

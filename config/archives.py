@@ -21,8 +21,8 @@ STAMPS = "verified"
 PYSPARK = "pyspark"
 ANEW = "To fetch all archives anew: make clean, then make setup."
 
+# SHA-256 by name of file.
 Digests = Mapping[str, str]
-"""SHA-256 by name of file."""
 
 
 class ArchivesProblem(Exception):
@@ -30,13 +30,13 @@ class ArchivesProblem(Exception):
 
 
 def pyspark_jars() -> Path:
-    """The directory of the archives that PySpark brings."""
+    """Return the directory of the archives that PySpark brings."""
     spec = find_spec("pyspark")
     return (Path(str(spec.origin)).parent if spec and spec.origin else Path()) / "jars"
 
 
 def folder_of(group: str, jars_dir: Path) -> Path:
-    """The directory of a group's archives."""
+    """Return the directory of a group's archives."""
     return pyspark_jars() if group == PYSPARK else jars_dir / group
 
 
@@ -49,7 +49,7 @@ def read_lock(path: Path = LOCK) -> dict[str, dict[str, str]]:
 
 
 def file_name(key: str) -> str:
-    """The file of a key of the lock: `org:name:1.0` is in name-1.0.jar."""
+    """Return the file name of a key of the lock: `org:name:1.0` is in name-1.0.jar."""
     return f"{'-'.join(key.split(':')[1:])}.jar" if ":" in key else key
 
 
@@ -63,8 +63,8 @@ def verify(group: str, jars_dir: Path, data_dir: Path | None = None, lock: Path 
     folder, stamps = folder_of(group, jars_dir), _writable(jars_dir, data_dir)
     expected = {file_name(key): digest for key, digest in read_lock(lock).get(group, {}).items()}
     stamp = stamps / STAMPS / f"{group}-{_digest(str(folder))[:8]}" if stamps else None
-    seen = _look(folder, expected)
-    if stamp and stamp.exists() and stamp.read_text() == seen:
+    stamped = _look(folder, expected)
+    if stamp and stamp.exists() and stamp.read_text() == stamped:
         return
     try:
         compare(folder, expected)
@@ -73,7 +73,7 @@ def verify(group: str, jars_dir: Path, data_dir: Path | None = None, lock: Path 
     if stamp:
         with suppress(OSError):  # then it is hashed again at the next start
             stamp.parent.mkdir(exist_ok=True)
-            stamp.write_text(seen)
+            stamp.write_text(stamped)
 
 
 def compare(folder: Path, expected: Digests) -> None:
@@ -85,21 +85,21 @@ def compare(folder: Path, expected: Digests) -> None:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of each archive of a directory, by name."""
+    """Return the SHA-256 of each archive of a directory, by name."""
     paths = sorted(folder.glob("*.jar"))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return dict(zip([path.name for path in paths], pool.map(sha256, paths), strict=True))
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
+    """Return the SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _differences(folder: Path, expected: Digests, found: Digests) -> Iterator[str]:
-    for name in sorted({*expected, *found}):
-        wanted, had = expected.get(name), found.get(name)
+def _differences(folder: Path, expected: Digests, present: Digests) -> Iterator[str]:
+    for name in sorted({*expected, *present}):
+        wanted, had = expected.get(name), present.get(name)
         if wanted != had:
             one = f"SHA-256 {wanted}" if wanted else "no such archive, as the lock has none"
             other = f"SHA-256 {had}" if had else "no such file"

@@ -19,18 +19,20 @@ from dotenv import dotenv_values
 
 from config.settings import PREFIX, Settings, load_settings
 
+# What a file or directory of ours grants nobody: all rights of its group and of others.
 PRIVATE = 0o077
-"""What a file or directory of ours grants nobody: all rights of its group and of others."""
+# In the environment of every process that `make run` has started.
 SUPERVISED = f"{PREFIX}INSTANCE"
-"""In the environment of every process that `make run` has started."""
+# Names in the environment that begin as settings do and are none.
 INTERNAL = frozenset((SUPERVISED, f"{PREFIX}PARENT"))
-"""Names in the environment that begin as settings do and are none."""
 
+# Files by one of which a data directory is known as such.
 MARKS = frozenset(
     ("secret-key", "data-key", "spark-secret", "command-keys.json", "demo-logins.json", "run.lock",
-     "supervisord.conf", "supervisord.pid", "supervisor.sock", "tallyboard.sqlite3")
+     "supervisord.conf", "supervisord.pid", "supervisor.sock", "tallyboard.sqlite3", "push-key.pem",
+     "stores-secret")
 )  # fmt: skip
-"""Files by one of which a data directory is known as such."""
+# What a data directory may hold besides.
 FOLDERS = frozenset(
     (
         "broker",
@@ -38,16 +40,18 @@ FOLDERS = frozenset(
         "checkpoint",
         "errand",
         "logs",
+        "mail",
         "overlay",
+        "pipelines",
         "pulse",
         "snapshots",
         "spark",
         "spool",
+        "stores",
     )
 )
-"""What a data directory may hold besides."""
+# What lies at the top of a disk that has just been made.
 OF_THE_DISK = "lost+found"
-"""What lies at the top of a disk that has just been made."""
 
 
 class NotPrivate(Exception):
@@ -55,9 +59,9 @@ class NotPrivate(Exception):
 
 
 def enter(*, whole: bool = False) -> Settings:
-    """The settings, for a process whose files are for its user alone, as is its data directory.
+    """Return the settings, for a process whose files, as its data directory, are its user's alone.
 
-    whole: look at all in the directory, if it is private too. Tells of unknown settings on
+    whole: look at all in the directory, if it is private too. Names unknown settings on
     standard error, unless `make run` has done so. Ends the process with one message for a wrong
     value, or a data directory that cannot be made private.
     """
@@ -78,7 +82,7 @@ def enter(*, whole: bool = False) -> Settings:
 
 @contextmanager
 def umask(mask: int) -> Iterator[None]:
-    """Another umask for what is written meanwhile."""
+    """Set another umask for what is written meanwhile."""
     before = os.umask(mask)
     try:
         yield
@@ -90,9 +94,9 @@ def umask(mask: int) -> Iterator[None]:
 
 
 def make_private(data_dir: Path, *, whole: bool = False) -> int:
-    """Take the rights of others from the data directory and all in it; returns from how many.
+    """Take the rights of others from the data directory and all in it; return from how many.
 
-    In a directory that is private already only what lies at its top is looked at, unless `whole`.
+    In a directory that is private already only its top is looked at, unless `whole`.
     Raises NotPrivate where that cannot be done, or the directory is not Tallyboard's alone.
     """
     try:
@@ -177,7 +181,10 @@ def _name(number: int) -> str:
 def unknown_settings(
     environment: Mapping[str, str] | None = None, file: Path = Path(".env")
 ) -> list[str]:
-    """A line for each name that looks like a setting and is none, with the nearest that is."""
+    """Return a line for each name that looks like a setting and is none.
+
+    The line names the nearest setting that is one.
+    """
     known = {name.upper() for name in Settings.model_fields}
     origins = dict.fromkeys(dotenv_values(file), str(file))
     origins |= dict.fromkeys(os.environ if environment is None else environment, "environment")

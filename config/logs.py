@@ -14,6 +14,8 @@ SHARED: tuple[Processor, ...] = (
     structlog.stdlib.add_log_level,
     structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
 )
+# The loggers of what clients do: their logins and what was refused, and their requests.
+SECURITY, REQUESTS = "tallyboard.security", "tallyboard.requests"
 KEYS = ("time", "level", "logger", "event")
 QUIET = ("py4j", "daphne", "twisted", "httpx", "httpcore", "asyncio", "celery.utils")
 
@@ -36,10 +38,11 @@ def configure_logs(level: str, process: str) -> None:
     for name in QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
     logging.getLogger("django.request").addFilter(_not_just_unready)
+    logging.getLogger(REQUESTS).propagate = False  # as lines they would bury all others
 
 
 def _not_just_unready(record: logging.LogRecord) -> bool:
-    """Whether a request's line is worth it: who asks whether we are ready asks twice a second."""
+    """Return whether a request is worth a line: probes of readiness come twice a second."""
     return getattr(record, "status_code", None) != 503
 
 

@@ -6,8 +6,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+# At most so often it is written.
 EVERY_S = 1.0
-"""At most so often it is written."""
 
 
 class Pulse:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import secrets
+from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,6 +18,12 @@ PREFIX = "TALLYBOARD_"
 Port = Annotated[int, Field(ge=1, le=65535)]
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 LogLevel = Literal["debug", "info", "warning", "error"]
+
+LOOPBACK = "127.0.0.1"
+DEMO_MAIL = "Demo mail"
+"""Name of the demo's channel of mails."""
+DEMO_POINTS = "Demo: points"
+"""Name of the demo's channel for notices of earned points."""
 
 
 def _absolute(path: Path) -> Path:
@@ -40,6 +48,7 @@ class Settings(BaseSettings):
     jars_dir: AbsolutePath = Field(default=Path(".jars"), validate_default=True)
     scenarios: AbsolutePath = Field(default=Path("scenarios.toml"), validate_default=True)
     probes: AbsolutePath = Field(default=Path("probes.toml"), validate_default=True)
+    views: AbsolutePath | None = None
     demo: bool = True
 
     http_host: str = "127.0.0.1"
@@ -72,13 +81,37 @@ class Settings(BaseSettings):
     topic_prefix: str = ""
     replication: int = Field(default=1, ge=1)
 
+    public_url: str | None = None
+    smtp_host: str | None = None
+    smtp_port: Port = 587
+    smtp_user: str | None = None
+    smtp_password: SecretStr | None = None
+    smtp_tls: Literal["none", "starttls", "tls"] = "starttls"
+    smtp_from: str = "tallyboard@localhost"
+    private_targets: bool = False
+    mail_catcher_port: Port | None = None
+
     database_url: str | None = None
     redis_url: str | None = None
+
+    stores: int = Field(default=0, ge=0, le=16)
+    stores_keep: Literal["disk", "memory", "redis"] = "disk"
+    stores_port: Port | None = None
+    stores_secret: SecretStr | None = None
 
     spark_master: str | None = None
     spark_secret: SecretStr | None = None
     spark_memory: str = "3g"
     errand_memory: str = "768m"
+    pipelines: str = "report-rates"
+    pipelines_master: str | None = None
+    pipelines_memory: str = "512m"
+    guard_clock: Literal["event", "wall"] = "event"
+    product_counts: str = "every"
+    invoices_url: str | None = None
+    points_channel: str | None = None
+    views_channel: str | None = None
+    loyalty_rate: Decimal = Field(default=Decimal("0.02"), ge=0, le=1, decimal_places=6)
     errand_s: int = Field(default=900, ge=10)
     spark_ui_port: int = Field(default=0, ge=0, le=65535)
     engine: Literal["kernel", "python"] = "kernel"
@@ -88,6 +121,7 @@ class Settings(BaseSettings):
     trigger_ms: int = Field(default=200, ge=0)
 
     log_level: LogLevel = "info"
+    app_logs: bool = True
 
     @field_validator("topic_prefix")
     @classmethod
@@ -96,14 +130,28 @@ class Settings(BaseSettings):
             raise ValueError("expected at most 100 of letters, digits, '.', '_' and '-'")
         return value
 
-    @field_validator("spark_memory", "errand_memory")
+    @field_validator("spark_memory", "errand_memory", "pipelines_memory")
     @classmethod
     def _spark_memory(cls, value: str) -> str:
         if not re.fullmatch(r"[1-9][0-9]*[mg]", value):
             raise ValueError("expected a size such as 1500m or 3g")
         return value
 
-    @field_validator("secret_key")
+    @field_validator("pipelines")
+    @classmethod
+    def _pipelines(cls, value: str) -> str:
+        if not re.fullmatch(r"[a-z][a-z0-9-]*( *, *[a-z][a-z0-9-]*)*", value):
+            raise ValueError("expected all, none, or names with commas between")
+        return value
+
+    @field_validator("product_counts")
+    @classmethod
+    def _product_counts(cls, value: str) -> str:
+        if not re.fullmatch(r"every|changed|min=[1-9][0-9]{0,17}", value):
+            raise ValueError("expected every, changed, or min=N")
+        return value
+
+    @field_validator("secret_key", "stores_secret")
     @classmethod
     def _secret_key(cls, value: SecretStr | None) -> SecretStr | None:
         if value and (why := weakness(value.get_secret_value())):
@@ -126,11 +174,25 @@ class Settings(BaseSettings):
                 raise ValueError("expected host:port, or several with commas between")
         return value
 
+    @field_validator("public_url")
+    @classmethod
+    def _public_url(cls, value: str | None) -> str | None:
+        if value and not re.fullmatch(r"https?://[^\s/?#@]+", value):
+            raise ValueError("expected https://host[:port], without a path")
+        return value
+
     @field_validator("database_url")
     @classmethod
     def _database_url(cls, value: str | None) -> str | None:
         if value and not re.match(r"(sqlite|postgres|postgresql)://", value):
             raise ValueError("expected sqlite:///<path> or postgres://user:password@host/name")
+        return value
+
+    @field_validator("invoices_url")
+    @classmethod
+    def _invoices_url(cls, value: str | None) -> str | None:
+        if value and not re.fullmatch(r"/.+|[a-z][a-z0-9+.-]*://[^\s?#@]+", value):
+            raise ValueError("expected a path that begins with /, or scheme://place/folder")
         return value
 
     @field_validator("redis_url")
@@ -156,6 +218,11 @@ class Settings(BaseSettings):
         return self.database_url or f"sqlite:///{self.data_dir}/tallyboard.sqlite3"
 
     @property
+    def own_url(self) -> str:
+        """Return where people reach the product, without a slash at the end."""
+        return self.public_url or f"http://localhost:{self.http_port}"
+
+    @property
     def command_keys_file(self) -> Path:
         """The keys that sign commands; by default kept in the data directory."""
         return self.command_keys or self.data_dir / "command-keys.json"
@@ -166,17 +233,67 @@ class Settings(BaseSettings):
         return self.target_port or self.http_port + 1
 
     @property
+    def catches_mail(self) -> bool:
+        """Return whether the demo's mail catcher runs: no mail server is named."""
+        return self.demo and self.embedded_broker and self.smtp_host is None
+
+    @property
+    def mail_port(self) -> int:
+        """Port of the mail catcher; by default the second after the web server's."""
+        return self.mail_catcher_port or self.http_port + 2
+
+    @property
+    def mail_dir(self) -> Path:
+        """Where the mail catcher keeps mails."""
+        return self.data_dir / "mail"
+
+    @property
+    def mail_server(self) -> tuple[str, int] | None:
+        """Host and port of the server that mail is sent through; None where there is none."""
+        if self.smtp_host:
+            return self.smtp_host, self.smtp_port
+        return (LOOPBACK, self.mail_port) if self.catches_mail else None
+
+    @property
+    def invoices_table(self) -> str:
+        """Where the archive of invoices is: a URL, or a path; by default in the data directory."""
+        return self.invoices_url or str(self.data_dir / "invoices")
+
+    def runs(self, pipeline: str) -> bool:
+        """Return whether a pipeline is among those that run."""
+        names = [name.strip() for name in self.pipelines.split(",")]
+        return "all" in names or pipeline in names
+
+    @property
+    def points_target(self) -> str | None:
+        """Name of the channel by which earned points are told; in the demo one of its own."""
+        demo = DEMO_POINTS if self.catches_mail and self.runs("loyalty") else None
+        return self.points_channel or demo
+
+    @property
+    def views_target(self) -> str | None:
+        """Name of the channel by which is told how often products are viewed."""
+        demo = DEMO_MAIL if self.catches_mail and self.runs("product-counts") else None
+        return self.views_channel or demo
+
+    @property
+    def store_ports(self) -> range:
+        """Ports of the supervised store servers; by default from ten after the web server's."""
+        first = self.stores_port or self.http_port + 10
+        return range(first, first + self.stores)
+
+    @property
     def one_machine(self) -> bool:
-        """Whether all of Spark runs in the job's own JVM: then nobody else has to reach it."""
+        """Return whether all of Spark runs in the job's own JVM, so that nobody need reach it."""
         return (self.spark_master or "local").partition("[")[0] == "local"
 
     @property
     def wanted_trigger(self) -> Literal["real-time", "micro-batch"]:
-        """How queries run: the configured way, else in Real-time Mode where nobody can join in."""
+        """Return how queries run: as configured, else in Real-time Mode where no port is open."""
         return self.trigger or ("real-time" if self.one_machine else "micro-batch")
 
     def kafka_options(self) -> dict[str, str]:
-        """Connection options under librdkafka's names."""
+        """Return the connection options under librdkafka's names."""
         options = {
             "bootstrap.servers": self.bootstrap,
             "security.protocol": self.kafka_security_protocol,
@@ -188,7 +305,7 @@ class Settings(BaseSettings):
         return {name: value for name, value in options.items() if value}
 
     def spark_kafka_options(self) -> dict[str, str]:
-        """Connection options of Spark's Kafka source and sink (`kafka.` before Java's names)."""
+        """Return the options of Spark's Kafka source and sink (`kafka.` before Java's names)."""
         options = {
             "kafka.bootstrap.servers": self.bootstrap,
             "kafka.security.protocol": self.kafka_security_protocol,
@@ -211,7 +328,7 @@ class Settings(BaseSettings):
         return f"{module} required username={_quoted(user)} password={_quoted(password)};"
 
     def web_secret(self) -> str:
-        """Key that signs sessions: the configured one, else one kept in `data_dir/secret-key`.
+        """Return the key that signs sessions: as configured, else kept in `data_dir/secret-key`.
 
         The first call writes that file (readable by its owner alone). Raises OSError when the
         data directory cannot be written.
@@ -219,14 +336,19 @@ class Settings(BaseSettings):
         return _reveal(self.secret_key) or kept_secret(self.data_dir / "secret-key")
 
     def cluster_secret(self) -> str:
-        """What Spark's processes on a cluster prove themselves with: the configured one, else one
-        kept in `data_dir/spark-secret`. Raises OSError."""
+        """Return what Spark's processes on a cluster prove themselves with: the configured one,
+        else one kept in `data_dir/spark-secret`. Raises OSError."""
         return _reveal(self.spark_secret) or kept_secret(self.data_dir / "spark-secret")
 
-    def sealing_keys(self) -> list[str]:
-        """Keys that seal what the database keeps secret: the first seals, each opens.
+    def store_secret(self) -> str:
+        """Return what store servers are asked with: the configured one, else one kept in
+        `data_dir/stores-secret`. Raises OSError."""
+        return _reveal(self.stores_secret) or kept_secret(self.data_dir / "stores-secret")
 
-        The configured ones, else those kept in `data_dir/data-key`, a line each. Raises as
+    def sealing_keys(self) -> list[str]:
+        """Return the keys that seal what the database keeps secret: the first seals, each opens.
+
+        They are the configured ones, else those kept in `data_dir/data-key`, a line each. Raises as
         `web_secret` does.
         """
         return _listed(_reveal(self.data_keys) or kept_secret(self.data_dir / "data-key"))
@@ -234,39 +356,45 @@ class Settings(BaseSettings):
 
 def kept_secret(path: Path) -> str:
     """Return the secret in `path`, made up at the first call; safe when two processes race."""
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f"{path.name}.{os.getpid()}")
-        draft.touch(mode=0o600)
-        draft.write_text(secrets.token_urlsafe(50))
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            pass
-        finally:
-            draft.unlink()
-    kept = path.read_text()
+    kept = kept_text(path, lambda: secrets.token_urlsafe(50))
     for key in _listed(kept) or [""]:
         if why := weakness(key):
             raise SystemExit(f"{path}: {why}; delete the file, and a new one is made")
     return kept
 
 
+def kept_text(path: Path, make: Callable[[], str]) -> str:
+    """Return the text in `path`, which `make` makes at the first call; of two processes that race
+    one makes it."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f"{path.name}.{os.getpid()}")
+        draft.touch(mode=0o600)
+        draft.write_text(make())
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            pass
+        finally:
+            draft.unlink()
+    return path.read_text()
+
+
 def _listed(keys: str) -> list[str]:
-    """Keys with commas, spaces or line ends between."""
+    """Return the keys of a text with commas, spaces or line ends between them."""
     return keys.replace(",", " ").split()
 
 
+# Fewest characters of a key that is no weak one.
 LEAST_KEY = 32
-"""Fewest characters of a key that is no weak one."""
+# Fewest different characters among them.
 LEAST_DISTINCT = 8
-"""Fewest different characters among them."""
+# A text that repeats so few characters or fewer is as weak as these.
 LONGEST_PERIOD = 16
-"""A text that repeats so few characters or fewer is as weak as these."""
 
 
 def weakness(key: str) -> str:
-    """What is wrong with a secret key, as an expectation; nothing where it is none to guess."""
+    """Return what is expected of a secret key that is too weak; empty for a strong one."""
     if len(key) < LEAST_KEY:
         return f"expected at least {LEAST_KEY} random characters, as of openssl rand -hex 32"
     if len(set(key)) < LEAST_DISTINCT:
@@ -293,7 +421,9 @@ _SECRETS = (
     "secret_key",
     "data_keys",
     "spark_secret",
+    "stores_secret",
     "kafka_password",
+    "smtp_password",
     "database_url",
     "redis_url",
 )

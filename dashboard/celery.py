@@ -1,7 +1,12 @@
-"""Celery: `celery -A dashboard worker --beat`; CELERY_ settings in dashboard.settings."""
+"""Celery's app; CELERY_ settings in dashboard.settings.
+
+Two workers: `worker` carries out whatever takes long, and has the schedule; `notifier` does
+nothing but decide on notifications and send them, so that these wait for no other task.
+"""
 
 import os
 from functools import lru_cache
+from typing import Any
 
 from celery import Celery
 from celery.signals import heartbeat_sent
@@ -17,20 +22,26 @@ app.autodiscover_tasks(
     [
         "dashboard.agents",
         "dashboard.bulk",
+        "dashboard.digests",
         "dashboard.labels",
+        "dashboard.maintenance",
         "dashboard.materialiser",
+        "dashboard.notifications",
         "dashboard.replays",
+        "dashboard.retention",
+        "dashboard.summaries",
     ]
 )
 
 
 @heartbeat_sent.connect
-def say_it_lives(**_sent: object) -> None:
-    """The worker's own loop goes round, whatever task its child is at."""
-    pulse().beat()
+def say_it_lives(sender: Any, **_sent: object) -> None:
+    """Beat the pulse of the worker of this process: its own loop goes round, whatever task it is
+    at."""
+    pulse(sender.eventer.hostname.partition("@")[0]).beat()
 
 
-@lru_cache(maxsize=1)
-def pulse() -> Pulse:
-    """The worker's sign of life."""
-    return Pulse(settings.TALLYBOARD.data_dir, "worker")
+@lru_cache(maxsize=2)
+def pulse(name: str) -> Pulse:
+    """Return the sign of life of the worker of this name, which is that before the `@`."""
+    return Pulse(settings.TALLYBOARD.data_dir, name)

@@ -17,6 +17,7 @@ SECRET_KEY = TALLYBOARD.web_secret()
 DEBUG = False
 ALLOWED_HOSTS = [host.strip() for host in TALLYBOARD.allowed_hosts.split(",") if host.strip()]
 ROOT_URLCONF = "dashboard.urls"
+FORM_RENDERER = "django.forms.renderers.TemplatesSetting"
 ASGI_APPLICATION = "dashboard.asgi.application"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LANGUAGE_CODE = "en"
@@ -30,37 +31,54 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "django.forms",
     "channels",
     "allauth",
     "allauth.account",
     "allauth.mfa",
-    "dashboard.accounts.library_apps.NotedSessionsConfig",  # allauth.usersessions
+    "dashboard.accounts.apps.NotedSessionsConfig",  # allauth.usersessions
     "csp",
     "django_htmx",
     "django_celery_beat",
     "django_celery_results",
     "dashboard.audit",
     "dashboard.accounts",
-    "dashboard.checkpoints",
-    "dashboard.states",
+    "dashboard.apps.CheckpointsConfig",
+    "dashboard.apps.StatesConfig",
+    "dashboard.login_guard",
     "dashboard.job",
+    "dashboard.pipelines",
     "dashboard.reconciliation",
-    "dashboard.rules",
+    "dashboard.apps.RulesConfig",
     "dashboard.commands",
-    "dashboard.agents",
+    "dashboard.apps.AgentsConfig",
     "dashboard.labels",
     "dashboard.annotations",
+    "dashboard.incidents",
+    "dashboard.maintenance",
+    "dashboard.schedules",
     "dashboard.filters",
     "dashboard.dead_letters",
     "dashboard.bulk",
+    "dashboard.summaries",
+    "dashboard.digests",
+    "dashboard.notifications",
+    "dashboard.push",
+    "dashboard.mail_catcher",
+    "dashboard.topic_views",
     "dashboard.console",
+    "dashboard.kafka_tools",
     "dashboard.batch_queries",
-    "dashboard.state_store",
-    "dashboard.what_if",
-    "dashboard.replays",
+    "dashboard.apps.StateStoreConfig",
+    "dashboard.apps.WhatIfConfig",
+    "dashboard.apps.ReplaysConfig",
+    "dashboard.recounts",
+    "dashboard.orders",
+    "dashboard.invoices",
     "dashboard.live",
-    "dashboard.board",
-    "dashboard.materialiser",
+    "dashboard.apps.BoardConfig",
+    "dashboard.retention",
+    "dashboard.apps.MaterialiserConfig",
     "dashboard.server",
     "dashboard.api",
 ]
@@ -68,6 +86,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "dashboard.server.request_log.log_requests",
     "csp.middleware.CSPMiddleware",
     "dashboard.api.middleware.ApiMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -79,6 +98,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "dashboard.accounts.middleware.MethodMiddleware",
     "dashboard.accounts.middleware.AccountFormsMiddleware",
+    "dashboard.login_guard.middleware.LoginEventsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "dashboard.accounts.middleware.SessionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -94,7 +114,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "dashboard.dead_letters.context_processors.open_letters",
+                "dashboard.dead_letters.queries.open_letters",
             ],
         },
     }
@@ -120,12 +140,13 @@ def _database() -> dict:
 
 DATABASES = {"default": _database()}
 
-CACHE_ENTRIES = {"default": 200_000, "limits": 100_000, "figures": 10_000}
+CACHE_ENTRIES = {"default": 200_000, "limits": 100_000, "captchas": 100_000, "figures": 10_000}
 """Most entries of each cache, about 0.4 KB each; the least used go first.
 
 `default` is that of the login's limits, as the login library knows no other: whoever is not logged
 in fills it, an entry for each address and name. `limits` has those of users who are: an entry for
-each user and kind. `figures` has what can be counted anew. None pushes another's entries out.
+each user and kind. `captchas` has two for each captcha that was solved. `figures` has what can be
+counted anew. None pushes another's entries out.
 """
 
 
@@ -165,6 +186,7 @@ CELERY_RESULT_BACKEND = "django-db"
 CELERY_RESULT_EXTENDED = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_TRACK_STARTED = True
+CELERY_TASK_ROUTES = {"dashboard.notifications.tasks.*": {"queue": "notifications"}}
 CELERY_WORKER_CONCURRENCY = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
@@ -176,10 +198,30 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 5.0,
         "options": {"expires": 5.0},  # of those that a busy worker did not get to, one is enough
     },
+    "notifications": {
+        "task": "dashboard.notifications.tasks.carry_on",
+        "schedule": 1.0,
+        "options": {"expires": 1.0},
+    },
     "labels": {
         "task": "dashboard.labels.tasks.carry_on",
         "schedule": 5.0,
         "options": {"expires": 5.0},
+    },
+    "summaries": {
+        "task": "dashboard.summaries.tasks.sum_up",
+        "schedule": 5.0,
+        "options": {"expires": 5.0},
+    },
+    "maintenance": {
+        "task": "dashboard.maintenance.tasks.keep_windows",
+        "schedule": 5.0,
+        "options": {"expires": 5.0},
+    },
+    "digests": {
+        "task": "dashboard.digests.tasks.send_digests",
+        "schedule": 60.0,
+        "options": {"expires": 55.0},
     },
     "judge-replays": {
         "task": "dashboard.replays.tasks.judge_ended",
@@ -192,7 +234,7 @@ CELERY_BEAT_SCHEDULE = {
         "options": {"expires": 55.0},
     },
     "snapshot": {"task": "dashboard.materialiser.tasks.snapshot_daily", "schedule": 3600.0},
-    "retention": {"task": "dashboard.materialiser.tasks.apply_retention", "schedule": 3600.0},
+    "retention": {"task": "dashboard.retention.tasks.apply_retention", "schedule": 3600.0},
 }
 
 # ---- people -------------------------------------------------------------------------------
@@ -210,6 +252,7 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
 ACCOUNT_ADAPTER = "dashboard.accounts.login_adapter.ClosedAdapter"
+ACCOUNT_FORMS = {"login": "dashboard.login_guard.forms.GuardedLoginForm"}
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
@@ -234,6 +277,7 @@ SESSION_ENGINE = "dashboard.accounts.session_store"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"
+CSRF_FAILURE_VIEW = "dashboard.login_guard.views.csrf_failure"
 # A browser takes a cookie with this prefix from this host over HTTPS alone.
 _HOST = "__Host-" if TALLYBOARD.https else ""
 SESSION_COOKIE_NAME = f"{_HOST}tallyboard-{TALLYBOARD.http_port}"
@@ -253,6 +297,7 @@ CONTENT_SECURITY_POLICY = {
         "default-src": [SELF],
         "img-src": [SELF, "data:"],
         "object-src": [NONE],
+        "worker-src": [SELF],
         "base-uri": [NONE],
         "form-action": [SELF],
         "frame-ancestors": [NONE],

@@ -4,7 +4,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import include, path, register_converter
 
 from dashboard.core.glossary import glossary
-from dashboard.core.path_converters import AssetConverter
+from dashboard.core.paths import AssetConverter
 
 register_converter(AssetConverter, "asset")
 
@@ -13,7 +13,10 @@ handler429 = "dashboard.accounts.token_views.too_many"
 
 
 def not_offered(_request: HttpRequest, **_parts: str) -> HttpResponse:
-    """What the login library brings and this product does without: no mail is sent from here."""
+    """Raise Http404 for a page of the login library that this product does without.
+
+    No mail is sent from here.
+    """
     raise Http404
 
 
@@ -30,17 +33,30 @@ urlpatterns = [
     path("", include("dashboard.accounts.urls")),
     path("", include("dashboard.audit.urls")),
     path("", include("dashboard.console.urls")),
+    path("", include("dashboard.mail_catcher.urls")),
+    path("", include("dashboard.topic_views.urls")),
+    path("", include("dashboard.notifications.urls")),
+    path("", include("dashboard.push.urls")),
     path("", include("dashboard.dead_letters.urls")),
     path("", include("dashboard.rules.urls")),
     path("", include("dashboard.batch_queries.urls")),
     path("", include("dashboard.state_store.urls")),
     path("", include("dashboard.what_if.urls")),
+    path("", include("dashboard.recounts.urls")),
     path("", include("dashboard.annotations.urls")),
     path("", include("dashboard.handover.urls")),
+    path("", include("dashboard.incidents.urls")),
+    path("", include("dashboard.summaries.urls")),
+    path("", include("dashboard.maintenance.urls")),
+    path("", include("dashboard.schedules.urls")),
+    path("", include("dashboard.orders.urls")),
+    path("", include("dashboard.invoices.urls")),
     path("", include("dashboard.commands.urls")),
     path("", include("dashboard.bulk.urls")),
     path("", include("dashboard.agents.urls")),
     path("", include("dashboard.replays.urls")),
+    path("", include("dashboard.retention.urls")),
+    path("", include("dashboard.digests.urls")),
     path("", include("dashboard.api.urls")),
     path("", include("dashboard.filters.urls")),
     path("", include("dashboard.labels.urls")),

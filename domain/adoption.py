@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from domain import transitions, votes
+from domain import tasks, transitions, votes
 from domain.asset import Asset
 from domain.mutes import Mutes
 from domain.scenario import Scenario
@@ -13,7 +13,7 @@ from domain.scenario import Scenario
 def adopt(rule: Scenario, former: Scenario, mutes: Mutes, asset: Asset, at: int) -> None:
     """Put what the asset holds under the rule, as of `at` ms.
 
-    First the votes as they were, newly weighed, are evidence; then their lifetimes count anew,
+    First the votes as they were, newly weighed, are evidence; then their lifetimes begin again,
     and what that ends is silence.
     """
     asset.votes = {
@@ -28,6 +28,7 @@ def adopt(rule: Scenario, former: Scenario, mutes: Mutes, asset: Asset, at: int)
     votes.age(rule, asset)
     votes.expire(rule, asset, at, at)
     transitions.judge(rule, asset, at)
+    tasks.adopt(rule, former, asset, at)
 
 
 def _waits_under(rule: Scenario, former: Scenario, asset: Asset) -> dict[str, int]:

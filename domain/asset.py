@@ -1,19 +1,19 @@
-"""What the fold remembers of one asset, and what is due for it."""
+"""What the fold remembers of one asset, and its timers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from domain.records import Answer, Cause, Override, Pending, StateRecord, Tombstone, Vote
+from domain.records import Answer, Cause, Override, Pending, StateRecord, Task, Tombstone, Vote
 from domain.scenario import UNKNOWN, Scenario
 from domain.version import Version
 
+# A command repeated within this many commands on its asset gets its first answer again.
 ANSWERS_KEPT = 16
-"""A command repeated within this many commands on its asset gets its first answer again."""
 
+# What is left of a purged asset is kept for so long at least, ms.
 LEAST_TRACE = 3_600_000
-"""What is left of a purged asset is kept for so long at least, ms."""
 
 
 class Answered(NamedTuple):
@@ -39,7 +39,7 @@ class Asset:
     None; disputed: a worse state that somebody says; waits: by the state that is waited for, since
     when; offset and step: of the last event applied; changed: (offset, step) at which what is shown
     last changed; reminded: when the last reminder was due, or the state began; emitted_at: of the
-    last record emitted; purged_at: of the last purge.
+    last record emitted; purged_at: of the last purge; tasks: by id, none that is over.
     """
 
     state: str | None = None
@@ -59,6 +59,7 @@ class Asset:
     answers: list[Answered] = field(default_factory=list)
     forget_at: int | None = None
     purged_at: int | None = None
+    tasks: tuple[Task, ...] = ()
 
     def answered(self, command: str) -> Answered | None:
         """Return how this command was answered first, if that is still remembered."""
@@ -70,7 +71,10 @@ class Asset:
             self.answers = [*self.answers, answered][-ANSWERS_KEPT:]
 
     def pending(self, scenario: Scenario) -> Pending | None:
-        """Of all waits the one that ends first: of several the worst, else the mildest."""
+        """Return the wait that ends first, or None.
+
+        Of several that end together it is the worst, else the mildest.
+        """
         if not self.waits:
             return None
         here = scenario.severity(self.state or "")
@@ -90,7 +94,7 @@ class Asset:
     def clear(self, at: int) -> None:
         """Forget the asset's state; reports older than `at` ms do not bring it back."""
         self.state = self.shown = self.override = self.unconfirmed = self.disputed = None
-        self.votes, self.waits = {}, {}
+        self.votes, self.waits, self.tasks = {}, {}, ()
         self.purged_at = at
 
     def drop_unknown(self, at: int) -> None:
@@ -98,17 +102,16 @@ class Asset:
         if self.state is None and self.override is None and not self.votes:
             self.clear(at)
 
-    def show(self) -> None:
-        """Show the override, else the state; one that nothing has tallied is unknown."""
+    def to_show(self) -> str | None:
+        """Return the override, else the state; one that nothing has tallied is unknown."""
         if self.override is not None:
-            self.shown = self.override.state
-        elif self.state is not None:
-            self.shown = self.state
-        elif self.shown is not None or self.votes:
-            self.shown = UNKNOWN
+            return self.override.state
+        if self.state is not None:
+            return self.state
+        return UNKNOWN if self.shown is not None or self.votes else None
 
     def trace(self, at: int, scenario: Scenario) -> Asset:
-        """What is left of the asset when it goes at `at` ms: answers, place, when it was purged."""
+        """Return what is left of an asset that goes at `at` ms: answers, place, time of purge."""
         return Asset(
             offset=self.offset,
             step=self.step,
@@ -139,11 +142,12 @@ class Asset:
             answer=answer,
             unconfirmed_reason=self.unconfirmed,
             disputed=self.disputed,
+            tasks=self.tasks,
         )
 
 
-class Due(NamedTuple):
-    """Something due: ordered by time, then by `order`."""
+class Timer(NamedTuple):
+    """A timer of an asset: ordered by the time at which it fires, ms, then by its kind."""
 
     time: int
     order: int
@@ -151,56 +155,63 @@ class Due(NamedTuple):
     @property
     def type(self) -> str:
         """Return the type of the cause that it is."""
-        return DUE_TYPES[self.order]
+        return TIMER_TYPES[self.order]
 
 
-DUE_TYPES = (
+TIMER_TYPES = (
     "override-end",
     "vote-expiry",
     "vote-forgotten",
     "mute-end",
     "hold",
+    "schedule",
     "reminder",
     "purge-after",
     "forget",
 )
-OVERRIDE_END, VOTE_EXPIRY, VOTE_FORGOTTEN, MUTE_END, HOLD, REMINDER, PURGE_AFTER, FORGET = range(8)
-"""The order of what is due at one time. Each kind is taken wholly, whichever agents it is of."""
+OVERRIDE_END, VOTE_EXPIRY, VOTE_FORGOTTEN, MUTE_END, HOLD = range(5)
+SCHEDULE, REMINDER, PURGE_AFTER, FORGET = range(5, 9)
+# Timers of one time fire in this order. Each kind is taken wholly, whichever agents it is of; but
+# tasks run one by one, in the order of their ids.
 
 
-def next_due(asset: Asset, scenario: Scenario) -> Due | None:
-    """Return what is due first for this asset, or None."""
-    return min(all_dues(asset, scenario), default=None)
+def next_timer(asset: Asset, scenario: Scenario) -> Timer | None:
+    """Return the timer of this asset that fires first, or None."""
+    return min(all_timers(asset, scenario), default=None)
 
 
-def all_dues(asset: Asset, scenario: Scenario) -> list[Due]:
-    """List everything due for this asset, of each kind the first."""
+def all_timers(asset: Asset, scenario: Scenario) -> list[Timer]:
+    """Return the timers of this asset: one for each vote, mark and task, and one of each other
+    kind."""
     if asset.shown is None:
-        return [] if asset.forget_at is None else [Due(asset.forget_at, FORGET)]
-    dues = _dues_of_votes(asset, scenario)
+        return [] if asset.forget_at is None else [Timer(asset.forget_at, FORGET)]
+    timers = _timers_of_votes(asset, scenario)
     if asset.override is not None and asset.override.until is not None:
-        dues.append(Due(asset.override.until, OVERRIDE_END))
+        timers.append(Timer(asset.override.until, OVERRIDE_END))
     if (pending := asset.pending(scenario)) is not None:
-        dues.append(Due(pending.due, HOLD))
+        timers.append(Timer(pending.due, HOLD))
+    for task in asset.tasks:
+        if task.due is not None and task.aside is None:
+            timers.append(Timer(task.due, SCHEDULE))
     if (every := scenario.reminder(asset.shown)) is not None:
-        dues.append(Due(asset.reminded + every, REMINDER))
+        timers.append(Timer(asset.reminded + every, REMINDER))
     if (delay := scenario.purge_delay(asset.shown)) is not None and asset.disputed is None:
         # A dispute that held it up has ended with the last record emitted, at the latest.
-        dues.append(Due(max(asset.since + delay, asset.emitted_at), PURGE_AFTER))
-    return dues
+        timers.append(Timer(max(asset.since + delay, asset.emitted_at), PURGE_AFTER))
+    return timers
 
 
-def _dues_of_votes(asset: Asset, scenario: Scenario) -> list[Due]:
-    dues = []
+def _timers_of_votes(asset: Asset, scenario: Scenario) -> list[Timer]:
+    timers = []
     delay = scenario.forget_delay
     for vote in asset.votes.values():
         if vote.silent is not None:
-            dues.append(Due(vote.silent + (delay or 0), VOTE_FORGOTTEN))
+            timers.append(Timer(vote.silent + (delay or 0), VOTE_FORGOTTEN))
         elif vote.expires is not None:
-            dues.append(Due(vote.expires, VOTE_EXPIRY))
+            timers.append(Timer(vote.expires, VOTE_EXPIRY))
         if vote.muted is not None and vote.muted.until is not None:
-            dues.append(Due(vote.muted.until, MUTE_END))
-    return dues
+            timers.append(Timer(vote.muted.until, MUTE_END))
+    return timers
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +224,7 @@ class View:
     unconfirmed: str | None
     disputed: str | None
     votes: dict[str, Vote]
+    tasks: tuple[Task, ...]
 
     @classmethod
     def of(cls, asset: Asset, scenario: Scenario) -> View:
@@ -224,6 +236,7 @@ class View:
             asset.unconfirmed,
             asset.disputed,
             dict(asset.votes),
+            asset.tasks,
         )
 
     def differs(self, asset: Asset, scenario: Scenario) -> bool:
@@ -234,6 +247,7 @@ class View:
             or self.disputed != asset.disputed
             or self.override != asset.override
             or self.pending != asset.pending(scenario)
+            or self.tasks != asset.tasks
             or self._votes_differ(asset.votes)
         )
 

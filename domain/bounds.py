@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+# The last time (ms) that counts, and the offset before which it holds.
 Bound = tuple[int, int]
-"""The last time (ms) that counts, and the offset before which it holds."""
 
 
 def applied_time(bounds: Iterable[Bound], offset: int, time: int, clock: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from domain import transitions
 from domain.asset import Asset
 from domain.names import USER_PREFIX
-from domain.records import APPLIED, NO_CHANGE, Command, Override
+from domain.records import APPLIED, NO_CHANGE, Command, Kind, Override
 from domain.scenario import Scenario
 
 
@@ -21,6 +21,11 @@ def refusal(scenario: Scenario, command: Command, asset: Asset, clock: int) -> s
     if command.kind == "set" and command.until is not None and command.until <= clock:
         return "the end is in the past"
     return None
+
+
+def cause_of(kind: Kind) -> str:
+    """Return the type of the cause that a command is: `schedule` is that of a task's run."""
+    return {"schedule": "scheduled", "cancel": "cancelled"}.get(kind, kind)
 
 
 def pin(command: Command, asset: Asset, clock: int) -> str:
@@ -39,9 +44,9 @@ def pin(command: Command, asset: Asset, clock: int) -> str:
     return APPLIED
 
 
-def release(scenario: Scenario, command: Command, asset: Asset, clock: int) -> str:
+def release(scenario: Scenario, asset: Asset, user: str, clock: int) -> str:
     """End the override, and withdraw the operator's vote; returns the outcome."""
-    vote = asset.votes.pop(USER_PREFIX + command.user, None)
+    vote = asset.votes.pop(USER_PREFIX + user, None)
     if asset.override is None and vote is None:
         return NO_CHANGE
     asset.override = None

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableMapping
 from dataclasses import replace
 
-from domain import asset as due_kinds
-from domain import commands, tally, timers, transitions, votes
+from domain import asset as timer_kinds
+from domain import commands, tally, tasks, timers, transitions, votes
 from domain.adoption import adopt
-from domain.asset import Answered, Asset, Due, View, next_due
-from domain.dues import DueIndex, Dues
+from domain.asset import Answered, Asset, Timer, View, next_timer
 from domain.lateness import Lateness, LatenessCounts
 from domain.mutes import Mutes
 from domain.names import USER_PREFIX
@@ -39,9 +38,10 @@ from domain.records import (
     Vote,
 )
 from domain.scenario import FOLD, Scenario
+from domain.timer_index import TimerHeap, TimerIndex
 
+# A report that changes nothing visible is emitted when the last emission is this old, ms.
 REFRESH_AFTER = 30_000
-"""A report that changes nothing visible is emitted when the last emission is this old, ms."""
 
 
 class UnknownFoldVersion(Exception):
@@ -57,10 +57,10 @@ class UnknownFoldVersion(Exception):
 class Bucket:
     """All assets of one source partition, and the fold over its log.
 
-    `assets` and `dues` may be given, so that a state store can stand behind them; `live` is then
-    the number of assets in it that exist; `mutes` are those in force; `lateness` is what has been
-    counted of late reports and not been reported yet. The same records at the same
-    offsets and times give the same emissions, however they are cut into batches.
+    `assets` and `timer_index` may be given, so that a state store can be behind them; `live` is
+    then the number of assets in it that exist; `mutes` are those in force; `lateness` is what has
+    been counted of late reports and not been reported yet. The same records at the same offsets
+    and times give the same emissions, however they are cut into batches.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Bucket:
         partition: int,
         epoch: int,
         assets: MutableMapping[str, Asset] | None = None,
-        dues: DueIndex | None = None,
+        timer_index: TimerIndex | None = None,
         *,
         clock: int = 0,
         offset: int = -1,
@@ -81,7 +81,7 @@ class Bucket:
         self.partition = partition
         self.epoch = epoch
         self.assets: MutableMapping[str, Asset] = {} if assets is None else assets
-        self.dues: DueIndex = Dues() if dues is None else dues
+        self.timer_index: TimerIndex = TimerHeap() if timer_index is None else timer_index
         self.clock = clock
         self.offset = offset
         self.live = live
@@ -93,7 +93,7 @@ class Bucket:
     def apply(self, record: Record, offset: int, time: int) -> list[Emission]:
         """Apply the record at `offset`, appended by the broker at `time` ms.
 
-        What is due at or before that time comes first. Returns what is to be emitted, in order.
+        Timers up to that time fire first. Returns what is to be emitted, in order.
         Raises UnknownFoldVersion.
         """
         self._out = []
@@ -166,6 +166,8 @@ class Bucket:
             return
         before = self._begin(asset)
         self._vote(asset, vote)
+        if self.scenario.tasks and vote.live:
+            tasks.reported(self.scenario, asset, vote.state, self.clock)
         cause = self._cause("report", agent=report.agent)
         self._finish(report.asset, asset, before, cause, self.clock)
 
@@ -191,7 +193,10 @@ class Bucket:
         )
 
     def _order(self, reported_at: int | None) -> int:
-        """Return where an agent's report stands in time: its clock makes nothing later."""
+        """Return the time that orders an agent's report, Unix ms.
+
+        The agent's clock makes nothing later.
+        """
         return self._time if reported_at is None else min(reported_at, self._time)
 
     def _is_late(self, asset: Asset | None, vote: Vote) -> bool:
@@ -214,7 +219,7 @@ class Bucket:
     def _is_older(self, asset: Asset, agent: str, order: int) -> bool:
         """Return whether a record is older than its agent's newest, or than the asset's purge.
 
-        A purge that lies ahead of the record is of a clock that was ahead, and says nothing.
+        A purge later than now is of a clock that was ahead, and says nothing.
         """
         newest = asset.votes.get(agent)
         if newest is not None and order < newest.order:
@@ -256,7 +261,7 @@ class Bucket:
         answered = asset.answered(command.id)
         if answered is None:
             outcome = self._outcome(command, asset)
-            cause = "refused" if outcome.startswith(REFUSED) else command.kind
+            cause = "refused" if outcome.startswith(REFUSED) else commands.cause_of(command.kind)
             answered = Answered(command.id, outcome, cause, command.user)
         self._answer(command.asset, asset, before, answered)
 
@@ -274,6 +279,7 @@ class Bucket:
 
     def _outcome(self, command: Command, asset: Asset) -> str:
         refused = commands.refusal(self.scenario, command, asset, self.clock)
+        refused = refused or tasks.refusal(self.scenario, command, asset, self.clock)
         if refused is not None:
             return REFUSED + refused
         match command.kind:
@@ -282,9 +288,13 @@ class Bucket:
             case "vote":
                 return self._vote_by_hand(command, asset)
             case "release":
-                return commands.release(self.scenario, command, asset, self.clock)
+                return commands.release(self.scenario, asset, command.user, self.clock)
             case "purge":
                 return commands.purge(asset, self._time)
+            case "schedule":
+                return tasks.schedule(command, asset, self.clock)
+            case "cancel":
+                return tasks.cancel(command, asset)
 
     def _vote_by_hand(self, command: Command, asset: Asset) -> str:
         agent = USER_PREFIX + command.user
@@ -297,28 +307,33 @@ class Bucket:
     # ---- time -----------------------------------------------------------------------------
 
     def _pass_time(self) -> None:
-        while (entry := self.dues.pop(self.clock)) is not None:
+        while (entry := self.timer_index.pop(self.clock)) is not None:
             name = entry[1]
             asset = self.assets[name]
-            due = next_due(asset, self.scenario)
-            if due is not None:
-                self._fire(name, asset, due, due.time)
+            timer = next_timer(asset, self.scenario)
+            if timer is not None:
+                self._fire(name, asset, timer, timer.time)
 
-    def _fire(self, name: str, asset: Asset, due: Due, at: int) -> None:
-        """Let one thing that is due happen, as of `at` ms."""
-        if due.order == due_kinds.FORGET:
+    def _fire(self, name: str, asset: Asset, timer: Timer, at: int) -> None:
+        """Fire one timer, as of `at` ms."""
+        if timer.order == timer_kinds.FORGET:
             del self.assets[name]
-            self.dues.set(name, None)
+            self.timer_index.set(name, None)
             return
         before = View.of(asset, self.scenario)
-        asset.step += 1
-        cause = timers.cause(self.scenario, asset, due, at, self.partition)
-        if due.order == due_kinds.REMINDER:
-            timers.remind(self.scenario, asset, due, self.clock)
-            cause = cause if at > due.time else replace(cause, time=asset.reminded)
+        if timers.recurs(asset, timer):
+            cause = self._recur(asset, timer, at)
         else:
-            timers.carry_out(self.scenario, asset, due, at)
+            asset.step += 1
+            cause = timers.cause(self.scenario, asset, timer, at, self.partition)
+            timers.carry_out(self.scenario, asset, timer, at)
         self._finish(name, asset, before, cause, cause.time, forced=True)
+
+    def _recur(self, asset: Asset, timer: Timer, at: int) -> Cause:
+        """Count what recurs without an effect; returns the cause of what is heard of."""
+        heard = timers.recur(self.scenario, asset, self.clock, at)
+        time = at if at > timer.time else heard.time
+        return timers.cause_of_recurrence(asset, heard, time, self.partition)
 
     # ---- a change of rule -----------------------------------------------------------------
 
@@ -341,7 +356,7 @@ class Bucket:
             self._put_under(name, cause, former)
 
     def _put_under(self, name: str, cause: Cause, former: Scenario) -> None:
-        """Put an asset under a changed rule, or mark an agent's vote on it anew."""
+        """Put an asset under a changed rule, or mark an agent's vote on it again."""
         asset = self.assets[name]
         if asset.shown is None:
             return
@@ -356,10 +371,10 @@ class Bucket:
     def _catch_up(self, name: str) -> None:
         """Let happen now what the new rule would have made happen already."""
         while (asset := self.assets.get(name)) is not None:
-            due = next_due(asset, self.scenario)
-            if due is None or due.time > self.clock:
+            timer = next_timer(asset, self.scenario)
+            if timer is None or timer.time > self.clock:
                 return
-            self._fire(name, asset, due, self.clock)
+            self._fire(name, asset, timer, self.clock)
 
     # ---- mutes ----------------------------------------------------------------------------
 
@@ -410,23 +425,27 @@ class Bucket:
         *,
         forced: bool = False,
     ) -> None:
-        """Bring what is shown up to date, emit if that is called for, and keep asset and due."""
+        """Bring what is shown up to date, emit if that is called for, and keep asset and timer."""
         self._show(asset, before, at)
         refresh = cause.type == "report" and at - asset.emitted_at >= REFRESH_AFTER
         if answer is not None or forced or refresh or before.differs(asset, self.scenario):
             asset.emitted_at = at
             self._out.append(asset.record(name, self.scenario, self.epoch, cause, answer))
+        if asset.tasks:
+            tasks.drop_finished(asset)
         self.live += (asset.shown is not None) - (before.shown is not None)
         self._keep(name, asset, at)
 
     def _show(self, asset: Asset, before: View, at: int) -> None:
         if asset.override is not None and asset.override.underlying != asset.state:
             asset.override = replace(asset.override, underlying=asset.state)
-        asset.show()
+        asset.shown = asset.to_show()
         tally.mark(self.scenario, asset)
         if asset.shown != before.shown:
             asset.previous = before.shown
             asset.since = asset.reminded = at
+            if asset.tasks or self.scenario.tasks:
+                tasks.enter(self.scenario, asset, at)
         if not before.looked_at(asset, self.scenario):
             asset.changed = (asset.offset, asset.step)
 
@@ -437,11 +456,11 @@ class Bucket:
             asset = asset.trace(at, self.scenario)
         else:
             self.assets.pop(name, None)
-            self.dues.set(name, None)
+            self.timer_index.set(name, None)
             return
         self.assets[name] = asset
-        due = next_due(asset, self.scenario)
-        self.dues.set(name, due.time if due else None)
+        timer = next_timer(asset, self.scenario)
+        self.timer_index.set(name, timer.time if timer else None)
 
     def _cause(
         self,

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from typing import Literal
 
+# Most agents that are counted by name; the others are counted together, under no name.
 MAX_AGENTS = 50
-"""Most agents that are counted by name; the others are counted together, under no name."""
 
 Kind = Literal["stale", "late", "silent", "rare"]
 
@@ -37,7 +37,7 @@ class Lateness:
 
 
 class LatenessCounts:
-    """The late reports of a bucket, since they were last told."""
+    """The late reports of a bucket, since they were last reported."""
 
     def __init__(self, rows: Iterable[Lateness] = ()) -> None:
         self.by_agent = {row.agent: row for row in rows}
@@ -59,5 +59,5 @@ class LatenessCounts:
         return [astuple(self.by_agent[agent]) for agent in sorted(self.by_agent)]
 
     def clear(self) -> None:
-        """Begin to count anew."""
+        """Begin to count again."""
         self.by_agent = {}

@@ -10,7 +10,7 @@ class Mutes(dict[str, Mute]):
     """The mutes in force, by agent."""
 
     def has_room(self, agent: str) -> bool:
-        """Return whether this agent can be muted beside the others."""
+        """Return whether this agent can be muted besides the others."""
         return agent in self or len(self) < MAX_MUTED
 
     def mark(self, agent: str) -> Muted | None:

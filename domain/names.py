@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 
+# Longest name of an asset, agent or user, in Unicode code points.
 MAX_NAME = 255
-"""Longest name of an asset, agent or user, in Unicode code points."""
 
+# Longest name of a state, in Unicode code points.
 MAX_STATE = 64
-"""Longest name of a state, in Unicode code points."""
 
+# An operator's vote is the vote of agent `user:NAME`; no report may claim such a name.
 USER_PREFIX = "user:"
-"""An operator's vote is the vote of agent `user:NAME`; no report may claim such a name."""
 
+# No name may hold one of these.
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-"""No name may hold one of these."""
 
 
 def name_ok(name: str) -> bool:
@@ -23,5 +23,5 @@ def name_ok(name: str) -> bool:
 
 
 def state_name_ok(state: str) -> bool:
-    """Whether `state` can name a state: 1-64 code points, none of them a control character."""
+    """Return whether `state` can name a state: 1-64 code points, no control character."""
     return 0 < len(state) <= MAX_STATE and not CONTROL.search(state)

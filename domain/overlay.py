@@ -1,7 +1,7 @@
 """A scenario's overlay: keys that were changed from the console, laid over scenarios.toml.
 
 An overlay holds whole keys, as the `demo` table does. Only what a running job can take over may
-stand in it: topics, partitions and states are changed in the file alone.
+be in it: topics, partitions and states are changed in the file alone.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from domain.plain import PlainError, duration_text
+from domain.config_values import PlainError, duration_text
 from domain.scenario import Scenario, ScenarioError
 from domain.scenario_parser import parse_whole
 
+# What an overlay may hold.
 LIVE_KEYS = (
     "rule",
     "min_voters",
@@ -28,24 +29,28 @@ LIVE_KEYS = (
     "reminders",
     "purge_after",
     "weights",
+    "tasks",
 )
-"""What an overlay may hold."""
+# Keys that may be absent: `"none"` in TOML, which has no null, and None in plain data.
 OPTIONAL = ("vote_lifetime", "forget_after", "max_report_age", "electorate")
-"""Keys that may be absent: `"none"` in TOML, which has no null, and None in plain data."""
 NONE = "none"
+# Longest text of an overlay, characters.
 MAX_TEXT = 32_768
-"""Longest text of an overlay, characters."""
+# Most parts of a dotted key: one of thousands takes the reader seconds.
 MAX_PARTS = 128
-"""Most parts of a dotted key: one of thousands takes the reader seconds."""
 
 _DEEP = re.compile(rf"""(?:[ \t]*\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')){{{MAX_PARTS}}}""")
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 _DURATIONS = ("vote_lifetime", "forget_after", "max_report_age")
 _DURATIONS_BY_STATE = ("holds", "reminders", "purge_after")
+_DURATIONS_OF_TASK = ("after", "every")
 
 
 def overlaid(scenario: Scenario, keys: Mapping[str, Any]) -> Scenario:
-    """The scenario with these keys in place of its own. Raises ScenarioError naming the key."""
+    """Return the scenario with these keys in place of its own.
+
+    Raises ScenarioError naming the key.
+    """
     for key in keys:
         if key not in LIVE_KEYS:
             expected = f"one of {', '.join(LIVE_KEYS)}; all else is changed in scenarios.toml"
@@ -59,13 +64,13 @@ def overlaid(scenario: Scenario, keys: Mapping[str, Any]) -> Scenario:
 
 
 def differing(configured: Scenario, wanted: Scenario) -> dict[str, Any]:
-    """The keys in which `wanted` differs from `configured`, as plain data: its overlay."""
+    """Return the keys in which `wanted` differs from `configured`, as plain data: its overlay."""
     before, after = configured.to_plain(), wanted.to_plain()
     return {key: after[key] for key in LIVE_KEYS if after[key] != before[key]}
 
 
 def canonical(scenario: Scenario, keys: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys as they stand once they were read: durations in ms, the ladder in its order.
+    """Return the keys as they are once read: durations in ms, the ladder in its order.
 
     Raises ScenarioError.
     """
@@ -74,7 +79,10 @@ def canonical(scenario: Scenario, keys: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def digest(configured: Scenario, keys: Mapping[str, Any]) -> str:
-    """Names a scenario with an overlay; a proposal says by it what it was based on."""
+    """Return a digest of a scenario with an overlay, 16 hexadecimal digits.
+
+    A proposal says by it what it was based on.
+    """
     text = json.dumps([configured.to_plain(), keys], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -83,7 +91,10 @@ def digest(configured: Scenario, keys: Mapping[str, Any]) -> str:
 
 
 def read_overlay(text: str) -> dict[str, Any]:
-    """The keys that a TOML text holds, not yet held against a scenario. Raises ScenarioError."""
+    """Return the keys that a TOML text holds, not yet checked against a scenario.
+
+    Raises ScenarioError.
+    """
     if len(text) > MAX_TEXT:
         raise ScenarioError(f"expected at most {MAX_TEXT:,} characters, got {len(text):,}")
     if _DEEP.search(text):
@@ -98,7 +109,7 @@ def read_overlay(text: str) -> dict[str, Any]:
 
 
 def overlay_text(keys: Mapping[str, Any]) -> str:
-    """Plain keys, as `canonical` and `differing` give them, as TOML; `read_overlay` reads it."""
+    """Return plain keys, as `canonical` and `differing` give them, as TOML for `read_overlay`."""
     lines = [f"{key} = {_value(key, keys[key])}" for key in LIVE_KEYS[1:] if key in keys]
     if "rule" in keys:
         lines += [""] * bool(lines) + ["[rule]", *_rule_lines(keys["rule"])]
@@ -109,8 +120,8 @@ def _rule_lines(rule: Mapping[str, Any]) -> list[str]:
     lines = []
     for key, value in rule.items():
         if key == "ladder":
-            rungs = [f"    {_table(rung.items())}," for rung in value]
-            lines += ["ladder = [", *rungs, "]"]
+            thresholds = [f"    {_table(threshold.items())}," for threshold in value]
+            lines += ["ladder = [", *thresholds, "]"]
         else:
             lines.append(f"{key} = {_text(value)}")
     return lines
@@ -123,7 +134,16 @@ def _value(key: str, value: Any) -> str:
         return _text(duration_text(value))
     if key in _DURATIONS_BY_STATE:
         return _table((state, duration_text(ms)) for state, ms in value.items())
+    if key == "tasks":
+        return "".join(["[", *(f"\n    {_task(task)}," for task in value), "\n" * bool(value), "]"])
     return _table(value.items()) if isinstance(value, Mapping) else str(value)
+
+
+def _task(task: Mapping[str, Any]) -> str:
+    return _table(
+        (key, duration_text(value) if key in _DURATIONS_OF_TASK else value)
+        for key, value in task.items()
+    )
 
 
 def _table(items: Iterable[tuple[str, Any]]) -> str:
@@ -136,5 +156,5 @@ def _table(items: Iterable[tuple[str, Any]]) -> str:
 
 
 def _text(value: str) -> str:
-    """A TOML string: as in JSON, but that DEL is escaped too."""
+    """Return a TOML string: as in JSON, but that DEL is escaped too."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

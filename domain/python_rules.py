@@ -19,8 +19,8 @@ log = logging.getLogger("domain.python_rules")
 
 PACKAGE = "rules"
 EXPECTED = f"a module of {PACKAGE}/ with a function tally(votes, current)"
+# Most failures that one process logs: a record may come a thousand times a second.
 MAX_TOLD = 100
-"""Most failures that one process logs: a record may come a thousand times a second."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
 _told: set[tuple[str, str]] = set()
@@ -31,7 +31,7 @@ class NoState(Exception):
 
 
 def rule_function(name: object) -> Callable[..., Any] | None:
-    """The function `tally` of `rules/<name>.py`, or None where there is none. Never raises."""
+    """Return the function `tally` of `rules/<name>.py`, or None without one. Never raises."""
     if not isinstance(name, str) or not _NAME.match(name):
         return None
     module = f"{PACKAGE}.{name}"
@@ -45,7 +45,7 @@ def rule_function(name: object) -> Callable[..., Any] | None:
 
 
 def rule_functions() -> list[str]:
-    """The names of all rules in Python."""
+    """Return the names of all rules in Python, sorted."""
     package = importlib.import_module(PACKAGE)
     names = [module.name for module in pkgutil.iter_modules(package.__path__)]
     return sorted(name for name in names if rule_function(name) is not None)
@@ -54,7 +54,7 @@ def rule_functions() -> list[str]:
 def evaluate(
     name: str, votes: Collection[Vote], current: str | None, knows: Callable[[str], bool]
 ) -> str | None:
-    """What the rule `name` makes of `votes` (at least one), where `current` is the state so far.
+    """Return the state that the rule `name` makes of `votes`, of which there is at least one.
 
     None where it fails, or answers with what is no state that the scenario `knows`. The first
     failure of each kind is logged; none is raised, because the fold goes on.

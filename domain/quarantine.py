@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+# The first and the last offset of a batch that was set aside.
 QuarantinedRange = tuple[int, int]
-"""The first and the last offset of a batch that was set aside."""
 
 
 def is_aside(asides: Iterable[QuarantinedRange], offset: int) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from domain.scenario import Scenario
+    from domain.scenario import Action, Scenario
     from domain.version import Version
 
 MAX_VOTERS = 200
@@ -15,12 +15,20 @@ MAX_VOTERS = 200
 MAX_MUTED = 100
 """Most agents that are muted at one time in a scenario, so that a heartbeat can name them all."""
 
-Kind = Literal["set", "vote", "release", "purge"]
-COMMAND_KINDS: tuple[Kind, ...] = ("set", "vote", "release", "purge")
+MAX_TASKS = 32
+"""Most tasks of one asset that commands have scheduled and that are not over."""
+
+Kind = Literal["set", "vote", "release", "purge", "schedule", "cancel"]
+COMMAND_KINDS: tuple[Kind, ...] = ("set", "vote", "release", "purge", "schedule", "cancel")
+
+STATE_COMMANDS: tuple[Kind, ...] = ("set", "vote", "release", "purge")
+"""The commands whose cause bears their name; `schedule` is the cause of a task's run."""
 
 CAUSE_TYPES = (
     "report",
-    *COMMAND_KINDS,
+    *STATE_COMMANDS,
+    "scheduled",
+    "cancelled",
     "refused",
     "leave",
     "scenario",
@@ -31,6 +39,7 @@ CAUSE_TYPES = (
     "vote-forgotten",
     "mute-end",
     "hold",
+    "schedule",
     "reminder",
     "purge-after",
 )
@@ -70,6 +79,9 @@ NO_CHANGE = "no-change"
 REFUSED = "refused: "
 """Outcomes of a command: applied, no-change, or `refused: ` and why."""
 
+NOT_MET = "condition not met"
+"""The outcome of a task's run that came while the asset was in another state."""
+
 
 # ---- inputs -------------------------------------------------------------------------------
 
@@ -101,8 +113,29 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True)
+class Schedule:
+    """What a `schedule` command asks for, beside its state and its end.
+
+    do: one of ACTIONS; condition: the state in which the asset must be then; after: time to the
+    first run, ms, or at: when that is, Unix ms; every: from one run to the next, ms; times: runs
+    at most.
+    """
+
+    do: Action
+    condition: str | None = None
+    after: int | None = None
+    at: int | None = None
+    every: int | None = None
+    times: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
-    """What an operator or an API client does to one asset. `until`: Unix ms."""
+    """What an operator or an API client does to one asset.
+
+    until: when a pin ends, or after which a task runs no more, Unix ms; schedule: of a `schedule`
+    command what it asks for; task: the id of the task that a `cancel` command ends.
+    """
 
     kind: Kind
     asset: str
@@ -112,6 +145,8 @@ class Command:
     state: str | None = None
     until: int | None = None
     if_version: Version | None = None
+    schedule: Schedule | None = None
+    task: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,33 +203,33 @@ class Refusal:
     reason: str
 
 
+Commanding = Command | Refusal | ScenarioChange | UnknownFold | Mute | Unmute
+"""What commands something: only one of ours may have written it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Unsigned:
     """A record that commands something without a signature; the rule in force takes it or not."""
 
-    record: Command | ScenarioChange | UnknownFold | Mute | Unmute | Refusal
+    record: Commanding
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A record that goes to the dead letters, with a reason of DEAD_LETTER_REASONS."""
+    """A record that goes to the dead letters, with a reason of DEAD_LETTER_REASONS.
+
+    The rest is for people, and tells no two apart. path: of the field that is wrong; expected,
+    given: in words, bounded; byte: the one of value or key at which it goes wrong.
+    """
 
     reason: str
+    path: str = field(default="", compare=False)
+    expected: str = field(default="", compare=False)
+    given: str = field(default="", compare=False)
+    byte: int | None = field(default=None, compare=False)
 
 
-Record = (
-    Report
-    | Leave
-    | Command
-    | Tick
-    | ScenarioChange
-    | UnknownFold
-    | Mute
-    | Unmute
-    | Refusal
-    | Unsigned
-    | Unreadable
-)
+Record = Report | Leave | Tick | Commanding | Unsigned | Unreadable
 
 
 # ---- outputs ------------------------------------------------------------------------------
@@ -244,7 +279,7 @@ class Vote:
         return self.silent is None and self.weight > 0 and self.muted is None
 
     def shown(self) -> tuple[str, str, int, Muted | None, int | None]:
-        """The part whose change is a visible change."""
+        """Return the part whose change is a visible change."""
         return (self.agent, self.state, self.weight, self.muted, self.silent)
 
 
@@ -273,6 +308,33 @@ class Override:
         """Return whether the other pins the same: state, end, user and reason."""
         mine = (self.state, self.until, self.user, self.reason)
         return mine == (other.state, other.until, other.user, other.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task of an asset: what is to be done, when, and how it went last.
+
+    id: of the command that scheduled it, or made from what the scenario says of it; user: its
+    owner; due: of the next run, Unix ms, None after the last one; state: what it sets; condition:
+    the state in which the asset must be then; every: ms; until: the last moment of a run, Unix ms;
+    times: runs left; within: the state with which it ends; outcome, ran: of the last run, and when,
+    Unix ms; aside: why it does not run under the rule in force, or None.
+    """
+
+    id: str
+    do: Action
+    user: str
+    reason: str
+    due: int | None
+    state: str | None = None
+    condition: str | None = None
+    every: int | None = None
+    until: int | None = None
+    times: int | None = None
+    within: str | None = None
+    outcome: str | None = None
+    ran: int | None = None
+    aside: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +367,8 @@ class StateRecord:
     """The formal state of an asset, as every reader sees it. Times in Unix ms.
 
     unconfirmed_reason: why it is unconfirmed, in words, None where it is confirmed; disputed: the
-    worst state that a vote says, live or silent, where that is worse than the state shown.
+    worst state that a vote says, live or silent, where that is worse than the state shown; tasks:
+    in the order of their ids, one that has just run for the last time among them.
     """
 
     asset: str
@@ -321,6 +384,15 @@ class StateRecord:
     answer: Answer | None = None
     unconfirmed_reason: str | None = None
     disputed: str | None = None
+    tasks: tuple[Task, ...] = ()
+
+    @property
+    def notify(self) -> bool:
+        """Whether a task has asked for a notification by this record."""
+        return self.cause.type == "schedule" and any(
+            task.id == self.cause.command and task.do == "notify" and task.outcome == APPLIED
+            for task in self.tasks
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from hashlib import md5
+from typing import Any, Literal
+from uuid import UUID
 
 from domain.names import USER_PREFIX, state_name_ok
 
-FOLD = 3
-"""The version of the fold that this is: a scenario record names the one that it needs."""
+# The version of the fold that this is: a scenario record names the one that it needs.
+FOLD = 4
 
+# The ladder's default that leaves the state as it is.
 KEEP = "keep"
-"""The ladder's default that leaves the state as it is."""
 
+# What an asset shows that exists, but that nothing has tallied yet.
 UNKNOWN = "unknown"
-"""What an asset shows that exists, but that nothing has tallied yet."""
 
+# Silent votes are kept for three lifetimes, but at least so long, ms.
 LEAST_MEMORY = 15 * 60_000
-"""Silent votes are kept for three lifetimes, but at least so long, ms."""
 
 COLOURS = ("red", "orange", "amber", "green", "teal", "blue", "violet", "grey")
+ALARMING = ("red", "amber")
+"""Colours of a life cycle's states that are trouble: none of its states is worse than another."""
 ICONS = (
     "octagon",
     "triangle",
@@ -39,8 +43,22 @@ ICONS = (
     "clock",
 )
 MAX_MIN_VOTERS = 1000
+# Largest weight of an agent, of an electorate, or that a threshold may ask for.
 MAX_WEIGHT = 1_000_000
-"""Largest weight of an agent, of an electorate, or that a rung may ask for."""
+
+
+Action = Literal["emit", "notify", "set", "release", "purge"]
+ACTIONS: tuple[Action, ...] = ("emit", "notify", "set", "release", "purge")
+"""What a scheduled task does to its asset."""
+
+LEAST_PERIOD = 1_000
+"""Shortest time to a task's first run, and from one run to the next, ms."""
+
+MAX_RUNS = 1_000_000
+"""Most runs that a task may be limited to."""
+
+# Most tasks that a scenario may start on an asset.
+MAX_RULE_TASKS = 16
 
 
 class ScenarioError(ValueError):
@@ -58,7 +76,7 @@ class StateSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class Threshold:
     """One step of the ladder: `state` holds when its votes weigh enough.
 
     q = 0: at least weight p. Otherwise at least (strict: more than) p/q of the whole weight.
@@ -78,7 +96,7 @@ class Rung:
         return weight > 0 and weight * self.q >= self.p * whole_weight
 
     def plain(self) -> dict[str, Any]:
-        """As it stands in scenarios.toml."""
+        """Return it as it is written in scenarios.toml."""
         if self.q == 0:
             return {"state": self.state, "at_least": self.p}
         return {
@@ -96,7 +114,7 @@ class Latest:
 class Quorum:
     """A ladder read from the most severe state down; `default` is a state or KEEP."""
 
-    ladder: tuple[Rung, ...]
+    ladder: tuple[Threshold, ...]
     default: str = KEEP
 
 
@@ -111,13 +129,66 @@ Rule = Latest | Quorum | PythonRule
 
 
 @dataclass(frozen=True)
+class TaskRule:
+    """A task that a scenario starts when an asset enters the state `on`, or at a report of
+    `on_report`.
+
+    condition: the state in which the asset must be when it runs; state: what it sets; after: time
+    to the first run, ms; every: from one run to the next, ms; times: runs at most.
+    """
+
+    do: Action
+    on: str | None = None
+    on_report: str | None = None
+    state: str | None = None
+    condition: str | None = None
+    after: int | None = None
+    every: int | None = None
+    times: int | None = None
+
+    @cached_property
+    def id(self) -> str:
+        """The id of the task that it starts: a UUID made from all that it says."""
+        said = (self.do, self.on, self.on_report, self.state, self.condition)
+        numbers = (self.after, self.every, self.times)
+        text = "\n".join("" if part is None else str(part) for part in (*said, *numbers))
+        digest = md5(text.encode(), usedforsecurity=False).digest()
+        return str(UUID(bytes=digest, version=3))
+
+    @property
+    def delay(self) -> int:
+        """Time from its start to its first run, ms."""
+        return self.after or self.every or 0
+
+    @property
+    def within(self) -> str | None:
+        """The state with which its task ends, None where it outlives it."""
+        return self.on if self.condition in (None, self.on) else None
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as it is written in scenarios.toml."""
+        fields = {
+            "on": self.on,
+            "on_report": self.on_report,
+            "after": self.after,
+            "every": self.every,
+            "times": self.times,
+            "if": self.condition,
+            "do": self.do,
+            "state": self.state,
+        }
+        return {key: value for key, value in fields.items() if value is not None}
+
+
+@dataclass(frozen=True)
 class Scenario:
     """One kind of thing watched. All durations in ms; states run from most to least severe.
 
     life_cycle: its states follow each other and none is worse than another; min_voters: live voters
     that it takes to lower a state, raise_voters: to raise it; forget_after: for how long a silent
     vote is kept, None for the usual; fold: the version of the fold that it is written for;
-    signed_commands: whether what commands something counts only with a signature.
+    signed_commands: whether what commands something counts only with a signature; tasks: those that
+    it starts.
     """
 
     name: str
@@ -140,14 +211,32 @@ class Scenario:
     forget_after: int | None = None
     fold: int = FOLD
     signed_commands: bool = False
+    tasks: tuple[TaskRule, ...] = ()
 
     def severity(self, state: str) -> int:
-        """0 for the most severe state of the vocabulary.
+        """Return a state's rank: 0 for the most severe one of the vocabulary.
 
         One outside it ranks last where the vocabulary is open; in a closed one, which a change of
         rule may leave behind, it is worse than all others: nobody knows what it meant.
         """
         return self._ranks.get(state, len(self.states) if self.open_vocabulary else -1)
+
+    def is_good(self, state: str) -> bool:
+        """Return whether a state is no incident.
+
+        With severities that is the least severe state, and others that are green; one that a closed
+        vocabulary does not know is none. Of a life cycle it is every state in no alarming colour:
+        an order that was received a second ago is no trouble.
+        """
+        colour = self.spec(state).colour
+        if self.life_cycle:
+            return colour not in ALARMING
+        return self.severity(state) >= len(self.states) - 1 or colour == "green"
+
+    @cached_property
+    def good_states(self) -> list[str]:
+        """The good states of the vocabulary."""
+        return [spec.name for spec in self.states if self.is_good(spec.name)]
 
     @cached_property
     def mildest(self) -> str:
@@ -172,7 +261,7 @@ class Scenario:
         return self.forget_delay if limit is None else min(limit, self.forget_delay)
 
     def spec(self, state: str) -> StateSpec:
-        """How to show `state`; one outside the vocabulary is shown grey, under its own name."""
+        """Return how to show `state`; an unknown one is shown grey, under its own name."""
         rank = self._ranks.get(state)
         return StateSpec(state, state, "grey", "ring") if rank is None else self.states[rank]
 
@@ -181,7 +270,7 @@ class Scenario:
         return state in self._ranks or (self.open_vocabulary and state_name_ok(state))
 
     def weight(self, agent: str) -> int:
-        """An agent's weight: by its name, else by the longest `prefix*` that fits, else 1."""
+        """Return an agent's weight: by name, else by the longest `prefix*` that fits, else 1."""
         if agent.startswith(USER_PREFIX):
             return 1
         exact = self._weights.get(agent)
@@ -205,6 +294,11 @@ class Scenario:
         return (self.purge_after or {}).get(state)
 
     @cached_property
+    def task_ids(self) -> frozenset[str]:
+        """The ids of the tasks that it starts."""
+        return frozenset(task.id for task in self.tasks)
+
+    @cached_property
     def _ranks(self) -> dict[str, int]:
         return {spec.name: rank for rank, spec in enumerate(self.states)}
 
@@ -218,7 +312,7 @@ class Scenario:
         return sorted(prefixes, key=lambda item: -len(item[0]))
 
     def to_plain(self) -> dict[str, Any]:
-        """The scenario as JSON-able data; `scenario_from_plain` reads it back, equal."""
+        """Return the scenario as JSON-able data; `scenario_from_plain` reads it back, equal."""
         return {
             "name": self.name,
             "title": self.title,
@@ -241,6 +335,7 @@ class Scenario:
             "purge_after": dict(self.purge_after or {}),
             "weights": dict(self.weights or {}),
             "commands": "signed" if self.signed_commands else "any",
+            "tasks": [task.plain() for task in self.tasks],
             "fold": self.fold,
         }
 
@@ -257,6 +352,6 @@ def _plain_rule(rule: Rule) -> dict[str, Any]:
         return {"kind": "python", "function": rule.function}
     return {
         "kind": "quorum",
-        "ladder": [rung.plain() for rung in rule.ladder],
+        "ladder": [threshold.plain() for threshold in rule.ladder],
         "default": rule.default,
     }

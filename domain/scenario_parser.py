@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from domain.config_values import PlainError, Table, duration, duration_text, read_toml, whole
 from domain.names import MAX_STATE, state_name_ok
-from domain.plain import PlainError, Table, duration, duration_text, whole
 from domain.python_rules import EXPECTED, rule_function
 from domain.scenario import (
+    ACTIONS,
     COLOURS,
     FOLD,
     ICONS,
     KEEP,
+    LEAST_PERIOD,
     MAX_MIN_VOTERS,
+    MAX_RULE_TASKS,
+    MAX_RUNS,
     MAX_WEIGHT,
     Latest,
     PythonRule,
     Quorum,
     Rule,
-    Rung,
     Scenario,
     ScenarioError,
     StateSpec,
+    TaskRule,
+    Threshold,
 )
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}\Z")
@@ -38,12 +42,7 @@ def load_scenarios(path: Path, demo: bool = False) -> dict[str, Scenario]:
 
     Raises ScenarioError, which names the file, the key and what was expected.
     """
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ScenarioError(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ScenarioError(f"{path}: expected TOML in UTF-8: {error}") from None
+    data = read_toml(path, ScenarioError)
     try:
         return _parse_file(data, demo)
     except PlainError as error:
@@ -56,7 +55,7 @@ def scenario_from_plain(data: Any) -> Scenario:
         table = Table(data, "scenario")
         return parse_scenario(table.text("name"), table)
     except PlainError as error:
-        raise ScenarioError(str(error)) from None
+        raise ScenarioError(str(error)) from error
 
 
 def _parse_file(data: dict[str, Any], demo: bool) -> dict[str, Scenario]:
@@ -95,7 +94,10 @@ def _check_severity(scenario: Scenario, table: Table) -> None:
 
 
 def _check_memory(scenario: Scenario, name: str) -> None:
-    """A vote whose agent has long been forgotten must not come back by a report as old."""
+    """Raise PlainError unless `max_report_age` is at most `forget_after`.
+
+    A vote whose agent has long been forgotten must not come back by a report as old.
+    """
     limit = scenario.report_age_limit
     if scenario.max_report_age is not None and limit != scenario.max_report_age:
         expected = f'at most forget_after, which is "{duration_text(limit or 0)}"'
@@ -104,15 +106,18 @@ def _check_memory(scenario: Scenario, name: str) -> None:
 
 
 def _check_default(scenario: Scenario) -> None:
-    """Votes for a worse state count towards a milder rung: it must not be milder than what holds
-    without it, or they would make the tally milder. The mildest state's rung counts it alone."""
+    """Raise PlainError if a threshold is milder than the default.
+
+    Votes for a worse state count towards a milder threshold, so they would make the tally milder
+    than it is without them. The mildest state's threshold counts that state alone.
+    """
     rule = scenario.rule
     if scenario.life_cycle or not isinstance(rule, Quorum) or rule.default == KEEP:
         return
-    for rung in rule.ladder:
-        milder = scenario.severity(rung.state) > scenario.severity(rule.default)
-        if milder and rung.state != scenario.mildest:
-            expected = f"keep, or a state no worse than the rung {rung.state}"
+    for threshold in rule.ladder:
+        milder = scenario.severity(threshold.state) > scenario.severity(rule.default)
+        if milder and threshold.state != scenario.mildest:
+            expected = f"keep, or a state no worse than the threshold {threshold.state}"
             raise PlainError(f"{scenario.name}.rule.default", expected, rule.default)
 
 
@@ -149,11 +154,12 @@ def parse_scenario(name: str, table: Table, *, fold: int = 1) -> Scenario:
         forget_after=table.optional("forget_after", partial(duration, zero=True)),
         fold=table.integer("fold", fold, low=1, high=FOLD),
         signed_commands=table.choice("commands", ("any", "signed"), "any") == "signed",
+        tasks=_tasks(table, known),
     )
 
 
 def _voters(table: Table) -> tuple[int, int]:
-    """The live voters that lowering and raising a state takes."""
+    """Return how many live voters lowering and raising a state take."""
     if not isinstance(table.get("min_voters"), Mapping):
         return table.integer("min_voters", 1, low=1, high=MAX_MIN_VOTERS), 1
     both = table.table("min_voters")
@@ -201,28 +207,30 @@ def _python_rule(table: Table) -> PythonRule:
 
 
 def _quorum(table: Table, order: list[str], known: set[str] | None) -> Quorum:
-    rungs = [_rung(entry, known) for entry in table.tables("ladder")]
-    if not rungs:
-        raise PlainError(f"{table.path}.ladder", "at least one rung", [])
+    thresholds = [_threshold(entry, known) for entry in table.tables("ladder")]
+    if not thresholds:
+        raise PlainError(f"{table.path}.ladder", "at least one threshold", [])
     rank = {name: place for place, name in enumerate(order)}
-    rungs.sort(key=lambda rung: rank.get(rung.state, len(order)))
+    thresholds.sort(key=lambda threshold: rank.get(threshold.state, len(order)))
     default = table.text("default", KEEP)
     if default != KEEP:
         _check_known(default, known, f"{table.path}.default")
-    return Quorum(tuple(rungs), default)
+    return Quorum(tuple(thresholds), default)
 
 
-def _rung(table: Table, known: set[str] | None) -> Rung:
+def _threshold(table: Table, known: set[str] | None) -> Threshold:
     state = _state_name(table, "state")
     _check_known(state, known, f"{table.path}.state")
     at_least, more_than = table.get("at_least"), table.get("more_than")
     if (at_least is None) == (more_than is None):
         raise PlainError(table.path, "either at_least or more_than", table.keys())
     if more_than is not None:
-        return Rung(state, *_fraction(more_than, f"{table.path}.more_than", low=0), strict=True)
+        return Threshold(
+            state, *_fraction(more_than, f"{table.path}.more_than", low=0), strict=True
+        )
     if isinstance(at_least, int) and not isinstance(at_least, bool):
-        return Rung(state, whole(1, MAX_WEIGHT)(at_least, f"{table.path}.at_least"))
-    return Rung(state, *_fraction(at_least, f"{table.path}.at_least", low=1))
+        return Threshold(state, whole(1, MAX_WEIGHT)(at_least, f"{table.path}.at_least"))
+    return Threshold(state, *_fraction(at_least, f"{table.path}.at_least", low=1))
 
 
 def _fraction(value: object, path: str, low: int) -> tuple[int, int]:
@@ -254,3 +262,58 @@ def _weights(table: Table) -> dict[str, int] | None:
     for agent, value in entries.items():
         entries[agent] = whole(0, MAX_WEIGHT)(value, f"{table.path}.weights.{agent}")
     return entries or None
+
+
+def _tasks(table: Table, known: set[str] | None) -> tuple[TaskRule, ...]:
+    if table.get("tasks") is None:
+        return ()
+    tasks = tuple(_task(entry, known) for entry in table.tables("tasks"))
+    if len(tasks) > MAX_RULE_TASKS or len({task.id for task in tasks}) != len(tasks):
+        expected = f"at most {MAX_RULE_TASKS} tasks, each once"
+        raise PlainError(f"{table.path}.tasks", expected, len(tasks))
+    return tasks
+
+
+def _task(table: Table, known: set[str] | None) -> TaskRule:
+    task = TaskRule(
+        do=table.choice("do", ACTIONS),  # type: ignore[arg-type]
+        on=_optional_state(table, "on", known),
+        on_report=_optional_state(table, "on_report", known),
+        state=_optional_state(table, "state", known),
+        condition=_optional_state(table, "if", known),
+        after=table.optional("after", _period),
+        every=table.optional("every", _period),
+        times=table.optional("times", whole(1, MAX_RUNS)),
+    )
+    _check_task(task, table)
+    return task
+
+
+def _check_task(task: TaskRule, table: Table) -> None:
+    """Raise PlainError for a task that would never begin, never run, or never end."""
+    if (task.on is None) == (task.on_report is None):
+        raise PlainError(table.path, "either on or on_report", table.keys())
+    if task.after is None and task.every is None:
+        raise PlainError(table.path, "after, every or both", table.keys())
+    if (task.do == "set") != (task.state is not None):
+        raise PlainError(f"{table.path}.state", "a state where do is set, else none", task.state)
+    if task.every is None and task.times is not None:
+        raise PlainError(f"{table.path}.times", "none without every", task.times)
+    if task.every is not None and task.times is None and task.within is None:
+        expected = "the most runs, as no state that the asset leaves ends the task"
+        raise PlainError(f"{table.path}.times", expected, None)
+
+
+def _period(value: object, path: str) -> int:
+    ms = duration(value, path)
+    if ms < LEAST_PERIOD:
+        raise PlainError(path, f'a duration of at least "{duration_text(LEAST_PERIOD)}"', value)
+    return ms
+
+
+def _optional_state(table: Table, key: str, known: set[str] | None) -> str | None:
+    if table.get(key) is None:
+        return None
+    name = _state_name(table, key)
+    _check_known(name, known, f"{table.path}.{key}")
+    return name

@@ -26,13 +26,13 @@ def tally(scenario: Scenario, votes: Collection[Vote], current: str | None) -> s
 
 
 def raising(scenario: Scenario, votes: Iterable[Vote], current: str | None) -> str | None:
-    """The state that the live ones of `votes` make: what raises. None without a live vote."""
+    """Return the state that the live votes make: what raises. None without a live vote."""
     live = [vote for vote in votes if vote.live]
     return tally(scenario, live, current) if live else None
 
 
 def lowering(scenario: Scenario, votes: Collection[Vote], current: str) -> str | None:
-    """Return the mildest state that live votes bear out and that no silent one stands against.
+    """Return the mildest state that live votes bear out and that no silent one speaks against.
 
     That is the mildest X such that the live votes, and they together with the silent ones that are
     worse than X, make X or milder, and some live vote says X or milder. Where there is none: the
@@ -48,7 +48,7 @@ def lowering(scenario: Scenario, votes: Collection[Vote], current: str) -> str |
 def lowered(
     scenario: Scenario, live: list[Vote], silent: list[Vote], current: str, raised: str
 ) -> str:
-    """As `lowering`, where `raised` is what the live votes make."""
+    """Return what `lowering` does, where `raised` is what the live votes make."""
     rank = scenario.severity
     bound = min(rank(raised), max(rank(vote.state) for vote in live))
     for place in range(bound, -1, -1):
@@ -59,7 +59,7 @@ def lowered(
 
 
 def _made(scenario: Scenario, live: list[Vote], worse: list[Vote], current: str) -> Iterator[str]:
-    """What live votes and silent ones worse than a state make; all must be that state or milder."""
+    """Yield the tallies of live votes with silent ones worse than a state: none may be worse."""
     votes = [*live, *worse]
     if isinstance(scenario.rule, Latest):
         yield _last(votes).state
@@ -79,19 +79,19 @@ def _outcome(scenario: Scenario, votes: Collection[Vote], current: str | None) -
 
 
 def climb(scenario: Scenario, rule: Quorum, votes: Collection[Vote]) -> str:
-    """Return the first rung that holds, from the most severe down, or the ladder's default."""
+    """Return the first threshold that holds, from the most severe down, or the ladder's default."""
     weights: Counter[str] = Counter()
     for vote in votes:
         weights[vote.state] += vote.weight
-    whole = weights.total() if scenario.electorate is None else scenario.electorate
-    for rung in rule.ladder:
-        if rung.met(rung_weight(scenario, weights, rung.state), whole):
-            return rung.state
+    total = weights.total() if scenario.electorate is None else scenario.electorate
+    for threshold in rule.ladder:
+        if threshold.met(threshold_weight(scenario, weights, threshold.state), total):
+            return threshold.state
     return rule.default
 
 
-def rung_weight(scenario: Scenario, weights: Counter[str], state: str) -> int:
-    """Return the weight that a rung for `state` sums: of that state or worse.
+def threshold_weight(scenario: Scenario, weights: Counter[str], state: str) -> int:
+    """Return the weight that a threshold for `state` sums: of that state or worse.
 
     So no worse vote makes a milder tally. Of the mildest state, and in a life cycle, it is the
     state's own alone.

@@ -30,9 +30,12 @@ class Version(NamedTuple):
         return cls(*(int(part) for part in parts))
 
     def sortable(self) -> str:
-        """The same version as text that sorts as the integers do (40 characters)."""
+        """Return the version as text that sorts as the integers do (40 characters)."""
         return f"{self.epoch:06d}.{self.offset:019d}.{self.step:013d}"
 
     def in_log(self) -> tuple[int, int]:
-        """Offset and step alone: what a command's `if_version` compares, whatever the epoch."""
+        """Return offset and step alone.
+
+        A command's `if_version` compares them, whatever the epoch.
+        """
         return (self.offset, self.step)

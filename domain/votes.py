@@ -30,16 +30,16 @@ def _least_needed(scenario: Scenario, asset: Asset, newcomer: Vote) -> str | Non
     if scenario.life_cycle:
         return None
     rank = scenario.severity
-    most, least = _standing(newcomer), rank(newcomer.state)
+    most, least = _precedence(newcomer), rank(newcomer.state)
     giving_way = [
-        (_standing(vote), -rank(vote.state), vote.order, vote.offset, vote.agent)
+        (_precedence(vote), -rank(vote.state), vote.order, vote.offset, vote.agent)
         for vote in asset.votes.values()
-        if _standing(vote) <= most and (not vote.counts or rank(vote.state) >= least)
+        if _precedence(vote) <= most and (not vote.counts or rank(vote.state) >= least)
     ]
     return min(giving_way)[-1] if giving_way else None
 
 
-def _standing(vote: Vote) -> int:
+def _precedence(vote: Vote) -> int:
     """Return how much a vote counts: nothing, as a silent one, or as a live one."""
     return 0 if not vote.counts else 1 if vote.silent is not None else 2
 
@@ -107,7 +107,7 @@ def unmute(scenario: Scenario, asset: Asset, upto: int) -> None:
         put_mark(scenario, asset, agent, None)
 
 
-# ---- of which agents something is due -------------------------------------------------------
+# ---- agents whose timer fires --------------------------------------------------------------
 
 
 def expiring(asset: Asset, upto: int) -> list[str]:

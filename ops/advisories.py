@@ -27,8 +27,8 @@ VERSIONS: dict[str, Callable[[str], Version]] = {
 }
 KINDS = (".json", ".yaml", ".yml")
 BY_NAME = "by the archive's name alone, which does not say whose it is"
+# GitHub's note beside a range without an end: `<= 1.2.3`.
 KNOWN_UPTO = "last_known_affected_version_range"
-"""GitHub's note beside a range without an end: `<= 1.2.3`."""
 
 
 class CopyProblem(Exception):
@@ -71,7 +71,7 @@ class Advisory(msgspec.Struct):
 
     @property
     def severity(self) -> str:
-        """What the advisory's database says of it: CRITICAL, HIGH, …; else empty."""
+        """Return what the advisory's database says of it: CRITICAL, HIGH, …; else empty."""
         return str(self.database_specific.get("severity") or "")
 
 
@@ -110,11 +110,11 @@ class Advisories:
 
     @property
     def written(self) -> datetime | None:
-        """When the newest of them was written."""
+        """Return when the newest of them was written."""
         return datetime.fromisoformat(self.newest) if self.newest else None
 
     def findings(self, parts: Iterable[Part]) -> Iterator[Finding]:
-        """What is known of these parts, and of what is within them; one fault once for a part."""
+        """Yield the findings about these parts and what is within them, each once for a part."""
         for part, within in _all(parts):
             seen: set[str] = set()
             for finding in self._of(part, within):
@@ -142,7 +142,7 @@ def _all(parts: Iterable[Part]) -> Iterator[tuple[Part, str]]:
 
 
 def _keys(ecosystem: str, name: str) -> list[tuple[str, str]]:
-    """Under what a package is found; a Maven one by its artifact alone too."""
+    """Return the keys under which a package is found; a Maven one by its artifact alone too."""
     base = ecosystem.partition(":")[0]
     if base == "PyPI":
         return [(base, re.sub(r"[-_.]+", "-", name).lower())]
@@ -152,7 +152,7 @@ def _keys(ecosystem: str, name: str) -> list[tuple[str, str]]:
 
 
 def is_affected(part: Part, affected: Affected) -> bool:
-    """Whether the part's version is among the affected ones. Raises InvalidVersion."""
+    """Return whether the part's version is among the affected ones. Raises InvalidVersion."""
     if part.version in affected.versions:
         return True
     make = VERSIONS[part.ecosystem]
@@ -164,7 +164,7 @@ def is_affected(part: Part, affected: Affected) -> bool:
 
 
 def _within(version: Version, events: list[dict[str, str]], make: Callable[[str], Version]) -> bool:
-    """Whether the last event up to this version leaves it affected."""
+    """Return whether the last event up to this version leaves it affected."""
     happened = [(kind, at) for event in events for kind, at in event.items()]
     began = [at for kind, at in happened if kind == "introduced"]
     begun = [make(at) for at in began if at != "0" and make(at) <= version]
@@ -181,7 +181,7 @@ def _within(version: Version, events: list[dict[str, str]], make: Callable[[str]
 
 
 def _up_to(version: Version, limit: str, make: Callable[[str], Version]) -> bool:
-    """Whether a version is below GitHub's limit; without one it is."""
+    """Return whether a version is below GitHub's limit; without one it is."""
     named = re.fullmatch(r"(<=?)\s*(\S+)", limit)
     if named is None:
         return True
@@ -220,5 +220,5 @@ def _files(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _aside(path: Path) -> bool:
-    """Whether a file is none of the advisories in a clone of their repository."""
+    """Return whether a file is none of the advisories in a clone of their repository."""
     return any(part.startswith(".") or part in ("triage", "schemas") for part in path.parts)

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from config.archives import ArchivesProblem, verify
 from config.entry import enter
+from config.java import JavaProblem, find_java
 from config.settings import Settings
 from ops.jars import STAMP
-from ops.java import JavaProblem, find_java
 from ops.ports import PortProblem, free_port, require_free
 
 JVM = (
@@ -75,7 +75,7 @@ class BrokerProblem(Exception):
 def prepare(data_dir: Path, jars_dir: Path, port: int) -> list[str]:
     """Write the broker's files below `data_dir/broker` and return the command that runs it.
 
-    A new log directory is formatted beside its place and then moved there, so that a crash on the
+    A new log directory is formatted elsewhere and then moved to its place, so that a crash on the
     way leaves nothing half made. Raises BrokerProblem, JavaProblem or PortProblem.
     """
     require_free("127.0.0.1", port, "TALLYBOARD_KAFKA_PORT")

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from config.settings import PREFIX, Settings
+from config.java import find_java
+from config.settings import LOOPBACK, PREFIX, Settings
 from domain.scenario import ScenarioError
 from domain.scenario_parser import load_scenarios
-from ops.java import find_java
 from ops.ports import require_free
 
 LEAST_FREE_BYTES = 200 * 1024 * 1024
@@ -57,13 +57,15 @@ def check_files(settings: Settings) -> None:
 
 
 def check_machine(settings: Settings) -> None:
-    """Raise JavaProblem or PortProblem for what this machine lacks."""
+    """Raise JavaProblem or PortProblem for what is missing on this machine."""
     find_java()
     if settings.embedded_broker:
         require_free("127.0.0.1", settings.kafka_port, "TALLYBOARD_KAFKA_PORT")
     require_free(settings.http_host, settings.http_port, "TALLYBOARD_HTTP_PORT")
     if settings.demo:
         require_free("127.0.0.1", settings.target, "TALLYBOARD_TARGET_PORT")
+    if settings.catches_mail:
+        require_free(LOOPBACK, settings.mail_port, "TALLYBOARD_MAIL_CATCHER_PORT")
     if settings.spark_ui_port:
         require_free("127.0.0.1", settings.spark_ui_port, "TALLYBOARD_SPARK_UI_PORT")
 

@@ -1,4 +1,4 @@
-"""`python -m ops.child COMMAND...` becomes COMMAND, and is told when its parent dies.
+"""`python -m ops.child COMMAND...` becomes COMMAND, and is signalled when its parent dies.
 
 Without it, what a killed supervisor ran would live on and hold ports and locks.
 """

@@ -24,13 +24,13 @@ def main(arguments: list[str]) -> str | None:
     except NotRunning:
         return "Tallyboard is not running: start it with make run."
     except KeyError as unknown:
-        return f"No process is called {unknown}; there are {', '.join(supervisor.seen())}."
+        return f"No process is called {unknown}; there are {', '.join(supervisor.statuses())}."
     return None
 
 
 def _print_status(supervisor: Supervisor) -> None:
-    for name, seen in sorted(supervisor.seen().items()):
-        print(f"{name:14} {seen.state:10} {seen.pid or ''}")
+    for name, status in sorted(supervisor.statuses().items()):
+        print(f"{name:14} {status.state:10} {status.pid or ''}")
 
 
 if __name__ == "__main__":

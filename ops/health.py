@@ -10,15 +10,21 @@ from config.pulse import age_s
 from config.settings import Settings, load_settings
 from ops.readiness import base_url
 
-PATIENCE_S = {"job": 15.0, "materialiser": 60.0, "worker": 30.0, "simulator": 60.0}
-"""How old the sign of life of a process may be; of those not named here it is a minute."""
+# How old the sign of life of a process may be; of those not named here it is a minute.
+PATIENCE_S = {
+    "job": 15.0,
+    "materialiser": 60.0,
+    "worker": 30.0,
+    "notifier": 30.0,
+    "simulator": 60.0,
+}
+# Those that answer on a port.
 ASKED = ("web", "target")
-"""Those that answer on a port."""
 TIMEOUT_S = 4.0
 
 
 def trouble(settings: Settings, name: str) -> str:
-    """What is wrong with the process, in one line; nothing if it lives."""
+    """Return what is wrong with the process, in one line; nothing if it lives."""
     return _silence(settings, name) if name in ASKED else _stillness(settings, name)
 
 
@@ -43,17 +49,17 @@ def _silence(settings: Settings, name: str) -> str:
 
 
 def _host(settings: Settings) -> str:
-    """A name under which the web server may be called."""
+    """Return a name under which the web server may be called."""
     first = settings.allowed_hosts.split(",")[0].strip()
     return "localhost" if first in ("", "*") else first.removeprefix(".")
 
 
 def main() -> None:
-    """Exit code 0: it lives; 1: it does not, and standard error says why."""
+    """Exit with 0 when it lives, else with 1; standard error says why."""
     if len(sys.argv) != 2:
         sys.exit("usage: python -m ops.health NAME")
-    if found := trouble(load_settings(), sys.argv[1]):
-        sys.exit(f"health: {found}")
+    if problem := trouble(load_settings(), sys.argv[1]):
+        sys.exit(f"health: {problem}")
 
 
 if __name__ == "__main__":

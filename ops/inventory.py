@@ -10,15 +10,18 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from config.archives import file_name, folder_of, read_lock, sha256
+from ops.java_setup import LOCK as JAVA_LOCK
 from ops.setup import PRODUCT_LOCK, ROOT
 
 UPLOT = ROOT / "static" / "vendor" / "uplot" / "uPlot.iife.min.js"
 HTMX = Path("django_htmx", "static", "django_htmx", "htmx-2.min.js")
+ALTCHA = ROOT / "static" / "vendor" / "altcha" / "scrypt-3.2.2.js"
+# Vendored scripts by their name on npm: the file, and where the version stands in its name or text.
 SCRIPTS = {
     "uplot": (UPLOT, re.compile(r"uPlot \(v([\d.]+)\)")),
+    "altcha": (ALTCHA, re.compile(r"^scrypt-([\d.]+)\.js\n")),
     "htmx.org": (HTMX, re.compile(r'version:"([\d.]+)"')),
 }
-"""Vendored scripts by their name on npm: the file, and where in it the version stands."""
 
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)")
 HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
@@ -26,7 +29,7 @@ NAMED = re.compile(r"^(?P<name>.+?)-(?P<version>\d.*)$")
 
 
 class InventoryProblem(Exception):
-    """A part cannot be told; the message says which, and what to do."""
+    """A part cannot be identified; the message says which, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +50,14 @@ class Part:
 
 
 def inventory(jars_dir: Path) -> list[Part]:
-    """Everything that the product ships. Raises InventoryProblem or ArchivesProblem."""
-    return [*python_parts(PRODUCT_LOCK.read_text()), *jar_parts(jars_dir), *script_parts()]
+    """Return everything that the product ships. Raises InventoryProblem or ArchivesProblem."""
+    locks = (PRODUCT_LOCK, JAVA_LOCK)
+    packages = [part for lock in locks for part in python_parts(lock.read_text())]
+    return [*packages, *jar_parts(jars_dir), *script_parts()]
 
 
 def python_parts(lock: str) -> Iterator[Part]:
-    """The packages of a requirements lock."""
+    """Yield the packages of a requirements lock."""
     entries = re.split(r"^(?=[A-Za-z0-9])", lock, flags=re.MULTILINE)
     for entry in entries:
         if pinned := PINNED.match(entry):
@@ -60,7 +65,10 @@ def python_parts(lock: str) -> Iterator[Part]:
 
 
 def jar_parts(jars_dir: Path) -> Iterator[Part]:
-    """Every archive of the lock, with what it holds. Raises InventoryProblem where one lacks."""
+    """Yield every archive of the lock, with what it holds.
+
+    Raises InventoryProblem where one is missing.
+    """
     lock = read_lock()
     known = {
         key.split(":")[1]: key.split(":")[0] for each in lock.values() for key in each if ":" in key
@@ -74,7 +82,7 @@ def jar_parts(jars_dir: Path) -> Iterator[Part]:
 
 
 def jar_part(path: Path, key: str, digest: str, known: Mapping[str, str]) -> Part:
-    """One archive: its module by the lock, else by what it says, else by its file's name.
+    """Return an archive: its module by the lock, else by what it says, else by its file's name.
 
     known: organisations by artifact.
     """
@@ -89,14 +97,14 @@ def jar_part(path: Path, key: str, digest: str, known: Mapping[str, str]) -> Par
 
 
 def modules(path: Path) -> list[tuple[str, str]]:
-    """The Maven modules that describe themselves in an archive, each `group:artifact` and version.
+    """Return the Maven modules that an archive describes, each `group:artifact` and version.
 
     An archive has its own description, and those of what was shaded into it.
     """
     with zipfile.ZipFile(path) as jar:
         texts = [jar.read(each) for each in jar.namelist() if each.endswith("/pom.properties")]
-    found = {_described(text.decode(errors="replace")) for text in texts}
-    return sorted(each for each in found if all(each))
+    described = {_described(text.decode(errors="replace")) for text in texts}
+    return sorted(each for each in described if all(each))
 
 
 def _described(properties: str) -> tuple[str, str]:
@@ -106,7 +114,7 @@ def _described(properties: str) -> tuple[str, str]:
 
 
 def _named(path: Path, held: list[tuple[str, str]]) -> tuple[str, str]:
-    """Whose archive it is: of the descriptions in it the one that its file is named after."""
+    """Return whose archive it is: by the description in it that its file is named after."""
     ours = [each for each in held if path.stem.startswith(_stem(*each))]
     if ours:
         return max(ours, key=lambda each: len(_stem(*each)))
@@ -121,13 +129,13 @@ def _stem(name: str, version: str) -> str:
 
 
 def script_parts() -> Iterator[Part]:
-    """The scripts that come with us or inside a Python package. Raises InventoryProblem."""
+    """Yield the scripts that come with us or inside a Python package. Raises InventoryProblem."""
     for name, (where, says) in SCRIPTS.items():
         path = where if where.is_absolute() else _installed(where)
-        found = says.search(path.read_text(encoding="utf-8"))
-        if found is None:
+        version = says.search(f"{path.name}\n{path.read_text(encoding='utf-8')}")
+        if version is None:
             raise InventoryProblem(f"{path} does not tell its version.")
-        yield Part("npm", name, found[1], (sha256(path),), path.name)
+        yield Part("npm", name, version[1], (sha256(path),), path.name)
 
 
 def _installed(where: Path) -> Path:

@@ -5,20 +5,26 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
 import tomllib
+import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import urlsplit
 from xml.sax.saxutils import quoteattr
 
+from cryptography.hazmat.primitives.serialization import NoEncryption, pkcs12
+from cryptography.x509 import Certificate, load_der_x509_certificate
+
 from config.archives import ArchivesProblem, compare, file_name, pyspark_jars, read_lock, verify
+from config.java import JavaProblem, find_java, own_java
 from config.settings import load_settings
-from ops.java import JavaProblem, find_java
 
 PIN_FILE = Path(__file__).with_name("jars.toml")
 STAMP = "stamp"
@@ -95,8 +101,8 @@ def ivy_module(pins: Pins) -> str:
 def _dependencies(group: Group) -> Iterator[str]:
     for module in group.modules:
         organisation, name, revision = map(quoteattr, module.split(":"))
-        asked = f"org={organisation} name={name} rev={revision}"
-        yield f'<dependency {asked} force="true" conf={quoteattr(f"{group.name}->default")}/>'
+        coordinates = f"org={organisation} name={name} rev={revision}"
+        yield f'<dependency {coordinates} force="true" conf={quoteattr(f"{group.name}->default")}/>'
 
 
 def _exclusions(group: Group) -> Iterator[str]:
@@ -105,7 +111,7 @@ def _exclusions(group: Group) -> Iterator[str]:
 
 
 def up_to_date(pins: Pins, target: Path) -> bool:
-    """Whether `target` holds what the pin file asks for."""
+    """Return whether `target` holds what the pin file asks for."""
     stamp = target / STAMP
     return stamp.exists() and stamp.read_text() == pins.digest
 
@@ -156,7 +162,8 @@ def retrieve(
     java = find_java()
     (work / "settings.xml").write_text(SETTINGS)
     (work / "ivy.xml").write_text(ivy_module(pins))
-    command = [java, *proxy_options(), "-jar", ivy_jar(), "-cache", work / "cache"]
+    options = [*proxy_options(), *trust_options(java, work / "authorities.p12")]
+    command = [java, *options, "-jar", ivy_jar(), "-cache", work / "cache"]
     command += ["-settings", work / "settings.xml", "-ivy", work / "ivy.xml"]
     command += ["-confs", *(group.name for group in pins.groups)]
     command += ["-retrieve", f"{work}/jars/[conf]/{name}"]
@@ -175,6 +182,32 @@ def proxy_options(environ: Mapping[str, str] = os.environ) -> list[str]:
         return []
     options = (f"proxyHost={proxy.hostname}", f"proxyPort={proxy.port or 3128}")
     return [f"-D{scheme}.{option}" for scheme in ("http", "https") for option in options]
+
+
+def trust_options(java: Path, target: Path) -> list[str]:
+    """Say to the environment's own Java which authorities this machine trusts, by writing `target`.
+
+    It knows those of its maker alone; any other Java has been told by whoever installed it.
+    """
+    trusted = list(_authorities()) if java == own_java() else []
+    if not trusted:
+        return []
+    target.write_bytes(pkcs12.serialize_java_truststore(trusted, NoEncryption()))
+    return [f"-Djavax.net.ssl.trustStore={target}", "-Djavax.net.ssl.trustStoreType=PKCS12"]
+
+
+def _authorities() -> Iterator[pkcs12.PKCS12Certificate]:
+    """Yield the certificates that this machine trusts; a malformed one is passed over."""
+    trusted = ssl.create_default_context().get_ca_certs(binary_form=True)
+    for number, certificate in enumerate(map(_certificate, trusted)):
+        if certificate:
+            yield pkcs12.PKCS12Certificate(certificate, b"%d" % number)
+
+
+def _certificate(der: bytes) -> Certificate | None:
+    with warnings.catch_warnings(action="ignore"), suppress(ValueError):
+        return load_der_x509_certificate(der)
+    return None
 
 
 @dataclass(frozen=True)

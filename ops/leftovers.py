@@ -14,20 +14,23 @@ MARK = "TALLYBOARD_INSTANCE"
 
 
 def mark_of(data_dir: Path) -> str:
-    """The mark that every process of the instance in `data_dir` inherits."""
+    """Return the mark that every process of the instance in `data_dir` inherits."""
     return str(data_dir.resolve())
 
 
 def find_leftovers(data_dir: Path, proc: Path = Path("/proc")) -> list[int]:
-    """Process ids that bear the mark of `data_dir`, this process and its ancestors left out."""
+    """Return the ids of processes that bear the mark of `data_dir`.
+
+    This process and its ancestors are left out.
+    """
     wanted = f"{MARK}={mark_of(data_dir)}".encode()
     spared = set(_ancestors(proc))
-    found = []
+    ids = []
     for directory in proc.glob("[0-9]*"):
         with suppress(OSError):
             if wanted in (directory / "environ").read_bytes().split(b"\0"):
-                found.append(int(directory.name))
-    return sorted(set(found) - spared)
+                ids.append(int(directory.name))
+    return sorted(set(ids) - spared)
 
 
 def _ancestors(proc: Path) -> Iterator[int]:
@@ -41,21 +44,21 @@ def _ancestors(proc: Path) -> Iterator[int]:
 
 
 def descendants(pid: int, proc: Path = Path("/proc")) -> list[int]:
-    """Process ids of everything below `pid`."""
+    """Return the process ids of everything below `pid`."""
     below: dict[int, list[int]] = defaultdict(list)
     for stat in proc.glob("[0-9]*/stat"):
         with suppress(OSError):
             below[int(stat_fields(stat)[1])].append(int(stat.parent.name))
-    found, waiting = [], [pid]
+    ids, waiting = [], [pid]
     while waiting:
         children = below[waiting.pop()]
-        found += children
+        ids += children
         waiting += children
-    return found
+    return ids
 
 
 def stat_fields(stat: Path) -> list[str]:
-    """The fields of a `/proc/<pid>/stat` after the command's name: state, parent, ..."""
+    """Return the fields of a `/proc/<pid>/stat` after the command's name: state, parent, ..."""
     return stat.read_text().rpartition(")")[2].split()
 
 

@@ -10,6 +10,10 @@ from config.settings import Settings
 
 GROUP = "tallyboard"
 BROKER = "broker"
+CELERY = ("--concurrency", "1", "--without-gossip", "--without-mingle", "--loglevel", "info")
+"""Options of Celery's workers: they need not know of each other."""
+OF_INVOICES = {"invoices", "invoice-archive", "invoice-lines", "loyalty"}
+"""Pipelines that read what the demo's tills send, or what others make of it."""
 
 
 @dataclass(frozen=True)
@@ -32,29 +36,46 @@ class Process:
 
 
 def processes(settings: Settings, only: Collection[str] = ()) -> list[Process]:
-    """All processes that these settings ask for, or those of them that `only` names.
+    """Return all processes that these settings ask for, or those of them that `only` names.
 
     The broker is a group of its own, because the supervisor stops group after group: what talks
     to the broker first, the broker last.
     """
     python = sys.executable
-    found = [*_core(python)]
+    chosen = [*_core(python)]
+    if settings.pipelines != "none":
+        chosen += [Process("pipelines", (python, "-m", "streaming.pipelines"))]
     if settings.demo:
-        found += _demo(python)
+        chosen += _demo(python)
+        chosen += _tills(settings, python)
+        chosen += _visitors(settings, python)
+    chosen += _stores(settings, python)
+    if settings.catches_mail:
+        chosen += [Process("mail", (python, "-m", "ops.mail_catcher"))]
     if settings.embedded_broker:
         broker = (python, "-m", "ops.broker")
-        found += [Process("broker", broker, stop_s=3, group=BROKER, early=True)]
-    return [process for process in found if not only or process.name in only]
+        chosen += [Process("broker", broker, stop_s=3, group=BROKER, early=True)]
+    return [process for process in chosen if not only or process.name in only]
 
 
 def _core(python: str) -> list[Process]:
     manage = (python, "manage.py")
-    celery = (python, "-m", "celery", "-A", "dashboard", "worker", "--beat")
+    celery = (python, "-m", "celery", "-A", "dashboard", "worker", *CELERY)
     return [
         Process("job", (python, "-m", "streaming"), early=True),
         Process("materialiser", (*manage, "materialise")),
         Process("web", (*manage, "serve")),
-        Process("worker", (*celery, "--concurrency", "1", "--loglevel", "info")),
+        Process("worker", (*celery, "-n", "worker@%h", "--beat")),
+        Process("notifier", (*celery, "-n", "notifier@%h", "-Q", "notifications", "-P", "threads")),
+    ]
+
+
+def _stores(settings: Settings, python: str) -> list[Process]:
+    """Return the store servers, as many as are asked for."""
+    command = (python, "-m", "stores", "--store", settings.stores_keep, "--port")
+    return [
+        Process(f"store-{number}", (*command, str(port)))
+        for number, port in enumerate(settings.store_ports, 1)
     ]
 
 
@@ -68,3 +89,17 @@ def _demo(python: str) -> list[Process]:
         Process("target", (python, "-m", "agents.target")),
         *probes,
     ]
+
+
+def _tills(settings: Settings, python: str) -> list[Process]:
+    """Return the fleet of tills where a pipeline is wanted that has use for invoices."""
+    if not any(settings.runs(name) for name in OF_INVOICES):
+        return []
+    return [Process("tills", (python, "-m", "agents.tills"))]
+
+
+def _visitors(settings: Settings, python: str) -> list[Process]:
+    """Return the visitors of a shop where the pipeline is wanted that counts their views."""
+    if not settings.runs("product-counts"):
+        return []
+    return [Process("visitors", (python, "-m", "agents.visitors"))]

@@ -28,14 +28,14 @@ class Phase:
 
 
 def base_url(settings: Settings) -> str:
-    """The web server's address as a browser on this machine uses it."""
+    """Return the web server's address as a browser on this machine uses it."""
     anywhere = settings.http_host in ("0.0.0.0", "::", "")  # noqa: S104
     host = "127.0.0.1" if anywhere else settings.http_host
     return f"http://{host}:{settings.http_port}"
 
 
 def phases(settings: Settings, started: Collection[str]) -> list[Phase]:
-    """The steps of a start of the named processes, in order."""
+    """Return the steps of a start of the named processes, in order."""
     url, kafka, begun = base_url(settings), settings.bootstrap, time.time_ns() // 1_000_000
     steps = [
         ("broker", {"broker"}, f"broker ready on {kafka}", lambda: listens(kafka)),
@@ -50,7 +50,7 @@ def phases(settings: Settings, started: Collection[str]) -> list[Phase]:
 
 
 def listens(bootstrap: str) -> bool:
-    """Whether any of the servers `host:port,...` accepts a connection."""
+    """Return whether any of the servers `host:port,...` accepts a connection."""
     return any(_connects(server.strip()) for server in bootstrap.split(","))
 
 
@@ -64,32 +64,32 @@ def _connects(server: str) -> bool:
 
 
 def answers(url: str) -> bool:
-    """Whether a GET of `url` is answered with 200."""
+    """Return whether a GET of `url` is answered with 200."""
     return _get(url)[0] == 200
 
 
 def ready(url: str, begun: int) -> bool:
-    """Whether the board shows what the job tallies, or all that it does not is stopped on purpose.
+    """Return whether the board shows the job's states; a query stopped on purpose is left out.
 
-    begun: when this start began, Unix ms: the job has told so since.
+    begun: when this start began, Unix ms; the job has said so since.
     """
     status, body = _get(url)
     if status != 503:
         return status == 200
     resting = _resting(body)
-    return bool(resting) and all(told >= begun for told in resting.values())
+    return bool(resting) and all(since >= begun for since in resting.values())
 
 
 def _resting(body: bytes) -> dict[str, int]:
     try:
-        found = json.loads(body)["resting"]
+        resting = json.loads(body)["resting"]
     except (ValueError, KeyError, TypeError):
         return {}
-    return dict(found)
+    return dict(resting)
 
 
 def _get(url: str) -> tuple[int, bytes]:
-    """Status and body of what answers; 0 where nothing does."""
+    """Return the status and the body of what answers; status 0 where nothing does."""
     request = urllib.request.Request(url)  # noqa: S310
     try:
         with urllib.request.urlopen(request, timeout=4) as response:  # noqa: S310

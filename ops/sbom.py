@@ -36,7 +36,7 @@ REGISTRY = "https://pypi.org/project/{}/{}/"
 
 
 def document(parts: Sequence[Part]) -> str:
-    """The CycloneDX document (JSON, 1.6) of the product with these parts."""
+    """Return the CycloneDX document (JSON, 1.6) of the product with these parts."""
     bom = Bom()
     bom.metadata.component = root = _product()
     made = [component(part) for part in parts]
@@ -46,7 +46,7 @@ def document(parts: Sequence[Part]) -> str:
 
 
 def component(part: Part, within: str = "") -> Component:
-    """A part as a component; within: the reference of the one that holds it."""
+    """Return a part as a component; within: the reference of the one that holds it."""
     url = package_url(part)
     reference = (
         f"{within}{url or part.name + '@' + part.version}{'#' + part.file if part.file else ''}"
@@ -66,7 +66,7 @@ def component(part: Part, within: str = "") -> Component:
 
 
 def package_url(part: Part) -> PackageURL | None:
-    """The part's package URL; none for an archive that does not say whose it is."""
+    """Return the part's package URL; None for an archive that does not say whose it is."""
     group, _, name = part.name.rpartition(":")
     if part.ecosystem == "Maven" and not group:
         return None
@@ -78,7 +78,7 @@ def _hashes(part: Part) -> list[HashType]:
 
 
 def _distributions(part: Part) -> Iterator[ExternalReference]:
-    """Of a Python package: the files of the registry, any of which pip may install."""
+    """Yield the registry's files of a Python package, any of which pip may install."""
     if not part.file and part.sha256:
         yield ExternalReference(
             type=ExternalReferenceType.DISTRIBUTION,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from playwright.sync_api import Page
 
 LOOKED_UP = "scenario=attack&asset=shop.example"
+# A Spark of its own starts and reads the log beside all that runs.
 ERRAND_MS = 180_000
-"""A Spark of its own starts and reads the log beside all that runs."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,22 @@ class Picture:
     user: str = "operator"
 
 
+def _summed(page: Page) -> None:
+    page.locator(".tiles").first.wait_for()
+
+
+def _tabled(page: Page) -> None:
+    page.locator(".data tbody tr").first.wait_for()
+
+
+def _opened(page: Page) -> None:
+    """Open the first of a table."""
+    page.locator(".data tbody tr a").first.click()
+    page.locator("iframe").wait_for()
+
+
 def _nothing(_page: Page) -> None:
-    """The page as it comes."""
+    """Leave the page as it comes."""
 
 
 def _live(page: Page) -> None:
@@ -71,7 +85,7 @@ def _help(page: Page) -> None:
 def _cut_off(page: Page) -> None:
     _live(page)
     page.context.set_offline(True)
-    page.locator('#standing[data-kind="cut-off"]:not([hidden])').wait_for()
+    page.locator('#banner[data-kind="cut-off"]:not([hidden])').wait_for()
 
 
 def _on_the_wall(page: Page) -> None:
@@ -99,8 +113,8 @@ def _looked_up(page: Page) -> None:
     page.locator("#way").wait_for()
 
 
+# A line needs two points: of a product that has just started this is the longest wait.
 TWO_BATCHES_MS = 400_000
-"""A line needs two points: of a product that has just started this is the longest wait."""
 
 
 def _charted(page: Page) -> None:
@@ -204,6 +218,43 @@ def _planned(page: Page) -> None:
     page.locator("#plan").wait_for()
 
 
+def _opened_pipeline(page: Page) -> None:
+    """Open the graph of the pipeline that counts points, once it runs."""
+    pipeline = page.locator("#query-pipeline-loyalty")
+    pipeline.locator("summary", has_text="Graph").click()
+    pipeline.scroll_into_view_if_needed()
+    pipeline.evaluate("section => section.scrollIntoView()")
+
+
+def _located(page: Page) -> None:
+    """Ask where the first order of the board is."""
+    _live(page)
+    name = page.locator("#tbody tr").first.get_attribute("data-asset")
+    page.goto(f"/orders/where/?order={name}")
+    page.locator("table.data").first.wait_for()
+
+
+def _challenged(page: Page) -> None:
+    """Guess passwords as a program does, and open the client that this makes."""
+    browser = page.context.browser
+    assert browser
+    guesser = browser.new_context(base_url=page.url, user_agent="a program that guesses")
+    login = guesser.request.get("/account/login/").text()
+    token = login.partition('name="csrfmiddlewaretoken" value="')[2].partition('"')[0]
+    for number in range(GUESSES):
+        guesser.request.post(
+            "/account/login/",
+            form={"csrfmiddlewaretoken": token, "login": "root", "password": str(number)},
+            headers={"Referer": page.url},
+        )
+    guesser.close()
+    page.locator("#tbody .asset").first.wait_for()
+    _chosen(page)
+
+
+GUESSES = 5
+
+# Every picture, in the order of docs/tour.md.
 PICTURES = (
     Picture("board", "/s/attack/", _live),
     Picture("panel-dark", "/s/attack/", _chosen, scheme="dark"),
@@ -221,9 +272,17 @@ PICTURES = (
     Picture("selection", "/s/attack/", _selected),
     Picture("handover", "/handover/", _nothing, size=(1280, 900)),
     Picture("labels", "/labels/?scenario=attack&key=customer", _labelled, size=(1280, 640)),
+    Picture(
+        "groups", "/incidents/groups/?scenario=attack", _tabled, size=(1280, 640), user="manager"
+    ),
     Picture("bulk", "/bulk/?scenario=attack&q=example", _reviewed_many),
     Picture("stale", "/stale/", _nothing, size=(1280, 640)),
     Picture("events", "/events/", _rows, size=(1280, 720)),
+    Picture("summary", "/summary/", _summed, size=(1280, 1000), user="manager"),
+    Picture("summary-phone", "/summary/", _summed, size=(390, 844), user="manager"),
+    Picture("messages", "/notifications/messages/", _tabled, size=(1280, 640)),
+    Picture("mail", "/console/mail/", _opened, size=(1280, 800)),
+    Picture("incidents", "/incidents/", _rows, size=(1280, 640), user="manager"),
     Picture("as-of", "/as-of/?scenario=attack", _rows, scheme="dark"),
     Picture("agents", "/agents/", _rows, size=(1440, 800)),
     Picture("overrides", "/overrides/", _pinned, size=(1280, 560)),
@@ -238,7 +297,12 @@ PICTURES = (
     Picture("replay", "/replay/", _planned, size=(1280, 1000), user="admin"),
     Picture("users", "/users/", _rows, size=(1280, 560), user="admin"),
     Picture("audit", "/audit/", _rows, size=(1280, 720), user="admin"),
+    Picture("pipelines", "/job/", _opened_pipeline, size=(1440, 900), user="admin"),
+    Picture("where", "/s/orders/", _located, size=(1280, 800)),
+    Picture("invoices", "/invoices/", _charted, size=(1280, 1000), user="manager"),
+    Picture("tiers", "/s/customers/", _live, size=(1280, 640)),
+    Picture("clients", "/s/clients/", _challenged, size=(1440, 1000)),
+    Picture("counts", "/views/product-counts/", _rows, size=(1280, 640)),
     Picture("tokens", "/account/tokens/", _nothing),
     Picture("second-factor", "/account/2fa/", _nothing),
 )
-"""Every picture, in the order of docs/tour.md."""

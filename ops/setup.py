@@ -9,13 +9,14 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from ops.java import JavaProblem, find_java
+from config.java import JavaProblem, check_java_home
+from ops.java_setup import ensure_java
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements-dev.lock"
+# The part of it that the product needs: what the image installs.
 PRODUCT_LOCK = ROOT / "requirements.lock"
-"""The part of it that the product needs: what the image installs."""
 STAMP = VENV / "tallyboard-lock"
 WANTED = (3, 11)
 
@@ -34,8 +35,8 @@ def ensure_environment(venv: Path = VENV, lock: Path = LOCK) -> None:
     if stamp.exists() and stamp.read_text() == digest and _works(venv):
         return
     if sys.version_info[:2] != WANTED:
-        found = ".".join(map(str, sys.version_info[:3]))
-        raise SetupProblem(f"Python 3.11 is needed, and {sys.executable} is {found}: install it.")
+        version = ".".join(map(str, sys.version_info[:3]))
+        raise SetupProblem(f"Python 3.11 is needed, and {sys.executable} is {version}: install it.")
     if not _works(venv):
         _say("creating .venv")
         _run(
@@ -48,7 +49,7 @@ def ensure_environment(venv: Path = VENV, lock: Path = LOCK) -> None:
 
 
 def _works(venv: Path) -> bool:
-    """Whether `venv` runs: it may be missing, half made, or moved here from elsewhere."""
+    """Return whether `venv` runs: it may be missing, half made, or moved here from elsewhere."""
     python = venv / "bin" / "python"
     code = "import pip, sys; print(sys.prefix)"
     if not python.exists():
@@ -106,10 +107,11 @@ def _say(text: str) -> None:
 
 
 def main() -> None:
-    """Make the environment; ends with one message when that cannot be done."""
+    """Make the environment, and bring a Java; ends with one message when that cannot be done."""
     try:
-        find_java()
+        check_java_home()
         ensure_environment()
+        ensure_java(VENV, _say)
     except (SetupProblem, JavaProblem) as problem:
         sys.exit(f"setup: {problem}")
     except KeyboardInterrupt:

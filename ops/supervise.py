@@ -30,7 +30,7 @@ class NotRunning(Exception):
 
 
 def socket_path(data_dir: Path) -> Path:
-    """Where the supervisor listens; outside of a data directory whose path is too long for it."""
+    """Return the supervisor's socket; it is elsewhere if the data directory's path is too long."""
     path = data_dir / "supervisor.sock"
     if len(str(path)) <= LONGEST_SOCKET_PATH:
         return path
@@ -39,16 +39,16 @@ def socket_path(data_dir: Path) -> Path:
 
 
 def log_path(data_dir: Path, name: str) -> Path:
-    """The log of one process."""
+    """Return the path of one process's log."""
     return data_dir / "logs" / f"{name}.log"
 
 
 def configuration(
     data_dir: Path, wanted: Iterable[Process], waiting: Collection[Process] = ()
 ) -> str:
-    """supervisord's configuration: restart for ever with growing pauses, logs rotated.
+    """Return supervisord's configuration: restart for ever with growing pauses, logs rotated.
 
-    What is `waiting` starts when it is told to, the others at once.
+    What is `waiting` starts when it is asked to, the others at once.
     """
     listed = list(wanted)
     socket = socket_path(data_dir)
@@ -107,7 +107,7 @@ def _section(title: str, **entries: object) -> str:
 
 
 def environment(data_dir: Path) -> dict[str, str]:
-    """What every process of the instance inherits."""
+    """Return what every process of the instance inherits."""
     kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     return {
         **kept,
@@ -141,7 +141,7 @@ def start_supervisor(
 
 
 @dataclass(frozen=True)
-class Seen:
+class ProcessStatus:
     """What the supervisor says of one process; `started` is in seconds since 1970."""
 
     name: str
@@ -158,10 +158,10 @@ class Supervisor:
     def __init__(self, data_dir: Path) -> None:
         self._url = f"unix://{socket_path(data_dir)}"
 
-    def seen(self) -> dict[str, Seen]:
-        """Every process by name. Raises NotRunning."""
+    def statuses(self) -> dict[str, ProcessStatus]:
+        """Return every process by name. Raises NotRunning."""
         return {
-            entry["name"]: Seen(
+            entry["name"]: ProcessStatus(
                 entry["name"],
                 f"{entry['group']}:{entry['name']}",
                 entry["statename"],
@@ -178,11 +178,11 @@ class Supervisor:
 
     def start(self, name: str) -> None:
         """Start a process that was stopped. Raises NotRunning, or KeyError for an unknown name."""
-        self._call("startProcess", self.seen()[name].full_name)
+        self._call("startProcess", self.statuses()[name].full_name)
 
     def stop(self, name: str) -> None:
         """Stop a process until it is started again. Raises as `start` does."""
-        self._call("stopProcess", self.seen()[name].full_name)
+        self._call("stopProcess", self.statuses()[name].full_name)
 
     def _call(self, method: str, *arguments: object) -> list[dict[str, Any]]:
         transport = SupervisorTransport(None, None, serverurl=self._url)

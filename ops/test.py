@@ -2,7 +2,7 @@
 
 A plain run leaves out what is marked `extensive`: of many like cases it takes a spread, and it
 tries fewer generated examples. `make test-all` takes all of them, and adds a stage of trials, the
-tests that are marked `long`, wherever they lie.
+tests that are marked `long`, wherever they are.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ops import classes
+from config.java import JavaProblem
+from ops import class_archive
 from ops.jars import JarsProblem, fetch
-from ops.java import JavaProblem
-from ops.kernel import KernelProblem, build
+from ops.kernel_build import KernelProblem, build
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "test-results"
@@ -33,8 +33,8 @@ class Stage:
     """Tests of one directory, run in a pytest process of their own.
 
     folder: below tests/. holds: what these tests are, for people. plain_s, whole_s: seconds that
-    a plain run and a whole one take on two idle cores. long: it has the tests of all directories
-    that are marked so, in place of the others.
+    a plain run and a whole one are expected to take on two busy cores. long: it has the tests of
+    all directories that are marked so, in place of the others.
     """
 
     folder: str
@@ -73,7 +73,7 @@ TWO = ("-n", "2", "--dist", "worksteal")
 works."""
 
 FILES = ("-n", "2", "--dist", "loadfile")
-"""Two workers as well, but each file is one's own: its tests may stop what others need."""
+"""Two workers as well, each with files of its own; what they look at, they share."""
 
 NO_BROWSER = ("-p", "no:playwright")
 """This plugin takes seconds to load, in every worker, and empties a directory for its pictures."""
@@ -90,12 +90,12 @@ SLOWEST = ("--durations=5", "--durations-min=1")
 BROWSING = {"DJANGO_ALLOW_ASYNC_UNSAFE": "1"}
 
 STAGES = (
-    Stage("unit", "functions and classes, without a process", 65, 70, (*EACH_CORE, *UNLOADED)),
-    Stage("web", "pages, calls and socket messages", 115, 160, (*EACH_CORE, *NO_BROWSER)),
-    Stage("integration/kafka", "a broker, and what lives with it", 125, 170, (*TWO, *UNLOADED)),
-    Stage("integration/spark", "job and kernel against the fold", 265, 570, (*TWO, *UNLOADED)),
-    Stage("e2e/browser", "the product in Chromium", 410, 720, (*FILES, *PICTURES), BROWSING),
-    Stage("e2e/faults", "the product is killed and started", 155, 180, (*TWO, *UNLOADED)),
+    Stage("unit", "functions and classes, without a process", 45, 110, (*EACH_CORE, *UNLOADED)),
+    Stage("web", "pages, calls and socket messages", 210, 300, (*EACH_CORE, *NO_BROWSER)),
+    Stage("integration/kafka", "a broker, and what lives with it", 340, 430, (*TWO, *UNLOADED)),
+    Stage("integration/spark", "job and kernel against the fold", 600, 900, (*TWO, *UNLOADED)),
+    Stage("e2e/browser", "the product in Chromium", 450, 900, (*FILES, *PICTURES), BROWSING),
+    Stage("e2e/faults", "the product is killed and started", 250, 280, (*TWO, *UNLOADED)),
 )
 TRIALS = Stage("trials", "what takes minutes", 1800, 1800, ("-v", *PICTURES), BROWSING, long=True)
 """Tests that take minutes, one after the other, so that each has the machine to itself; each is
@@ -143,6 +143,7 @@ def run_stage(stage: Stage, extra: Sequence[str], *, whole: bool) -> Count:
     command = [sys.executable, "-m", "pytest", *stage.tests(whole=whole), *stage.options, *SLOWEST]
     command += [f"--junitxml={report}", *extra]
     environment = {**os.environ, **stage.environment}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # each process would compile all code anew
     begun = time.monotonic()
     print(f"== {stage.name}: {' '.join(command[1:])}", flush=True)
     done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
@@ -179,8 +180,8 @@ def ensure_needs(stage: Stage) -> str | None:
         try:
             fetch(ROOT / ".jars", print)
             build(ROOT / ".jars")
-            classes.build(ROOT / ".jars", lambda text: print(f"classes: {text}", flush=True))
-        except classes.ClassesProblem as problem:
+            class_archive.build(ROOT / ".jars", lambda text: print(f"classes: {text}", flush=True))
+        except class_archive.ClassesProblem as problem:
             print(f"classes: {problem}; jobs will start more slowly", flush=True)
         except (JarsProblem, JavaProblem, KernelProblem) as problem:
             return str(problem)
@@ -188,7 +189,10 @@ def ensure_needs(stage: Stage) -> str | None:
 
 
 def choose(names: Sequence[str]) -> list[Stage]:
-    """The stages of these names, in their order; see `main`. Raises SystemExit for an unknown."""
+    """Return the stages of these names, in their order; see `main`.
+
+    Raises SystemExit for an unknown one.
+    """
     every = [*STAGES, TRIALS]
     unknown = {*names} - {stage.name for stage in every} - {"all"}
     if unknown:

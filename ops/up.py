@@ -13,11 +13,11 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from config.entry import enter, umask, unknown_settings
+from config.java import JavaProblem
 from config.settings import Settings
-from ops import classes, jars, kernel, readiness
+from ops import class_archive, jars, kernel_build, readiness
 from ops.checks import UpProblem, check_disk, check_files, check_machine, only_one
 from ops.child import die_with_parent
-from ops.java import JavaProblem
 from ops.leftovers import end_leftovers
 from ops.ports import PortProblem
 from ops.processes import Process, processes
@@ -36,7 +36,7 @@ LOOK_S = 0.5
 CALM_LOOK_S = 1.0
 PATIENCE_S = 20.0
 PROBLEMS = (
-    UpProblem, JavaProblem, PortProblem, jars.JarsProblem, kernel.KernelProblem
+    UpProblem, JavaProblem, PortProblem, jars.JarsProblem, kernel_build.KernelProblem
 )  # fmt: skip
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -69,7 +69,7 @@ def run(
         wanted = processes(settings, only)
         with umask(shared):
             jars.fetch(settings.jars_dir, lambda text: console.say(f"jars: {text}"))
-            kernel.build(settings.jars_dir)
+            kernel_build.build(settings.jars_dir)
             if any(process.name == "job" for process in wanted):
                 _note_classes(settings, console)
         instance = Instance(settings, wanted, console)
@@ -86,8 +86,8 @@ def run(
 def _note_classes(settings: Settings, console: Console) -> None:
     """Write the job's class archive at the first start; the product does without if it must."""
     try:
-        classes.build(settings.jars_dir, lambda text: console.say(f"classes: {text}"))
-    except classes.ClassesProblem as problem:
+        class_archive.build(settings.jars_dir, lambda text: console.say(f"classes: {text}"))
+    except class_archive.ClassesProblem as problem:
         console.say(f"classes: {problem}; the job will start more slowly")
 
 
@@ -103,7 +103,7 @@ class Instance:
         self._asks_job = {process.name for process in wanted} >= readiness.READY_NEEDS
 
     def start(self) -> None:
-        """Start what takes longest, prepare the database beside it, start the rest.
+        """Start what takes longest, prepare the database meanwhile, start the rest.
 
         Raises UpProblem when the database cannot be prepared.
         """
@@ -187,7 +187,7 @@ def _manage(settings: Settings, *arguments: str) -> None:
 
 
 def _stopped(settings: Settings) -> str:
-    """Which queries were stopped from the console, a line for each."""
+    """Return which queries were stopped from the console, a line for each."""
     done = subprocess.run(
         [sys.executable, "manage.py", "stopped"],
         cwd=ROOT,

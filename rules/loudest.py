@@ -8,7 +8,10 @@ from domain.records import Vote
 
 
 def tally(votes: tuple[Vote, ...], current: str | None) -> str:
-    """The loudest state. An offset is a vote's place in the log, and no two votes share one."""
+    """Return the loudest state.
+
+    An offset is a vote's place in the log, and no two votes share one.
+    """
     weights: Counter[str] = Counter()
     newest: dict[str, int] = {}
     for vote in votes:

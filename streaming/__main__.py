@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 import threading
-from types import FrameType
 
 from bus.kafka import KafkaBus
 from config.entry import enter
@@ -19,9 +16,7 @@ from streaming.jvm import JvmLost, end_spark
 from streaming.kernel import KernelProblem
 from streaming.overlays import read_book
 from streaming.session import VersionProblem, start_session
-
-PATIENCE_S = 7.0
-"""From the signal to the end, at most."""
+from streaming.signals import stop_on_signals
 
 
 def main() -> None:
@@ -29,7 +24,7 @@ def main() -> None:
     settings = enter()
     configure_logs(settings.log_level, "job")
     stop = threading.Event()
-    _on_signals(stop)
+    stop_on_signals(stop)
     try:
         book = read_book(settings)
         home = settings.data_dir / "checkpoint"
@@ -48,20 +43,6 @@ def main() -> None:
         sys.exit(f"job: {lost}")
     finally:
         end_spark(spark)
-
-
-def _on_signals(stop: threading.Event) -> None:
-    """Let SIGTERM and SIGINT set `stop`, and end the process when that takes too long."""
-
-    def ask(_number: int, _frame: FrameType | None) -> None:
-        if not stop.is_set():
-            stop.set()
-            last = threading.Timer(PATIENCE_S, os._exit, args=(1,))
-            last.daemon = True
-            last.start()
-
-    signal.signal(signal.SIGTERM, ask)
-    signal.signal(signal.SIGINT, ask)
 
 
 if __name__ == "__main__":

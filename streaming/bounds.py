@@ -1,4 +1,4 @@
-"""The bounds on append times that rebuilds were asked for with, kept beside the checkpoints.
+"""The bounds on append times that rebuilds were given, kept next to the checkpoints.
 
 An epoch keeps its own, as its state rests on them. Those that come after it take them over, as long
 as the log holds what they are about.
@@ -18,14 +18,14 @@ from domain.bounds import Bound
 log = logging.getLogger("streaming.bounds")
 
 FILE = "bounds.json"
+# By bucket, as `attack/0`, in order of the offsets before which they hold.
 Bounds = dict[str, list[Bound]]
-"""By bucket, as `attack/0`, in order of the offsets before which they hold."""
 
 _WRITING = Lock()  # each engine has a driver of its own
 
 
 def known(folder: Path) -> Bounds:
-    """All that were asked for; folder: of all checkpoints. Raises OSError, and ValueError for a
+    """Return all bounds; folder: of all checkpoints. Raises OSError, and ValueError for a
     file that cannot be read: without it states would be others."""
     try:
         return msgspec.json.decode((folder / FILE).read_bytes(), type=Bounds)
@@ -48,7 +48,7 @@ def remember(folder: Path, more: Mapping[str, Iterable[Bound]]) -> None:
 
 
 def merged(one: Mapping[str, Iterable[Bound]], other: Mapping[str, Iterable[Bound]]) -> Bounds:
-    """Both together, each bound once."""
+    """Return the bounds of both, each once."""
     return {
         name: sorted({*one.get(name, ()), *other.get(name, ())}, key=lambda each: each[::-1])
         for name in sorted({*one, *other})
@@ -56,7 +56,10 @@ def merged(one: Mapping[str, Iterable[Bound]], other: Mapping[str, Iterable[Boun
 
 
 def in_log(bounds: Mapping[str, Iterable[Bound]], edges: Mapping[str, tuple[int, int]]) -> Bounds:
-    """Those about records that the logs still hold. edges: first and next offset, by bucket."""
+    """Return the bounds about records that the logs still hold.
+
+    edges: first and next offset, by bucket.
+    """
     kept = {
         name: [each for each in bounds[name] if each[1] > edges[name][0]]
         for name in sorted(bounds.keys() & edges.keys())

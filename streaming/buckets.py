@@ -27,7 +27,7 @@ class BucketId(NamedTuple):
 
 
 def bucket_key(bucket: BucketId, state_partitions: int) -> str:
-    """The grouping key of a bucket: its name, with a suffix that puts it where it should be.
+    """Return the grouping key of a bucket: its name, with a suffix that puts it where it belongs.
 
     Spark spreads keys over state partitions by their hash; a dozen names would lie unevenly. The
     key depends on the bucket and the number of state partitions alone, so that a further scenario
@@ -42,12 +42,15 @@ def bucket_key(bucket: BucketId, state_partitions: int) -> str:
 
 
 def bucket_keys(buckets: Iterable[BucketId], state_partitions: int) -> dict[BucketId, str]:
-    """The grouping key of each bucket."""
+    """Return the grouping key of each bucket."""
     return {bucket: bucket_key(bucket, state_partitions) for bucket in buckets}
 
 
 def spark_hash(text: str) -> int:
-    """Spark SQL's `hash(text)`: Murmur3 with seed 42, its tail byte by byte; signed 32 bits."""
+    """Return Spark SQL's `hash(text)`: Murmur3 with seed 42, its tail byte by byte.
+
+    The number is of 32 bits, signed.
+    """
     data = text.encode()
     aligned = len(data) - len(data) % 4
     state = _SEED

@@ -8,17 +8,17 @@ Without an archive, or with one that does not fit, everything works, and starts 
 from __future__ import annotations
 
 import hashlib
-import subprocess
 import sys
 from pathlib import Path
 
+from config.java import find_java, java_version
 from config.settings import load_settings
 from streaming.jvm import JVM_OPTIONS
-from streaming.kernel import archive, java_command, library
+from streaming.kernel import archive, library
 
 
 def class_archive(jars_dir: Path) -> Path:
-    """Where the class archive lies: named after class path, Java and options that it fits."""
+    """Return the path of the class archive, named after its class path, Java and options."""
     digest = hashlib.sha256("\n".join([_java(), *JVM_OPTIONS]).encode())
     for path in [archive(jars_dir), *sorted(library(jars_dir))]:
         digest.update(bytes(path))
@@ -27,21 +27,19 @@ def class_archive(jars_dir: Path) -> Path:
 
 def _java() -> str:
     """Return which build of Java runs: what it says of its options and its mode is left out."""
-    version = subprocess.run(
-        [java_command(), "-version"], capture_output=True, text=True, check=False
-    )
-    return "\n".join(line for line in version.stderr.splitlines() if "Runtime Environment" in line)
+    lines = java_version(find_java()).splitlines()
+    return "\n".join(line for line in lines if "Runtime Environment" in line)
 
 
 def use(path: Path) -> tuple[str, ...]:
-    """The options of a JVM that maps the archive; none where there is no archive."""
+    """Return the options of a JVM that maps the archive; none if there is no archive."""
     return (
         (f"-XX:SharedArchiveFile={path}", "-Xshare:auto", "-Xlog:cds=off") if path.exists() else ()
     )
 
 
 def write(path: Path) -> tuple[str, ...]:
-    """The options of a JVM that writes the archive when it ends."""
+    """Return the options of a JVM that writes the archive when it ends."""
     return (f"-XX:ArchiveClassesAtExit={path}", "-Xlog:disable", "-Xlog:all=error:stderr")
 
 

@@ -1,6 +1,6 @@
 """The training run that writes the class archive: `python -m streaming.cds_training`.
 
-`python -m ops.classes` calls it once, at set-up, with a broker of its own.
+`python -m ops.class_archive` calls it once, at set-up, with a broker of its own.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from wire.job import decode_progress
 from wire.source import encode_report
 from wire.topics import Topics
 
+# Batches of Real-time Mode that are committed while the classes are noted: a commit loads many.
 BATCHES = 2
-"""Batches of Real-time Mode that are committed while the classes are noted: a commit loads many."""
 
+# Archives that are kept: copies of the product may share their jars, each on a path of its own.
 KEPT = 3
-"""Archives that are kept: copies of the product may share their jars, each on a path of its own."""
 
+# How long the job may take to get there, and its JVM to write the archive.
 RUN_S, WRITE_S = 180.0, 120.0
-"""How long the job may take to get there, and its JVM to write the archive."""
 
 
 class NoClasses(Exception):
@@ -97,10 +97,10 @@ def wait_for_batches(
 
     alive: whether the job still runs. Raises NoClasses.
     """
-    seen: set[int] = set()
+    committed: set[int] = set()
     for batch in batches(bus, topics):
-        seen |= batch
-        if len(seen) >= BATCHES:
+        committed |= batch
+        if len(committed) >= BATCHES:
             return
         if not alive():
             raise NoClasses("the job has ended before it was through")
@@ -108,7 +108,10 @@ def wait_for_batches(
 
 
 def batches(bus: Bus, topics: Topics) -> Iterator[set[int]]:
-    """The batches that ended while the query ran as it should, look by look. Raises NoClasses."""
+    """Yield the ids of the batches that ended while the query ran as it should, poll by poll.
+
+    Raises NoClasses.
+    """
     begin = {(topics.progress, 0): bus.offsets([topics.progress])[topics.progress, 0][0]}
     reader, deadline = bus.reader(begin), time.monotonic() + RUN_S
     try:

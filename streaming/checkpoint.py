@@ -26,13 +26,13 @@ class LogProblem(Exception):
 
 
 def current_epoch(home: Path) -> Epoch:
-    """The newest epoch below `home`, a query's folder, or else one above all others."""
+    """Return the newest epoch below `home`, a query's folder, or else one above all others."""
     number = max(_epochs(home), default=0) or _highest(home.parent) + 1
     return Epoch(number, home / f"epoch-{number}")
 
 
 def raise_epoch(home: Path) -> Epoch:
-    """Begin a new epoch, above those of all queries beside `home`.
+    """Begin a new epoch, above those of all queries next to `home`.
 
     The query's next start reads its topics from their beginning.
     """
@@ -42,7 +42,10 @@ def raise_epoch(home: Path) -> Epoch:
 
 
 def next_epoch(home: Path) -> Epoch:
-    """The epoch to come: above those of all queries beside `home`; nothing of it is there yet."""
+    """Return the epoch to come, above those of all queries next to `home`.
+
+    Nothing of it is there yet.
+    """
     number = _highest(home.parent) + 1
     epoch = Epoch(number, home / f"epoch-{number}")
     shutil.rmtree(start_folder(epoch), ignore_errors=True)  # of one that did not come about
@@ -82,7 +85,10 @@ def drop_uncommitted(checkpoint: Path) -> None:
 
 
 def positions(checkpoint: Path) -> dict[TopicPartition, int]:
-    """The next offset that a query reads from each partition; empty before its first batch."""
+    """Return the next offset that a query reads from each partition.
+
+    Empty before its first batch.
+    """
     commits = _batches(checkpoint / "commits")
     if not commits:
         return {}
@@ -98,7 +104,10 @@ def positions(checkpoint: Path) -> dict[TopicPartition, int]:
 
 
 def measure(checkpoint: Path) -> Checkpoint | None:
-    """The last committed batch, when that was, and the size of it all; None before the first."""
+    """Return the last committed batch, its time (Unix ms) and the size (bytes) of the checkpoint.
+
+    None before the first batch.
+    """
     commits = _batches(checkpoint / "commits")
     if not commits:
         return None
@@ -110,7 +119,7 @@ def measure(checkpoint: Path) -> Checkpoint | None:
 
 
 def _size(folder: Path) -> int:
-    """Bytes of the files below a folder, as far as they are still there."""
+    """Return the bytes of the files below a folder, as far as they are still there."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:

@@ -11,7 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, ThreadPoolExecu
 from contextlib import suppress
 from functools import partial
 from subprocess import TimeoutExpired
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from bus.base import Bus, BusError
 from streaming import quarantine
@@ -19,7 +19,6 @@ from streaming import query as queries
 from streaming.checkpoint import Epoch, LogProblem, drop_uncommitted
 from streaming.engine import Engine, Trigger
 from streaming.engine_assignment import EngineAssignment, hand_over, trigger_of
-from streaming.error_policy import first_line, judge
 from streaming.jvm import EXIT_S, JvmLost, jvm_process
 from streaming.overlays import Book
 from streaming.planner import Planned, Planner
@@ -28,6 +27,7 @@ from streaming.quarantine_bypass import ends_at, jump, next_bounded_batch, plan_
 from streaming.request_auth import RequestAuthenticator
 from streaming.request_handler import RequestHandler
 from streaming.request_queue import RequestQueue
+from streaming.restart_policy import first_line, judge
 from streaming.state_rebuild import StateRebuild
 from streaming.workload import Workload, now_ms
 from wire.job import Status
@@ -40,37 +40,44 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("streaming.driver")
 
+# Records: some seconds of Real-time Mode, in which new reports would wait behind old ones.
 LONG_BACKLOG = 50_000
-"""Records: some seconds of Real-time Mode, in which new reports would wait behind old ones."""
 
+# Pauses before a restart after an error that passes: doubled each time.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 15.0
-"""Pauses before a restart after an error that passes: doubled each time."""
 
+# Pause after an error that stays.
 PAUSE_STAYING_S = 30.0
-"""Pause after an error that stays."""
 
+# Characters of an error that stays: it may hold a command that corrects it.
 LONGEST_WHY = 600
-"""Characters of an error that stays: it may hold a command that corrects it."""
 
+# A query that ran this long starts over with the first pause.
 HEALTHY_S = 30.0
-"""A query that ran this long starts over with the first pause."""
 
+# How often a driver that waits looks for requests.
 LOOK_S = 0.2
-"""How often a driver that waits looks for requests."""
 
+# How often the process shows that it is alive.
 BEAT_S = 1.0
-"""How often the process shows that it is alive."""
 
+# How long a query that is asked to stop may take to end, before its process is given up.
 END_S = 30.0
-"""How long a query that is asked to stop may take to end, before its process is given up."""
 
 CONTROL = "control.json"
 
 
+class Runner(Protocol):
+    """What keeps one query running."""
+
+    def run(self) -> None:
+        """Run until a signal. Raises JvmLost."""
+
+
 def run_all(
-    drivers: Sequence[Driver], stop: threading.Event, beat: Callable[[], None] = lambda: None
+    drivers: Sequence[Runner], stop: threading.Event, beat: Callable[[], None] = lambda: None
 ) -> None:
-    """Run one query beside the other until `stop` is set, or one of them raises JvmLost.
+    """Run the queries in parallel until `stop` is set, or one of them raises JvmLost.
 
     beat: called each second while all of them run.
     """
@@ -165,8 +172,8 @@ class Driver:
         held = {place: self._report.asides.get(name, ()) for place, name in names.items()}
         while not self._due_to_end() and (batch := next_bounded_batch(begun, held)):
             plan_batch(epoch.path, batch.ends, queries.batch_metadata(self._spark))
-            whole = planned._replace(lost=[])
-            self._run_query(whole, "leg", "catching-up", one_by_one=batch.close)
+            complete = planned._replace(lost=[])
+            self._run_query(complete, "leg", "catching-up", one_by_one=batch.close)
             if ends_at(epoch.path, batch.ends):
                 jump(epoch.path, batch.ends | batch.jumps)
             begun = self._planner.begins(epoch, plan.start)
@@ -176,7 +183,7 @@ class Driver:
 
         So is what was asked to be read again, however little it is.
 
-        A log that begins past the checkpoint ends Real-time Mode, whatever the query is told.
+        A log that begins past the checkpoint ends Real-time Mode, whatever the query is set to.
         """
         while (
             planned.lost
@@ -224,7 +231,7 @@ class Driver:
         self._rebuilds.look(epoch)
 
     def _end(self, query: StreamingQuery) -> None:
-        """Stop the query. One that was asked to stop is waited for: nothing runs beside its next.
+        """Stop the query, and wait for one that was asked to stop: it must not overlap its next.
 
         A batch that is broken off is read again at the next start, and gives the same versions.
         """

@@ -11,17 +11,18 @@ from domain.scenario import PythonRule, Scenario
 from streaming.checkpoint import raise_epoch
 from streaming.engine import STATE_PARTITIONS, Engine, Trigger
 
+# The scenarios of each engine that has any.
 Shares = dict[Engine, dict[str, Scenario]]
-"""The scenarios of each engine that has any."""
 
 HANDED_OVER = "handed-over.json"
 
+# Tasks of a query in micro-batches that run at once; it can do with fewer.
 MICRO_BATCH_SLOTS = 4
-"""Tasks of a query in micro-batches that run at once; it can do with fewer."""
 
 
 def assign_engines(preferred: Engine, scenarios: Mapping[str, Scenario], home: Path) -> Shares:
-    """Each scenario's engine: Python for a rule in Python, now or in its log, else `preferred`.
+    """Assign each scenario an engine: Python for a rule in Python, now or in its log, else
+    `preferred`.
 
     home: where the engines keep their checkpoints. A scenario that moves to another engine begins
     there from its log, in an epoch above all others, so that its versions go on rising.
@@ -57,7 +58,7 @@ class EngineAssignment:
     room: int | None
 
     def anew(self, engine: Engine, scenarios: Mapping[str, Scenario]) -> dict[str, Scenario]:
-        """The share of one engine out of scenarios read anew.
+        """Return the share of one engine out of scenarios that were read again.
 
         Raises Refused, or ProcessNeeded where a scenario has another engine now, or too few tasks
         could run at once.
@@ -88,7 +89,7 @@ class EngineAssignment:
             raise ProcessNeeded(f"{needed} tasks are to run at once, and {self.room} can")
 
     def adopt(self, engine: Engine, mine: dict[str, Scenario]) -> None:
-        """From now on the engine carries these."""
+        """Have the engine carry these from now on."""
         self.shares[engine] = mine
         _write(self.home, {name: one for one, carries in self.shares.items() for name in carries})
 
@@ -104,7 +105,7 @@ def trigger_of(engine: Engine, wanted: Trigger) -> Trigger:
 
 
 def slots(shares: Shares, trigger: Trigger) -> int:
-    """Tasks that run at once: in Real-time Mode one per partition, of source and state."""
+    """Return how many tasks run at once: in Real-time Mode one per source or state partition."""
     tasks = 0
     for engine, carries in shares.items():
         if trigger_of(engine, trigger) == "real-time":
@@ -115,7 +116,7 @@ def slots(shares: Shares, trigger: Trigger) -> int:
 
 
 def hand_over(home: Path, scenario: str) -> None:
-    """From the job's next start on the Python engine carries `scenario`: its log calls for it."""
+    """Have the Python engine carry `scenario` from the job's next start: its log calls for it."""
     home.mkdir(parents=True, exist_ok=True)
     (home / HANDED_OVER).write_text(json.dumps(sorted({scenario} | _handed_over(home))))
 
@@ -128,7 +129,8 @@ def _handed_over(home: Path) -> set[str]:
 
 
 def _with_python_rules(home: Path) -> set[str]:
-    """Scenarios whose log, as far as the Python engine knows it, holds a rule in Python."""
+    """Return the names of scenarios whose log, as far as the Python engine knows it, holds a rule
+    in Python."""
     try:
         stored = json.loads((home / "python" / "rules.json").read_text())
     except (OSError, ValueError):

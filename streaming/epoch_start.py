@@ -1,8 +1,8 @@
 """Where an epoch of a query begins: places in the log, and states to begin with there.
 
-Beside the folder of an epoch that was asked for lies `start-N`: a file that says where each bucket
-begins, and for some buckets a file with their state. It is whole before the epoch's own folder is
-made, which is what makes the epoch the current one.
+Beside the folder of an epoch that an admin requested is `start-N`: a file that says where each
+bucket begins, and for some buckets a file with their state. It is whole before the epoch's own
+folder is made, which is what makes the epoch the current one.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import msgspec
 from domain.bounds import Bound
 from streaming.checkpoint import Epoch, next_epoch, start_folder
 
+# The beginning of a log, wherever that is: Spark's own number for it.
 EARLIEST = -2
-"""The beginning of a log, wherever that is: Spark's own number for it."""
 
 START = "start.json"
 
@@ -26,7 +26,7 @@ START = "start.json"
 class EpochStart(msgspec.Struct):
     """How an epoch begins; all by bucket, as `attack/0`.
 
-    ask: the id of what was asked; at: when it began, ms; offsets: of the first record that is
+    ask: the id of the request; at: when it began, ms; offsets: of the first record that is
     read, or EARLIEST; firsts: what that was then; ends: the log's next offset then, at which it
     has caught up; seeds: files with the state to begin with; rules: in force there, as JSON, where
     that is not the log's first; quiet: the last offset whose outcome readers have seen in an
@@ -46,11 +46,11 @@ class EpochStart(msgspec.Struct):
 
 
 class UnreadableStart(Exception):
-    """How an epoch begins cannot be read; the message says why."""
+    """The file that says how an epoch begins cannot be read; the message says why."""
 
 
 def start_of(epoch: Epoch) -> EpochStart:
-    """How an epoch begins: at the log's beginning, unless it was asked for. Raises UnreadableStart.
+    """Return how an epoch begins: by default at the log's beginning. Raises UnreadableStart.
 
     Seeds come as paths.
     """
@@ -111,7 +111,7 @@ def _write(path: Path, start: EpochStart) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Have the names in a folder on the disk."""
+    """Write the names in a folder to the disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

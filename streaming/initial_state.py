@@ -1,6 +1,6 @@
 """A bucket's state as a file, which an engine begins with where its own state is empty.
 
-Frames, each after its length in four bytes (-1: null): a head, as the engine keeps it beside the
+Frames, each after its length in four bytes (-1: null): a head, as the engine keeps it with the
 assets; of each asset its name and the entry of the engine's state; null; of each asset its name and
 what was last emitted of it, packed; null.
 """
@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from domain.asset import next_due
+from domain.asset import next_timer
 from domain.fold import Bucket
 from domain.records import Mute, StateRecord
 from streaming.buckets import BucketId
-from streaming.kernel.state import dump_kernel_asset, dump_kernel_meta
+from streaming.kernel.state_codec import dump_kernel_asset, dump_kernel_meta
 from wire.asset import dump_asset
 from wire.sink import encode_headers, encode_state
 from wire.snapshot import DamagedSnapshot, Emitted
@@ -32,7 +32,7 @@ _LENGTH = 4
 
 
 def read_snapshot(path: Path, digest: str) -> bytes:
-    """A snapshot's file. digest: its SHA-256. Raises DamagedSnapshot."""
+    """Return a snapshot's file. digest: its SHA-256. Raises DamagedSnapshot."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -88,8 +88,8 @@ def _entry(bucket: Bucket, name: str, engine: Engine) -> bytes:
     asset = bucket.assets[name]
     if engine == "python":
         return dump_asset(asset)
-    due = next_due(asset, bucket.scenario)
-    return dump_kernel_asset(asset, due.time if due else None)
+    timer = next_timer(asset, bucket.scenario)
+    return dump_kernel_asset(asset, timer.time if timer else None)
 
 
 def _last(record: Emitted, epoch: int) -> bytes:
@@ -102,7 +102,7 @@ Pairs = list[tuple[str, bytes]]
 
 
 def read_initial_state(path: str) -> tuple[Head, Pairs, Pairs]:
-    """What the Python engine begins with: head, entries by name, what was last emitted by name."""
+    """Return the Python engine's initial state: head, entries and last emissions by name."""
     frames = _frames(Path(path).read_bytes())
     head = msgspec.json.decode(next(frames) or b"", type=Head)
     return head, _pairs(frames), _pairs(frames)
@@ -119,7 +119,7 @@ def _pairs(frames: Iterator[bytes | None]) -> Pairs:
 
 
 def pack(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> bytes:
-    """A record's value and headers as frames."""
+    """Return a record's value and headers as frames."""
     parts = [value, *(part for name, data in headers for part in (name.encode(), data))]
     return b"".join(_framed(part) for part in parts)
 

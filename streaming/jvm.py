@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("streaming.jvm")
 
+# How long Spark may take to stop before its JVM is killed, and a JVM without Spark to end.
 STOP_S, EXIT_S = 5.0, 2.0
-"""How long Spark may take to stop before its JVM is killed, and a JVM without Spark to end."""
 
 LOGGING = Path(__file__).resolve().parent / "log4j2.properties"
 
@@ -28,7 +28,7 @@ JVM_OPTIONS = (
 
 
 class JvmLost(Exception):
-    """Spark's JVM is gone, or another share of the work calls for one: start the process anew."""
+    """Spark's JVM is gone, or another share of the work calls for one: start the process again."""
 
 
 def jvm_process(spark: SparkSession) -> Any:

@@ -25,8 +25,8 @@ from wire.source import MAX_BRACKETS, MAX_RECORD, fits
 log = logging.getLogger("streaming.overlays")
 
 FOLDER = "overlay"
+# What a scenario has that was never changed from the console.
 NOTHING = Overlay()
-"""What a scenario has that was never changed from the console."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class Book:
         return self.overlays.get(name, NOTHING)
 
     def version(self, name: str) -> str:
-        """Names a scenario's file and overlay."""
+        """Return the digest of a scenario's file and overlay."""
         return digest(self.configured[name], self.overlay(name).keys)
 
     def changed(self, name: str, overlay: Overlay) -> Book:
-        """The book with another overlay. Raises ScenarioError where it does not fit."""
+        """Return the book with another overlay. Raises ScenarioError where it does not fit."""
         rule = fitting(self.configured[name], overlay)
         problems = {other: why for other, why in self.problems.items() if other != name}
         return replace(
@@ -59,7 +59,10 @@ class Book:
         )
 
     def carried(self, names: Iterable[str], newest: Mapping[BucketId, int]) -> Iterator[Carried]:
-        """Return what is told of these scenarios. newest: the offsets of their rules in the log."""
+        """Yield what is reported of these scenarios.
+
+        newest: the offsets of their rules in the log.
+        """
         for name in names:
             yield Carried(
                 scenario=name,
@@ -73,7 +76,7 @@ class Book:
 
 
 def fitting(configured: Scenario, overlay: Overlay) -> Scenario:
-    """A scenario with its overlay, as a record can carry it. Raises ScenarioError."""
+    """Return a scenario with its overlay, if a record can carry it. Raises ScenarioError."""
     rule = overlaid(configured, overlay.keys)
     if overlay.keys and not fits(rule):
         raise ScenarioError(
@@ -84,7 +87,7 @@ def fitting(configured: Scenario, overlay: Overlay) -> Scenario:
 
 
 def read_book(settings: Settings) -> Book:
-    """The file and the overlays as they are now.
+    """Read the file and the overlays as they are now.
 
     An overlay that does not fit the file keeps no scenario from running: the file alone counts.
 

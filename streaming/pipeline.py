@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming import StatefulProcessor
 
+# Columns of the Python processor. headers: a JSON list of objects, key and value (base64).
 SINK_ROWS = StructType(
     [
         StructField("key", BinaryType()),
@@ -20,14 +21,14 @@ SINK_ROWS = StructType(
         StructField("topic", StringType()),
     ]
 )
-"""Columns of the Python processor. headers: a JSON list of objects, key and value (base64)."""
 
 _HEADERS = "array<struct<key:string,value:binary>>"
 
 
 def rows(source: DataFrame, keys: Mapping[tuple[str, int], str]) -> DataFrame:
-    """What an engine reads, out of Kafka's columns. time: append time, ms; headers: null for none.
+    """Return what an engine reads, out of Kafka's columns.
 
+    time: append time (Unix ms); headers: null for none;
     keys: the grouping key of every (topic, partition) that is read.
     """
     return source.select(
@@ -41,14 +42,17 @@ def rows(source: DataFrame, keys: Mapping[tuple[str, int], str]) -> DataFrame:
 
 
 def through_kernel(source: DataFrame, plan: str) -> DataFrame:
-    """Rows through the kernel; gives a Kafka sink's columns. plan: as Plan.json writes it."""
+    """Pass rows through the kernel. Returns a Kafka sink's columns.
+
+    plan: as Plan.json writes it.
+    """
     spark = source.sparkSession
     kernel = spark._jvm.tallyboard.kernel.Kernel  # type: ignore[union-attr]  # noqa: SLF001
     return type(source)(kernel.apply(source._jdf, plan), spark)  # noqa: SLF001
 
 
 def through_python(source: DataFrame, processor: StatefulProcessor) -> DataFrame:
-    """Rows through the Python engine; gives a Kafka sink's columns."""
+    """Pass rows through the Python engine. Returns a Kafka sink's columns."""
     encoded = source.withColumn("headers", sql.to_json("headers"))
     records = encoded.groupBy("bucket").transformWithStateInPandas(
         processor, outputStructType=SINK_ROWS, outputMode="Update", timeMode="None"
@@ -59,7 +63,10 @@ def through_python(source: DataFrame, processor: StatefulProcessor) -> DataFrame
 
 
 def _grouping_key(keys: Mapping[tuple[str, int], str]) -> Column:
-    """By topic, then by partition: cheaper for each record than a name made of both."""
+    """Return the column of the grouping key, found by topic, then by partition.
+
+    That is cheaper for each record than a name made of both.
+    """
     column: Column = sql.lit(None).cast("string")
     for topic in sorted({topic for topic, _ in keys}, reverse=True):
         of_topic = sql.create_map(

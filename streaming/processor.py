@@ -26,8 +26,8 @@ from domain.scenario import Scenario
 from streaming.buckets import BucketId
 from streaming.epoch_start import EpochStart
 from streaming.rules import dump_rule, load_rule
-from streaming.state import AssetStore, DueStore
 from streaming.state_restore import SuppressedOutput, restore_state
+from streaming.state_store import AssetStore, TimerStore
 from wire.job import Heartbeat, Lateness, encode
 from wire.keys import KeyFile
 from wire.signature import Trust
@@ -64,9 +64,9 @@ class SinkRow(NamedTuple):
 
 
 class Meta(NamedTuple):
-    """What the state keeps of a bucket beside its assets and dues. Times in ms.
+    """A bucket's state besides its assets and timers. Times in ms.
 
-    scenario: the rule in force, as JSON; live: assets that exist; slot, waiting: see DueStore;
+    scenario: the rule in force, as JSON; live: assets that exist; slot, waiting: see TimerStore;
     beat: when the tick was appended that the last heartbeat came with; records, dead: counted since
     then; stale: not used any more.
     """
@@ -85,7 +85,7 @@ class Meta(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """What the processor is told of the buckets.
+    """The plan of the buckets, for the processor.
 
     epoch: of the checkpoint; partitions: of each scenario's source topic; rules: the first rule of
     each bucket, as JSON, which also covers what came before it in the log; start: how the epoch
@@ -100,7 +100,7 @@ class Plan:
     keys: str | None = None
 
     def json(self, *, real_time: bool) -> str:
-        """The plan as the kernel reads it."""
+        """Return the plan as JSON, as the kernel reads it."""
         fields = {
             "prefix": self.prefix,
             "epoch": self.epoch,
@@ -140,7 +140,7 @@ class TallyProcessor(StatefulProcessor):
         self._mutes = handle.getValueState("mutes", _struct(mutes=StringType))
         asset = _struct(asset=BinaryType, slot=LongType)
         self._assets = handle.getMapState("assets", _struct(name=StringType), asset)
-        self._dues = handle.getMapState("dues", _struct(slot=LongType), _struct(names=StringType))
+        self._timers = handle.getMapState("dues", _struct(slot=LongType), _struct(names=StringType))
         self._last = handle.getMapState("last", _struct(name=StringType), _struct(last=BinaryType))
 
     def handleInputRows(  # noqa: N802, the name is Spark's
@@ -156,7 +156,7 @@ class TallyProcessor(StatefulProcessor):
             yield pd.DataFrame(out, columns=list(SinkRow._fields))
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing, as nothing is held open."""
 
     def run(self, bucket_id: BucketId, rows: Iterable[SourceRow]) -> list[SinkRow]:
         """Apply rows, in order of offset, to the state of the current grouping key."""
@@ -166,26 +166,26 @@ class TallyProcessor(StatefulProcessor):
         meta = Meta(*stored)
         held, late = self._mutes.get(), self._lateness.get()
         assets = AssetStore(self._assets)
-        dues = DueStore(self._dues, assets, meta.slot, meta.waiting)
+        timers = TimerStore(self._timers, assets, meta.slot, meta.waiting)
         bucket = Bucket(
             scenario_of(meta.scenario),
             bucket_id.partition,
             self._plan.epoch,
             assets,
-            dues,
+            timers,
             clock=meta.clock,
             offset=meta.offset,
             live=meta.live,
             mutes=_load_mutes(held),
             lateness=_load_lateness(late),
         )
-        dues.scenario = lambda: bucket.scenario
+        timers.scenario = lambda: bucket.scenario
         held_back = SuppressedOutput(self._last, self._plan.start.quiet.get(str(bucket_id), -1))
         run = _Run(self._plan, self._topics, bucket_id, bucket, meta, held_back)
         for row in rows:
             run.apply(row)
         held_back.flush()
-        slot, waiting = dues.flush(bucket.clock)
+        slot, waiting = timers.flush(bucket.clock)
         assets.flush()
         self._meta.update(tuple(run.meta(slot, waiting)))
         if held or bucket.mutes:
@@ -201,7 +201,7 @@ class TallyProcessor(StatefulProcessor):
         if path is None:
             return meta
         rule = scenario_of(meta.scenario)
-        head, slot, waiting = restore_state(path, self._assets, self._dues, self._last, rule)
+        head, slot, waiting = restore_state(path, self._assets, self._timers, self._last, rule)
         if head.mutes:
             self._mutes.update((_dump_mutes({mute.agent: mute for mute in head.mutes}),))
         return meta._replace(
@@ -304,7 +304,7 @@ class _Run:
             log_time=bucket.clock,
             offset=bucket.offset,
             assets=bucket.live,
-            dues=len(bucket.dues),
+            dues=len(bucket.timer_index),
             records=self._records,
             dead_letters=self._dead,
             stale=bucket.lateness.total("stale"),
@@ -317,7 +317,7 @@ class _Run:
         )
 
     def meta(self, slot: int, waiting: int) -> Meta:
-        """Return what is to be kept, now that the dues are noted down."""
+        """Return what is to be kept, now that the timers are entered."""
         bucket = self._bucket
         same = bucket.scenario is scenario_of(self._start.scenario)
         return Meta(
@@ -335,13 +335,13 @@ class _Run:
 
 @lru_cache(maxsize=64)
 def trust_of(keys: str | None, topic: str) -> Trust | None:
-    """Whose signatures count in a topic, by the file of the keys; None: nobody looks at them."""
+    """Return whose signatures count in a topic, by the file of the keys; None: no check."""
     return None if keys is None else Trust(topic, KeyFile(Path(keys)).ring)
 
 
 @lru_cache(maxsize=64)
 def scenario_of(text: str) -> Scenario:
-    """The scenario that `dump_rule` wrote; the same object for the same text."""
+    """Return the scenario that `dump_rule` wrote; the same object for the same text."""
     return load_rule(text)
 
 

@@ -16,8 +16,8 @@ from wire.job import MAX_ERROR, Answer, Carried, Checkpoint, Progress, Status, S
 
 log = logging.getLogger("streaming.progress")
 
+# How long a broker may be away until what was to be told is given up.
 KEPT_S = 300
-"""How long a broker may be away until what was to be told is given up."""
 
 MEASURE_EVERY_S = 10.0
 
@@ -37,6 +37,7 @@ _STATE = (
     "commitTimeMs",
     "numShufflePartitions",
 )
+# Spark's custom metrics of the state, as they are named after `rocksdb`.
 _ROCKSDB = (
     "SstFileSize",
     "PinnedBlocksMemoryUsage",
@@ -53,7 +54,6 @@ _ROCKSDB = (
     "ReadBlockCacheHitCount",
     "ReadBlockCacheMissCount",
 )
-"""Spark's custom metrics of the state, as they are named after `rocksdb`."""
 
 
 class ProgressReporter:
@@ -77,7 +77,7 @@ class ProgressReporter:
 
     @property
     def running(self) -> bool:
-        """Return whether the query runs, as told last."""
+        """Return whether the query runs, by the last report."""
         return self._status in ("running", "catching-up")
 
     def status(self, status: Status, message: str = "", error: str = "") -> None:
@@ -95,7 +95,7 @@ class ProgressReporter:
         self.status(status, message)
 
     def stand_still(self, stopped: Stopped) -> None:
-        """Tell that the query was asked to stop."""
+        """Report that the query is being stopped."""
         self._stopped, self._since, self._status = stopped, stopped.since, "stopped"
         self.status("stopped", f"by {stopped.user}: {stopped.reason}")
 
@@ -157,7 +157,7 @@ class ProgressReporter:
 
 
 def batch_figures(progress: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of Spark's progress that readers are promised."""
+    """Return the part of Spark's progress that readers are promised."""
     figures = {name: progress[name] for name in _FIGURES if name in progress}
     operators = progress.get("stateOperators") or [{}]
     figures["state"] = {name: operators[0][name] for name in _STATE if name in operators[0]}

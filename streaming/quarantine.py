@@ -1,10 +1,10 @@
-"""Batches of the log that end every JVM which reads them: found, set aside, remembered.
+"""Batches of the log that crash every JVM which reads them: detected, set aside, remembered.
 
 A batch of some kilobytes may come to gigabytes once it is unpacked. It lies in the log for good,
 and Spark's source has no way round it: the job dies, is started again, and dies at the same place.
 So each start notes where it begins. After `MOST_STARTS` at one place the log behind it is looked
 through, batch by batch and in bounded memory, and what no reader could bear is set aside: a dead
-letter, a line in a file beside the checkpoints, and from then on nobody reads it: the query steps
+letter, a line in a file next to the checkpoints, and from then on nobody reads it: the query steps
 over it (streaming/quarantine_bypass.py). A batch is the least that Kafka's clients can pass over,
 so records that share it are set aside with it: one producer sent them all.
 """
@@ -27,28 +27,31 @@ from wire.sink import DeadRecord, encode_dead_letter
 
 log = logging.getLogger("streaming.quarantine")
 
+# Bytes that the records of a batch may come to. A record may have 64 KiB, and producers put a
+# megabyte into a batch.
 MOST_UNPACKED = 8 << 20
-"""Bytes that the records of a batch may come to. A record may have 64 KiB, and producers put a
-megabyte into a batch."""
+# Starts at one place, each ended before a batch was committed, until the log is looked through.
 MOST_STARTS = 2
-"""Starts at one place, each ended before a batch was committed, until the log is looked through."""
 
+# Buckets that the job's page names at most.
 NAMED = 5
-"""Buckets that the job's page names at most."""
 
 FILE, STARTS = "asides.json", "starts.json"
+# By bucket, as `attack/0`, in order.
 Asides = dict[str, list[QuarantinedRange]]
-"""By bucket, as `attack/0`, in order."""
 
+# Names the bucket that reads a partition.
 Namer = Callable[[TopicPartition], str]
-"""Names the bucket that reads a partition."""
 
 _WRITING = Lock()  # each engine has a driver of its own
 
 
 def known(folder: Path) -> Asides:
-    """All that were set aside; folder: of all checkpoints. Raises OSError, and ValueError for a
-    file that cannot be read: without it states would be others."""
+    """Return all that were set aside. folder: of all checkpoints.
+
+    Raises OSError, and ValueError for a file that cannot be read: without it, states would be
+    others.
+    """
     try:
         return msgspec.json.decode((folder / FILE).read_bytes(), type=Asides)
     except FileNotFoundError:
@@ -76,14 +79,14 @@ def look(
 
     Raises BusError.
     """
-    found: dict[TopicPartition, list[tuple[Batch, int]]] = {}
+    unreadable: dict[TopicPartition, list[tuple[Batch, int]]] = {}
     for place, begin in sorted(reached.items()):
         with bus.batches(place) as batches:
             for batch in batches.between(begin, ends[place]):
                 size = batch.unpacked(MOST_UNPACKED)
                 if size == UNREADABLE or size > MOST_UNPACKED:
-                    found.setdefault(place, []).append((batch, size))
-    return found
+                    unreadable.setdefault(place, []).append((batch, size))
+    return unreadable
 
 
 def tell(bus: Bus, topic: str, place: TopicPartition, batch: Batch, size: int) -> None:
@@ -145,7 +148,7 @@ class Starts:
         self._path = home / STARTS
 
     def note(self, place: str) -> int:
-        """Note that it starts here; how often it did so in a row before. Raises OSError."""
+        """Note that it starts here. Returns how often it did so in a row before. Raises OSError."""
         before = self._read()
         count = before[1] if before[0] == place else 0
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -155,7 +158,7 @@ class Starts:
         return count
 
     def forget(self) -> None:
-        """It ended as it was asked to, or got further. Raises OSError."""
+        """Forget the starts: the query ended as it was asked to, or got further. Raises OSError."""
         self._path.unlink(missing_ok=True)
 
     def _read(self) -> tuple[str, int]:

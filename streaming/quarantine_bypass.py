@@ -18,12 +18,12 @@ from bus.base import TopicPartition
 from domain.quarantine import QuarantinedRange
 from streaming.checkpoint import drop_uncommitted, positions
 
+# Records of one batch: a long way comes in many.
 MOST = 500_000
-"""Records of one batch: a long way comes in many."""
 
 
+# Records that Kafka's consumer unpacks at once, also behind where it is to stop.
 AHEAD = 500
-"""Records that Kafka's consumer unpacks at once, also behind where it is to stop."""
 
 
 class BoundedBatch(NamedTuple):
@@ -95,7 +95,7 @@ def ends_at(checkpoint: Path, ends: Mapping[TopicPartition, int]) -> bool:
 
 
 def committed(checkpoint: Path) -> int | None:
-    """The number of the last committed batch, None before the first."""
+    """Return the number of the last committed batch, None before the first."""
     names = (path.name for path in (checkpoint / "commits").glob("*"))
     return max((int(name) for name in names if name.isdigit()), default=None)
 
@@ -113,10 +113,10 @@ def _write(
     for path in folder.iterdir():
         if path.name.isdigit() and int(path.name) > number:
             path.unlink()
-    told: dict[str, dict[str, int]] = {}
+    offsets: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(ends.items()):
-        told.setdefault(topic, {})[str(partition)] = offset
+        offsets.setdefault(topic, {})[str(partition)] = offset
     (folder / f".{number}.crc").unlink(missing_ok=True)  # of what it held before
     draft = folder / f"{number}.new"
-    draft.write_text("\n".join(["v1", metadata, json.dumps(told)]))
+    draft.write_text("\n".join(["v1", metadata, json.dumps(offsets)]))
     draft.replace(folder / str(number))

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from config.settings import Settings
 
+# Most records of one micro-batch: a long backlog comes in many, each of some seconds.
 MAX_PER_BATCH: Mapping[Engine, int] = {"kernel": 500_000, "python": 100_000}
-"""Most records of one micro-batch: a long backlog comes in many, each of some seconds."""
 
+# Tasks that read the source partitions: one for each would cost more than the reading.
 READERS = 2
-"""Tasks that read the source partitions: one for each would cost more than the reading."""
 
 SOURCE = {
     "startingOffsets": "earliest",
@@ -38,7 +38,7 @@ SOURCE = {
     "kafka.fetch.max.bytes": str(16 << 20),
     "kafka.max.partition.fetch.bytes": str(1 << 20),
 }
-_SINK = {
+SINK = {
     "kafka.acks": "all",
     "kafka.enable.idempotence": "true",
     "kafka.compression.type": "lz4",
@@ -65,7 +65,7 @@ def start(
 ) -> StreamingQuery:
     """Start the query of all buckets of the plan.
 
-    loss_known: go on although the log has lost records that the checkpoint has not seen;
+    loss_known: go on although the log has lost records after the checkpoint;
     one_by_one: unpack no record before it is wanted.
     """
     keys = _places(plan)
@@ -84,20 +84,20 @@ def start(
     else:
         records = through_python(stream, TallyProcessor(plan))
     writer = records.writeStream.format("kafka").queryName(engine).outputMode("update")
-    writer = writer.options(**{**settings.spark_kafka_options(), **_SINK})
+    writer = writer.options(**{**settings.spark_kafka_options(), **SINK})
     writer = writer.option("checkpointLocation", str(checkpoint))
     return writer.trigger(**_trigger(trigger, settings)).start()
 
 
 def _places(plan: Plan) -> dict[tuple[str, int], str]:
-    """The grouping key of every (topic, partition) that is read."""
+    """Return the grouping key of every (topic, partition) that is read."""
     topics = Topics(plan.prefix)
     keys = bucket_keys(plan.rules, STATE_PARTITIONS)
     return {(topics.reports(b.scenario), b.partition): key for b, key in keys.items()}
 
 
 def _starting(plan: Plan) -> str:
-    """Where a new checkpoint's reading begins, as Spark's source is told: every partition."""
+    """Return where a new checkpoint begins to read, as Spark's source takes it: every partition."""
     topics, offsets = Topics(plan.prefix), dict[str, dict[str, int]]()
     for bucket in plan.rules:
         offset = plan.start.offsets.get(str(bucket), EARLIEST)
@@ -108,7 +108,7 @@ def _starting(plan: Plan) -> str:
 def _source(
     spark: SparkSession, settings: Settings, topics: list[str], options: Mapping[str, str]
 ) -> DataFrame:
-    """A stream of the records of a fixed list of topics."""
+    """Return a stream of the records of a fixed list of topics."""
     reader = spark.readStream.format("kafka").option("subscribe", ",".join(topics))
     return reader.options(**{**settings.spark_kafka_options(), **SOURCE, **options}).load()
 
@@ -126,7 +126,7 @@ def _trigger(trigger: Trigger, settings: Settings) -> dict[str, Any]:
 
 
 def batch_metadata(spark: SparkSession) -> str:
-    """Return what Spark writes into its write-ahead log beside the offsets of a first batch."""
+    """Return what Spark writes into its write-ahead log with the offsets of a first batch."""
     jvm: Any = spark._jvm  # noqa: SLF001
     spark_metadata = (
         jvm.org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata.apply(
@@ -152,13 +152,13 @@ def watch(
     on_batch: called with Spark's progress, at most once in `every_s` seconds, and at the end of a
     query that ended by itself.
     """
-    seen, due, ended = -1, 0.0, False
+    reported, next_look, ended = -1, 0.0, False
     while not ended and not due_to_end():
         ended = bool(query.awaitTermination(0.2))  # type: ignore[arg-type]
-        if not ended and time.monotonic() < due:
+        if not ended and time.monotonic() < next_look:
             continue
-        due = time.monotonic() + every_s
+        next_look = time.monotonic() + every_s
         latest = query.lastProgress
-        if latest is not None and latest["batchId"] != seen:
-            seen = latest["batchId"]
+        if latest is not None and latest["batchId"] != reported:
+            reported = latest["batchId"]
             on_batch(json.loads(latest.json) if hasattr(latest, "json") else dict(latest))

@@ -1,4 +1,4 @@
-"""What is asked of the job without a right signature: told apart, and set aside."""
+"""Requests to the job without a valid signature: recognised, and set aside."""
 
 from __future__ import annotations
 

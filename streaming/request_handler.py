@@ -49,6 +49,7 @@ class RequestHandler:
             "rebuild": self._rebuild,
             "read-state": self._begin_batch_query,
             "what-if": self._begin_batch_query,
+            "recount": self._begin_batch_query,
             "cancel": self._cancel_batch_query,
         }
         ends = False
@@ -133,11 +134,11 @@ class RequestHandler:
             self._queue.answer(request, "refused", f"the overlay cannot be written: {error}")
             return False
         workload.adopt(book, mine)
-        words = rule_change.told(scenarios[name], mine[name])
+        words = rule_change.in_toml(scenarios[name], mine[name])
         return self._take_over(request, True, f"{name}: {words}")
 
     def _take_over(self, request: Control, same_topics: bool, changes: str) -> bool:
-        """Bring changed scenarios into force; return whether the query is to start anew."""
+        """Bring changed scenarios into force; return whether the query is to start again."""
         if self._queue.stopped is not None:
             self._queue.answer(request, "done", f"{changes}; in force once it is started")
             self._workload.publish(self._report, {})

@@ -25,15 +25,15 @@ from wire.job import (
 
 log = logging.getLogger("streaming.request_queue")
 
+# The last answers that are kept: a repeated ask gets its first one again.
 REMEMBERED = 100
-"""The last answers that are kept: a repeated ask gets its first one again."""
 
+# Asks read at once.
 MOST_AT_ONCE = 100
-"""Asks read at once."""
 
 TRY_AGAIN_S = 5.0
+# How long the topic may take to answer, and how long after that it is asked again.
 REACH_S = 2.0
-"""How long the topic may take to answer, and how long after that it is asked again."""
 
 Tell = Callable[[Answer], None]
 
@@ -41,8 +41,9 @@ Tell = Callable[[Answer], None]
 class Memory(msgspec.Struct):
     """What outlives the driver. next_offset: of the control topic, None before the first start.
 
-    under_way: asks that were accepted, and whose end is still to be told; errands: those of them
-    that go on beside the query; rebuild: the one that the query has not caught up with.
+    under_way: asks that were accepted, and whose end is still to be reported; errands: those of
+    them that run in parallel with the query; rebuild: the one that the query has not caught up
+    with.
     """
 
     next_offset: int | None = None
@@ -57,7 +58,7 @@ class Memory(msgspec.Struct):
 class RequestQueue:
     """Asks of one query, each carried out once.
 
-    Its memory is a file beside the query's checkpoints, so that a stopped query stays stopped
+    Its memory is a file next to the query's checkpoints, so that a stopped query stays stopped
     through every restart, for longer than the topic keeps its records. The topic is read on from
     where the memory ends, at first from its beginning; what has waited for too long has expired.
     """
@@ -111,8 +112,8 @@ class RequestQueue:
         return self._reader
 
     def _judge(self, message: Message) -> Control | None:
-        """The ask in a record, unless it is another query's, does not count, was answered, or has
-        expired."""
+        """Return the ask in a record, unless it is another query's, does not count, was taken on or
+        answered, or has expired."""
         try:
             ask = decode_control(message.value)
         except UnreadableJobRecord as error:
@@ -132,7 +133,7 @@ class RequestQueue:
         return ask
 
     def _open_asks(self) -> list[Control]:
-        """All that were taken on, and whose end is still to be told."""
+        """Return all that were taken on, and whose end is still to be reported."""
         memory = self._memory
         return [*memory.under_way, *memory.errands, *([memory.rebuild] if memory.rebuild else [])]
 
@@ -149,7 +150,7 @@ class RequestQueue:
         self._tell(Answer(ask.id, ask.action, "accepted"))
 
     def unfinished(self, action: Action) -> list[Control]:
-        """Asks that an earlier driver accepted, and whose end it has not told."""
+        """Return asks that an earlier driver accepted, and whose end it has not reported."""
         return [ask for ask in self._memory.under_way if ask.action == action]
 
     def settle(self, outcome: Outcome, why: str = "") -> None:
@@ -159,7 +160,7 @@ class RequestQueue:
             self.answer(ask, outcome, why)
 
     def begin_batch_query(self, ask: Control) -> None:
-        """Take an ask on that goes on beside the query, however that fares."""
+        """Take an ask on that runs in parallel with the query, however that fares."""
         self._memory.errands.append(ask)
         self._save()
         self._tell(Answer(ask.id, ask.action, "accepted"))
@@ -235,5 +236,5 @@ def _load(path: Path) -> Memory:
 
 
 def _fitting(why: str) -> str:
-    """A text as an answer may hold it."""
+    """Return a text as an answer may hold it: at most 500 characters, in one line."""
     return " ".join(why.replace("\0", "").split())[:500]

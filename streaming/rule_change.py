@@ -25,7 +25,10 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 def changed(book: Book, mine: Mapping[str, Scenario], ask: Control, now: int) -> tuple[str, Book]:
-    """The scenario that an ask is about, and the book as it asks for. Raises Refused."""
+    """Return the scenario that an ask is about, and the book as it asks for. Raises Refused.
+
+    now: Unix ms.
+    """
     try:
         wanted = msgspec.convert(ask.parameters, Wanted)
     except msgspec.ValidationError as error:
@@ -48,14 +51,14 @@ def changed(book: Book, mine: Mapping[str, Scenario], ask: Control, now: int) ->
 
 
 def share(sharing: EngineAssignment, engine: Engine, book: Book) -> dict[str, Scenario]:
-    """The engine's share of the changed book. Raises Refused where a reload is not enough."""
+    """Return the engine's share of the changed book. Raises Refused if a reload is not enough."""
     try:
         return sharing.anew(engine, book.rules)
     except ProcessNeeded as needed:
         raise Refused(f"{needed}: that takes scenarios.toml and a new process") from None
 
 
-def told(before: Scenario, after: Scenario) -> str:
+def in_toml(before: Scenario, after: Scenario) -> str:
     """Return what changed, as TOML in one line."""
     keys = differing(before, after)
     if not keys:

@@ -20,12 +20,12 @@ from wire.topics import Topics
 
 log = logging.getLogger("streaming.rules")
 
+# A scenario record: its offset, and the scenario as JSON.
 RuleRecord = tuple[int, str]
-"""A scenario record: its offset, and the scenario as JSON."""
 
 
 class Rules:
-    """Every scenario record of the source topics, kept in a file beside the checkpoints.
+    """Every scenario record of the source topics, kept in a file next to the checkpoints.
 
     A log may hold many millions of records and a handful of rules, so it is read through only
     where the file does not know a partition.
@@ -118,7 +118,10 @@ class Rules:
 
 
 def rule_before(path: Path, place: TopicPartition, offset: int) -> str | None:
-    """The rule in force at an offset, by the file that Rules keeps; None: the log's first."""
+    """Return the rule in force at an offset, by the file that Rules keeps.
+
+    None: the log's first.
+    """
     try:
         stored = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -133,17 +136,17 @@ def scan(
     edges: Mapping[TopicPartition, tuple[int, int]],
     ring: Callable[[], Ring] | None = None,
 ) -> dict[TopicPartition, list[RuleRecord]]:
-    """All rules between (first, next) offset of each partition, read through.
+    """Read and return all rules between the (first, next) offsets of each partition.
 
     A scenario record under another's name is no rule there, nor is one without a signature while
     the rule in force demands one, nor one with a wrong signature: the fold refuses them. ring:
     whose signatures count. Raises UnknownFoldVersion where a rule needs a later release, and
     KeysProblem.
     """
-    found: dict[TopicPartition, list[RuleRecord]] = {place: [] for place in edges}
+    records: dict[TopicPartition, list[RuleRecord]] = {place: [] for place in edges}
     waiting = {place: end for place, (begin, end) in edges.items() if begin < end}
     if not waiting:
-        return found
+        return records
     reader = bus.reader({place: edges[place][0] for place in waiting})
     try:
         while any(reader.positions()[place] < end for place, end in waiting.items()):
@@ -151,21 +154,21 @@ def scan(
                 place = (message.topic, message.partition)
                 if message.offset >= waiting[place]:
                     continue
-                demands = bool(found[place]) and load_rule(found[place][-1][1]).signed_commands
+                demands = bool(records[place]) and load_rule(records[place][-1][1]).signed_commands
                 trust = None if ring is None else Trust(message.topic, ring)
                 name = topics.scenario_of(message.topic)
                 rule = _rule(message, name, trust, demands=demands)
                 if rule is not None:
-                    found[place].append((message.offset, dump_rule(rule)))
+                    records[place].append((message.offset, dump_rule(rule)))
     finally:
         reader.close()
-    return found
+    return records
 
 
 def _rule(
     message: Message, name: str | None, trust: Trust | None, *, demands: bool
 ) -> Scenario | None:
-    """The scenario of this name that a record holds, or None. Raises UnknownFoldVersion.
+    """Return the scenario of this name that a record holds, or None. Raises UnknownFoldVersion.
 
     demands: whether the rule in force demands a signature.
     """
@@ -186,7 +189,7 @@ def _rule(
 
 
 def dump_rule(scenario: Scenario) -> str:
-    """A scenario as JSON, equal for equal scenarios."""
+    """Return a scenario as JSON, equal for equal scenarios."""
     return json.dumps(scenario.to_plain(), sort_keys=True, ensure_ascii=False)
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
@@ -13,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from config.archives import ArchivesProblem, verify
+from config.java import JavaProblem, set_java_home
 from streaming.cds_archive import class_archive, use
 from streaming.engine import STATE_PARTITIONS
 from streaming.jvm import JVM_OPTIONS
-from streaming.kernel import archive, build, java_command
+from streaming.kernel import archive, build
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,11 +25,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 LOOPBACK = "127.0.0.1"
 
+# Longest that a row waits in Real-time Mode between reader and state; see docs/benchmarks.md.
 FLUSH_MS = 15
-"""Longest that a row waits in Real-time Mode between reader and state; see docs/benchmarks.md."""
-
-JAVA = range(17, 22)
-"""Major versions of Java on which PySpark 4.3 runs."""
 
 
 class VersionProblem(Exception):
@@ -38,7 +34,7 @@ class VersionProblem(Exception):
 
 
 def check_versions(jars_dir: Path, pins: Path = ROOT / "ops" / "jars.toml") -> None:
-    """Raise VersionProblem unless pyspark, the connector's jars and Java are the pinned ones."""
+    """Raise VersionProblem unless pyspark and the connector's jars are the pinned ones."""
     import pyspark
 
     wanted = tomllib.loads(pins.read_text())
@@ -49,7 +45,6 @@ def check_versions(jars_dir: Path, pins: Path = ROOT / "ops" / "jars.toml") -> N
     for module in wanted["spark"]["modules"]:
         _, artifact, version = module.split(":")
         _check_jar(jars_dir / "spark", artifact, version)
-    _check_java()
 
 
 def check_archives(settings: Settings) -> None:
@@ -71,25 +66,15 @@ def _check_jar(folder: Path, artifact: str, version: str) -> None:
     )
 
 
-def _check_java() -> None:
-    java = java_command()
-    try:
-        done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    except OSError:
-        raise VersionProblem(f"{java} cannot be run: install Java 17, or set JAVA_HOME") from None
-    major = java_major(done.stderr or done.stdout)
-    if major not in JAVA:
-        raise VersionProblem(f"{java} is version {major}, expected {JAVA[0]} to {JAVA[-1]}")
-
-
-def java_major(text: str) -> int | None:
-    """The major version in what `java -version` prints, or None."""
-    match = re.search(r'version "(?:1\.)?(\d+)', text)
-    return int(match[1]) if match else None
-
-
 def prepare_environment(settings: Settings) -> None:
-    """Set what PySpark reads from the environment when it starts its JVM and its workers."""
+    """Set what PySpark reads from the environment when it starts its JVM and its workers.
+
+    Raises VersionProblem without a supported Java.
+    """
+    try:
+        set_java_home()
+    except JavaProblem as problem:
+        raise VersionProblem(str(problem)) from None
     if settings.one_machine:
         os.environ["SPARK_LOCAL_IP"] = LOOPBACK
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -100,7 +85,7 @@ def prepare_environment(settings: Settings) -> None:
 
 
 def spark_conf(settings: Settings, slots: int, java_options: Sequence[str]) -> dict[str, str]:
-    """Spark's configuration for these settings. slots: tasks that are to run at once."""
+    """Return Spark's configuration for these settings. slots: tasks that are to run at once."""
     master = settings.spark_master or f"local[{slots}]"
     scratch = settings.data_dir / "spark"
     store = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -136,12 +121,13 @@ def spark_conf(settings: Settings, slots: int, java_options: Sequence[str]) -> d
 
 
 def _hearing(settings: Settings) -> tuple[str, ...]:
-    """Options with which the JVM opens no port beyond this machine: see kernel/Loopback.java."""
+    """Return options with which the JVM opens no port beyond this machine: see
+    kernel/Loopback.java."""
     return ("-Dio.netty.bootstrap.extensions=serviceload",) if settings.one_machine else ()
 
 
 def _access(settings: Settings) -> dict[str, str]:
-    """Who may talk to Spark: this machine alone; on a cluster who has the secret, encrypted."""
+    """Return the options of who may talk to Spark: only this machine, or who has the secret."""
     if settings.one_machine:
         return {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     return {
@@ -154,7 +140,8 @@ def _access(settings: Settings) -> dict[str, str]:
 
 
 def _jars(jars_dir: Path, master: str) -> dict[str, str]:
-    """Connector and kernel: on the class path, which a class archive needs, or for executors."""
+    """Return the options of connector and kernel: on the class path, which a class archive needs,
+    or for executors."""
     jars = [*sorted((jars_dir / "spark").glob("*.jar")), archive(jars_dir)]
     if master.partition("[")[0] == "local":
         return {"spark.driver.extraClassPath": os.pathsep.join(map(str, jars))}
@@ -171,10 +158,10 @@ def start_session(
     """
     check_versions(settings.jars_dir)
     check_archives(settings)
+    prepare_environment(settings)
     build(settings.jars_dir)
     if java_options is None:
         java_options = use(class_archive(settings.jars_dir))
-    prepare_environment(settings)
     from pyspark.sql import SparkSession
 
     # What a killed JVM left there is of no use to the next.

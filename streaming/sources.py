@@ -10,8 +10,8 @@ from wire.topics import BOUNDED
 
 log = logging.getLogger("streaming.sources")
 
+# A bucket's clock is the broker's append time, and its log is read again from any place.
 EXPECTED = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
-"""A bucket's clock is the broker's append time, and its log is read again from any place."""
 
 
 class WrongSetting(BusError):
@@ -19,30 +19,33 @@ class WrongSetting(BusError):
 
 
 def check(bus: Bus, topics: Iterable[str], bootstrap: str) -> None:
-    """Raise WrongSetting where a topic's settings would make other states. Raises BusError.
+    """Raise WrongSetting if a topic's settings would change states. Raises BusError.
 
     bootstrap: the servers, for the command that corrects it.
     """
-    told = bus.settings(topics)
+    settings = bus.settings(topics)
     wrong = [
-        _line(topic, key, expected, told[topic].get(key, "not told"), bootstrap)
-        for topic in sorted(told)
+        _line(topic, key, expected, settings[topic].get(key, "not set"), bootstrap)
+        for topic in sorted(settings)
         for key, expected in EXPECTED.items()
-        if told[topic].get(key) != expected
+        if settings[topic].get(key) != expected
     ]
     if wrong:
         raise WrongSetting("\n".join(wrong))
 
 
 def bound(bus: Bus, topics: Iterable[str], bootstrap: str) -> list[str]:
-    """Have topics of before take no more than those that are made today; what Kafka forbids, in
-    words, with the command that does it. Raises BusError.
+    """Set the size limits of topics that an earlier release made.
 
-    Without these settings states are the same, and a record may end the job: see asides.py.
+    Returns a line for each setting that Kafka forbids to change, with the command that does it.
+    Raises BusError.
+
+    Without these settings states are the same, and a record may end the job: see quarantine.py.
     """
-    told, left = bus.settings(topics), []
-    for topic in sorted(told):
-        missing = {key: value for key, value in BOUNDED.items() if _looser(key, value, told[topic])}
+    settings, left = bus.settings(topics), []
+    for topic in sorted(settings):
+        present = settings[topic]
+        missing = {key: value for key, value in BOUNDED.items() if _looser(key, value, present)}
         if not missing:
             continue
         try:
@@ -50,25 +53,24 @@ def bound(bus: Bus, topics: Iterable[str], bootstrap: str) -> list[str]:
             log.info("%s: %s set", topic, ", ".join(f"{k}={v}" for k, v in missing.items()))
         except BusError as error:
             log.warning("%s: %s", topic, error)
-            found = told[topic]
             left += [
-                _line(topic, key, value, found.get(key, "not told"), bootstrap)
+                _line(topic, key, value, present.get(key, "not set"), bootstrap)
                 for key, value in missing.items()
             ]
     return left
 
 
-def _looser(key: str, value: str, found: dict[str, str]) -> bool:
+def _looser(key: str, value: str, present: dict[str, str]) -> bool:
     """Return whether a setting lets more in than it should."""
-    now = found.get(key, "")
+    now = present.get(key, "")
     if key == "max.message.bytes" and now.isdigit():
         return int(now) > int(value)
     return now != value
 
 
-def _line(topic: str, key: str, expected: str, found: str, bootstrap: str) -> str:
+def _line(topic: str, key: str, expected: str, present: str, bootstrap: str) -> str:
     return (
-        f"{topic}: {key}: expected {expected}, got {found}: kafka-configs.sh --bootstrap-server "
+        f"{topic}: {key}: expected {expected}, got {present}: kafka-configs.sh --bootstrap-server "
         f"{bootstrap} --alter --entity-type topics --entity-name {topic} "
         f"--add-config {key}={expected}"
     )

@@ -31,8 +31,8 @@ from wire.topics import Topics
 log = logging.getLogger("streaming.state_rebuild")
 
 PREPARED = "prepared"
+# The last heartbeats that are looked through, of all buckets, and for how long at most.
 BEATS, BEATS_S = 5_000, 5.0
-"""The last heartbeats that are looked through, of all buckets, and for how long at most."""
 
 
 class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,8 +67,8 @@ class Prepared(msgspec.Struct):
     offsets: dict[str, int] = {}
 
 
+# By bucket: first and next offset of its log.
 Edges = dict[str, tuple[int, int]]
-"""By bucket: first and next offset of its log."""
 
 
 class StateRebuild:
@@ -169,7 +169,7 @@ class StateRebuild:
         self._queue.answer(ask, "done", f"epoch {epoch.number}: {total:,} records in {took:.0f} s")
 
     def _reached(self, epoch: Epoch) -> dict[str, int]:
-        """The next offset of each bucket, as far as the checkpoint has one."""
+        """Return the next offset of each bucket, as far as the checkpoint has one."""
         return {self._name(place): offset for place, offset in positions(epoch.path).items()}
 
     def _name(self, place: TopicPartition) -> str:
@@ -178,7 +178,10 @@ class StateRebuild:
     # ---- whether it can be done -----------------------------------------------------------------
 
     def _check(self, ask: Control, scenarios: Mapping[str, Scenario]) -> Edges:
-        """The edges of each bucket's log. Raises Refused and BusError."""
+        """Check an ask against the logs. Returns the edges of each bucket's log.
+
+        Raises Refused and BusError.
+        """
         wanted = _wanted(ask)
         topics = [self._topics.reports(name) for name in scenarios]
         edges = {self._name(at): edge for at, edge in self._bus.offsets(topics).items()}
@@ -209,13 +212,13 @@ class StateRebuild:
         """Return how the epoch begins; the states that were prepared move there."""
         wanted, start = _wanted(ask).buckets, EpochStart(ask.id, self._clock())
         start.bounds = self._bounds(ask, edges)
-        seen = self._seen()
+        shown = self._seen()
         for name, (first, end) in edges.items():
             place = wanted.get(name, Place())
             start.offsets[name] = place.offset
             start.firsts[name] = first if place.offset == EARLIEST else place.offset
             start.ends[name] = end
-            start.quiet[name] = seen.get(name, -1)
+            start.quiet[name] = shown.get(name, -1)
             if name in ready.files:
                 file = ready.files[name]
                 (self._home / PREPARED / file).replace(into / file)
@@ -226,12 +229,12 @@ class StateRebuild:
         return start
 
     def _bounds(self, ask: Control, edges: Edges) -> Bounds:
-        """Those that are asked for, up to the logs' ends as they are, and those of before."""
+        """Return the bounds asked for, up to the logs' present ends, and the earlier ones."""
         more = {name: [(time, edges[name][1])] for name, time in _wanted(ask).bounds.items()}
         return in_log(merged(known(self._home.parent), more), edges)
 
     def _seen(self) -> dict[str, int]:
-        """The last offset of each bucket whose outcome readers have seen."""
+        """Return the last offset of each bucket whose outcome readers have seen."""
         epoch = current_epoch(self._home)
         try:
             reached = {name: offset - 1 for name, offset in self._reached(epoch).items()}
@@ -243,22 +246,22 @@ class StateRebuild:
         return {name: max(source.get(name, -1) for source in sources) for name in names}
 
     def _beaten(self, epoch: int) -> dict[str, int]:
-        """What the newest heartbeats of an epoch told: further than the last committed batch."""
+        """Return the offsets of an epoch's newest heartbeats, which are past the last batch."""
         edges = self._bus.offsets([self._topics.buckets])
         starts = {at: max(begin, end - BEATS) for at, (begin, end) in edges.items() if end > begin}
-        found: dict[str, int] = {}
+        reached: dict[str, int] = {}
         if not starts:
-            return found
+            return reached
         reader, give_up = self._bus.reader(starts), monotonic() + BEATS_S
         try:
             while monotonic() < give_up and _before_end(reader.positions(), edges):
                 for message in reader.poll(0.2, 1_000):
                     beat = _beat(message.value)
                     if beat is not None and (beat.engine, beat.epoch) == (self._engine, epoch):
-                        found[beat.bucket] = max(beat.offset, found.get(beat.bucket, -1))
+                        reached[beat.bucket] = max(beat.offset, reached.get(beat.bucket, -1))
         finally:
             reader.close()
-        return found
+        return reached
 
     def _rule(self, name: str, offset: int) -> str | None:
         bucket = BucketId.parse(name)
@@ -305,7 +308,7 @@ def _wanted(ask: Control) -> Wanted:
 
 
 def _progress(start: EpochStart, reached: Mapping[str, int]) -> tuple[int, int]:
-    """Records read again, and how many there are to read.
+    """Return how many records were read again, and how many there are to read.
 
     Of a bucket that is no longer read nothing is: its scenario was taken away meanwhile.
     """

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
-from domain.asset import next_due
+from domain.asset import next_timer
 from domain.scenario import Scenario
 from streaming.initial_state import Head, pack, read_initial_state, unpack
-from streaming.state import SLOT, AssetStore, DueStore, Map
+from streaming.state_store import SLOT, AssetStore, Map, TimerStore
 from wire.asset import load_asset
 
+# A record's value and headers.
 Record = tuple[bytes | None, list[tuple[str, bytes]]]
-"""A record's value and headers."""
 
 
 class Listed(Map, Protocol):
@@ -23,7 +23,7 @@ class Listed(Map, Protocol):
 
 
 class RestoredState(NamedTuple):
-    """What a bucket begins with; slot, waiting: see DueStore."""
+    """What a bucket begins with; slot, waiting: see TimerStore."""
 
     head: Head
     slot: int
@@ -31,17 +31,17 @@ class RestoredState(NamedTuple):
 
 
 def restore_state(
-    path: str, assets: Map, dues: Map, last: Map, scenario: Scenario
+    path: str, assets: Map, timers: Map, last: Map, scenario: Scenario
 ) -> RestoredState:
     """Put a seed into a bucket's empty state."""
     head, entries, emitted = read_initial_state(path)
     store = AssetStore(assets)
-    index = DueStore(dues, store, head.clock // SLOT, 0)
+    index = TimerStore(timers, store, head.clock // SLOT, 0)
     for name, data in entries:
         asset = load_asset(data)
         store[name] = asset
-        due = next_due(asset, scenario)
-        index.set(name, due.time if due else None)
+        timer = next_timer(asset, scenario)
+        index.set(name, timer.time if timer else None)
     slot, waiting = index.flush(head.clock)
     store.flush()
     for name, record in emitted:

@@ -13,8 +13,8 @@ from wire.source import encode_tick
 
 log = logging.getLogger("streaming.ticks")
 
+# While so many ticks of a partition are unconfirmed, no more are sent: a lost broker gets none.
 MOST_UNDER_WAY = 2
-"""While so many ticks of a partition are unconfirmed, no more are sent: a lost broker gets none."""
 
 GIVE_UP_S = 5.0
 

@@ -71,7 +71,7 @@ def write(number: int, barrier: Barrier) -> None:
 
 
 def refused(sql: str) -> bool:
-    """Whether the database does not do it, and says why."""
+    """Return whether the database does not do it, and says why."""
     from django.db import DatabaseError, connection, transaction
 
     try:
@@ -83,7 +83,7 @@ def refused(sql: str) -> bool:
 
 
 def deactivate_each_other() -> list[int]:
-    """How many active admins are left after each of several rounds."""
+    """Return how many active admins are left after each of several rounds."""
     from django.contrib.auth.models import Group, User
     from django.db import connection
     from django.utils import timezone
@@ -110,7 +110,7 @@ def deactivate_each_other() -> list[int]:
 
 
 def chain() -> dict[str, Any]:
-    """How many entries there are, and what is wrong with how they hang together."""
+    """Return how many entries there are, and what is wrong with how they hang together."""
     from dashboard.audit.hash_chain import verify
 
     found = verify()

@@ -44,7 +44,7 @@ def row(entry: Entry) -> SourceRow:
 
 
 def feed(spark: TwsTester, rows: list[SourceRow]) -> list[dict[str, Any]]:
-    """What the processor emits for one batch, rows in any order."""
+    """Return what the processor emits for one batch, rows in any order."""
     shuffled = random.Random(len(rows)).sample(rows, len(rows))
     frame = pd.DataFrame(shuffled, columns=list(SourceRow._fields))
     out: Any = spark.testInPandas("watch/0#7", frame)

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any, Literal
 
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Error, Locator, Page, expect
 from selection import is_whole
 
@@ -22,8 +22,12 @@ Open = Callable[..., Page]
 
 WIDTHS = (3840, 1440, 1024, 390)
 """Of windows, px: a wall's, a desk's, a small laptop's and a phone's."""
+SOME_WIDTHS = (390, 1024, 1440)
+"""Those at which a page is laid out in another way than at the next, px."""
 COLOURS = ("color-contrast", "link-in-text-block")
 """The rules of axe that look at colours; what its others say holds in every theme."""
+
+_AXE = "options => axe.run(options).then(found => found.violations)"
 
 _ROWS = """rows => rows.map(row => [
   row.dataset.asset, row.dataset.version, row.querySelector(".col-state .word").textContent])"""
@@ -36,7 +40,7 @@ def log_in(page: Page, product: Stack, user: str) -> None:
     page.get_by_label("Name").fill(user)
     page.get_by_label("Password").fill(product.logins[user])
     page.get_by_role("button", name="Log in").click()
-    page.wait_for_selector("#filters")
+    page.wait_for_selector("#user-menu")
 
 
 def live(page: Page) -> Page:
@@ -71,6 +75,15 @@ def resize(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
 
 
+def press_to(page: Page, wanted: Locator, key: str = "Tab", most: int = 80) -> None:
+    """Press a key until `wanted` has the focus, as who has no mouse does."""
+    for _ in range(most):
+        if wanted.evaluate("element => element === document.activeElement"):
+            return
+        page.keyboard.press(key)
+    raise AssertionError(f"{most} times {key} do not lead to {wanted}")
+
+
 def too_wide_in(page: Page) -> list[int]:
     """The windows, px, that are narrower than what the page shows in them."""
     found = []
@@ -86,14 +99,22 @@ def serious(page: Page, *rules: str) -> list[str]:
 
     rules: of these rules alone; without any, of all.
     """
+    return [
+        f"{one['id']}: {one['nodes'][0]['html'][:200]} {one['nodes'][0]['failureSummary']}"
+        for one in violations(page, *rules)
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+def violations(page: Page, *rules: str) -> list[dict[str, Any]]:
+    """Return what axe finds wrong with a page, by these rules alone, or by all."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE_SCRIPT)
     options: dict[str, Any] = {"resultTypes": ["violations"]}
     if rules:
         options["runOnly"] = {"type": "rule", "values": list(rules)}
-    return [
-        f"{one['id']}: {one['nodes'][0]['html'][:200]} {one['nodes'][0]['failureSummary']}"
-        for one in Axe().run(page, options=options).response["violations"]
-        if one["impact"] in ("serious", "critical")
-    ]
+    found: list[dict[str, Any]] = page.evaluate(_AXE, options)
+    return found
 
 
 def serious_in_both(page: Page) -> list[str]:
@@ -110,6 +131,11 @@ def serious_in_both(page: Page) -> list[str]:
     found = serious(page)
     page.emulate_media(color_scheme="dark")
     return found + serious(page, *COLOURS)
+
+
+def widths_to_check() -> tuple[int, ...]:
+    """Return the widths, px, at which axe is to look: one of them in a plain run."""
+    return SOME_WIDTHS if is_whole() else (SOME_WIDTHS[number_of_test() % len(SOME_WIDTHS)],)
 
 
 def number_of_test() -> int:

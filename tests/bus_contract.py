@@ -28,6 +28,7 @@ __all__ = [
     "test_settings_are_those_in_force",
     "test_threads_share_a_producer",
     "test_too_large_is_refused",
+    "test_topic_ids_tell_topics_apart",
     "test_topics_are_made_once",
     "test_unknown_topic_and_partition_come_back_as_errors",
 ]
@@ -65,6 +66,15 @@ def test_other_partition_count_is_refused(bus: Bus, prefix: str) -> None:
     made(bus, f"{prefix}.fixed", 2)
     with pytest.raises(TopicMismatch, match=r"fixed has 2 partitions, expected 3"):
         made(bus, f"{prefix}.fixed", 3)
+
+
+def test_topic_ids_tell_topics_apart(bus: Bus, prefix: str) -> None:
+    one, other = made(bus, f"{prefix}.id-a"), made(bus, f"{prefix}.id-b")
+    ids = bus.topic_ids([one, other, f"{prefix}.missing"])
+    assert set(ids) == {one, other}
+    assert len(set(ids.values())) == 2
+    assert bus.topic_ids([one]) == {one: ids[one]}
+    assert bus.topic_ids([]) == {}
 
 
 def test_settings_are_those_in_force(bus: Bus, prefix: str) -> None:
@@ -224,8 +234,8 @@ def test_offset_past_the_end_goes_to_the_earliest(bus: Bus, prefix: str) -> None
 def test_poll_returns_at_the_first_record(bus: Bus, prefix: str) -> None:
     topic, producer = made(bus, f"{prefix}.prompt"), bus.producer()
     reader = bus.reader({(topic, 0): 0})
-    assert reader.poll(0.5) == []
-    late = threading.Timer(0.3, producer.send_and_wait, (topic, b"k", b"v"))
+    assert reader.poll(0.1) == []
+    late = threading.Timer(0.1, producer.send_and_wait, (topic, b"k", b"v"))
     late.start()
     started = time.monotonic()
     assert len(reader.poll(20)) == 1

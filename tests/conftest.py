@@ -41,6 +41,11 @@ from stack import EmbeddedBroker  # noqa: E402
 register_profiles()
 
 
+def pytest_collection_finish() -> None:
+    """Have the garbage collector pass over modules and tests, which stay to the end."""
+    gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)  # pytest deselects by marks in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the cases that a plain run leaves out."""
@@ -66,10 +71,17 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
 
 
 @pytest.fixture(scope="session")
+def session_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all workers of the session share."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
 def jars_dir() -> Path:
     """The Java archives of this checkout, fetched and compiled."""
     from ops.jars import fetch
-    from ops.kernel import build
+    from ops.kernel_build import build
 
     fetch(ROOT / ".jars", print)
     build(ROOT / ".jars")

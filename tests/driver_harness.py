@@ -63,6 +63,8 @@ class Stage:
         self.lost: list[JvmLost] = []
         monkeypatch.setattr(driving, "jvm_process", lambda _spark: None)
         monkeypatch.setattr(driving, "PAUSE_STAYING_S", 60)
+        monkeypatch.setattr(driving, "FIRST_PAUSE_S", 0.1)
+        monkeypatch.setattr(driving, "LOOK_S", 0.02)
         monkeypatch.setattr(queries, "start", self._started)
 
     def _started(self, *_args: Any, **_more: Any) -> Query:

@@ -89,7 +89,7 @@ class Board:
         self.records = [e for e in emissions if isinstance(e, StateRecord | Tombstone)]
 
     def at(self, time: float) -> StateRecord:
-        """What is shown so many seconds after START."""
+        """Return what is shown so many seconds after START."""
         record = [r for r in self.records if r.cause.time <= ms(time)][-1]
         assert isinstance(record, StateRecord)
         return record

@@ -5,16 +5,20 @@ Django's models may be imported only once it is set up: inside, not above.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from django.contrib.auth.models import User
     from django.test import Client
+    from driver_harness import Stage
     from world import World
 
-    from dashboard.core.kafka import Gateway
+    from dashboard.core.kafka_gateway import Gateway
 
 
 @pytest.fixture
@@ -39,22 +43,50 @@ def world() -> Iterator[World]:
 
 
 @pytest.fixture
-def client(db: None) -> Client:
-    """A browser in which an operator is logged in."""
-    return browser_of("operator")
+def user(db: None, request: pytest.FixtureRequest) -> User:
+    """Who uses `client`: with the role of the mark `role`, by default an operator."""
+    from web_fixtures import make_user
+
+    mark = request.node.get_closest_marker("role")
+    return make_user(mark.args[0] if mark else "operator")
+
+
+@pytest.fixture
+def client(user: User) -> Client:
+    """A browser in which the user is logged in."""
+    from web_fixtures import logged_in
+
+    return logged_in(user)
 
 
 @pytest.fixture
 def admin(db: None) -> Client:
     """A browser in which an admin is logged in."""
-    return browser_of("admin")
+    from web_fixtures import logged_in_as
+
+    return logged_in_as("admin")
 
 
-def browser_of(role: str) -> Client:
-    """Log a user with a role in; returns the browser."""
-    from django.test import Client
-    from web_fixtures import make_user
+@pytest.fixture
+def gateway(bus: Gateway) -> Iterator[Gateway]:
+    """That bus, and a web process that has heard nothing yet."""
+    from dashboard.live.shared_live_view import live_view
 
-    browser = Client()
-    browser.force_login(make_user(role))
-    return browser
+    live_view.cache_clear()
+    yield bus
+    live_view.cache_clear()
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """A driver that runs its query."""
+    from driver_harness import SCENARIOS, Stage
+
+    from bus.memory import MemoryBus
+
+    stage = Stage(tmp_path, MemoryBus(lambda: int(time.time() * 1000)), monkeypatch)
+    stage.file.write_text(SCENARIOS)
+    stage.begin()
+    stage.wait_for("running")
+    yield stage
+    stage.end()

@@ -2,7 +2,7 @@
 
 One generator serves hypothesis (`histories()`, which shrinks) and plain seeds (`seeded(n)`, which
 are fast and the same everywhere, so that two engines can be held against each other). Names,
-durations and steps of time are few and small, so that dues meet at one time.
+durations and steps of time are few and small, so that timers meet at one time.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from selection import examples
 
-from domain.asset import next_due
-from domain.dues import Dues
+from domain.asset import next_timer
 from domain.fold import Bucket
 from domain.records import (
     DEAD_LETTER_REASONS,
@@ -32,12 +31,14 @@ from domain.records import (
     Refusal,
     Report,
     ScenarioChange,
+    Schedule,
     Tick,
     Unmute,
     Unreadable,
 )
-from domain.scenario import FOLD, Scenario
+from domain.scenario import ACTIONS, FOLD, UNKNOWN, Scenario
 from domain.scenario_parser import scenario_from_plain
+from domain.timer_index import TimerHeap
 from domain.version import Version
 from wire.asset import dump_asset, dump_bucket, load_asset, load_bucket
 
@@ -70,7 +71,7 @@ WEIGHTS: tuple[dict[str, int], ...] = (
     {"s*": 2, "s2*": 5},
     {"w2": 0},
 )
-CHANGING = ("holds", "holds", "vote_lifetime", "forget_after", "min_voters", "weights")
+CHANGING = ("holds", "holds", "vote_lifetime", "forget_after", "min_voters", "weights", "tasks")
 """Keys of a rule that change alone."""
 LEAPS = (7, 60, 400, 86_400)
 """Seconds by which one append time lies ahead of those around it."""
@@ -97,6 +98,11 @@ class History:
         return Bucket(self.scenario, self.partition, epoch)
 
 
+def words_of(task: dict[str, Any]) -> set[str]:
+    """The states that a scenario's task names."""
+    return {task[key] for key in ("on", "on_report", "if", "state") if key in task}
+
+
 # ---- running a history ---------------------------------------------------------------------
 
 
@@ -117,7 +123,7 @@ def restored_by_asset(bucket: Bucket) -> Bucket:
         bucket.partition,
         bucket.epoch,
         {name: load_asset(dump_asset(asset)) for name, asset in bucket.assets.items()},
-        Dues(due_times(bucket).items()),
+        TimerHeap(timer_times(bucket).items()),
         clock=bucket.clock,
         offset=bucket.offset,
         live=bucket.live,
@@ -125,10 +131,10 @@ def restored_by_asset(bucket: Bucket) -> Bucket:
     )
 
 
-def due_times(bucket: Bucket) -> dict[str, int]:
-    """The next due time of every asset, computed from scratch."""
-    found = ((name, next_due(asset, bucket.scenario)) for name, asset in bucket.assets.items())
-    return {name: due.time for name, due in found if due is not None}
+def timer_times(bucket: Bucket) -> dict[str, int]:
+    """Return when the next timer of every asset fires, computed from scratch."""
+    found = ((name, next_timer(asset, bucket.scenario)) for name, asset in bucket.assets.items())
+    return {name: timer.time for name, timer in found if timer is not None}
 
 
 # ---- testing with them ---------------------------------------------------------------------
@@ -204,6 +210,7 @@ class _Maker:
         self._time = START
         self._offset = -SPACING
         self._ids: list[str] = []
+        self._tasks: list[str] = []
         self._made = 0
         self._muted = AGENTS[0]
         self._busy = False
@@ -301,9 +308,11 @@ class _Maker:
         if self._rule_now is not None and self.chance(2):
             now, key = self._rule_now.to_plain(), self.pick(CHANGING)
             value = drawn.to_plain()[key]
+            known = [spec["name"] for spec in now["states"]]
             if key == "holds":
-                known = [spec["name"] for spec in now["states"]]
                 value = {word: hold for word, hold in value.items() if word in known}
+            if key == "tasks":
+                value = [task for task in value if words_of(task) <= {*known}]
             drawn = scenario_from_plain({**now, key: value})
         self._rule_now = drawn
         return ScenarioChange(drawn)
@@ -328,6 +337,8 @@ class _Maker:
         return Refusal(self._asset(), id_, user, "reason: expected a text")
 
     def _command(self) -> Command:
+        if self.chance(3):
+            return self._schedule() if not self.chance(5) else self._cancel()
         kind = self.pick(("set", "vote", "release", "purge", "set", "release"))
         return Command(
             kind=kind,  # type: ignore[arg-type]
@@ -339,6 +350,37 @@ class _Maker:
             until=self._until() if kind == "set" else None,
             if_version=self._if_version(),
         )
+
+    def _schedule(self) -> Command:
+        """A task: at times one that cannot be."""
+        do, every = self.pick((*ACTIONS[:4], *ACTIONS)), self.pick((None, None, 1, 2, 3, 7))
+        at = self._time + self.pick((1, 2, 3, 8, 0, -1)) * SECOND if self.chance(4) else None
+        after = None if at is not None or (every and self.chance(2)) else self.pick((1, 2, 5, 10))
+        id_ = self._id()
+        self._tasks.append(id_)
+        return Command(
+            kind="schedule",
+            asset=self._asset(),
+            id=id_,
+            user=self.pick(USERS),
+            reason=self.pick(("", "seen")),
+            state=self._word() if do == "set" else None,
+            until=self._until() if every and self.chance(3) else None,
+            if_version=self._if_version(),
+            schedule=Schedule(
+                do=do,
+                condition=self.pick((None, self._word(), self._word(), UNKNOWN)),
+                after=after and after * SECOND,
+                at=at,
+                every=every and every * SECOND,
+                times=self.pick((None, None, 1, 2, 4)) if every else None,
+            ),
+        )
+
+    def _cancel(self) -> Command:
+        started = [task.id for task in self._rule_now.tasks] if self._rule_now else []
+        task = self.pick((*self._tasks[-3:], *started[:1], "00000000-0000-4000-8000-00000000ffff"))
+        return Command("cancel", self._asset(), self._id(), self.pick(USERS), task=task)
 
     def _asset(self) -> str:
         if self._busy:
@@ -391,8 +433,30 @@ class _Maker:
                 "reminders": self._durations(words, (1, 2, 3, 7)),
                 "purge_after": self._durations(words[-1:], (2, 5, 9)),
                 "weights": self.pick(WEIGHTS),
+                "tasks": self._rule_tasks(words) if self.chance(3) else [],
             }
         )
+
+    def _rule_tasks(self, words: Sequence[str]) -> list[dict[str, Any]]:
+        tasks = [self._rule_task(words) for _ in range(self._integer(1, 3))]
+        return [task for at, task in enumerate(tasks) if task not in tasks[:at]]
+
+    def _rule_task(self, words: Sequence[str]) -> dict[str, Any]:
+        do, on = self.pick((*ACTIONS[:4], *ACTIONS)), self.pick(words)
+        condition = self.pick((None, on, self.pick(words)))
+        every = self.pick((None, None, 1, 2, 5))
+        begins = "on_report" if self.chance(4) else "on"
+        outlives = begins == "on_report" or condition not in (None, on)
+        given = {
+            begins: on,
+            "if": condition,
+            "do": do,
+            "state": self.pick(words) if do == "set" else None,
+            "after": self.pick((1, 2, 5, 10)) * SECOND if every is None or self.chance(2) else None,
+            "every": every and every * SECOND,
+            "times": self.pick((1, 3, 9)) if every and (outlives or self.chance(2)) else None,
+        }
+        return {key: value for key, value in given.items() if value is not None}
 
     def _seconds(self, options: Sequence[int | None]) -> int | None:
         seconds = self.pick(options)
@@ -408,13 +472,13 @@ class _Maker:
         if self.chance(3):
             return {"kind": "latest"}
         default = self.pick(("keep", *words))
-        # No rung is milder than the default, but that of the mildest state.
+        # No threshold is milder than the default, but that of the mildest state.
         least = words.index(default) if default in words else len(words)
         on_ladder = [*words[: least + 1], *words[least + 1 :][-1:]]
-        rungs = [{"state": word, **self._need()} for word in on_ladder if not self.chance(5)]
+        thresholds = [{"state": word, **self._need()} for word in on_ladder if not self.chance(5)]
         return {
             "kind": "quorum",
-            "ladder": rungs or [{"state": words[0], "at_least": 1}],
+            "ladder": thresholds or [{"state": words[0], "at_least": 1}],
             "default": default,
         }
 

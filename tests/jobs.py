@@ -112,14 +112,14 @@ class Job:
         return TopicSpec(name, partitions, {**config, **own})
 
     def _settled(self, topics: list[str]) -> bool:
-        """Whether each partition's leader knows that it is one."""
+        """Return whether each partition's leader knows that it is one."""
         try:
             return bool(self.bus.offsets(topics))
         except BusError:
             return False
 
     def environment(self) -> dict[str, str]:
-        """What a process of this job finds in its environment, besides the test's own."""
+        """Return what a process of this job finds in its environment, besides the test's own."""
         settings = {
             "DATA_DIR": self.data_dir,
             "KAFKA_PORT": self.broker.port,
@@ -176,7 +176,7 @@ def read_all(bus: Bus, topics: Iterable[str]) -> list[Message]:
 
 
 def read_up_to(bus: Bus, edges: Mapping[TopicPartition, tuple[int, int]]) -> Iterator[Message]:
-    """What lies between first and next offset of these partitions, each in order."""
+    """Yield what lies between first and next offset of these partitions, each in order."""
     held = {place: edge for place, edge in edges.items() if edge[0] < edge[1]}
     reader = bus.reader({place: begin for place, (begin, _) in held.items()})
     while any(reader.positions()[place] < end for place, (_, end) in held.items()):

@@ -252,7 +252,7 @@ def _missing(judged: Judged, missing: set[Key | DeadKey]) -> str:
 
 
 def _differs(judged: Judged, key: Key, message: Message) -> str:
-    """What is wrong with a record of a states topic, and how it came about."""
+    """Return what is wrong with a record of a states topic, and how it came about."""
     expected = judged.emissions.get(key)
     if expected is None:
         near = [k.version for k in judged.emissions if k[:2] == key[:2]]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bus.base import Message
+from config.java import find_java
 from domain.records import (
     Command,
     Leave,
@@ -36,6 +37,8 @@ from wire.source import (
     encode_tick,
 )
 
+QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Java's options of a process that lives for seconds."""
 REPLAY = Path(__file__).parent / "kernel/java/tallyboard/kernel/Replay.java"
 
 
@@ -72,19 +75,24 @@ class Played(NamedTuple):
     state: State
 
 
+def compile_replay(jars_dir: Path, work: Path) -> None:
+    """Compile the harness into a folder, and the kernel where that is needed."""
+    build(jars_dir)
+    work.mkdir()
+    compile_java([REPLAY], work, jars_dir, archive(jars_dir))
+
+
 class Replay:
     """The compiled harness."""
 
     def __init__(self, jars_dir: Path, work: Path) -> None:
-        build(jars_dir)
-        compile_java([REPLAY], work, jars_dir, archive(jars_dir))
         self._path = os.pathsep.join(map(str, [work, archive(jars_dir), *library(jars_dir)]))
 
     def run(self, plan: Plan, logs: Iterable[Log]) -> list[Played]:
-        """What the kernel makes of each log."""
+        """Return what the kernel makes of each log."""
         logs = list(logs)
         fed = struct.pack(">i", len(logs)) + b"".join(_log(plan, log) for log in logs)
-        command = ["java", "-cp", self._path, "tallyboard.kernel.Replay"]
+        command = [str(find_java()), *QUICK, "-cp", self._path, "tallyboard.kernel.Replay"]
         done = subprocess.run(command, input=fed, capture_output=True, check=False)
         assert done.returncode == 0, done.stderr.decode()[-4000:]
         out = io.BytesIO(done.stdout)

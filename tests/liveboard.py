@@ -16,17 +16,17 @@ from liveclient import Client, assert_snapshot_plus_events
 from dashboard.live import merge as merging
 from dashboard.live import subscription
 from dashboard.live.entries import Entry
+from dashboard.live.live_view import LiveView
 from dashboard.live.merge import Merged, Stored, merge, newer_than
 from dashboard.live.messages import plain_changes
 from dashboard.live.page_filter import Filter, Order, order_of_token, token_of
 from dashboard.live.subscription import Subscription
-from dashboard.live.view import LiveView
 from dashboard.states.board_rows import Row, order_of, row_of
 from dashboard.states.caveats import DOUBTS
 from dashboard.states.queries import Kept
 from domain.records import DeadLetter, StateRecord
 from domain.scenario import Scenario
-from wire.sink import encode_state
+from wire.sink import encode_state, state_value
 
 PLACE = ("watch.states", 0)
 LIMIT = 2
@@ -58,7 +58,7 @@ def log_of(history: History, replays: list[tuple[int, int]]) -> list[Entry]:
 def _entry(scenario: Scenario, emission: Any, offset: int) -> Entry:
     row = None
     if isinstance(emission, StateRecord):
-        row = row_of(scenario, msgspec.json.decode(encode_state(emission)))
+        row = row_of(scenario, state_value(encode_state(emission)))
     return Entry(emission.asset, emission.version.sortable(), row, PLACE, offset)
 
 

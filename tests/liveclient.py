@@ -62,7 +62,7 @@ class Client:
         return sorted(self.rows.values(), key=order)[:limit]
 
     def token(self, limit: int) -> str | None:
-        """Where the next page begins, as rows stand now; None where there is none."""
+        """Return where the next page begins, as rows stand now; None where there is none."""
         whole = len(self.rows) <= limit
         if (self.next is None or self.stopped) and whole:
             return self.next

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -30,8 +31,8 @@ def _flowed(html: str) -> str:
     return _BESIDE_BLOCK.sub(r"\1", re.sub(r" (?=>)", "", one_space))
 
 
-@pytest.fixture(autouse=True)
-def pages_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def pages_laid_out() -> Iterator[None]:
     """Give every page that the test client gets as a browser lays it out."""
     request = Client.request
 
@@ -42,4 +43,6 @@ def pages_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
             response.content = laid_out(response.content.decode()).encode()
         return response
 
-    monkeypatch.setattr(Client, "request", laid_out_request)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Client, "request", laid_out_request)
+        yield

@@ -103,7 +103,7 @@ def seen() -> dict[str, Any]:
     wrong = [
         q
         for q in ("site 1", "SITE", "%_", "'", "e 2", "nothing", "1%_'")
-        if {r["asset"] for r in queries.find("attack", q=q).records}
+        if {r.asset for r in queries.find("attack", q=q).records}
         != set(rows.filter(asset__icontains=q).values_list("asset", flat=True))
     ]
     return {

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from histories import SECOND, SPACING, USERS, Entry, History
 
-from domain.asset import REMINDER, Asset, all_dues
+from domain.asset import REMINDER, Asset, all_timers
 from domain.fold import Bucket
 from domain.names import USER_PREFIX
 from domain.records import (
@@ -84,7 +84,7 @@ def silent_ones(votes: Iterable[Vote]) -> list[Vote]:
 
 
 def made(rule: Scenario, votes: Collection[Vote], current: str | None) -> str:
-    """What the rule makes of votes, at least one."""
+    """Return what the rule makes of votes, at least one."""
     worst = min((vote.state for vote in votes), key=rule.severity)
     kept = worst if current is None else current
     match rule.rule:
@@ -93,9 +93,9 @@ def made(rule: Scenario, votes: Collection[Vote], current: str | None) -> str:
         case PythonRule():
             return loudest.tally(tuple(sorted(votes, key=lambda vote: vote.agent)), current)
         case Quorum(ladder, default):
-            for rung in ladder:
-                if _met(rule, rung.state, rung.p, rung.q, rung.strict, votes):
-                    return rung.state
+            for threshold in ladder:
+                if _met(rule, threshold.state, threshold.p, threshold.q, threshold.strict, votes):
+                    return threshold.state
             return kept if default == KEEP else default
 
 
@@ -111,7 +111,7 @@ def _met(rule: Scenario, state: str, p: int, q: int, strict: bool, votes: Collec
 
 
 def raised(rule: Scenario, votes: Collection[Vote], current: str | None) -> str | None:
-    """What raises a state: the rule over the live votes."""
+    """Return what raises a state: the rule over the live votes."""
     live = live_ones(votes)
     return made(rule, live, current) if live else None
 
@@ -162,7 +162,7 @@ class Event:
 
 
 def of_record(record: StateRecord) -> Event:
-    """What a state record tells."""
+    """Return what a state record tells."""
     tallied = record.state if record.override is None else record.override.underlying
     return Event(
         record.cause.type,
@@ -177,7 +177,7 @@ def of_record(record: StateRecord) -> Event:
 
 
 def of_asset(kind: str, time: int, asset: Asset, rule: Scenario) -> Event:
-    """What the asset itself tells."""
+    """Return what the asset itself tells."""
     assert asset.shown is not None
     return Event(
         kind,
@@ -349,7 +349,7 @@ class Observer:
         self.breaches: list[Breach] = []
 
     def watch(self, history: History) -> list[Breach]:
-        """What the history breaks."""
+        """Return what the history breaks."""
         for entry in history.entries:
             self._pass_time(entry)
             self._record(entry)
@@ -359,14 +359,15 @@ class Observer:
 
     def _pass_time(self, entry: Entry) -> None:
         """Ticks up to the entry's time: one whenever more than reminders is due."""
-        while (due := self._next_due()) is not None and due < entry.time:
-            self._tick(entry, due)
+        while (time := self._next_timer()) is not None and time < entry.time:
+            self._tick(entry, time)
         self._tick(entry, entry.time)
 
-    def _next_due(self) -> int | None:
+    def _next_timer(self) -> int | None:
         rule = self.bucket.scenario
-        dues = [d for asset in self.bucket.assets.values() for d in all_dues(asset, rule)]
-        return min((due.time for due in dues if due.order != REMINDER), default=None)
+        assets = self.bucket.assets.values()
+        timers = [timer for asset in assets for timer in all_timers(asset, rule)]
+        return min((timer.time for timer in timers if timer.order != REMINDER), default=None)
 
     def _tick(self, entry: Entry, time: int) -> None:
         waits = self._waits()
@@ -444,7 +445,7 @@ class Observer:
         self._look_for_overdue()
 
     def _is_older(self, record: Report | Leave, time: int) -> bool:
-        """Whether it is older than what is known of its agent, or than the rule looks at."""
+        """Return whether it is older than what is known of its agent, or than the rule looks at."""
         at, asset, rule = (
             record.reported_at,
             self.bucket.assets.get(record.asset),
@@ -583,7 +584,7 @@ NAMED = (Report, Leave, Mute, Unmute)
 
 
 def names_decide(history: History) -> list[Breach]:
-    """Where agents' names decide anything."""
+    """Return where agents' names decide anything."""
     other = renamed(history)
     one, two = history.bucket(), other.bucket()
     for entry, instead in zip(history.entries, other.entries, strict=True):
@@ -608,7 +609,7 @@ def _nameless(bucket: Bucket) -> dict[str, tuple[object, ...]]:
 
 
 def lifetimes_move(history: History) -> list[Breach]:
-    """Where a change of rule makes another state because lifetimes change with it."""
+    """Return where a change of rule makes another state because lifetimes change with it."""
     bucket, found = history.bucket(), []
     for entry in history.entries:
         record, former = entry.record, bucket.scenario
@@ -647,7 +648,7 @@ SPEAKING = ("n1", "n2", "n3", "n4", "n5", "n6")
 
 
 def no_green(history: History) -> list[Breach]:
-    """Where the mildest state does not come, though all live agents have kept saying it."""
+    """Return where the mildest state does not come, though all live agents have kept saying it."""
     rule = _end(history).scenario
     usual = max(3 * (rule.vote_lifetime or 0), 900 * SECOND)
     keeping = usual if rule.forget_after is None else rule.forget_after
@@ -655,7 +656,7 @@ def no_green(history: History) -> list[Breach]:
 
 
 def no_red(history: History) -> list[Breach]:
-    """Where the worst state does not come, though all live agents have kept saying it."""
+    """Return where the worst state does not come, though all live agents have kept saying it."""
     worst = _end(history).scenario.states[0].name
     return _kept_saying(history, worst, "the alarm comes", 0)
 
@@ -669,7 +670,7 @@ def _end(history: History) -> Bucket:
 
 
 def _kept_saying(history: History, state: str, promise: str, keeping: int) -> list[Breach]:
-    """What is broken where live agents kept saying a state. keeping: of silent votes, ms."""
+    """Return what is broken where live agents kept saying a state. keeping: of silent votes, ms."""
     bucket = _end(history)
     rule, asset = bucket.scenario, bucket.assets.get("a")
     if rule.life_cycle or (asset is not None and len(asset.votes) > MAX_VOTERS // 2):
@@ -712,7 +713,7 @@ def _say(bucket: Bucket, state: str, lasting: int) -> bool:
 
 
 def observed(history: History) -> list[Breach]:
-    """What an observer of each event sees broken."""
+    """Return what an observer of each event sees broken."""
     return Observer(history.bucket()).watch(history)
 
 

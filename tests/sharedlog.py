@@ -147,7 +147,7 @@ class SharedLog:
         ]
 
     def messages(self, topics: Topics) -> Iterator[tuple[Place, list[Message]]]:
-        """What a reader would find if nobody else wrote into the partitions."""
+        """Yield what a reader would find if nobody else wrote into the partitions."""
         for place, lines in self.lines.items():
             yield (
                 place,

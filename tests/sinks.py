@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from bus.base import Message, TopicSpec
 from bus.memory import MemoryBus
-from dashboard.core import kafka
+from dashboard.core import kafka_gateway
 from domain.bounds import Bound, applied_time
 from domain.fold import Bucket
 from domain.records import DeadLetter, Emission, Leave, Record, Report, StateRecord
@@ -37,7 +37,7 @@ class PlayedJob:
         bus.ensure_topics(TopicSpec(*spec) for spec in self.topics.specs(self.scenarios.values()))
         self.producer = bus.producer()
         self._time = 0
-        self._signer = Signer(lambda: kafka.key_file().ring(), lambda: self._time)
+        self._signer = Signer(lambda: kafka_gateway.key_file().ring(), lambda: self._time)
         self.buckets = {
             (name, partition): Bucket(scenario, partition, epoch)
             for name, scenario in self.scenarios.items()
@@ -86,7 +86,7 @@ class PlayedJob:
                 held = self.bounds.get(bucket_name(scenario, partition), ())
                 time = applied_time(held, m.offset, m.timestamp, bucket.clock)
                 # The first is the rule with which the bucket has begun: it is not signed.
-                trust = kafka.trust(m.topic) if m.offset else None
+                trust = kafka_gateway.trust(m.topic) if m.offset else None
                 record = decode_placed(m.key, m.value, m.timestamp, partition, count, trust)
                 emissions = bucket.apply(record, m.offset, time)
                 self.emit(scenario, emissions)
@@ -127,7 +127,7 @@ class PlayedJob:
             log_time=bucket.clock,
             offset=bucket.offset,
             assets=bucket.live,
-            dues=len(bucket.dues),
+            dues=len(bucket.timer_index),
             records=0,
             dead_letters=0,
             stale=bucket.lateness.total("stale"),

@@ -56,7 +56,7 @@ def blocks(text: str, file: str) -> Iterator[Snippet]:
 
 
 def reason(line: str) -> str:
-    """Why the block after this line is not run; empty where it is no mark."""
+    """Return why the block after this line is not run; empty where it is no mark."""
     found = REASON.match(line)
     return found["reason"] if found else ""
 

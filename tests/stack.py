@@ -49,7 +49,7 @@ class EmbeddedBroker:
 
     @property
     def log(self) -> Path:
-        """What the broker printed."""
+        """Return what the broker printed."""
         return self.data_dir / "broker.log"
 
     def start(self, timeout_s: float = 60) -> None:
@@ -60,7 +60,7 @@ class EmbeddedBroker:
         wait_until(self.answers, timeout_s, f"no broker on {self.bootstrap}, see {self.log}")
 
     def answers(self) -> bool:
-        """Whether a metadata request is answered."""
+        """Return whether a metadata request is answered."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         try:
             admin.list_topics(timeout=1)
@@ -99,13 +99,15 @@ class Stack:
     def __init__(self, data_dir: Path, only: Iterable[str] = (), **changes: object) -> None:
         """`changes` are settings by field name, above those that keep this copy apart."""
         self.only = tuple(only)
-        http, target, kafka = free_ports(3)
+        http, target, kafka, mail = free_ports(4)
         fields: dict[str, object] = {
             "data_dir": data_dir,
             "jars_dir": ROOT / ".jars",
             "http_port": http,
             "target_port": target,
+            "mail_catcher_port": mail,
             "kafka_port": kafka,
+            "pipelines": "none",  # a JVM more for each copy, which few tests look at
             **changes,
         }
         self.settings = Settings(_env_file=None, **fields)  # type: ignore[arg-type,call-arg]
@@ -117,12 +119,12 @@ class Stack:
 
     @property
     def data_dir(self) -> Path:
-        """Where this copy keeps everything."""
+        """Return where this copy keeps everything."""
         return self.settings.data_dir
 
     @property
     def output(self) -> Path:
-        """What the console would have shown."""
+        """Return what the console would have shown."""
         return self.data_dir / "console.log"
 
     @property
@@ -171,7 +173,7 @@ class Stack:
 
     def _seen_pid(self, name: str) -> int:
         try:
-            return Supervisor(self.data_dir).seen()[name].pid
+            return Supervisor(self.data_dir).statuses()[name].pid
         except NotRunning:
             return 0
 

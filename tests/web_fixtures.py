@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.core.cache import caches
+from django.test import Client
 from django.utils import timezone
 
 from bus.base import Message, TopicSpec
 from bus.memory import MemoryBus
 from dashboard.accounts import tokens
 from dashboard.commands.models import Command as Row
-from dashboard.core.kafka import Gateway, use
+from dashboard.core.kafka_gateway import Gateway, use
 from dashboard.core.roles import Action
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
+from dashboard.incidents.models import Incident
+from dashboard.labels.models import Label
+from dashboard.maintenance.models import Window
 from dashboard.materialiser.writer import count, count_doubts
+from dashboard.notifications import models as notifications
+from dashboard.orders import ways
 from dashboard.states.models import AssetState
 from dashboard.states.queries import NOTHING, stored
 from dashboard.states.record_rows import COLUMNS, row_of, seen_of
+from dashboard.topic_views.copies import copies
+from domain.notifications.rule_parser import plain_rule, rule_from_plain
 from domain.records import Cause, Command, StateRecord
 from domain.scenario import Scenario
 from domain.version import Version
+from stores.global_store import GlobalStore
 from wire.source import decode_source
 from wire.topics import Topics
 
@@ -44,12 +54,113 @@ def memory_bus(scenarios: dict[str, Scenario]) -> Iterator[Gateway]:
         yield gateway
 
 
+@contextmanager
+def copied_orders() -> Iterator[GlobalStore]:
+    """Have this process's copy of all orders level with the bus's log."""
+    ways.forget()
+    copy = ways.global_store()
+    while not copy.health().ready:
+        copy.feed.step()
+    yield copy
+    ways.forget()
+
+
+def known_view(*records: tuple[bytes, bytes | None]) -> None:
+    """This process's copy of the view of orders, caught up with these records."""
+    copies.cache_clear()
+    table = copies()["orders"]
+    table.begin({0: (0, len(records))}, now_ms())
+    table.apply(
+        Message(table.view.topic, 0, offset, now_ms(), key, value, ())
+        for offset, (key, value) in enumerate(records)
+    )
+    table.reach({0: len(records)})
+
+
+def error_of(response: Any, field: str) -> str:
+    """What a page says beside a field of its form, or above the form of one that is hidden."""
+    body = response.content.decode()
+    beside = rf'id="(?:[^"]*[_-])?{field}_error"[^>]*>\s*<p>(.*?)</p>'
+    found = re.search(beside, body) or re.search(rf"\(Hidden field {field}\) (.*?)</p>", body)
+    return found[1] if found else ""
+
+
 def make_user(role: str) -> User:
     """A user with this role; `none` has no group."""
     user = User.objects.create(username=role)
     if role != "none":  # a test with transactions of its own leaves no group behind
         user.groups.add(Group.objects.get_or_create(name=role)[0])
     return user
+
+
+def logged_in(user: User) -> Client:
+    """Return a browser in which the user is logged in."""
+    browser = Client()
+    browser.force_login(user)
+    return browser
+
+
+def logged_in_as(role: str) -> Client:
+    """Return a browser in which a new user of this role is logged in."""
+    return logged_in(make_user(role))
+
+
+def pages_of(client: Client, path: str, shown: Callable[[Client, str], list[str]]) -> list[str]:
+    """Return what `shown` finds on all pages of a list, the newest first."""
+    met, query = [], ""
+    while True:
+        met += shown(client, query)
+        page = client.get(f"{path}{query}").content.decode()
+        older = re.search(r'href="\?[^"]*before=(\d+)"', page)
+        if older is None:
+            return met
+        query = f"?before={older[1]}"
+
+
+INCIDENT = 4711
+MESSAGE = "6f1d7a9e-0000-4000-8000-000000000001"
+
+
+def known_incident(number: int = INCIDENT) -> None:
+    """An open incident with this number, of an asset with a customer."""
+    Label.objects.create(
+        scenario="attack",
+        asset="shop",
+        key="customer",
+        value="Acme",
+        source="person",
+        name="x",
+        at=1,
+    )
+    Incident.objects.create(
+        pk=number, scenario="attack", asset="shop", place="1", began_at=now_ms(),
+        state="suspicious", worst="under-attack",
+    )  # fmt: skip
+
+
+def known_notifications(number: int = INCIDENT, message: str = MESSAGE) -> None:
+    """A rule, a channel and a rota with this number, and a message."""
+    notifications.Channel.objects.create(
+        pk=number, name="SOC", kind="mail", address="soc@example.org", changed_at=1
+    )
+    notifications.Rota.objects.create(pk=number, name="Night shift", kinds=["mail"], changed_at=1)
+    definition = plain_rule(rule_from_plain({"stages": [{"channels": [number]}]}))
+    notifications.Rule.objects.create(
+        pk=number, name="Attacks", definition=definition, changed_at=1
+    )
+    notifications.Message.objects.create(
+        pk=message, kind="opened", subject="1 site under attack", means="mail",
+        recipient="soc@example.org", rule_id=number, created_at=now_ms(),
+    )  # fmt: skip
+
+
+def known_window(number: int = INCIDENT) -> None:
+    """A running maintenance window over all with this number."""
+    now = now_ms()
+    Window.objects.create(
+        pk=number, scenario="attack", name="racks", covers="all", begin=now - 60_000,
+        end=now + 3_600_000, planned_end=now + 3_600_000, created_at=now,
+    )  # fmt: skip
 
 
 def forget_limits() -> None:

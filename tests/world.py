@@ -11,10 +11,10 @@ from sinks import PlayedJob
 from web_fixtures import forget_limits, memory_bus
 
 from bus.memory import MemoryBus
-from dashboard.core.kafka import Gateway
+from dashboard.core.kafka_gateway import Gateway
 from dashboard.core.scenarios import scenarios, topics
 from dashboard.core.times import now_ms
-from dashboard.live.shared_view import live_view
+from dashboard.live.shared_live_view import live_view
 from dashboard.live.tailer import Tailer
 from dashboard.materialiser.worker import Materialiser
 from domain.records import Command, Report

@@ -1,9 +1,9 @@
 """The fold's own state as bytes: for Spark's state store and for the daily snapshots.
 
 The first byte is the codec's version, so that a later one can still read what this one wrote:
-version 4 has silent votes, order and age of votes, waits, and who was answered; version 3
-has the mutes of a bucket and the mark of a muted vote; version 2 keeps a vote's detail as its text,
-version 1 kept it as a map.
+version 5 has tasks; version 4 has silent votes, order and age of votes, waits, and who was
+answered; version 3 has the mutes of a bucket and the mark of a muted vote; version 2 keeps a vote's
+detail as its text, version 1 kept it as a map.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from domain.asset import Answered, Asset, next_due
-from domain.dues import Dues
+from domain.asset import Answered, Asset, next_timer
 from domain.fold import Bucket
-from domain.records import REFUSED, Mute, Muted, Override, Vote
+from domain.records import REFUSED, Mute, Muted, Override, Task, Vote
 from domain.scenario import Scenario
 from domain.scenario_parser import scenario_from_plain
+from domain.timer_index import TimerHeap
 from wire.source import detail_text
 
 T = TypeVar("T")
 
-CODEC = 4
-READABLE = (1, 2, 3, CODEC)
+CODEC = 5
+READABLE = (1, 2, 3, 4, CODEC)
 _BEFORE_FOLD_2 = (1, 2, 3)
+_WITHOUT_TASKS = 4
 
 
 class UnreadableAsset(ValueError):
@@ -33,7 +34,7 @@ class UnreadableAsset(ValueError):
 
 
 def dump_asset(asset: Asset) -> bytes:
-    """One asset as bytes."""
+    """Return one asset as bytes."""
     return _dump(_fields(asset))
 
 
@@ -43,7 +44,7 @@ def load_asset(data: bytes) -> Asset:
 
 
 def dump_bucket(bucket: Bucket) -> bytes:
-    """A whole bucket, its rule included, as bytes; its epoch is not part of it."""
+    """Return a whole bucket, its rule included, as bytes; its epoch is not part of it."""
     return _dump(
         [
             bucket.scenario.to_plain(),
@@ -67,13 +68,12 @@ def _bucket(fields: list[Any], version: int, epoch: int) -> Bucket:
     mutes = [Mute(*mute) for mute in later[0]] if later else []
     scenario = scenario_from_plain(plain)
     assets = {name: _asset(asset, version) for name, asset in entries}
-    dues = Dues(_dues(assets, scenario))
     return Bucket(
         scenario,
         partition,
         epoch,
         assets,
-        dues,
+        TimerHeap(_times(assets, scenario)),
         clock=clock,
         offset=offset,
         live=live,
@@ -81,9 +81,9 @@ def _bucket(fields: list[Any], version: int, epoch: int) -> Bucket:
     )
 
 
-def _dues(assets: dict[str, Asset], scenario: Scenario) -> list[tuple[str, int]]:
-    next_dues = [(name, next_due(asset, scenario)) for name, asset in assets.items()]
-    return [(name, due.time) for name, due in next_dues if due is not None]
+def _times(assets: dict[str, Asset], scenario: Scenario) -> list[tuple[str, int]]:
+    timers = [(name, next_timer(asset, scenario)) for name, asset in assets.items()]
+    return [(name, timer.time) for name, timer in timers if timer is not None]
 
 
 def _dump(data: Any) -> bytes:
@@ -119,6 +119,7 @@ def _fields(asset: Asset) -> list[Any]:
         [list(answered) for answered in asset.answers],
         asset.forget_at,
         asset.purged_at,
+        [_task_fields(task) for task in asset.tasks],
     ]
 
 
@@ -136,6 +137,25 @@ def _vote_fields(vote: Vote) -> list[Any]:
         vote.silent,
         vote.order,
         vote.age,
+    ]
+
+
+def _task_fields(task: Task) -> list[Any]:
+    return [
+        task.id,
+        task.do,
+        task.user,
+        task.reason,
+        task.due,
+        task.state,
+        task.condition,
+        task.every,
+        task.until,
+        task.times,
+        task.within,
+        task.outcome,
+        task.ran,
+        task.aside,
     ]
 
 
@@ -169,8 +189,10 @@ def _vote(fields: list[Any], version: int) -> Vote:
 def _asset(fields: list[Any], version: int) -> Asset:
     if version in _BEFORE_FOLD_2:
         fields = _from_fold_1(fields)
+    if version <= _WITHOUT_TASKS:
+        fields = [*fields, []]
     state, shown, previous, since, unconfirmed, disputed, votes, waits, override, *rest = fields
-    offset, step, changed, reminded, emitted_at, answers, forget_at, purged_at = rest
+    offset, step, changed, reminded, emitted_at, answers, forget_at, purged_at, tasks = rest
     return Asset(
         state=state,
         shown=shown,
@@ -189,24 +211,25 @@ def _asset(fields: list[Any], version: int) -> Asset:
         answers=[Answered(*answered) for answered in answers],
         forget_at=forget_at,
         purged_at=purged_at,
+        tasks=tuple(Task(*task) for task in tasks),
     )
 
 
+# Why an asset is unconfirmed that an earlier release said to be, which kept no reason.
 OLD_MARK = "not known: it was tallied by an earlier release"
-"""Why an asset is unconfirmed that an earlier release said to be, which kept no reason."""
 
 
 def _from_fold_1(fields: list[Any]) -> list[Any]:
-    """An asset's fields as version 3 and earlier ones wrote them, as they are written now."""
+    """Return an asset's fields as version 3 and earlier wrote them, in today's form."""
     state, shown, previous, since, unconfirmed, votes, pending, override, *rest = fields
     *places, answers, forget_at = rest
     reason = OLD_MARK if unconfirmed else None
     waits = [pending[:2]] if pending else []
-    told = [[command, outcome, _old_cause(outcome), ""] for command, outcome in answers]
+    answered = [[command, outcome, _old_cause(outcome), ""] for command, outcome in answers]
     before = [state, shown, previous, since, reason, None, votes, waits, override]
-    return [*before, *places, told, forget_at, None]
+    return [*before, *places, answered, forget_at, None]
 
 
 def _old_cause(outcome: str) -> str:
-    """The cause with which a command is answered again of which an earlier release kept none."""
+    """Return the cause for answering a command again, where an earlier release kept none."""
     return "refused" if outcome.startswith(REFUSED) else "set"

@@ -17,17 +17,17 @@ from domain.scenario import Scenario
 from wire.job import Control, Id, UnreadableJobRecord
 from wire.snapshot import FileName
 
+# Most assets that one reading of the state store brings back.
 MOST_ROWS = 10_000
-"""Most assets that one reading of the state store brings back."""
+# Most assets that a what-if tells the timelines of: those that differ most.
 MOST_DIFFERENT = 2_000
-"""Most assets that a what-if tells the timelines of: those that differ most."""
+# Most transitions of a timeline that is told.
 MOST_MOMENTS = 100
-"""Most transitions of a timeline that is told."""
+# About how large a record of the results is made.
 PART_BYTES = 400_000
-"""About how large a record of the results is made."""
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=40)]
-Whole = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Natural = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 # ---- what is asked ------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     snapshot: its file below the snapshots' folder; digest: the file's SHA-256.
     """
 
-    offset: Whole
+    offset: Natural
     snapshot: FileName
     digest: str
 
@@ -63,8 +63,25 @@ class WhatIf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     scenario: Name
-    since: Whole
+    since: Natural
     changes: dict[str, Any]
+    buckets: dict[str, Snapshot] = {}
+
+
+class Recount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How long a scenario's assets were in good, bad and unconfirmed states, from the log alone.
+
+    since, until: the first of the hours that are counted, and the end of the last; zone: IANA name
+    of the one whose clock shows them; excluded: by asset, times that count as maintenance, in order
+    and apart from each other, under "" those of every asset that is not named; buckets: by name,
+    the snapshots that it may begin with.
+    """
+
+    scenario: Name
+    since: Natural
+    until: Natural
+    zone: Name
+    excluded: dict[str, list[tuple[Natural, Natural]]] = {}
     buckets: dict[str, Snapshot] = {}
 
 
@@ -74,23 +91,28 @@ class Cancel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ask: Id
 
 
-_ASKED = {"read-state": ReadState, "what-if": WhatIf, "cancel": Cancel}
+_ASKED = {"read-state": ReadState, "what-if": WhatIf, "recount": Recount, "cancel": Cancel}
 
 
-def parameters_of(ask: Control) -> ReadState | WhatIf | Cancel:
-    """What an ask of a batch query says. Raises UnreadableJobRecord, which names the field."""
+def parameters_of(ask: Control) -> ReadState | WhatIf | Recount | Cancel:
+    """Return what an ask of a batch query says.
+
+    Raises UnreadableJobRecord, which names the field.
+    """
     try:
-        found: ReadState | WhatIf | Cancel = msgspec.convert(ask.parameters, _ASKED[ask.action])
+        parameters: ReadState | WhatIf | Recount | Cancel = msgspec.convert(
+            ask.parameters, _ASKED[ask.action]
+        )
     except (KeyError, msgspec.ValidationError) as error:
         raise UnreadableJobRecord(f"parameters: {error}") from None
-    return found
+    return parameters
 
 
 # ---- what a what-if begins with -----------------------------------------------------------------
 
 
 def lead_time(then: Scenario, rules: Iterable[Scenario]) -> int | None:
-    """How long before the window a snapshot must lie that is begun with, ms; None: never enough.
+    """Return how long before the window the first snapshot must be, ms; None: never enough.
 
     then: the rule that made the snapshot's state; rules: those that are taken up there, each as a
     `scenario` record in the log would be.
@@ -124,7 +146,7 @@ def _lead_time(then: Scenario, rule: Scenario) -> float:
 
 
 def _votes_lead(then: Scenario, rule: Scenario) -> float:
-    """How long it takes until the votes that `then` left are those that the rule would have."""
+    """Return the time until the votes that `then` left are those that the rule would have, ms."""
     memory, lifetime = rule.forget_delay or 0, _or_ever(rule.vote_lifetime)
     if not _has_votes_of(then, rule):
         return lifetime + memory
@@ -132,7 +154,7 @@ def _votes_lead(then: Scenario, rule: Scenario) -> float:
 
 
 def _has_votes_of(then: Scenario, rule: Scenario) -> bool:
-    """Whether every vote that would be there under `rule`, live or silent, is so under `then`."""
+    """Return whether `then` has every vote, live or silent, that `rule` would have."""
     words = {spec.name for spec in rule.states} <= {spec.name for spec in then.states}
     return (
         _or_ever(rule.vote_lifetime) <= _or_ever(then.vote_lifetime)
@@ -144,7 +166,7 @@ def _has_votes_of(then: Scenario, rule: Scenario) -> bool:
 
 
 def _oldest(rule: Scenario) -> float:
-    """The age up to which a report leaves a vote, live or silent."""
+    """Return the age up to which a report leaves a vote, live or silent, ms."""
     limit = _or_ever(rule.report_age_limit)
     return limit if rule.forget_delay else min(limit, _or_ever(rule.vote_lifetime))
 
@@ -161,7 +183,7 @@ class StoredAsset(msgspec.Struct, frozen=True):
 
     tallied: what the votes make; state: what is shown, None of one that is purged; offset and
     step: of the last event applied to it; changed: of the last that changed state, pending or
-    override; emitted_at: when it was last told of; dues: time and type of what time will cause, and
+    override; emitted_at: when it was last emitted; dues: time and type of its timers, and
     on whose vote, empty where it is on none; answers: how many are remembered; unconfirmed_reason,
     disputed: as in a state record; waits: each state that is waited for, and since when; purged_at:
     of the last purge, where that is still remembered.
@@ -219,8 +241,8 @@ class Stored(msgspec.Struct, frozen=True, tag="read-state"):
     buckets: list[StoredBucket] = []
 
 
+# A time, and the state that began then; None: the asset is gone.
 Moment = tuple[int, str | None]
-"""A time, and the state that began then; None: the asset is gone."""
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -307,13 +329,55 @@ class Compared(msgspec.Struct, frozen=True, tag="what-if"):
     totals: Totals | None = None
 
 
-Result = Stored | Compared
+KINDS_OF_TIME = ("good", "bad", "unconfirmed", "maintenance")
+
+
+class SummedHour(msgspec.Struct, frozen=True, array_like=True):
+    """An hour: its begin, Unix ms; how long assets were what in it, ms, added up over all of them;
+    attacks: unbroken times outside the good states that began in it."""
+
+    begin: int
+    good: int
+    bad: int
+    unconfirmed: int
+    maintenance: int
+    attacks: int
+
+
+class RecountTotals(msgspec.Struct, frozen=True):
+    """What a recount comes to. since, until: what was counted, the log's end at the latest;
+    offsets, began, records: as in `Totals`; assets: that were on the board; attacks: that overlap
+    the time; affected: assets that had one."""
+
+    since: int
+    until: int
+    offsets: dict[int, tuple[int, int]]
+    began: dict[int, Began]
+    records: int
+    assets: int
+    attacks: int
+    affected: int
+    engine: str
+    took_ms: int
+
+
+class Recounted(msgspec.Struct, frozen=True, tag="recount"):
+    """A part of what a recount found, hours in order; the last one has the totals."""
+
+    ask: Id
+    part: int
+    rows: list[SummedHour] = []
+    last: bool = False
+    totals: RecountTotals | None = None
+
+
+Result = Stored | Compared | Recounted
 T = TypeVar("T")
 _DECODER: msgspec.json.Decoder[Result] = msgspec.json.Decoder(Result)
 
 
 def encode_result(result: Result) -> bytes:
-    """The value of a record of the results."""
+    """Return the value of a record of the results."""
     return msgspec.json.encode(result)
 
 
@@ -326,7 +390,7 @@ def decode_result(value: bytes | None) -> Result:
 
 
 def portions(rows: Iterable[T], most: int = PART_BYTES) -> Iterator[list[T]]:
-    """The rows in portions of about so many bytes, encoded; the last may be empty."""
+    """Yield the rows in portions of about `most` bytes, encoded; the last may be empty."""
     portion: list[T] = []
     size = 0
     for row in rows:

@@ -1,4 +1,4 @@
-"""What the job tells of itself and what it is asked: heartbeats, progress, control."""
+"""Records about the job: heartbeats, progress, control."""
 
 from __future__ import annotations
 
@@ -12,16 +12,25 @@ T = TypeVar("T")
 
 Status = Literal["starting", "catching-up", "running", "restarting", "waiting", "stopped", "failed"]
 Action = Literal[
-    "stop", "start", "reload", "reset", "rebuild", "rule", "what-if", "read-state", "cancel"
+    "stop",
+    "start",
+    "reload",
+    "reset",
+    "rebuild",
+    "rule",
+    "what-if",
+    "read-state",
+    "recount",
+    "cancel",
 ]
+# failed: it was carried out, and the query does not run for it.
 Outcome = Literal["accepted", "done", "refused", "failed", "expired"]
-"""failed: it was carried out, and the query does not run for it."""
 
+# An ask that the job reads so long after it was appended is answered, and not carried out.
 EXPIRES_MS = 5 * 60_000
-"""An ask that the job reads so long after it was appended is answered, and not carried out."""
 
+# Longest texts, characters; a NUL is in none of them, as no database keeps it.
 MAX_ID, MAX_USER, MAX_REASON, MAX_ERROR = 100, 150, 500, 20_000
-"""Longest texts, characters; a NUL is in none of them, as no database keeps it."""
 
 _NO_NUL = "^[^\\x00]*$"
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ID, pattern=_NO_NUL)]
@@ -84,14 +93,14 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
         return max(0, self.log_time - self.at)
 
 
+# A bucket's clock ahead of the worker's own by more than this stands still: an alarm.
 AHEAD_MS = 5_000
-"""A bucket's clock ahead of the worker's own by more than this stands still: an alarm."""
 
+# Most agents that a heartbeat names; the rest is summed under the empty name.
 MAX_LATENESS = 50
-"""Most agents that a heartbeat names; the rest is summed under the empty name."""
 
+# Largest parameters of an ask, bytes of JSON.
 MAX_PARAMETERS = 65_536
-"""Largest parameters of an ask, bytes of JSON."""
 
 Number = Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)]
 
@@ -121,7 +130,7 @@ class Step(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """What became of an ask: first accepted, where it takes a moment, then how it ended.
 
-    step: how far one has come that was accepted, told as often as it is worth it.
+    step: how far one has come that was accepted, reported as often as it is worth it.
     """
 
     id: Id
@@ -179,7 +188,7 @@ class Carried(msgspec.Struct, frozen=True):
 class Progress(msgspec.Struct, frozen=True):
     """How a query fares: its status, or (`batch`) Spark's own progress of one batch.
 
-    since: when the status began (ms), 0 where it is not told; error: the whole text of what ended
+    since: when the status began (ms), 0 where it is not given; error: the whole text of what ended
     the query; stopped: where it was asked to stop; rebuild: while it reads again what it was asked
     to; answer: to an ask of the control topic;
     carried: a scenario, as it is now; bounds: by bucket, those on append times that hold in this
@@ -211,12 +220,12 @@ class UnreadableJobRecord(ValueError):
 
 
 def bucket_name(scenario: str, partition: int) -> str:
-    """The name of a bucket, the key of its heartbeats: `attack/0`."""
+    """Return the name of a bucket, the key of its heartbeats: `attack/0`."""
     return f"{scenario}/{partition}"
 
 
 def encode(record: Heartbeat | Progress | Control) -> bytes:
-    """The value of a record of a job topic."""
+    """Return the value of a record of a job topic."""
     return msgspec.json.encode(record)
 
 

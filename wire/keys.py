@@ -13,13 +13,13 @@ from threading import Lock
 
 import msgspec
 
+# A new key is made so long before it counts, and counts so long before it signs: by then every
+# process has read it, whatever its clock.
 LEAD_MS = 60_000
-"""A new key is made so long before it counts, and counts so long before it signs: by then every
-process has read it, whatever its clock."""
+# What a key has signed still counts so long after the next one signs.
 LATE_MS = 300_000
-"""What a key has signed still counts so long after the next one signs."""
+# Shortest secret, characters.
 MIN_SECRET = 32
-"""Shortest secret, characters."""
 
 
 class KeysProblem(Exception):
@@ -48,11 +48,11 @@ class Ring(msgspec.Struct, frozen=True):
     keys: tuple[Key, ...] = ()
 
     def key(self, name: str) -> Key | None:
-        """The key of this id, or None."""
+        """Return the key of this id, or None."""
         return next((key for key in self.keys if key.id == name), None)
 
     def signing(self, now: int) -> Key:
-        """The key that signs at `now`: the newest that has counted for long enough.
+        """Return the key that signs at `now`: the newest that has counted for long enough.
 
         Raises KeysProblem where none counts.
         """
@@ -63,15 +63,15 @@ class Ring(msgspec.Struct, frozen=True):
         return max(settled or alive, key=lambda key: key.since)
 
     def rotated(self, now: int) -> Ring:
-        """The ring with a new key, which signs in two minutes; the others end some time later."""
+        """Return the ring with a new key, which signs in two minutes; the others end later."""
         fresh = new_key(now, now + LEAD_MS)
         end = fresh.since + LEAD_MS + LATE_MS
         return Ring((*(_ending(key, end) for key in self.keys), fresh))
 
     def retired(self, name: str, until: int, now: int) -> Ring:
-        """The ring in which a key counts until `until` at most; a new one, where none would sign.
+        """Return the ring in which a key counts until `until` at most.
 
-        Raises KeysProblem for a key that there is not.
+        It has a new one, where none would sign. Raises KeysProblem for a key that there is not.
         """
         if self.key(name) is None:
             known = ", ".join(key.id for key in self.keys)
@@ -83,34 +83,34 @@ class Ring(msgspec.Struct, frozen=True):
 
 
 def new_key(now: int, since: int) -> Key:
-    """A key made at `now` that counts from `since` on."""
+    """Return a key made at `now` that counts from `since` on."""
     day = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%d")
     return Key(f"{day}-{secrets.token_hex(3)}", secrets.token_urlsafe(32), since)
 
 
 def _ending(key: Key, until: int) -> Key:
-    """The key, ending then if it does not end before."""
+    """Return the key, ending at `until` if it does not end before."""
     end = until if key.until is None else min(until, key.until)
     return msgspec.structs.replace(key, until=end)
 
 
 class KeyFile:
-    """The ring in a file, read anew whenever the file has changed."""
+    """The ring in a file, read again whenever the file has changed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = Lock()
-        self._seen: tuple[int, ...] = ()
+        self._stamp: tuple[int, ...] = ()
         self._ring = Ring()
 
     def ring(self) -> Ring:
-        """The ring as the file has it now. Raises KeysProblem."""
+        """Return the ring as the file has it now. Raises KeysProblem."""
         try:
             stat = self.path.stat()
-            seen = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+            stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
             with self._lock:
-                if seen != self._seen:
-                    self._ring, self._seen = read_ring(self.path.read_bytes()), seen
+                if stamp != self._stamp:
+                    self._ring, self._stamp = read_ring(self.path.read_bytes()), stamp
                 return self._ring
         except OSError as error:
             raise KeysProblem(f"{self.path}: cannot be read: {error.strerror}") from None
@@ -118,7 +118,7 @@ class KeyFile:
             raise KeysProblem(f"{self.path}: {error}") from None
 
     def made(self) -> KeyFile:
-        """Itself, with a file: the first call writes one with a new key, if there is none.
+        """Return itself, with a file: the first call writes one with a new key, if there is none.
 
         Raises KeysProblem.
         """

@@ -11,19 +11,22 @@ _SEED = 0x9747B28C
 
 @lru_cache(maxsize=200_000)
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition of `key` in a topic of `partitions`, by `murmur2_random` for a keyed record."""
+    """Return the partition of `key` in a topic of `partitions`.
+
+    It is that of `murmur2_random` for a keyed record.
+    """
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
 def murmur2(data: bytes) -> int:
-    """Kafka's 32 bit murmur2 (org.apache.kafka.common.utils.Utils.murmur2), unsigned."""
+    """Return Kafka's 32 bit murmur2 (org.apache.kafka.common.utils.Utils.murmur2), unsigned."""
     h = (_SEED ^ len(data)) & _MASK
-    whole = len(data) & ~3
-    for at in range(0, whole, 4):
+    aligned = len(data) & ~3
+    for at in range(0, aligned, 4):
         k = int.from_bytes(data[at : at + 4], "little") * _M & _MASK
         k = (k ^ (k >> 24)) * _M & _MASK
         h = (h * _M & _MASK) ^ k
-    if whole < len(data):
-        h = (h ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
+    if aligned < len(data):
+        h = (h ^ int.from_bytes(data[aligned:], "little")) * _M & _MASK
     h = (h ^ (h >> 13)) * _M & _MASK
     return h ^ (h >> 15)

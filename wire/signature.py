@@ -2,7 +2,7 @@
 
 A signed value is a JSON object whose last member is `"signature":"KEY.TIME.MAC"`: the key's id,
 when it was signed (Unix ms), and HMAC-SHA-256 in base64url without padding. The MAC covers the
-topic, the record's key, the time, and all bytes before the member as they lie; so nothing has to be
+topic, the record's key, the time, and all bytes before the member as they are; so nothing has to be
 written in one canonical way, and nobody can move a record to another asset, topic or time.
 """
 
@@ -17,15 +17,15 @@ from typing import NamedTuple
 
 from wire.keys import Key, Ring
 
+# How far the time of signing and that of appending may be apart, ms.
 MAX_SKEW = 300_000
-"""How far the time of signing and that of appending may be apart, ms."""
+# Most bytes by which a signature lengthens a value.
 ROOM = 128
-"""Most bytes by which a signature lengthens a value."""
 
 UNSIGNED, BAD, UNKNOWN = "unsigned", "bad-signature", "unknown-key"
 EXPIRED_KEY, UNTIMELY = "expired-key", "untimely-signature"
+# Why a record is not taken for what one of ours has signed; reasons of the dead letters.
 FAULTS = (UNSIGNED, BAD, UNKNOWN, EXPIRED_KEY, UNTIMELY)
-"""Why a record is not taken for what one of ours has signed; reasons of the dead letters."""
 
 _TAG = b"tallyboard command 1"
 _MEMBER = b',"signature":"'
@@ -34,7 +34,10 @@ _TEXT = re.compile(rb'([a-z0-9-]{1,40})\.([0-9]{1,15})\.([A-Za-z0-9_-]{43})"\}\Z
 
 
 def signed(value: bytes, topic: str, key: bytes | None, with_: Key, now: int) -> bytes:
-    """The value, a JSON object with members, signed at `now` (Unix ms) for this topic and key."""
+    """Return the value, a JSON object with members, signed at `now` for this topic and key.
+
+    now: Unix ms.
+    """
     body = value[:-1]
     mac = _mac(with_.secret, topic, key, str(now).encode(), body)
     return b"".join((body, _MEMBER, with_.id.encode(), b".%d." % now, mac, _END))
@@ -87,14 +90,14 @@ class Signer:
         self._ring, self._clock, self._ahead = ring, clock, 0
 
     def sign(self, value: bytes, topic: str, key: bytes | None) -> bytes:
-        """The value, signed now. Raises KeysProblem."""
+        """Return the value, signed now. Raises KeysProblem."""
         now = self._now()
         return signed(value, topic, key, self._ring().signing(now), now)
 
     def in_time(self, appended: int) -> bool:
-        """Whether a value counts that was signed a moment ago, and appended at that time (ms).
+        """Return whether a value signed a moment ago counts if it was appended at that time (ms).
 
-        If not, sign it anew: the signer knows the broker's clock now.
+        If not, sign it again: the signer knows the broker's clock now.
         """
         off = appended - self._now()
         if abs(off) <= MAX_SKEW // 2:

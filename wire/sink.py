@@ -14,9 +14,11 @@ from domain.records import (
     Override,
     Pending,
     StateRecord,
+    Task,
     Tombstone,
     Vote,
 )
+from domain.scenario import Action
 from domain.version import Version
 
 Headers = Sequence[tuple[str, bytes]]
@@ -50,7 +52,7 @@ class _Vote(msgspec.Struct):
 
     @classmethod
     def of(cls, vote: Vote) -> Self:
-        """The domain's vote in this form."""
+        """Return the domain's vote in this form."""
         return cls(
             vote.agent,
             vote.state,
@@ -65,8 +67,32 @@ class _Vote(msgspec.Struct):
         )
 
 
+class _Task(msgspec.Struct):
+    """A task as it is written."""
+
+    id: str
+    do: str
+    state: str | None
+    condition: str | None = msgspec.field(name="if")
+    due: int | None = msgspec.field(name="next")
+    every: int | None
+    until: int | None
+    times: int | None
+    within: str | None
+    user: str
+    reason: str
+    outcome: str | None
+    ran: int | None
+    aside: str | None
+
+    @classmethod
+    def of(cls, task: Task) -> Self:
+        """Return the domain's task in this form."""
+        return cls(**{name: getattr(task, name) for name in cls.__struct_fields__})
+
+
 class _State(msgspec.Struct, kw_only=True):
-    """A state record as it is written: two of its fields only where they say something."""
+    """A state record as it is written: some of its fields only where they say something."""
 
     asset: str
     state: str
@@ -80,11 +106,13 @@ class _State(msgspec.Struct, kw_only=True):
     votes: list[_Vote]
     pending: Pending | None
     override: Override | None
+    tasks: list[_Task] | msgspec.UnsetType = msgspec.UNSET
+    notify: bool | msgspec.UnsetType = msgspec.UNSET
     answer: Answer | None
 
 
 def encode_state(record: StateRecord) -> bytes:
-    """The value of a state record: JSON, always in the same order of fields."""
+    """Return the value of a state record: JSON, always in the same order of fields."""
     return msgspec.json.encode(
         _State(
             asset=record.asset,
@@ -99,13 +127,15 @@ def encode_state(record: StateRecord) -> bytes:
             votes=[_Vote.of(vote) for vote in record.votes],
             pending=record.pending,
             override=record.override,
+            tasks=[_Task.of(task) for task in record.tasks] if record.tasks else msgspec.UNSET,
+            notify=True if record.tasks and record.notify else msgspec.UNSET,
             answer=record.answer,
         )
     )
 
 
 def encode_headers(record: StateRecord | Tombstone) -> tuple[tuple[str, bytes], ...]:
-    """Version and, for an answer, command and outcome; on a tombstone the cause too."""
+    """Return the version and, for an answer, command and outcome; on a tombstone the cause too."""
     headers = [("version", str(record.version).encode())]
     if record.answer is not None:
         headers.append(("command", record.answer.command.encode()))
@@ -117,7 +147,7 @@ def encode_headers(record: StateRecord | Tombstone) -> tuple[tuple[str, bytes], 
 
 # ---- reading ------------------------------------------------------------------------------------
 
-Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Natural = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 
@@ -125,19 +155,19 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 
 class CauseValue(msgspec.Struct, frozen=True, gc=False):
-    """A cause as it stands in the topic."""
+    """A cause as it is in the topic."""
 
     type: Annotated[str, msgspec.Meta(pattern=r"\A[a-z-]{1,20}\Z")]
     partition: Count
-    offset: Whole
-    time: Whole
+    offset: Natural
+    time: Natural
     agent: str | None = None
     user: str | None = None
     command: str | None = None
 
 
 class VoteValue(msgspec.Struct, frozen=True, gc=False):
-    """A vote as it stands in the topic. silent: since when, None for a live one.
+    """A vote as it is in the topic. silent: since when (ms), None for a live one.
 
     detail: JSON of an object or null, as it came.
     """
@@ -151,7 +181,7 @@ class VoteValue(msgspec.Struct, frozen=True, gc=False):
     weight: int
     detail: msgspec.Raw = _NULL
     muted: Muted | None = None
-    silent: Whole | None = None
+    silent: Natural | None = None
 
     def detail_object(self) -> dict[str, Any] | None:
         """Return the detail, read. Raises msgspec.MsgspecError for what is no object."""
@@ -163,39 +193,58 @@ _read_detail: Callable[[msgspec.Raw], _Detail] = msgspec.json.Decoder(_Detail).d
 
 
 class PendingValue(msgspec.Struct, frozen=True, gc=False):
-    """A pending tally as it stands in the topic."""
+    """A pending tally as it is in the topic."""
 
     state: str
-    since: Whole
-    due: Whole
+    since: Natural
+    due: Natural
 
 
 class OverrideValue(msgspec.Struct, frozen=True, gc=False):
-    """An override as it stands in the topic."""
+    """An override as it is in the topic."""
 
     state: str
-    until: Whole | None
+    until: Natural | None
     user: Annotated[str, msgspec.Meta(max_length=255)]
     reason: str
     command: str
-    since: Whole
+    since: Natural
     underlying: str | None = None
 
 
+class TaskValue(msgspec.Struct, frozen=True, gc=False):
+    """A task as it is in the topic. Times in Unix ms; due: None after its last run."""
+
+    id: str
+    do: Action
+    user: Annotated[str, msgspec.Meta(max_length=255)]
+    reason: str
+    due: Natural | None = msgspec.field(name="next")
+    state: str | None = None
+    condition: str | None = msgspec.field(default=None, name="if")
+    every: Natural | None = None
+    until: Natural | None = None
+    times: Natural | None = None
+    within: str | None = None
+    outcome: Annotated[str, msgspec.Meta(max_length=40)] | None = None
+    ran: Natural | None = None
+    aside: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+
+
 class AnswerValue(msgspec.Struct, frozen=True, gc=False):
-    """A command's outcome as it stands in the topic."""
+    """A command's outcome as it is in the topic."""
 
     command: str
     outcome: str
 
 
 class StateValue(msgspec.Struct, frozen=True, gc=False):
-    """The value of a state record. The last two stand in it only where they say something."""
+    """The value of a state record. The last four are in it only where they say something."""
 
     asset: str
     state: str
     previous: str | None
-    since: Whole
+    since: Natural
     unconfirmed: bool
     version: str
     cause: CauseValue
@@ -205,6 +254,27 @@ class StateValue(msgspec.Struct, frozen=True, gc=False):
     answer: AnswerValue | None
     unconfirmed_reason: Annotated[str, msgspec.Meta(max_length=200)] | None = None
     disputed: str | None = None
+    tasks: tuple[TaskValue, ...] = ()
+    notify: bool = False
+
+
+class BriefVote(msgspec.Struct, frozen=True, gc=False):
+    """A vote without its place, end and detail. silent: as in `VoteValue`."""
+
+    agent: str
+    state: str
+    time: int
+    weight: int
+    muted: Muted | None = None
+    silent: Natural | None = None
+
+
+class Votes(msgspec.Struct, frozen=True, gc=False):
+    """Of a state record, what all votes make and who casts them, for readers of many records."""
+
+    state: str
+    votes: list[BriefVote]
+    override: OverrideValue | None
 
 
 class TombstoneValue(msgspec.Struct, frozen=True, gc=False):
@@ -217,6 +287,7 @@ class TombstoneValue(msgspec.Struct, frozen=True, gc=False):
 
 
 _STATE = msgspec.json.Decoder(StateValue)
+_VOTES = msgspec.json.Decoder(Votes)
 _CAUSE = msgspec.json.Decoder(CauseValue)
 
 
@@ -226,17 +297,28 @@ def read_state(
     """Read a record of a states topic into plain fields, the fast way. Raises UnreadableState."""
     try:
         asset = (key or b"").decode()
-        return _tombstone(asset, dict(headers)) if value is None else _state(value)
+        return _tombstone(asset, dict(headers)) if value is None else state_value(value)
     except (KeyError, ValueError) as error:  # msgspec's and Unicode's are ValueErrors
         raise UnreadableState(f"states record of {key!r}: {error!r}") from None
 
 
-def _state(value: bytes | str) -> StateValue:
+def state_value(value: bytes | str) -> StateValue:
+    """Read the value of a state record into plain fields. Raises ValueError."""
     state = _STATE.decode(value)
     check = _read_detail  # msgspec has not looked into a Raw yet
     for vote in state.votes:
         check(vote.detail)
     return state
+
+
+def votes_value(value: bytes | str) -> Votes:
+    """Read the votes alone of a state record's value. Raises ValueError."""
+    return _VOTES.decode(value)
+
+
+def cause_value(value: bytes | str) -> CauseValue:
+    """Read a cause, as it is in a state record. Raises ValueError."""
+    return _CAUSE.decode(value)
 
 
 def _tombstone(asset: str, headers: dict[str, bytes]) -> TombstoneValue:
@@ -254,7 +336,7 @@ def decode_state(
     read = read_state(key, value, headers)
     try:
         if isinstance(read, StateValue):
-            return _state_record(read)
+            return state_record(read)
         version, cause = Version.parse(read.version), Cause(*_fields(read.cause))
         return Tombstone(read.asset, version, cause, _answer(read.answer))
     except ValueError as error:
@@ -263,10 +345,11 @@ def decode_state(
 
 def state_of_json(value: bytes | str) -> StateRecord:
     """Read the value that `encode_state` wrote. Raises ValueError for anything else."""
-    return _state_record(_state(value))
+    return state_record(state_value(value))
 
 
-def _state_record(read: StateValue) -> StateRecord:
+def state_record(read: StateValue) -> StateRecord:
+    """Return a state record in the domain's form. Raises ValueError for a version that is none."""
     return StateRecord(
         read.asset,
         read.state,
@@ -281,6 +364,7 @@ def _state_record(read: StateValue) -> StateRecord:
         _answer(read.answer),
         read.unconfirmed_reason,
         read.disputed,
+        tuple([Task(*_fields(task)) for task in read.tasks]),
     )
 
 
@@ -330,7 +414,7 @@ _COORDINATES = ("topic", "partition", "offset", "timestamp")
 
 
 def encode_dead_letter(dead: DeadRecord) -> tuple[bytes | None, bytes | None, Headers]:
-    """Key, value (its first 64 KiB) and headers of a dead letter."""
+    """Return the key, the value (its first 64 KiB) and the headers of a dead letter."""
     headers = [("reason", dead.reason.encode())]
     headers += [(f"source-{name}", str(getattr(dead, name)).encode()) for name in _COORDINATES]
     headers += [(_ORIGINAL + name, value) for name, value in dead.headers]

@@ -14,8 +14,8 @@ from wire.sink import decode_state, encode_headers, encode_state
 
 Emitted = StateRecord | Tombstone
 
+# A snapshot's file, below the folder of all; empty: none.
 FileName = Annotated[str, msgspec.Meta(pattern=r"\A([A-Za-z0-9_-][A-Za-z0-9._-]{0,199})?\Z")]
-"""A snapshot's file, below the folder of all; empty: none."""
 
 
 class DamagedSnapshot(Exception):
@@ -23,7 +23,7 @@ class DamagedSnapshot(Exception):
 
 
 def dump_snapshot(bucket: Bucket, last: Mapping[str, Emitted]) -> bytes:
-    """A bucket with what was last emitted, by asset."""
+    """Return a bucket and what was last emitted, by asset, as bytes."""
     emitted = [
         [
             asset,
@@ -52,7 +52,7 @@ def load_snapshot(data: bytes, epoch: int) -> tuple[Bucket, dict[str, Emitted]]:
 
 
 def load_fold(data: bytes, epoch: int) -> Bucket:
-    """The bucket alone of what `dump_snapshot` wrote: half the work. Raises DamagedSnapshot."""
+    """Return only the bucket that `dump_snapshot` wrote: half the work. Raises DamagedSnapshot."""
     try:
         fields, _ = msgspec.msgpack.decode(data, type=tuple[bytes, msgspec.Raw])
         return load_bucket(fields, epoch)

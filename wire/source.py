@@ -1,7 +1,7 @@
 """Records of the source topics as bytes: reports, leaves, commands, ticks, scenarios, mutes.
 
 Reading never raises: what cannot be read becomes Unreadable, or, for a command whose id and asset
-can be read, a Refusal that is answered. The checks run in the order in which they stand here, so
+can be read, a Refusal that is answered. The checks run in the order in which they are written, so
 that every engine gives the same reason for the same bytes.
 """
 
@@ -13,27 +13,42 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from domain.names import USER_PREFIX, name_ok, state_name_ok
+from domain.config_values import MAX_DURATION
+from domain.names import MAX_NAME, MAX_STATE, USER_PREFIX, name_ok, state_name_ok
 from domain.records import (
     COMMAND_KINDS,
     Command,
+    Commanding,
     Leave,
     Mute,
     Record,
     Refusal,
     Report,
     ScenarioChange,
+    Schedule,
     Tick,
     UnknownFold,
     Unmute,
     Unreadable,
     Unsigned,
 )
-from domain.scenario import FOLD, Scenario, ScenarioError
+from domain.scenario import ACTIONS, FOLD, LEAST_PERIOD, MAX_RUNS, Scenario, ScenarioError
 from domain.scenario_parser import scenario_from_plain
 from domain.version import Version
 from wire.partitioner import partition_of
 from wire.signature import ROOM, UNSIGNED, Trust
+from wire.unreadable import (
+    KEY,
+    NOTHING,
+    bad_field,
+    bad_json,
+    bad_key,
+    bad_scenario,
+    bad_utf8,
+    no_object,
+    too_long,
+    too_many_brackets,
+)
 
 MAX_RECORD = 65_536
 """Largest record of a source topic, bytes."""
@@ -52,9 +67,16 @@ MAX_FOLD = 1_000_000
 MAX_PART = 2**63 - 1
 """Largest part of an `if_version`: a Kafka offset fits, and so does every engine's integer."""
 
-_SIGNED = (Command, Refusal, ScenarioChange, UnknownFold, Mute, Unmute)
-"""What commands something: only one of ours may have written it."""
 _KEYED = ("report", "leave", *COMMAND_KINDS)
+
+_TYPE = f"one of {', '.join(_KEYED)}"
+_NAME = f"a text of 1-{MAX_NAME} characters without control characters"
+_AGENT = f"{_NAME}, not beginning with {USER_PREFIX}, which is kept for operators"
+_STATE = f"a text of 1-{MAX_STATE} characters without control characters"
+_REASON = f"a text of at most {MAX_REASON} characters"
+_TIME = "Unix milliseconds as an integer"
+_AGENT_TIME = f"{_TIME}, at most {MAX_AHEAD // 60_000} minutes ahead of the broker's clock"
+
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 
 
@@ -70,7 +92,7 @@ _DETAILED = msgspec.json.Decoder(_Detailed)
 def decode_source(key: bytes | None, value: bytes | None, time: int) -> Record:
     """Read one record of a source topic, appended by the broker at `time` ms. Never raises."""
     if value is None:
-        return Unreadable("not-json")
+        return Unreadable("not-json", "", "a value", NOTHING)
     data = _json_object(value)
     if isinstance(data, Unreadable):
         return data
@@ -82,7 +104,7 @@ def decode_source(key: bytes | None, value: bytes | None, time: int) -> Record:
     if kind in ("mute", "unmute"):
         return _mute(data)
     if kind not in _KEYED:
-        return Unreadable("unknown-type")
+        return bad_field("unknown-type", data, "type", _TYPE)
     asset = _asset(key)
     if isinstance(asset, Unreadable):
         return asset
@@ -99,24 +121,27 @@ def decode_placed(
     partitions: int,
     trust: Trust | None = None,
 ) -> Record:
-    """As decode_source, and Unreadable where the record is not on its key's partition.
+    """Decode as `decode_source` does; return Unreadable for a record off its key's partition.
 
     An asset's offsets compare only within one partition; `partitions` is the topic's count.
     trust: whose signatures count, None where nobody looks at them: see `trusted`.
     """
     record = decode_source(key, value, time)
     keyed = isinstance(record, Report | Leave | Command | Refusal)
-    if keyed and partition_of(key or b"", partitions) != partition:
-        return Unreadable("wrong-partition")
+    if keyed and (right := partition_of(key or b"", partitions)) != partition:
+        return Unreadable("wrong-partition", KEY, f"partition {right}", f"partition {partition}")
     return record if trust is None else trusted(record, key, value, time, trust)
 
 
 def trusted(
     record: Record, key: bytes | None, value: bytes | None, time: int, trust: Trust
 ) -> Record:
-    """A record that was read: Unsigned where it commands something and bears no signature,
-    Unreadable where it bears a wrong one. Raises KeysProblem."""
-    if value is None or not isinstance(record, _SIGNED):
+    """Return a record that was read, or why it is not trusted. Raises KeysProblem.
+
+    Unsigned where it commands something and bears no signature, Unreadable where it bears a wrong
+    one.
+    """
+    if value is None or not isinstance(record, Commanding):
         return record
     fault = trust.fault(key, value, time)
     if fault is None:
@@ -125,7 +150,7 @@ def trusted(
 
 
 def encode_report(report: Report) -> bytes:
-    """A report as the value of a record whose key is the asset; its detail as it stands."""
+    """Return a report as the value of a record whose key is the asset; its detail as it is."""
     return _encode(
         {
             "type": "report",
@@ -138,12 +163,12 @@ def encode_report(report: Report) -> bytes:
 
 
 def encode_leave(leave: Leave) -> bytes:
-    """A leave as the value of a record whose key is the asset."""
+    """Return a leave as the value of a record whose key is the asset."""
     return _encode({"type": "leave", "agent": leave.agent, "reported_at": leave.reported_at})
 
 
 def detail_text(detail: Mapping[str, Any] | None) -> str | None:
-    """A mapping as the detail of a report, compact. Raises TypeError or ValueError.
+    """Return a mapping as the detail of a report, compact. Raises TypeError or ValueError.
 
     Its size is not looked at: that is what `decode_source` does.
     """
@@ -154,7 +179,7 @@ def detail_text(detail: Mapping[str, Any] | None) -> str | None:
 
 
 def encode_command(command: Command) -> bytes:
-    """A command as the value of a record whose key is the asset."""
+    """Return a command as the value of a record whose key is the asset."""
     return _encode(
         {
             "type": command.kind,
@@ -164,29 +189,42 @@ def encode_command(command: Command) -> bytes:
             "state": command.state,
             "until": command.until,
             "if_version": str(command.if_version) if command.if_version else None,
+            **(_schedule_fields(command.schedule) if command.schedule else {}),
+            "task": command.task,
         }
     )
 
 
+def _schedule_fields(schedule: Schedule) -> dict[str, Any]:
+    return {
+        "do": schedule.do,
+        "if": schedule.condition,
+        "after": schedule.after,
+        "at": schedule.at,
+        "every": schedule.every,
+        "times": schedule.times,
+    }
+
+
 def encode_tick() -> bytes:
-    """A tick, for a record without key."""
+    """Return a tick, for a record without key."""
     return b'{"type":"tick"}'
 
 
 def encode_scenario(scenario: Scenario) -> bytes:
-    """A scenario record, for a record without key."""
+    """Return a scenario record, for a record without key."""
     return _encode({"type": "scenario", "scenario": scenario.to_plain()})
 
 
 def fits(scenario: Scenario) -> bool:
     """Return whether a record of the log can carry a scenario, with its signature."""
     value = encode_scenario(scenario)
-    whole = decode_source(None, value, 0) == ScenarioChange(scenario)
-    return whole and len(value) + ROOM <= MAX_RECORD
+    complete = decode_source(None, value, 0) == ScenarioChange(scenario)
+    return complete and len(value) + ROOM <= MAX_RECORD
 
 
 def encode_mute(record: Mute | Unmute) -> bytes:
-    """A mute or its taking back, for a record without key."""
+    """Return a mute or its taking back, for a record without key."""
     return _encode(
         {
             "type": "mute" if isinstance(record, Mute) else "unmute",
@@ -204,16 +242,18 @@ def _encode(fields: dict[str, Any]) -> bytes:
 
 
 def _json_object(value: bytes) -> dict[str, Any] | Unreadable:
-    if len(value) > MAX_RECORD or value.count(b"[") + value.count(b"{") > MAX_BRACKETS:
-        return Unreadable("too-large")
+    if len(value) > MAX_RECORD:
+        return too_long("", len(value), MAX_RECORD)
+    if value.count(b"[") + value.count(b"{") > MAX_BRACKETS:
+        return too_many_brackets(value, MAX_BRACKETS)
     try:
         value.decode("utf-8")
         data = msgspec.json.decode(value)
-    except UnicodeDecodeError:
-        return Unreadable("not-utf8")
-    except msgspec.DecodeError:
-        return Unreadable("not-json")
-    return data if isinstance(data, dict) else Unreadable("unknown-type")
+    except UnicodeDecodeError as error:
+        return bad_utf8("", error)
+    except msgspec.DecodeError as error:
+        return bad_json(value, error)
+    return data if isinstance(data, dict) else no_object(data)
 
 
 def _scenario(data: dict[str, Any]) -> Record:
@@ -222,8 +262,8 @@ def _scenario(data: dict[str, Any]) -> Record:
         return later
     try:
         return ScenarioChange(scenario_from_plain(plain))
-    except ScenarioError:
-        return Unreadable("bad-scenario")
+    except ScenarioError as error:
+        return bad_scenario(data, error)
 
 
 def _later_fold(plain: Any) -> UnknownFold | None:
@@ -240,15 +280,17 @@ def _mute(data: dict[str, Any]) -> Mute | Unmute | Unreadable:
     agent, id_, user = data.get("agent"), data.get("id"), data.get("user")
     reason, until = data.get("reason"), data.get("until")
     if not _agent_ok(agent):
-        return Unreadable("bad-agent")
+        return bad_field("bad-agent", data, "agent", _AGENT)
     if not isinstance(id_, str) or not _UUID.match(id_):
-        return Unreadable("bad-command")
-    if not _user_ok(user) or not _reason_ok(reason):
-        return Unreadable("bad-field")
+        return bad_field("bad-command", data, "id", "a UUID")
+    if not _user_ok(user):
+        return bad_field("bad-field", data, "user", _NAME)
+    if not _reason_ok(reason):
+        return bad_field("bad-field", data, "reason", _REASON)
     if data["type"] == "unmute":
         return Unmute(agent, user, reason or "", id_.lower())
     if until is not None and not _time_ok(until, MAX_TIME):
-        return Unreadable("bad-time")
+        return bad_field("bad-time", data, "until", _TIME)
     return Mute(agent, until, user, reason or "", id_.lower())
 
 
@@ -267,47 +309,49 @@ def _reason_ok(reason: object) -> TypeGuard[str | None]:
 def _asset(key: bytes | None) -> str | Unreadable:
     try:
         asset = (key or b"").decode("utf-8")
-    except UnicodeDecodeError:
-        return Unreadable("not-utf8")
-    return asset if name_ok(asset) else Unreadable("bad-asset")
+    except UnicodeDecodeError as error:
+        return bad_utf8(KEY, error)
+    return asset if name_ok(asset) else bad_key(key, asset)
 
 
 def _report(asset: str, value: bytes, data: dict[str, Any], time: int) -> Report | Unreadable:
     agent, state, reported_at = data.get("agent"), data.get("state"), data.get("reported_at")
     detail = data.get("detail")
     if not _agent_ok(agent):
-        return Unreadable("bad-agent")
-    if not isinstance(state, str) or not (detail is None or isinstance(detail, dict)):
-        return Unreadable("bad-field")
+        return bad_field("bad-agent", data, "agent", _AGENT)
+    if not isinstance(state, str):
+        return bad_field("bad-field", data, "state", "a text")
+    if not (detail is None or isinstance(detail, dict)):
+        return bad_field("bad-field", data, "detail", "an object")
     if not state_name_ok(state):
-        return Unreadable("unknown-state")
+        return bad_field("unknown-state", data, "state", _STATE)
     if reported_at is not None and not _time_ok(reported_at, time + MAX_AHEAD):
-        return Unreadable("bad-time")
+        return bad_field("bad-time", data, "reported_at", _AGENT_TIME)
     if detail is None:
         return Report(asset, agent, state, reported_at)
     span = bytes(_DETAILED.decode(value).detail)
     if len(span) > MAX_DETAIL:
-        return Unreadable("too-large")
+        return too_long("detail", len(span), MAX_DETAIL)
     return Report(asset, agent, state, reported_at, span.decode())
 
 
 def _leave(asset: str, data: dict[str, Any], time: int) -> Leave | Unreadable:
     agent, reported_at = data.get("agent"), data.get("reported_at")
     if not _agent_ok(agent):
-        return Unreadable("bad-agent")
+        return bad_field("bad-agent", data, "agent", _AGENT)
     if reported_at is not None and not _time_ok(reported_at, time + MAX_AHEAD):
-        return Unreadable("bad-time")
+        return bad_field("bad-time", data, "reported_at", _AGENT_TIME)
     return Leave(asset, agent, reported_at)
 
 
 def _time_ok(value: object, latest: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= latest
+    return _whole_ok(value, 0, latest)
 
 
 def _command(asset: str, data: dict[str, Any]) -> Command | Refusal | Unreadable:
     id_, user = data.get("id"), data.get("user")
     if not isinstance(id_, str) or not _UUID.match(id_):
-        return Unreadable("bad-command")
+        return bad_field("bad-command", data, "id", "a UUID")
     id_ = id_.lower()
     if not _user_ok(user):
         return Refusal(asset, id_, "", "user: expected a name")
@@ -324,6 +368,19 @@ def _command(asset: str, data: dict[str, Any]) -> Command | Refusal | Unreadable
         state=data.get("state"),
         until=data.get("until"),
         if_version=None if if_version is None else Version.parse(if_version),
+        schedule=_schedule(data) if data["type"] == "schedule" else None,
+        task=data["task"].lower() if data["type"] == "cancel" else None,
+    )
+
+
+def _schedule(data: dict[str, Any]) -> Schedule:
+    return Schedule(
+        do=data["do"],
+        condition=data.get("if"),
+        after=data.get("after"),
+        at=data.get("at"),
+        every=data.get("every"),
+        times=data.get("times"),
     )
 
 
@@ -331,7 +388,7 @@ def _fault(data: dict[str, Any]) -> str | None:
     """Return what is wrong with a command's fields, or None."""
     state, until, reason = data.get("state"), data.get("until"), data.get("reason")
     if not _reason_ok(reason):
-        return f"reason: expected a text of at most {MAX_REASON} characters"
+        return f"reason: expected {_REASON}"
     if state is None and data["type"] in ("set", "vote"):
         return "state: expected a state"
     if state is not None and not (isinstance(state, str) and state_name_ok(state)):
@@ -340,7 +397,48 @@ def _fault(data: dict[str, Any]) -> str | None:
         return "until: expected Unix milliseconds"
     if data.get("if_version") is not None and not _version_ok(data["if_version"]):
         return "if_version: expected epoch.offset.step"
+    if data["type"] == "schedule":
+        return _schedule_fault(data)
+    if data["type"] == "cancel" and not _uuid_ok(data.get("task")):
+        return "task: expected a UUID"
     return None
+
+
+def _schedule_fault(data: dict[str, Any]) -> str | None:
+    """Return what is wrong with the fields that a `schedule` command alone has, or None."""
+    do, condition = data.get("do"), data.get("if")
+    if do not in ACTIONS:
+        return "do: expected one of emit, notify, set, release, purge"
+    if do == "set" and data.get("state") is None:
+        return "state: expected a state"
+    if condition is not None and not (isinstance(condition, str) and state_name_ok(condition)):
+        return "if: expected a state"
+    return _runs_fault(data)
+
+
+def _runs_fault(data: dict[str, Any]) -> str | None:
+    """Return what is wrong with the fields that say when a task runs, or None."""
+    after, at, every, times = (data.get(name) for name in ("after", "at", "every", "times"))
+    for name, value in (("after", after), ("every", every)):
+        if value is not None and not _whole_ok(value, LEAST_PERIOD, MAX_DURATION):
+            return f"{name}: expected milliseconds, from 1 second to 366 days"
+    if at is not None and not _time_ok(at, MAX_TIME):
+        return "at: expected Unix milliseconds"
+    if times is not None and not _whole_ok(times, 1, MAX_RUNS):
+        return f"times: expected an integer from 1 to {MAX_RUNS}"
+    if after is not None and at is not None:
+        return "after: expected none with at"
+    if after is None and at is None and every is None:
+        return "after: expected a time, or at or every"
+    return "times: expected none without every" if every is None and times is not None else None
+
+
+def _whole_ok(value: object, low: int, high: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def _uuid_ok(value: object) -> bool:
+    return isinstance(value, str) and _UUID.match(value) is not None
 
 
 def _version_ok(value: object) -> bool:

@@ -11,11 +11,12 @@ DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS
 REPORTS, STATES = ".reports", ".states"
 
+# What is small on the wire is small in the log: the broker unpacks a batch, and refuses one that
+# comes to more than a megabyte, which librdkafka's batches fit into as they are.
 BOUNDED = {"compression.type": "uncompressed", "max.message.bytes": str((1 << 20) + 12)}
-"""What is small on the wire is small in the log: the broker unpacks a batch, and refuses one that
-comes to more than a megabyte, which librdkafka's batches fit into as they are."""
 _BY_AGE = {**BOUNDED, "cleanup.policy": "delete", "retention.ms": str(WEEK_MS)}
 _BY_AGE_STAMPED = {**_BY_AGE, "message.timestamp.type": "LogAppendTime"}
+# Results of batch queries: until the materialiser has taken them in, and never much.
 _BRIEFLY = {
     **BOUNDED,
     "cleanup.policy": "delete",
@@ -23,7 +24,8 @@ _BRIEFLY = {
     "retention.bytes": str(256 << 20),
     "segment.bytes": str(64 << 20),
 }
-"""Results of batch queries: until the materialiser has taken them in, and never much."""
+# As many as clients make of them: so never more than this of each partition.
+_LOGS = {**_BY_AGE, "retention.bytes": str(256 << 20), "segment.bytes": str(64 << 20)}
 _COMPACTED = {**BOUNDED, "cleanup.policy": "compact"}
 _STATES = {
     **_COMPACTED,
@@ -50,17 +52,30 @@ class Topics:
         self.progress = f"{prefix}job.progress"
         self.control = f"{prefix}job.control"
         self.results = f"{prefix}job.results"
+        self.pipelines = f"{prefix}job.pipelines"
+        self.app_logs = f"{prefix}app-logs"
+        self.pos = f"{prefix}pos"
+        self.product_views = f"{prefix}product-views"
+        self.product_counts = f"{prefix}product-counts"
+        self.product_milestones = f"{prefix}product-milestones"
+        self.prices = f"{prefix}prices"
+        self.invoice_lines = f"{prefix}invoice-lines"
+        self.loyalty = f"{prefix}loyalty"
 
     def reports(self, scenario: str) -> str:
-        """The source topic: reports, commands, ticks, scenario records."""
+        """Return the source topic: reports, commands, ticks, scenario records."""
         return f"{self.prefix}{scenario}{REPORTS}"
 
     def states(self, scenario: str) -> str:
-        """The sink topic: one record per visible change."""
+        """Return the sink topic: one record per visible change."""
         return f"{self.prefix}{scenario}{STATES}"
 
+    def store_group(self, scenario: str) -> str:
+        """Return the consumer group of the servers that share a scenario's states."""
+        return f"{self.prefix}{scenario}.stores"
+
     def scenario_of(self, topic: str) -> str | None:
-        """The scenario whose reports or states `topic` holds, or None."""
+        """Return the scenario whose reports or states `topic` holds, or None."""
         if not topic.startswith(self.prefix):
             return None
         name = topic[len(self.prefix) :]
@@ -69,14 +84,28 @@ class Topics:
                 return name[: -len(ending)]
         return None
 
+    def invoices(self) -> Topic:
+        """Return the topic of the tills, which they make: invoices by store."""
+        return Topic(self.pos, 3, {**_BY_AGE, "segment.ms": str(DAY_MS)})
+
+    def views_of_products(self) -> Topic:
+        """Return the topic of views, which whoever shows products makes: by product."""
+        return Topic(self.product_views, 2, {**_BY_AGE, "segment.ms": str(DAY_MS)})
+
+    def price_list(self) -> Topic:
+        """Return the topic of prices, which the tills make: by product, in cents."""
+        return Topic(self.prices, 1, _COMPACTED)
+
     def specs(self, scenarios: Iterable[Scenario]) -> list[Topic]:
-        """Every topic of the product, with its partitions and settings."""
+        """Return every topic of the product, with its partitions and settings."""
         topics = [
             Topic(self.dead_letters, 1, _BY_AGE),
             Topic(self.buckets, 1, _COMPACTED),
             Topic(self.progress, 1, _BY_AGE),
             Topic(self.control, 1, _BY_AGE_STAMPED),
             Topic(self.results, 1, _BRIEFLY),
+            Topic(self.pipelines, 1, _BY_AGE),
+            Topic(self.app_logs, 2, _LOGS),
         ]
         for scenario in scenarios:
             topics.append(Topic(self.reports(scenario.name), scenario.partitions, _BY_AGE_STAMPED))

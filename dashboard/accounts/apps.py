@@ -1,5 +1,6 @@
-"""The accounts app."""
+"""The accounts app, and the login library's where it needs to behave differently here."""
 
+from allauth.usersessions.apps import UserSessionsConfig
 from django.apps import AppConfig
 
 
@@ -7,8 +8,7 @@ class AccountsConfig(AppConfig):
     """Users, their roles and their API tokens."""
 
     name = "dashboard.accounts"
-    label = "accounts"
-    default_auto_field = "django.db.models.BigAutoField"
+    default = True
 
     def ready(self) -> None:
         """Listen for logins, and for passwords that are changed."""
@@ -20,3 +20,13 @@ class AccountsConfig(AppConfig):
 
         password_changed.connect(changed, dispatch_uid="first password")
         user_logged_in.connect(begin_anew, dispatch_uid="length of a session")
+
+
+class NotedSessionsConfig(UserSessionsConfig):
+    """The app of the login library's table of sessions, which this product fills itself.
+
+    The library would store the key of a session as it is in the cookie.
+    """
+
+    def ready(self) -> None:
+        """Leave out the library's own listeners."""

@@ -18,8 +18,8 @@ from django.http import HttpRequest
 from dashboard.audit.login_signals import login_failed
 from dashboard.core.metrics import LIMITED
 
+# Of the settings' rates: how many wrong ones there may be.
 ACTION = "reauthenticate_failed"
-"""Of the settings' rates: how many wrong ones there may be."""
 
 
 def attempt(request: HttpRequest) -> ratelimit.RateLimitUsage:

@@ -23,8 +23,8 @@ from dashboard.audit.log import Actor, note
 from dashboard.core.roles import Role
 
 FILE = "demo-logins.json"
+# The group of users whose password the demo made, beside that of their role. It gives no right.
 DEMO = "demo"
-"""The group of users whose password the demo made, beside that of their role. It gives no right."""
 
 
 def ensure(data_dir: Path) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Drafts: the content that a form carries to another page, where an address is too short for it.
 
 The form answers with a redirect to an address that names the draft, so that the page can be loaded
-anew. A user sees only drafts of one's own.
+again. A user sees only drafts of one's own.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 from uuid import UUID, uuid4
 
-from django.contrib.auth.models import User
 from django.http import HttpRequest, QueryDict
 
 from dashboard.accounts.models import Draft
+from dashboard.core.access import user_of
 from dashboard.core.retention import delete_surplus
 from dashboard.core.times import now_ms
 
@@ -23,7 +23,7 @@ KEPT = 20
 
 def keep(request: HttpRequest, kind: str, data: Mapping[str, str | Sequence[str]]) -> str:
     """Store the content of a page of this kind. Returns the end of the page's address."""
-    user, now = _user(request), now_ms()
+    user, now = user_of(request), now_ms()
     text = urlencode(data, doseq=True)
     made = Draft.objects.create(id=uuid4(), user=user, kind=kind, data=text, at=now)
     delete_surplus(Draft.objects.filter(user=user).order_by("-at"), KEPT)
@@ -36,10 +36,5 @@ def found(request: HttpRequest, kind: str) -> QueryDict | None:
         wanted = UUID(request.GET.get("draft", ""))
     except ValueError:
         return None
-    draft = Draft.objects.filter(pk=wanted, user=_user(request), kind=kind).first()
+    draft = Draft.objects.filter(pk=wanted, user=user_of(request), kind=kind).first()
     return QueryDict(draft.data) if draft else None
-
-
-def _user(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)
-    return request.user

@@ -7,6 +7,7 @@ one is put before the old one, `manage.py reseal` seals everything with it, the 
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
 
@@ -15,8 +16,14 @@ from django.conf import settings
 
 from config.settings import Settings
 
+# How a sealed text begins: no secret of a second factor does, which are base 32 or hexadecimal.
 SEALED = "gAAAA"
-"""How a sealed text begins: no secret of a second factor does, which are base 32 or hexadecimal."""
+
+
+Resealed = tuple[int, list[str]]
+"""How many secrets were sealed again, and the names of those that no key opens."""
+OTHER_SECRETS: list[Callable[[], Resealed]] = []
+"""Each seals the secrets of a higher package again, which registers it when Django starts."""
 
 
 class NoKey(Exception):
@@ -39,7 +46,7 @@ def unseal(text: str) -> str:
         return _box(settings.TALLYBOARD).decrypt(text.encode()).decode()
     except InvalidToken:
         raise NoKey(
-            "None of the keys in TALLYBOARD_DATA_KEYS, or in the file data-key in the data "
+            "No key in TALLYBOARD_DATA_KEYS, or in the file data-key in the data "
             "directory, opens this."
         ) from None
 

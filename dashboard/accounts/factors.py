@@ -12,8 +12,8 @@ from dashboard.accounts.encryption import NoKey, seal, unseal
 
 log = structlog.get_logger(__name__)
 
+# Under these names the login library keeps what codes are made from.
 SECRETS = ("secret", "seed")
-"""Under these names the login library keeps what codes are made from."""
 
 
 class SealedFactors(DefaultMFAAdapter):
@@ -34,7 +34,7 @@ class SealedFactors(DefaultMFAAdapter):
             log.exception("a second factor cannot be read", why=str(error))
             raise ValidationError(
                 "This second factor cannot be read any more: its key is missing. "
-                "An admin can take the factor away."
+                "An admin can remove the factor."
             ) from None
 
 

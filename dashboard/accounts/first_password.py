@@ -16,8 +16,8 @@ from dashboard.accounts.sessions import end_all
 from dashboard.accounts.tokens import find
 from dashboard.core.access import is_fragment
 
+# In a session: it was begun with such a password.
 FLAG = "first_password"
-"""In a session: it was begun with such a password."""
 
 
 def ended(user: User) -> bool:

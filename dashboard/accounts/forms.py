@@ -21,7 +21,10 @@ class TokenForm(forms.Form):
     """A form for the purpose, the scopes and the lifetime of a token."""
 
     label = forms.CharField(
-        required=False, max_length=100, label="What the new one is for", initial=""
+        required=False,
+        max_length=100,
+        label="Purpose of the new token",
+        widget=forms.TextInput(attrs={"placeholder": "for example: deploy script"}),
     )
     scopes = forms.MultipleChoiceField(
         widget=forms.CheckboxSelectMultiple,
@@ -38,7 +41,7 @@ class TokenForm(forms.Form):
 
         allowed: those of the user's role, of which a token may have a part.
         """
-        super().__init__(data, auto_id="%s", label_suffix="")
+        super().__init__(data, auto_id="%s")
         offered = [(scope, f"{scope}: {text}") for scope, text in SCOPES.items()]
         field = self.fields["scopes"]
         assert isinstance(field, forms.MultipleChoiceField)

@@ -11,10 +11,10 @@ from django.utils import timezone
 
 from dashboard.accounts.models import KnownAddress
 
+# How long after the last login from there.
 KNOWN_FOR = timedelta(days=90)
-"""How long after the last login from there."""
+# Most addresses of one user: those last logged in from.
 MOST = 20
-"""Most addresses of one user: those last logged in from."""
 
 
 def note_login(request: HttpRequest, user: User) -> None:

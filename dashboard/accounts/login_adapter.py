@@ -15,6 +15,7 @@ from django.shortcuts import resolve_url
 from dashboard.accounts import confirmation, first_password, known_addresses
 from dashboard.audit.login_signals import login_failed, login_limited, login_ok
 from dashboard.core.metrics import LIMITED, LOGINS
+from dashboard.core.roles import Role, role_of
 
 
 class ClosedAdapter(DefaultAccountAdapter):
@@ -71,9 +72,14 @@ class ClosedAdapter(DefaultAccountAdapter):
         cleaned: str = super().clean_password(password, user)
         return cleaned
 
-    def get_password_change_redirect_url(self, request: HttpRequest) -> str:  # noqa: ARG002
+    def get_password_change_redirect_url(self, request: HttpRequest) -> str:
         """Return the address of the page that follows the change of the password."""
-        return resolve_url(settings.LOGIN_REDIRECT_URL)
+        return self.get_login_redirect_url(request)
+
+    def get_login_redirect_url(self, request: HttpRequest) -> str:
+        """Return the address of the page that a login leads to: a manager's is the summary."""
+        manages = role_of(request.user) is Role.MANAGER
+        return resolve_url("summaries:summary" if manages else settings.LOGIN_REDIRECT_URL)
 
     def authentication_failed(self, request: HttpRequest, **credentials: Any) -> None:
         """Count a wrong name or password."""

@@ -16,11 +16,9 @@ from dashboard.accounts.first_password import detour
 from dashboard.accounts.sessions import Seen, note_use
 from dashboard.core.metrics import LIMITED
 
+# Largest form under these, bytes. The login library keeps a form in the session until the password
+# has been confirmed.
 MAX_FORM = 65_536
-"""Largest form under these, bytes.
-
-The login library keeps a form in the session until the password has been confirmed.
-"""
 UNDER = ("/account/", "/users/")
 
 

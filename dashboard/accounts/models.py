@@ -7,6 +7,7 @@ from datetime import datetime
 
 from django.conf import settings
 from django.db import models
+from django.db.models import UniqueConstraint
 
 
 class ApiToken(models.Model):
@@ -83,9 +84,7 @@ class KnownAddress(models.Model):
     seen_at = models.DateTimeField()
 
     class Meta:
-        constraints = (
-            models.UniqueConstraint(fields=["user", "address"], name="one_known_address"),
-        )
+        constraints = (UniqueConstraint(fields=["user", "address"], name="one_known_address"),)
 
     def __str__(self) -> str:
         return f"{self.user} at {self.address}"

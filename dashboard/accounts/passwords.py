@@ -7,8 +7,8 @@ from typing import Any
 
 from django.contrib.auth import password_validation
 
+# What people put around a word that is too short: digits and signs.
 AROUND = re.compile(r"^[\W\d_]+|[\W\d_]+$")
-"""What people put around a word that is too short: digits and signs."""
 
 
 class CommonPasswordValidator(password_validation.CommonPasswordValidator):

@@ -20,8 +20,8 @@ from django.utils import timezone
 
 from dashboard.accounts.encryption import NoKey, seal, unseal
 
+# In a session: when its user logged in, Unix seconds.
 BEGUN = "begun"
-"""In a session: when its user logged in, Unix seconds."""
 
 
 def filed_under(key: str | None) -> str:

@@ -25,6 +25,7 @@ from django.http import HttpRequest, QueryDict
 from django.utils import timezone
 
 from dashboard.accounts.session_store import FiledSession, SessionStore, filed_under
+from dashboard.core.tables import Column, Table
 
 log = structlog.get_logger(__name__)
 
@@ -32,6 +33,7 @@ SEEN_EVERY_S = 60.0
 """A session's last use is as coarse as this, so that a page that renews itself writes little."""
 REMEMBERED = 10_000
 """Most sessions of which a process remembers when it noted their use."""
+SESSIONS = Table("", "Device", "Address", "Since", "Last seen", Column.unseen("End"))
 
 BROWSERS = (("Edg", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("CriOS", "Chrome"),
             ("FxiOS", "Firefox"), ("Chrome/", "Chrome"), ("Safari/", "Safari"))  # fmt: skip

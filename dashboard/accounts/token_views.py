@@ -12,11 +12,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from dashboard.accounts import tokens
-from dashboard.accounts.audit_entries import note_issued
 from dashboard.accounts.forms import TokenForm
 from dashboard.accounts.models import ApiToken
 from dashboard.audit.log import Actor, note
-from dashboard.core.access import role_required
+from dashboard.core.access import role_required, user_of
 from dashboard.core.metrics import LIMITED
 from dashboard.core.roles import ALLOWED, role_of
 
@@ -26,8 +25,7 @@ from dashboard.core.roles import ALLOWED, role_of
 @role_required("read")
 def tokens_page(request: HttpRequest) -> HttpResponse:
     """List the user's tokens; make one, shown this once, or revoke one."""
-    user, now = request.user, timezone.now()
-    assert isinstance(user, User)
+    user, now = user_of(request), timezone.now()
     if request.method == "POST" and "revoke" in request.POST:
         if tokens.revoke(user, request.POST["revoke"], now):
             prefix = request.POST["revoke"]
@@ -38,10 +36,12 @@ def tokens_page(request: HttpRequest) -> HttpResponse:
     form = TokenForm(ALLOWED[role] if role else (), data)
     made = _make(form, user, now) if request.method == "POST" else ""
     if made:
-        note_issued(Actor.of(request), made)
+        tokens.note_issued(Actor.of(request), made)
     rows = ApiToken.objects.filter(user=user, revoked_at=None).order_by("-created_at")
     context = {
         "tokens": [(row, row.expired(now)) for row in rows],
+        "token_table": tokens.TOKENS,
+        "own": True,
         "made": made,
         "form": TokenForm(ALLOWED[role] if role else ()) if made else form,
     }

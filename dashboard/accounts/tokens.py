@@ -17,7 +17,9 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
 from dashboard.accounts.models import ApiToken
+from dashboard.audit.log import Actor, note
 from dashboard.core.roles import Action
+from dashboard.core.tables import Column, Table
 
 SCHEME = "tb"
 USE_NOTED_EVERY = timedelta(minutes=1)
@@ -25,10 +27,15 @@ USE_NOTED_EVERY = timedelta(minutes=1)
 
 MAX_TOKENS = 50
 """Most tokens in force that one user may have."""
+_LATER_COLUMNS = (
+    "For", "Scopes", "Made", Column.time("Last used"), Column.time("Ends"), Column.unseen("Revoke"),
+)  # fmt: skip
+TOKENS = Table("tokens", "Prefix", *_LATER_COLUMNS)
+ALL_TOKENS = Table("all-tokens", "Prefix", "User", *_LATER_COLUMNS)
 
 SCOPES: dict[Action, str] = {
     "read": "read scenarios, assets, commands, partitions and the job",
-    "command": "set, vote, release and purge",
+    "command": "set, vote, release, purge, schedule and cancel",
     "report": "send reports, and Alertmanager's alerts",
     "metrics": "read /metrics",
 }
@@ -64,6 +71,20 @@ def issue(
         expires_at=expires_at,
     )
     return token
+
+
+def note_issued(actor: Actor, token: str) -> None:
+    """Log that a token was made; of the token itself only the prefix."""
+    row = ApiToken.objects.select_related("user").get(prefix=token.split("_")[1])
+    note(
+        actor,
+        "token.issued",
+        target=row.user.get_username(),
+        token=row.prefix,
+        label=row.label or None,
+        scopes=row.scopes,
+        ends=row.expires_at and row.expires_at.isoformat(),
+    )
 
 
 def find(token: str, now: datetime) -> ApiToken | None:

@@ -17,7 +17,7 @@ from dashboard.accounts.user_forms import RoleForm
 from dashboard.accounts.user_management import Refused
 from dashboard.accounts.user_views import ADMINS, user_page
 from dashboard.audit.log import Actor, note
-from dashboard.core.access import form_of, role_required
+from dashboard.core.access import form_of, role_required, user_of
 
 
 @form_of("accounts:user", "number")
@@ -30,7 +30,7 @@ def change_role(request: HttpRequest, number: int) -> HttpResponse:
         return user_page(request, user, form=form, status=422)
     role = form.role_of()
     try:
-        before = user_management.set_role(_admin(request), user, role)
+        before = user_management.set_role(user_of(request), user, role)
     except Refused as refused:
         facts = {"to": str(role or "none")}
         return _refused(request, user, "user.role", refused, form=form, **facts)
@@ -48,7 +48,7 @@ def deactivate(request: HttpRequest, number: int) -> HttpResponse:
     """Deactivate a user."""
 
     def do(user: User) -> str:
-        ended = user_management.deactivate(_admin(request), user, timezone.now())
+        ended = user_management.deactivate(user_of(request), user, timezone.now())
         note(Actor.of(request), "user.deactivated", target=user.username, **ended._asdict())
         return (
             f"{user.username} is deactivated; sessions that ended: {ended.sessions}, tokens "
@@ -80,7 +80,7 @@ def reset_password(request: HttpRequest, number: int) -> HttpResponse:
     """Give a user a password for one login, shown this once."""
     user = get_object_or_404(User, pk=number)
     try:
-        password, ended = user_management.reset_password(_admin(request), user, timezone.now())
+        password, ended = user_management.reset_password(user_of(request), user, timezone.now())
     except Refused as refused:
         return _refused(request, user, "user.password-reset", refused)
     note(Actor.of(request), "user.password-reset", target=user.username, **ended._asdict())
@@ -121,7 +121,7 @@ def revoke_token(request: HttpRequest, number: int) -> HttpResponse:
         note(Actor.of(request), "token.revoked", target=user.username, token=prefix)
         messages.success(request, f"Token {prefix} is revoked.")
     else:
-        messages.info(request, "There is no such token to revoke: it may have been already.")
+        messages.info(request, "There is no such token; it may have been revoked already.")
     if request.POST.get("back") == "tokens":
         return redirect("accounts:all-tokens")
     return redirect("accounts:user", user.pk)
@@ -149,8 +149,3 @@ def _refused(
     note(Actor.of(request), action, target=user.username, outcome=f"refused: {refused}", **facts)
     user.refresh_from_db()
     return user_page(request, user, form=form, refused=str(refused), status=409)
-
-
-def _admin(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)
-    return request.user

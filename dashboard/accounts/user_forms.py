@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 from django.contrib.auth.validators import UnicodeUsernameValidator
 
+from dashboard.core.filter_forms import FilterForm
 from dashboard.core.roles import Role
 
 MAX_NAME = 150
@@ -26,7 +27,7 @@ class UserForm(forms.Form):
     role = forms.ChoiceField(choices=ROLES, initial=Role.MANAGER.value)
 
     def __init__(self, data: Any = None) -> None:
-        super().__init__(data, auto_id="%s", label_suffix="")
+        super().__init__(data, auto_id="%s")
         self.fields["name"].widget.attrs |= {"autocomplete": "off", "spellcheck": "false"}
 
     def role_of(self) -> Role:
@@ -41,7 +42,7 @@ class RoleForm(forms.Form):
 
     def __init__(self, data: Any = None, role: Role | None = None) -> None:
         initial = {"role": role.value if role else NONE}
-        super().__init__(data, auto_id="%s", label_suffix="", initial=initial)
+        super().__init__(data, auto_id="%s", initial=initial)
 
     def role_of(self) -> Role | None:
         """Return the role of a valid form."""
@@ -49,7 +50,7 @@ class RoleForm(forms.Form):
         return None if name == NONE else Role(name)
 
 
-class SearchForm(forms.Form):
+class SearchForm(FilterForm):
     """A form that filters a list of users."""
 
     q = forms.CharField(required=False, max_length=MAX_NAME, label="Part of a name")

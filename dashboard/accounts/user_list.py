@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
 from datetime import datetime
 from typing import NamedTuple
 
@@ -14,12 +13,19 @@ from dashboard.accounts.models import FirstPassword
 from dashboard.accounts.sessions import open_sessions
 from dashboard.accounts.tokens import SCOPES, in_force
 from dashboard.accounts.user_management import strongest
+from dashboard.core.listing import Order, Page, page_after
 from dashboard.core.navigation import GROUPS
 from dashboard.core.roles import ALLOWED, Role
+from dashboard.core.tables import Column, Table
 from dashboard.core.times import unix_ms
 
 MOST = 500
-"""Most users that the list shows."""
+"""Most users of a page."""
+USERS = Table(
+    "users", "Name", "Role", "Status", Column.time("Last login"), "Second factor",
+    Column.number("Sessions"), Column.number("Tokens"),
+)  # fmt: skip
+ROLES = Table("", "May", *(Column(role) for role in Role), narrow=True)
 
 
 class Person(NamedTuple):
@@ -39,25 +45,19 @@ class Person(NamedTuple):
         return unix_ms(at)
 
 
-class People(NamedTuple):
-    """The listed users, by name, and how many there are."""
-
-    listed: list[Person]
-    total: int
-
-
-def people(q: str, now: datetime) -> People:
-    """Return the users whose name has this text."""
+def people(q: str, now: datetime, after: int | None = None) -> Page[Person]:
+    """Return the users whose name has this text, by name, after the user of a number."""
     rows = User.objects.filter(username__icontains=q) if q else User.objects.all()
-    users = list(rows.order_by("username")[:MOST])
+    page = page_after(rows, Order("username", down=False), MOST, after)
+    users = page.rows
     ids = [user.pk for user in users]
     groups = _groups(ids)
     factors = set(
         Authenticator.objects.filter(user__in=ids).values_list("user_id", flat=True).distinct()
     )
     first = set(FirstPassword.objects.filter(user__in=ids).values_list("user_id", flat=True))
-    tokens = _counted(in_force(now).filter(user__in=ids).values_list("user_id", flat=True))
-    sessions = _counted(open_sessions().filter(user__in=ids).values_list("user_id", flat=True))
+    tokens = Counter(in_force(now).filter(user__in=ids).values_list("user_id", flat=True))
+    sessions = Counter(open_sessions().filter(user__in=ids).values_list("user_id", flat=True))
     listed = [
         Person(
             user,
@@ -69,7 +69,7 @@ def people(q: str, now: datetime) -> People:
         )
         for user in users
     ]
-    return People(listed, rows.count() if len(users) == MOST else len(users))
+    return Page(listed, page.following)
 
 
 def _groups(ids: list[int]) -> dict[int, set[str]]:
@@ -78,13 +78,6 @@ def _groups(ids: list[int]) -> dict[int, set[str]]:
     for user_id, name in pairs:
         groups[user_id].add(name)
     return groups
-
-
-def _counted(users: Iterable[int]) -> dict[int, int]:
-    counts: dict[int, int] = defaultdict(int)
-    for user in users:
-        counts[user] += 1
-    return counts
 
 
 def holders() -> dict[Role, int]:

@@ -24,12 +24,12 @@ from dashboard.accounts.sessions import end_all
 from dashboard.accounts.tokens import revoke_all
 from dashboard.core.roles import Role, role_of
 
+# Of passwords that are read to somebody: nothing that looks like something else.
 ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
-"""Of passwords that are read to somebody: nothing that looks like something else."""
+# A password for one login: so many groups of so many of them, about 79 bits.
 GROUPS, LETTERS = 4, 4
-"""A password for one login: so many groups of so many of them, about 79 bits."""
+# How long such a password lets somebody in.
 GOOD_FOR = timedelta(days=7)
-"""How long such a password lets somebody in."""
 
 
 class Refused(ValueError):
@@ -42,7 +42,7 @@ def create(name: str, role: Role, now: datetime) -> tuple[User, str]:
     Returns the user and the password for the first login. Raises Refused.
     """
     if User.objects.filter(username__iexact=name).exists():
-        raise Refused(f"There is a user {name} already.")
+        raise Refused(f"A user {name} exists already.")
     password = one_time_password()
     try:
         with transaction.atomic():
@@ -50,7 +50,7 @@ def create(name: str, role: Role, now: datetime) -> tuple[User, str]:
             user.groups.add(_group(role))
             _to_be_changed(user, now)
     except IntegrityError as error:  # somebody made the same one at once
-        raise Refused(f"There is a user {name} already.") from error
+        raise Refused(f"A user {name} exists already.") from error
     return user, password
 
 
@@ -61,7 +61,7 @@ def set_role(admin: User, user: User, role: Role | None) -> Role | None:
         before = role_of_person(user)
         if role is not Role.ADMIN and before is Role.ADMIN:
             if user.pk == admin.pk:
-                raise Refused("Nobody takes the own admin role away; ask another admin.")
+                raise Refused("You cannot take your own admin role away; ask another admin.")
             _leaves_an_admin(user, "given another role")
             User.objects.filter(pk=user.pk).update(is_superuser=False)
         user.groups.remove(*Group.objects.filter(name__in=[each.value for each in Role]))
@@ -85,7 +85,7 @@ def deactivate(admin: User, user: User, now: datetime) -> Ended:
     """
     with _one_at_a_time():
         if user.pk == admin.pk:
-            raise Refused("Nobody deactivates themselves; ask another admin.")
+            raise Refused("You cannot deactivate yourself; ask another admin.")
         user.refresh_from_db()
         _leaves_an_admin(user, "deactivated")
         if not User.objects.filter(pk=user.pk, is_active=True).update(is_active=False):

@@ -10,20 +10,24 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
+from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboard.accounts import user_management
 from dashboard.accounts.models import ApiToken, FirstPassword
-from dashboard.accounts.sessions import places
+from dashboard.accounts.sessions import SESSIONS, places
+from dashboard.accounts.tokens import TOKENS
 from dashboard.accounts.user_forms import RoleForm, SearchForm, UserForm
-from dashboard.accounts.user_list import MOST, holders, rights
+from dashboard.accounts.user_list import ROLES, USERS, holders, rights
 from dashboard.accounts.user_list import people as listed
 from dashboard.accounts.user_management import Refused
 from dashboard.audit.log import Actor, note
 from dashboard.core.access import role_required
+from dashboard.core.listing import number_of
 from dashboard.core.pages import render_page
 from dashboard.core.roles import Role
+from dashboard.core.tables import Pager
 from dashboard.core.times import now_ms
 
 ADMINS = frozenset((Role.ADMIN,))
@@ -36,11 +40,15 @@ def users(request: HttpRequest) -> HttpResponse:
     """Return the page of every user, or of those whose name has a text."""
     form = SearchForm(request.GET)
     valid = form.is_valid()
+    q, after = form.cleaned_data.get("q", ""), number_of(request.GET.get("after", ""))
+    found = listed(q, timezone.now(), after) if valid else None
+    query = urlencode({"q": q}) if q else ""
     context = {
         "now": now_ms(),
         "form": form,
-        "found": listed(form.cleaned_data["q"], timezone.now()) if valid else None,
-        "most": MOST,
+        "table": USERS,
+        "found": found,
+        "pager": Pager.by_key(query, "after", after, found.following if found else None),
         "address": request.get_full_path(),
     }
     return render_page(request, "accounts/users", context, status=200 if valid else 422)
@@ -95,7 +103,9 @@ def user_page(
         "factors": list(Authenticator.objects.filter(user=person).values_list("type", flat=True)),
         "first_password": FirstPassword.objects.filter(user=person).first(),
         "places": places(person, request.session.session_key),
+        "session_table": SESSIONS,
         "tokens": [(token, token.expired(now)) for token in tokens],
+        "token_table": TOKENS,
         "form": form or RoleForm(role=role),
         "refused": refused,
     }
@@ -107,5 +117,5 @@ def user_page(
 @role_required("read", ADMINS)
 def roles(request: HttpRequest) -> HttpResponse:
     """Return the page of what each role may do, and how many users have it."""
-    context = {"roles": list(Role), "rights": rights(), "holders": holders()}
+    context = {"table": ROLES, "roles": list(Role), "rights": rights(), "holders": holders()}
     return render(request, "accounts/roles.html", context)

@@ -29,7 +29,7 @@ class UnmuteForm(forms.Form):
 
     def __init__(self, data: Mapping[str, Any] | None = None) -> None:
         ids = f"{self.do}_%s"
-        super().__init__(data, auto_id=ids, initial={"id": uuid.uuid4()}, label_suffix="")
+        super().__init__(data, auto_id=ids, initial={"id": uuid.uuid4()})
 
     def record(self, agent: str, user: str, now: int) -> Mute | Unmute:  # noqa: ARG002 - a mute's
         """Return the record that the valid form requests, at `now` (ms)."""

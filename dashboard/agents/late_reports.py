@@ -11,22 +11,22 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from django.db import connection
 from django.db.models import Max, Min, Q, Sum
 
 from dashboard.agents.models import LateHour, LateMark
+from dashboard.core.sql import execute_many
 from dashboard.core.times import HOUR_MS, MINUTE_MS, span
 from domain.names import USER_PREFIX, name_ok
 from domain.scenario import Scenario
 from wire.job import Heartbeat, Lateness
 
 DAY_HOURS = 24
+# Why reports came late is told by those of this hour and so many before.
 LATELY_HOURS = 1
-"""Why reports came late is told by those of this hour and so many before."""
+# A clock that is off by less than this is right: a report takes a moment to arrive.
 OFF_MS = 5_000
-"""A clock that is off by less than this is right: a report takes a moment to arrive."""
+# A vote that was seen so long after the last loss tells how the clock is now.
 AFTER_MS = MINUTE_MS
-"""A vote that was seen so long after the last loss tells how the clock is now."""
 
 COUNTED = """\
 INSERT INTO agentry_latehour (scenario, agent, hour, stale, late, silent, rare, age, last)
@@ -41,11 +41,11 @@ AND agentry_latehour.age < excluded.age) THEN agentry_latehour.age ELSE excluded
 last = CASE WHEN excluded.last > agentry_latehour.last
 THEN excluded.last ELSE agentry_latehour.last END"""
 
+# Scenario, agent and hour.
 Key = tuple[str, str, int]
-"""Scenario, agent and hour."""
 
+# What a heartbeat counts, and under what name the numbers of a bucket are kept.
 KINDS = ("stale", "late", "silent")
-"""What a heartbeat counts, and under what name the numbers of a bucket are kept."""
 
 
 # ---- what heartbeats tell -----------------------------------------------------------------------
@@ -73,9 +73,8 @@ def take_in(beats: Sequence[Heartbeat]) -> Counter[tuple[str, str]]:
         unique_fields=["bucket"],
         update_fields=["offset"],
     )
-    if sums:
-        with connection.cursor() as cursor:  # in order, so that there is no deadlock
-            cursor.executemany(COUNTED, [(*key, *late) for key, late in sorted(sums.items())])
+    # In order, so that there is no deadlock.
+    execute_many(COUNTED, [(*key, *late) for key, late in sorted(sums.items())])
     return totals
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.db import models
+from django.db.models import Index, Q, UniqueConstraint
+
+from dashboard.core.models import AgentRow, AuthoredRow, ScenarioRow
+from dashboard.core.retention import Retention
+from dashboard.core.times import DAY_MS, HOUR_MS
 
 
-class Agent(models.Model):
+class Agent(AgentRow):
     """An agent of one scenario.
 
     last_seen: of the last state record that a report of its brought about; gap: the usual time
@@ -17,8 +21,6 @@ class Agent(models.Model):
     behind; None where that is not known.
     """
 
-    scenario = models.CharField(max_length=40)
-    agent = models.CharField(max_length=255)
     first_seen = models.BigIntegerField()
     last_seen = models.BigIntegerField()
     gap = models.BigIntegerField(default=0, db_default=0)
@@ -30,46 +32,42 @@ class Agent(models.Model):
     counted_at = models.BigIntegerField(default=0, db_default=0)
 
     class Meta:
-        constraints = (
-            models.UniqueConstraint(fields=["scenario", "agent"], name="one_row_per_agent"),
-        )
-        indexes = (models.Index(fields=["scenario", "-last_seen"], name="agents_seen"),)
-
-    def __str__(self) -> str:
-        return f"{self.scenario}/{self.agent}"
+        constraints = (UniqueConstraint(fields=["scenario", "agent"], name="one_row_per_agent"),)
+        indexes = (Index(fields=["scenario", "-last_seen"], name="agents_seen"),)
 
 
-class AgentHour(models.Model):
+class HourRow(ScenarioRow):
+    """An hour of an agent, or with an empty name of all, or of all that are not named."""
+
+    agent = models.CharField(max_length=255, blank=True)
+    hour = models.IntegerField()
+
+    class Meta:
+        abstract = True
+
+
+class AgentHour(HourRow):
     """An hour of an agent: state records that its reports brought about, and changes of a state
     among them. agent: empty for all records of the scenario, whatever brought them about."""
 
-    scenario = models.CharField(max_length=40)
-    agent = models.CharField(max_length=255, blank=True)
-    hour = models.IntegerField()
     records = models.BigIntegerField()
     changes = models.BigIntegerField()
 
     class Meta:
         constraints = (
-            models.UniqueConstraint(
+            UniqueConstraint(
                 fields=["scenario", "hour", "agent"], name="one_row_per_agent_and_hour"
             ),
         )
 
-    def __str__(self) -> str:
-        return f"{self.scenario}/{self.agent} in hour {self.hour}"
 
-
-class LateHour(models.Model):
+class LateHour(HourRow):
     """An hour of an agent's reports that came too late, by counts as in the job's heartbeats.
 
     agent: empty for all that heartbeats do not name; age: the smallest, ms, 0 where there is none;
     last: when the newest was reported.
     """
 
-    scenario = models.CharField(max_length=40)
-    agent = models.CharField(max_length=255, blank=True)
-    hour = models.IntegerField()
     stale = models.BigIntegerField()
     late = models.BigIntegerField()
     silent = models.BigIntegerField()
@@ -79,13 +77,10 @@ class LateHour(models.Model):
 
     class Meta:
         constraints = (
-            models.UniqueConstraint(
+            UniqueConstraint(
                 fields=["scenario", "hour", "agent"], name="one_late_row_per_agent_and_hour"
             ),
         )
-
-    def __str__(self) -> str:
-        return f"{self.scenario}/{self.agent} late in hour {self.hour}"
 
 
 class LateMark(models.Model):
@@ -98,24 +93,19 @@ class LateMark(models.Model):
         return f"{self.bucket} counted up to {self.offset}"
 
 
-class Dissent(models.Model):
+class Dissent(AgentRow):
     """A live vote that differed from what all votes made, when the votes were last counted.
 
     said: the vote's state; made: what all votes made; at: when it was last reported.
     """
 
-    scenario = models.CharField(max_length=40)
-    agent = models.CharField(max_length=255)
     asset = models.CharField(max_length=255)
     said = models.CharField(max_length=64)
     made = models.CharField(max_length=64)
     at = models.BigIntegerField()
 
     class Meta:
-        indexes = (models.Index(fields=["scenario", "agent", "-at"], name="dissents"),)
-
-    def __str__(self) -> str:
-        return f"{self.scenario}/{self.agent} on {self.asset}"
+        indexes = (Index(fields=["scenario", "agent", "-at"], name="dissents"),)
 
 
 class Walk(models.Model):
@@ -131,7 +121,7 @@ class Walk(models.Model):
         return f"counted up to {self.after}"
 
 
-class MuteRequest(models.Model):
+class MuteRequest(AgentRow, AuthoredRow):
     """A request to mute an agent, or to hear it again.
 
     places: the offset at which each partition's log has it, as JSON, by partition; fault: why it is
@@ -139,20 +129,25 @@ class MuteRequest(models.Model):
     """
 
     id = models.UUIDField(primary_key=True)
-    scenario = models.CharField(max_length=40)
-    agent = models.CharField(max_length=255)
     kind = models.CharField(max_length=6)
     until = models.BigIntegerField(null=True)
     reason = models.CharField(max_length=500)
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
-    username = models.CharField(max_length=150)
     created_at = models.BigIntegerField()
     places = models.TextField(default="{}")
     fault = models.CharField(max_length=300, blank=True)
 
     class Meta:
         db_table = "agentry_muteask"
-        indexes = (models.Index(fields=["scenario", "agent", "-created_at"], name="mute_asks"),)
+        indexes = (Index(fields=["scenario", "agent", "-created_at"], name="mute_asks"),)
 
-    def __str__(self) -> str:
-        return f"{self.kind} {self.scenario}/{self.agent}"
+
+HOURS_KEPT_MS = 8 * DAY_MS
+MOST_AGENTS = 50_000
+
+KEPT = (
+    Retention("hours of agents' reports", AgentHour, "hour", HOURS_KEPT_MS, unit_ms=HOUR_MS),
+    Retention("hours of late reports", LateHour, "hour", HOURS_KEPT_MS, unit_ms=HOUR_MS),
+    Retention("requests to mute", MuteRequest, "created_at", 400 * DAY_MS),
+    Retention("agents without a live vote", Agent, "last_seen", 30 * DAY_MS, condition=Q(votes=0)),
+    Retention("agents", Agent, "last_seen", at_most=MOST_AGENTS),
+)

@@ -12,7 +12,8 @@ from django.contrib.auth.models import User
 
 from bus.base import BusError
 from dashboard.agents.models import MuteRequest
-from dashboard.core.kafka import REACH_S, gateway
+from dashboard.audit.log import Actor, note
+from dashboard.core.kafka_gateway import REACH_S, gateway
 from dashboard.core.rate_limits import COMMANDS
 from dashboard.job.models import BucketStatus
 from domain.records import Mute, Unmute
@@ -145,16 +146,27 @@ def own(scenario: Scenario, request: MuteRequest, user: User, now: int) -> MuteR
     return write_down(scenario, record, user, now)
 
 
-def send(scenario: Scenario, request: MuteRequest) -> MuteRequest:
+def send(scenario: Scenario, request: MuteRequest, actor: Actor) -> MuteRequest:
     """Produce a request to every partition that does not have it yet, until one does not confirm.
 
-    The same record twice changes nothing, so it may be sent again at any time.
+    The audit notes how far it was sent, by whom. The same record twice changes nothing, so it may
+    be sent again at any time.
     """
     places = places_of(request)
     missing = [each for each in range(scenario.partitions) if each not in places]
     fault = _produce(scenario, request, missing, places) if missing else ""
     request.places, request.fault = msgspec.json.encode(places).decode(), fault[:MAX_FAULT]
     request.save(update_fields=["places", "fault"])
+    note(
+        actor,
+        f"agent.{request.kind}d",
+        scenario=scenario.name,
+        target=request.agent,
+        outcome="sent" if not fault else f"sent to {len(places)} of {scenario.partitions}",
+        id=str(request.pk),
+        reason=request.reason,
+        until=request.until,
+    )
     return request
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from django.db import connection
-
+from dashboard.core.sql import execute_many
 from dashboard.core.times import HOUR_MS
 from domain.names import USER_PREFIX, name_ok
 from wire.job import AHEAD_MS
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from wire.sink import CauseValue, VoteValue
 
 
+# A time from a bucket's clock that was ahead does not keep later ones from being taken.
 SEEN = """\
 INSERT INTO agentry_agent (scenario, agent, first_seen, last_seen, clock)
 VALUES (%s, %s, %s, %s, %s)
@@ -24,7 +24,6 @@ WHEN agentry_agent.gap = 0 THEN excluded.last_seen - agentry_agent.last_seen
 ELSE (4 * agentry_agent.gap + excluded.last_seen - agentry_agent.last_seen) / 5 END,
 last_seen = excluded.last_seen, clock = excluded.clock
 WHERE excluded.last_seen - agentry_agent.last_seen >= 1000 OR agentry_agent.last_seen > %s"""
-"""A time from a bucket's clock that was ahead does not keep later ones from being taken."""
 
 HOURS = """\
 INSERT INTO agentry_agenthour (scenario, agent, hour, records, changes) VALUES (%s, %s, %s, %s, %s)
@@ -68,7 +67,7 @@ class Counts:
     def write(self, now: int) -> None:
         """Add all counts to the tables. In order, so that there is no deadlock."""
         limit, seen = now + AHEAD_MS, sorted(self._seen.items())
-        _write(
+        execute_many(
             SEEN,
             [
                 (*key, at, at, off if at <= limit else None, limit)
@@ -77,14 +76,8 @@ class Counts:
             ],
         )
         hours = sorted(self._hours.items())
-        _write(HOURS, [(*key, *n) for key, n in hours if not key[1] or _named(key[1])])
+        execute_many(HOURS, [(*key, *n) for key, n in hours if not key[1] or _named(key[1])])
 
 
 def _named(agent: str) -> bool:
     return name_ok(agent) and not agent.startswith(USER_PREFIX)
-
-
-def _write(sql: str, rows: list[tuple[str | int | None, ...]]) -> None:
-    if rows:
-        with connection.cursor() as cursor:
-            cursor.executemany(sql, rows)

@@ -6,18 +6,19 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import quote
 
-import msgspec
 from django.db.models import Case, F, Q, Sum, When
 from django.db.models.functions import Coalesce
 
 from dashboard.agents.late_reports import NONE, OFF_MS, Late, clock_now, lately, of_the_day, reason
 from dashboard.agents.models import Agent, AgentHour, Dissent
 from dashboard.agents.mutes import Held, Mutes
-from dashboard.core.agent_urls import agent_path
+from dashboard.core.paths import agent_path
+from dashboard.core.tables import Column, Table
 from dashboard.core.times import HOUR_MS, span
 from dashboard.states.board_rows import asset_path
 from dashboard.states.models import CHANGE, Transition
 from domain.scenario import Scenario
+from wire.sink import cause_value
 
 MOST = 500
 """Most agents that a page lists: the muted, and those seen last."""
@@ -29,6 +30,38 @@ LEAST_GAP_MS = 30_000
 SEARCHED = 5_000
 """How many of the newest changes of all scenarios are searched for those that an agent caused."""
 MOST_CAUSED = 20
+
+AGENTS = Table(
+    "agents",
+    "Agent",
+    "Status",
+    Column.time("Last seen", "the newest of its live votes that a record told"),
+    Column.number(
+        "Too late",
+        "reports of the last 24 hours that came too late to count: dropped, or taken as its last "
+        "word alone",
+    ),
+    Column.time("Clock", "how far its own clock is off, by the newest of its reports"),
+    Column.time(
+        "Silent since",
+        "since when a vote of its has been silent, the longest of them, as counted last",
+    ),
+    Column.number(
+        "Records/min",
+        "state records a minute from its reports, in the last hour; a report without a change "
+        "makes one every 30 s at most",
+    ),
+    Column.number("Votes on", "assets with a live vote of its, as counted last"),
+    Column.number("Differs", "share of its live votes that differ from what all votes make"),
+    Column.number(
+        "Changes", "changes of a state that its reports brought about in the last 24 hours"
+    ),
+    Column.number("Of all", "its share of all changes of a state in the last 24 hours"),
+    "Muted by, why",
+    css="agents",
+)
+DIFFERING = Table("agent-differs", "Asset", "It says", "All make", Column.time("Reported"))
+CAUSED = Table("agent-caused", "Asset", "From", "To", Column.time("When"))
 
 
 class Row(NamedTuple):
@@ -156,7 +189,7 @@ def differing(scenario: Scenario, agent: str) -> list[Differing]:
 
 def caused(scenario: Scenario, agent: str) -> list[Caused]:
     """Return the newest changes that its reports caused, among the newest SEARCHED of all."""
-    steps = Transition.objects.order_by("-at")[:SEARCHED]
+    steps = Transition.objects.order_by("-pk")[:SEARCHED]
     wanted = steps.values_list(
         "scenario", "kind", "cause_type", "cause", "asset", "at", "previous", "state"
     )
@@ -164,7 +197,7 @@ def caused(scenario: Scenario, agent: str) -> list[Caused]:
     for name, kind, cause_type, cause, asset, at, previous, state in wanted.iterator(500):
         if (name, kind, cause_type) != (scenario.name, CHANGE, "report"):
             continue
-        if msgspec.json.decode(cause).get("agent") == agent:
+        if cause_value(cause).agent == agent:
             changes.append(Caused(asset, asset_path(name, asset), at, previous, state))
             if len(changes) == MOST_CAUSED:
                 break

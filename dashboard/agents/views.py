@@ -11,15 +11,25 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.agents import mutes as muting
-from dashboard.agents.audit_entries import note_mute
 from dashboard.agents.forms import FORMS, MuteForm, UnmuteForm
-from dashboard.agents.statistics import MOST, caused, differing, listed, one
+from dashboard.agents.statistics import (
+    AGENTS,
+    CAUSED,
+    DIFFERING,
+    MOST,
+    caused,
+    differing,
+    listed,
+    one,
+)
+from dashboard.audit.log import Actor
 from dashboard.core.access import form_of, is_fragment, role_required, user_of
-from dashboard.core.agent_urls import agent_path
+from dashboard.core.filter_forms import scenario_links
 from dashboard.core.pages import render_page
+from dashboard.core.paths import agent_path
 from dashboard.core.rate_limits import TooMany
-from dashboard.core.roles import may
-from dashboard.core.scenarios import scenarios
+from dashboard.core.roles import OPERATORS, may
+from dashboard.core.scenarios import scenario_or_404, scenario_or_first
 from dashboard.core.times import now_ms
 from domain.names import USER_PREFIX, name_ok
 from domain.records import MAX_MUTED
@@ -28,18 +38,17 @@ from domain.scenario import Scenario
 
 @require_safe
 @never_cache
-@role_required("read")
+@role_required("read", OPERATORS)
 def agents(request: HttpRequest) -> HttpResponse:
     """Return the page of a scenario's agents; to a script, the part of it that renews itself."""
-    known, now = scenarios(), now_ms()
-    wanted = request.GET.get("scenario", "")
-    scenario = known.get(wanted) or next(iter(known.values()))
+    scenario, now = scenario_or_first(request.GET.get("scenario", "")), now_ms()
     held = muting.mutes(scenario, now)
     rows, total = listed(scenario, held, now)
     context = {
         "now": now,
         "scenario": scenario,
-        "choices": known.values(),
+        "choices": scenario_links(scenario),
+        "table": AGENTS,
         "rows": rows,
         "more": total - len(rows),
         "most": MOST,
@@ -52,24 +61,24 @@ def agents(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @never_cache
-@role_required("read")
+@role_required("read", OPERATORS)
 def agent(request: HttpRequest, scenario: str, agent: str) -> HttpResponse:
     """Return the page of one agent; to a script, the part of the page that renews itself."""
-    return _page(request, _known(scenario), agent)
+    return _page(request, scenario_or_404(scenario), agent)
 
 
 @form_of("agents:agent", "scenario", "agent")
 @role_required("command")
 def mute(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
     """Mute an agent: to every partition of the scenario."""
-    return _ask(request, _known(scenario), agent, MuteForm(request.POST))
+    return _ask(request, scenario_or_404(scenario), agent, MuteForm(request.POST))
 
 
 @form_of("agents:agent", "scenario", "agent")
 @role_required("command")
 def unmute(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
     """Unmute an agent."""
-    return _ask(request, _known(scenario), agent, UnmuteForm(request.POST))
+    return _ask(request, scenario_or_404(scenario), agent, UnmuteForm(request.POST))
 
 
 @form_of("agents:agent", "scenario", "agent")
@@ -77,7 +86,7 @@ def unmute(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
 def again(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
     """Send the newest request to the partitions that have not confirmed it; where it is a
     colleague's, to all of them, in the user's own name."""
-    known = _known(scenario)
+    known = scenario_or_404(scenario)
     newest = muting.newest_progress(known, agent)
     if newest is None:
         raise Http404
@@ -87,15 +96,8 @@ def again(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
         except TooMany as error:
             messages.error(request, str(error))
             return redirect(agent_path(known.name, agent))
-        note_mute(request, known, muting.send(known, ask))
+        muting.send(known, ask, Actor.of(request))
     return redirect(f"{agent_path(known.name, agent)}#told")
-
-
-def _known(name: str) -> Scenario:
-    scenario = scenarios().get(name)
-    if scenario is None:
-        raise Http404
-    return scenario
 
 
 def _ask(
@@ -114,7 +116,7 @@ def _ask(
     except (TooMany, muting.IdTaken) as error:
         form.add_error(None, str(error))
         return _page(request, scenario, agent, form, 422)
-    note_mute(request, scenario, muting.send(scenario, ask))
+    muting.send(scenario, ask, Actor.of(request))
     return redirect(f"{agent_path(scenario.name, agent)}#told")
 
 
@@ -143,15 +145,17 @@ def _page(
     row = one(scenario, agent, held, now) if name_ok(agent) else None
     if row is None:
         raise Http404
-    standing = muting.newest_progress(scenario, agent)
+    progress = muting.newest_progress(scenario, agent)
     context: dict[str, Any] = {
         "now": now,
         "scenario": scenario,
         "row": row,
         "differing": differing(scenario, agent),
+        "differing_table": DIFFERING,
         "caused": caused(scenario, agent),
-        "standing": standing,
-        "muted": row.held or (standing and standing.mutes(now)),
+        "caused_table": CAUSED,
+        "progress": progress,
+        "muted": row.held or (progress and progress.mutes(now)),
         "partitions": scenario.partitions,
         "address": row.url,
     }

@@ -16,8 +16,10 @@ import structlog
 from django.db import transaction
 
 from dashboard.agents.models import Agent, Dissent, Walk
+from dashboard.core.models import named_fields
 from dashboard.states.models import AssetState
 from domain.names import USER_PREFIX, name_ok
+from wire.sink import BriefVote, votes_value
 
 log = structlog.get_logger(__name__)
 
@@ -28,26 +30,9 @@ MAX_AGENTS = 10_000
 MAX_DISSENTS = 20
 """Most differing votes that are kept of an agent, the newest."""
 CHUNK = 500
+FIGURES = ("votes", "against", "silent", "silent_since")
+"""What is counted of an agent, as its row has it."""
 
-
-class _Vote(msgspec.Struct, gc=False):
-    agent: str
-    state: str
-    time: int
-    silent: int | None = None
-
-
-class _Override(msgspec.Struct, gc=False):
-    underlying: str | None
-
-
-class _Record(msgspec.Struct, gc=False):
-    state: str
-    votes: list[_Vote]
-    override: _Override | None
-
-
-_RECORD = msgspec.json.Decoder(_Record)
 
 Differing = tuple[int, str, str, str]
 """A vote that differs: when it was reported (ms), the asset, what it says, what all votes make."""
@@ -69,7 +54,7 @@ class Counted:
     silent: int = 0
     silent_since: int | None = None
 
-    def add(self, vote: _Vote, asset: str, made: str | None) -> None:
+    def add(self, vote: BriefVote, asset: str, made: str | None) -> None:
         """Count one more vote, on an asset of which all votes make `made`."""
         self.last = max(self.last, vote.time)
         if vote.silent is not None:
@@ -115,7 +100,7 @@ def _load(text: str) -> list[Counted]:
 
 
 def _count(tally: Tally, scenario: str, asset: str, text: str) -> None:
-    record = _RECORD.decode(text)
+    record = votes_value(text)
     made = record.override.underlying if record.override else record.state
     for vote in record.votes:
         counted = tally.get((scenario, vote.agent))
@@ -139,7 +124,7 @@ def _publish(counts: Iterable[Counted], now: int) -> None:
             [_row(each, now) for each in counted],
             update_conflicts=True,
             unique_fields=["scenario", "agent"],
-            update_fields=["votes", "against", "silent", "silent_since", "counted_at"],
+            update_fields=[*FIGURES, "counted_at"],
             batch_size=CHUNK,
         )
         Agent.objects.filter(counted_at__lt=now).update(
@@ -156,14 +141,5 @@ def _dissents(counted: Iterable[Counted]) -> list[Dissent]:
 
 
 def _row(each: Counted, now: int) -> Agent:
-    return Agent(
-        scenario=each.scenario,
-        agent=each.agent,
-        first_seen=each.last,
-        last_seen=each.last,
-        votes=each.votes,
-        against=each.against,
-        silent=each.silent,
-        silent_since=each.silent_since,
-        counted_at=now,
-    )
+    own = named_fields(each, ("scenario", "agent", *FIGURES))
+    return Agent(**own, first_seen=each.last, last_seen=each.last, counted_at=now)

@@ -8,7 +8,8 @@ from django import forms
 
 from dashboard.annotations.acknowledgements import LONGEST_MS, MOST
 from dashboard.annotations.models import MAX_NOTE, MAX_TEXT, MAX_WHY
-from dashboard.commands.forms import typed_end
+from dashboard.commands.typed_times import typed_end
+from dashboard.core.fields import LocalTimeInput
 from dashboard.core.times import HOUR_MS, MINUTE_MS, exact_span
 from domain.names import name_ok
 
@@ -21,17 +22,12 @@ class AckForm(forms.Form):
     shift ends, Unix ms."""
 
     end = forms.ChoiceField(label="Until")
-    until_at = forms.CharField(
-        required=False,
-        label="Time",
-        max_length=40,
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
-    )
+    until_at = forms.CharField(required=False, label="Time", max_length=40, widget=LocalTimeInput)
     zone = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
     reason = forms.CharField(required=False, max_length=MAX_WHY, label="What is being done")
 
     def __init__(self, now: int, shift_ends: int, data: Any = None, place: str = "ack") -> None:
-        super().__init__(data, auto_id=f"{place}_%s", label_suffix="", initial={"end": "1h"})
+        super().__init__(data, auto_id=f"{place}_%s", initial={"end": "1h"})
         self.now, self.shift_ends = now, shift_ends
         left_ms = (shift_ends - now) // MINUTE_MS * MINUTE_MS
         choice = self.fields["end"]
@@ -86,7 +82,7 @@ class NoteForm(forms.Form):
     )
 
     def __init__(self, data: Any = None, text: str = "", place: str = "note") -> None:
-        super().__init__(data, auto_id=f"{place}_%s", label_suffix="", initial={"text": text})
+        super().__init__(data, auto_id=f"{place}_%s", initial={"text": text})
 
 
 class HandoverForm(forms.Form):
@@ -94,9 +90,9 @@ class HandoverForm(forms.Form):
 
     text = forms.CharField(
         max_length=MAX_TEXT,
-        label="For the next shift",
+        label="Text",
         widget=forms.Textarea(attrs={"rows": 6, "maxlength": MAX_TEXT}),
     )
 
     def __init__(self, data: Any = None) -> None:
-        super().__init__(data, auto_id="handover_%s", label_suffix="")
+        super().__init__(data, auto_id="handover_%s")

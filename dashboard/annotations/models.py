@@ -6,9 +6,13 @@ from typing import ClassVar
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Index, Q, UniqueConstraint
 
+from dashboard.core.models import AssetRow, AuthoredRow
+from dashboard.core.retention import Retention
+from dashboard.core.times import DAY_MS
 from dashboard.states.models import PLACE
-from domain.names import MAX_NAME, MAX_STATE
+from domain.names import MAX_STATE
 
 MAX_WHY = 500
 """Longest reason of an acknowledgement, characters."""
@@ -16,6 +20,8 @@ MAX_NOTE = 2_000
 """Longest note, characters."""
 MAX_TEXT = 8_000
 """Longest text of a handover, characters."""
+MAX_WORK = 100
+"""Longest name of a maintenance window, characters."""
 
 ENDS: dict[str, str] = {
     "worse": "it got more severe",
@@ -27,14 +33,10 @@ ENDS: dict[str, str] = {
 """Why an acknowledgement may end before its time."""
 
 
-class Acknowledgement(models.Model):
+class Acknowledgement(AssetRow, AuthoredRow):
     """Somebody has an asset in hand until a time. state, severity, place: of the asset as it was
     acknowledged; ended_*: of an end before its time, the time itself needs none."""
 
-    scenario = models.CharField(max_length=40)
-    asset = models.CharField(max_length=MAX_NAME)
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
-    username = models.CharField(max_length=150)
     reason = models.CharField(max_length=MAX_WHY, blank=True)
     at = models.BigIntegerField()
     until = models.BigIntegerField()
@@ -47,17 +49,10 @@ class Acknowledgement(models.Model):
 
     class Meta:
         indexes = (
-            models.Index(
-                fields=["scenario", "asset"],
-                condition=models.Q(ended_at=None),
-                name="acks_not_ended",
-            ),
-            models.Index(fields=["scenario", "asset", "-at"], name="acks_of_asset"),
-            models.Index(fields=["until"], name="acks_by_end"),
+            Index(fields=["scenario", "asset"], condition=Q(ended_at=None), name="acks_not_ended"),
+            Index(fields=["scenario", "asset", "-at"], name="acks_of_asset"),
+            Index(fields=["until"], name="acks_by_end"),
         )
-
-    def __str__(self) -> str:
-        return f"{self.scenario}/{self.asset}: {self.username} until {self.until}"
 
     def in_force(self, now: int) -> bool:
         """Return whether it is in force at `now`."""
@@ -73,16 +68,12 @@ class Acknowledgement(models.Model):
         return ENDS.get(self.ended_why, "")
 
 
-class Note(models.Model):
+class Note(AssetRow, AuthoredRow):
     """A text that a user wrote about an asset.
 
     A deleted one is kept for the audit, but not shown.
     """
 
-    scenario = models.CharField(max_length=40)
-    asset = models.CharField(max_length=MAX_NAME)
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
-    username = models.CharField(max_length=150)
     text = models.CharField(max_length=MAX_NOTE)
     at = models.BigIntegerField()
     edited_at = models.BigIntegerField(null=True)
@@ -90,27 +81,23 @@ class Note(models.Model):
 
     class Meta:
         indexes = (
-            models.Index(
+            Index(
                 fields=["scenario", "asset", "-at"],
-                condition=models.Q(deleted_at=None),
+                condition=Q(deleted_at=None),
                 name="notes_of_asset",
             ),
-            models.Index(fields=["at"], name="notes_by_age"),
+            Index(fields=["at"], name="notes_by_age"),
         )
 
-    def __str__(self) -> str:
-        return f"{self.scenario}/{self.asset}: note of {self.username}"
 
-
-class Mark(models.Model):
+class Mark(AssetRow):
     """The part of a board's row that shows both; written in the transaction that changes either.
 
     revision: rises with each change, so that readers keep the newest; changed_at: by which live
-    processes find what is new. ack_*: of the acknowledgement in force, empty without one.
+    processes find what is new. ack_*: of the acknowledgement in force, empty without one; work_*:
+    of the maintenance window that covers it, the one that ends last where there are several.
     """
 
-    scenario = models.CharField(max_length=40)
-    asset = models.CharField(max_length=MAX_NAME)
     revision = models.BigIntegerField()
     changed_at = models.BigIntegerField()
     ack_by = models.CharField(max_length=150, blank=True)
@@ -119,27 +106,30 @@ class Mark(models.Model):
     ack_severity = models.IntegerField(null=True)
     ack_reason = models.CharField(max_length=MAX_WHY, blank=True)
     notes = models.IntegerField(default=0)
+    work_name = models.CharField(max_length=MAX_WORK, blank=True)
+    work_until = models.BigIntegerField(null=True)
+    work_window = models.BigIntegerField(null=True)
 
     SHOWN: ClassVar = (
         "revision", "changed_at", "ack_by", "ack_since", "ack_until", "ack_severity",
-        "ack_reason", "notes",
+        "ack_reason", "notes", "work_name", "work_until", "work_window",
     )  # fmt: skip
 
     class Meta:
-        constraints = (
-            models.UniqueConstraint(fields=["scenario", "asset"], name="one_mark_per_asset"),
-        )
+        constraints = (UniqueConstraint(fields=["scenario", "asset"], name="one_mark_per_asset"),)
         indexes = (
-            models.Index(fields=["changed_at"], name="marks_by_change"),
-            models.Index(
+            Index(fields=["changed_at"], name="marks_by_change"),
+            Index(
                 fields=["scenario", "ack_until"],
-                condition=models.Q(ack_until__isnull=False),
+                condition=Q(ack_until__isnull=False),
                 name="marks_in_force",
             ),
+            Index(
+                fields=["scenario", "work_until"],
+                condition=Q(work_until__isnull=False),
+                name="marks_of_work",
+            ),
         )
-
-    def __str__(self) -> str:
-        return f"{self.scenario}/{self.asset}: revision {self.revision}"
 
 
 class Presence(models.Model):
@@ -156,31 +146,47 @@ class Presence(models.Model):
         return f"{self.user_id} at {self.last_at}"
 
 
-class Shift(models.Model):
+class Shift(AuthoredRow):
     """Somebody's shift, from "I take over" to "my shift ends"."""
 
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
-    username = models.CharField(max_length=150)
     began_at = models.BigIntegerField()
     ended_at = models.BigIntegerField(null=True)
 
     class Meta:
-        indexes = (models.Index(fields=["user", "-began_at"], name="shifts_of_user"),)
+        indexes = (Index(fields=["user", "-began_at"], name="shifts_of_user"),)
 
     def __str__(self) -> str:
         return f"{self.username} from {self.began_at}"
 
 
-class Handover(models.Model):
+class Handover(AuthoredRow):
     """A text for the next shift; it is not changed afterwards."""
 
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
-    username = models.CharField(max_length=150)
     text = models.CharField(max_length=MAX_TEXT)
     at = models.BigIntegerField()
 
     class Meta:
-        indexes = (models.Index(fields=["-at"], name="handovers_by_age"),)
+        indexes = (Index(fields=["-at"], name="handovers_by_age"),)
 
     def __str__(self) -> str:
         return f"handover of {self.username} at {self.at}"
+
+
+KEPT_MS = 90 * DAY_MS
+MARK_KEPT_MS = DAY_MS
+"""How long a mark of nothing is kept: by then every live process has seen it."""
+
+KEPT = (
+    Retention("acknowledgements that have ended", Acknowledgement, "until", KEPT_MS),
+    Retention("deleted notes", Note, "deleted_at", KEPT_MS),
+    Retention("shifts", Shift, "began_at", KEPT_MS),
+    Retention("texts for the next shift", Handover, "at", at_most=1_000),
+    Retention(
+        "marks of assets without annotations",
+        Mark,
+        "changed_at",
+        MARK_KEPT_MS,
+        condition=Q(notes=0, work_until=None),
+        also_past="ack_until",
+    ),
+)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from django.contrib.auth.models import User
-from django.db import transaction
 from django.db.models import QuerySet
 
 from dashboard.annotations.models import Note
-from dashboard.annotations.row_marks import Mark, alone, marks_changed, renew
+from dashboard.annotations.row_marks import changing
 from dashboard.core.rate_limits import Limit
 from dashboard.core.times import MINUTE_MS
 
@@ -25,48 +24,34 @@ class NotNow(ValueError):
 def write(scenario: str, asset: str, user: User, text: str, now: int) -> Note:
     """Add a note. Raises NotNow where the asset has too many, TooMany."""
     LIMIT.take(user.pk, now)
-    with transaction.atomic():
-        alone(scenario)
+    with changing(scenario, now) as changed:
         if notes_of(scenario, asset).count() >= MOST:
             raise NotNow(f"There are {MOST} notes on it already: delete some first.")
-        note = Note.objects.create(
-            scenario=scenario,
-            asset=asset,
-            user=user,
-            username=user.get_username(),
-            text=text,
-            at=now,
+        changed.append(asset)
+        name = user.get_username()
+        return Note.objects.create(
+            scenario=scenario, asset=asset, user=user, username=name, text=text, at=now
         )
-        marks = renew(scenario, [asset], now)
-    marks_changed.send(None, scenario=scenario, marks=marks)
-    return note
 
 
 def edit(note: Note, user: User, text: str, now: int) -> None:
     """Edit one's own note. Raises NotNow, TooMany."""
     LIMIT.take(user.pk, now)
     if not may_edit(note, user, now):
-        raise NotNow("A note may be edited by who wrote it, for 15 minutes.")
-    note.text, note.edited_at = text, now
-    note.save(update_fields=["text", "edited_at"])
-    marks_changed.send(None, scenario=note.scenario, marks=_renewed(note, now))
+        raise NotNow("Only its author may edit a note, for 15 minutes.")
+    with changing(note.scenario, now) as changed:
+        note.text, note.edited_at = text, now
+        note.save(update_fields=["text", "edited_at"])
+        changed.append(note.asset)
 
 
 def delete(note: Note, user: User, now: int) -> None:
     """Delete one's own note. Raises NotNow."""
     if not may_delete(note, user):
-        raise NotNow("A note may be deleted by who wrote it.")
-    with transaction.atomic():
-        alone(note.scenario)
+        raise NotNow("Only its author may delete a note.")
+    with changing(note.scenario, now) as changed:
         Note.objects.filter(pk=note.pk, deleted_at=None).update(deleted_at=now)
-        marks = renew(note.scenario, [note.asset], now)
-    marks_changed.send(None, scenario=note.scenario, marks=marks)
-
-
-def _renewed(note: Note, now: int) -> list[Mark]:
-    with transaction.atomic():
-        alone(note.scenario)
-        return renew(note.scenario, [note.asset], now)
+        changed.append(note.asset)
 
 
 def may_edit(note: Note, user: User, now: int) -> bool:

@@ -1,4 +1,5 @@
-"""Marks of acknowledgement and notes in a board's row: kept beside them, sent to every board.
+"""Marks of acknowledgements, notes and maintenance in a board's row: kept next to them, sent to
+every board.
 
 A live process finds what is new by `changes`; the one in which a change happened sends its own at
 once.
@@ -7,15 +8,18 @@ once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
-from django.db import connection
-from django.db.models import Count
+from django.db import transaction
+from django.db.models import Count, QuerySet
 from django.dispatch import Signal
 
 from dashboard.annotations.models import Acknowledgement, Note
 from dashboard.annotations.models import Mark as Row
+from dashboard.core.extension_point import Provider
+from dashboard.core.sql import lock_until_commit
 from dashboard.states.models import AssetState
 from dashboard.states.queries import listed
 from domain.scenario import Scenario
@@ -39,6 +43,22 @@ class Ack(NamedTuple):
     reason: str
 
 
+class Work(NamedTuple):
+    """Maintenance of an asset: of which window, until when (Unix ms), the window's number."""
+
+    name: str
+    until: int
+    window: int
+
+
+def _no_work(scenario: str, assets: Collection[str], now: int) -> Mapping[str, Work]:  # noqa: ARG001
+    return {}
+
+
+work_on = Provider(_no_work)
+"""Returns those of these assets of a scenario that are in a maintenance window at a time."""
+
+
 class Mark(NamedTuple):
     """The marks that a row shows; in JSON a list in this order."""
 
@@ -46,6 +66,7 @@ class Mark(NamedTuple):
     revision: int
     ack: Ack | None
     notes: int
+    work: Work | None = None
 
     @classmethod
     def of(cls, row: Row) -> Mark:
@@ -55,7 +76,14 @@ class Mark(NamedTuple):
             assert row.ack_since is not None
             assert row.ack_severity is not None
             ack = Ack(row.ack_by, row.ack_since, row.ack_until, row.ack_severity, row.ack_reason)
-        return cls(row.asset, row.revision, ack, row.notes)
+        work = None
+        if row.work_until is not None and row.work_window is not None:
+            work = Work(row.work_name, row.work_until, row.work_window)
+        return cls(row.asset, row.revision, ack, row.notes, work)
+
+    def works(self, now: int) -> bool:
+        """Return whether the asset is in maintenance at `now` (Unix ms)."""
+        return self.work is not None and now < self.work.until
 
 
 def in_force(ack: Ack | None, severity: int, calm: int, now: int) -> bool:
@@ -76,32 +104,50 @@ def alone(scenario: str) -> None:
     """Lock a scenario's annotations until the transaction ends.
 
     Otherwise an acknowledgement could be given on a state that another transaction is changing, and
-    neither would see the other. SQLite has one writer at a time anyway.
+    neither would see the other.
     """
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT pg_advisory_xact_lock(hashtext('annotations'), hashtext(%s))", [scenario]
-            )
+    lock_until_commit("annotations", scenario)
+
+
+@contextmanager
+def changing(scenario: str, now: int) -> Iterator[list[str]]:
+    """Change annotations within it, in a transaction, while nobody else changes the scenario's.
+
+    Yields a list for the assets that are changed: their marks are written at its end, and sent once
+    all of it is kept.
+    """
+    changed: list[str] = []
+    with transaction.atomic():
+        alone(scenario)
+        yield changed
+        marks = renew(scenario, changed, now)
+    marks_changed.send(None, scenario=scenario, marks=marks)
+
+
+def open_ones(scenario: str, assets: Collection[str], now: int) -> QuerySet[Acknowledgement]:
+    """Return the acknowledgements of these assets that have not ended at `now` (Unix ms)."""
+    return Acknowledgement.objects.filter(
+        scenario=scenario, asset__in=listed(list(assets)), ended_at=None, until__gt=now
+    )
 
 
 def renew(scenario: str, assets: Collection[str], now: int) -> list[Mark]:
-    """Write the marks of these assets anew, in the transaction that changed what they show.
+    """Write the marks of these assets again, in the transaction that changed what they show.
 
     Returns them.
     """
     known = {row.asset: row.revision for row in _rows(scenario, assets)}
-    names = listed(assets)
-    acks = Acknowledgement.objects.filter(
-        scenario=scenario, asset__in=names, ended_at=None, until__gt=now
-    )
-    notes = Note.objects.filter(scenario=scenario, asset__in=names, deleted_at=None)
+    notes = Note.objects.filter(scenario=scenario, asset__in=listed(assets), deleted_at=None)
     counted = dict(notes.values_list("asset").annotate(n=Count("pk")).order_by())
-    newest = {ack.asset: ack for ack in acks.order_by("at")}
+    newest = {ack.asset: ack for ack in open_ones(scenario, assets, now).order_by("at")}
+    works = work_on(scenario, assets, now)
     rows = [
         _row(scenario, asset, known.get(asset, 0), newest.get(asset), counted.get(asset, 0), now)
         for asset in assets
     ]
+    for row in rows:
+        if work := works.get(row.asset):
+            row.work_name, row.work_until, row.work_window = work
     Row.objects.bulk_create(
         rows,
         update_conflicts=True,

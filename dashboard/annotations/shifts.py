@@ -10,18 +10,18 @@ from django.core.cache import caches
 from dashboard.annotations.models import Handover, Presence, Shift
 from dashboard.core.times import DAY_MS, HOUR_MS, MINUTE_MS
 
+# How long a shift is.
 SHIFT_MS = 8 * HOUR_MS
-"""How long a shift is."""
+# One that was taken over longer ago was not ended, but is over.
 LONGEST_MS = 16 * HOUR_MS
-"""One that was taken over longer ago was not ended, but is over."""
+# A mark of a shift's end is gone by for so long, as some do not set it each time.
 MARKED_MS = 7 * DAY_MS
-"""A mark of a shift's end is gone by for so long, as some do not set it each time."""
+# Who did nothing here for so long was away.
 AWAY_MS = 4 * HOUR_MS
-"""Who did nothing here for so long was away."""
+# The same text once more within this is the same form once more.
 TWICE_MS = MINUTE_MS
-"""The same text once more within this is the same form once more."""
+# How exactly it is kept when somebody last did something.
 NOTED_MS = MINUTE_MS
-"""How exactly it is kept when somebody last did something."""
 
 
 def here(user: AbstractBaseUser | AnonymousUser, now: int) -> None:

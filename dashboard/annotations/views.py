@@ -21,28 +21,22 @@ from dashboard.audit.log import Actor
 from dashboard.audit.log import note as audit
 from dashboard.core.access import form_of, is_fragment, role_required
 from dashboard.core.rate_limits import TooMany
-from dashboard.core.scenarios import scenarios
+from dashboard.core.scenarios import scenario_or_404
 from dashboard.core.times import now_ms
 from dashboard.states.board_rows import asset_path
 from domain.names import name_ok
 from domain.scenario import Scenario
 
+# Most assets that a message names.
 NAMED = 5
-"""Most assets that a message names."""
+# Of more assets at once the audit has one entry.
 NOTED_EACH = 20
-"""Of more assets at once the audit has one entry."""
 
 
 def _user(request: HttpRequest) -> User:
     assert isinstance(request.user, User)
     here(request.user, now_ms())
     return request.user
-
-
-def _known(name: str) -> Scenario:
-    if name not in scenarios():
-        raise Http404
-    return scenarios()[name]
 
 
 # ---- acknowledgements ---------------------------------------------------------------------
@@ -52,7 +46,7 @@ def _known(name: str) -> Scenario:
 @role_required("command")
 def acknowledge_many(request: HttpRequest, scenario: str) -> HttpResponseBase:
     """Acknowledge the assets that are named; to a script, return what became of each as JSON."""
-    known, user, now = _known(scenario), _user(request), now_ms()
+    known, user, now = scenario_or_404(scenario), _user(request), now_ms()
     form = AckForm(now, shift_ends(user, now), request.POST)
     assets = _assets(form, request)
     if assets and form.is_valid():
@@ -109,7 +103,7 @@ def _words(scenario: Scenario, outcome: Outcome) -> str:
 @role_required("command")
 def take_back_many(request: HttpRequest, scenario: str) -> HttpResponseBase:
     """Take back the acknowledgements in force of the assets that are named."""
-    known, user = _known(scenario), _user(request)
+    known, user = scenario_or_404(scenario), _user(request)
     form = forms.Form(request.POST)
     assets = _assets(form, request)
     if not assets:
@@ -163,7 +157,7 @@ def _back(scenario: Scenario, assets: list[str]) -> str:
 @role_required("command")
 def write_note(request: HttpRequest, scenario: str, asset: str) -> HttpResponseBase:
     """Add a note to an asset, whether it is on the board or not."""
-    known, user = _known(scenario), _user(request)
+    known, user = scenario_or_404(scenario), _user(request)
     if not name_ok(asset):
         raise Http404
     form = NoteForm(request.POST)
@@ -185,7 +179,7 @@ def write_note(request: HttpRequest, scenario: str, asset: str) -> HttpResponseB
 def edit_note(request: HttpRequest, number: int) -> HttpResponseBase:
     """Edit one's own note."""
     note, user, now = _note(number), _user(request), now_ms()
-    known = _known(note.scenario)
+    known = scenario_or_404(note.scenario)
     if request.method == "GET":
         if not notes.may_edit(note, user, now):
             return _after(request, known, note.asset, "It cannot be edited any more.")
@@ -210,7 +204,7 @@ def edit_note(request: HttpRequest, number: int) -> HttpResponseBase:
 def delete_note(request: HttpRequest, number: int) -> HttpResponseBase:
     """Delete one's own note: it is kept, but no longer shown."""
     note, user = _note(number), _user(request)
-    known = _known(note.scenario)
+    known = scenario_or_404(note.scenario)
     try:
         notes.delete(note, user, now_ms())
     except notes.NotNow as error:

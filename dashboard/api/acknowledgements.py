@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from ninja import Router, Schema
-from pydantic import ConfigDict, Field
+from django.forms.models import model_to_dict
+from ninja import Schema
+from pydantic import Field
 
 from dashboard.annotations.acknowledgements import ABSENT, LONGEST_MS, acknowledge, take_back
 from dashboard.annotations.models import MAX_WHY, Acknowledgement
-from dashboard.api.auth import ApiRequest, allow
-from dashboard.api.problems import Problem, documented, invalid, too_many
-from dashboard.api.schemas import NO_NUL
+from dashboard.api.auth import ApiRequest
+from dashboard.api.problems import Problem, invalid
+from dashboard.api.router import READ, WRITE, OperationRouter, check_asset, known_scenario
+from dashboard.api.schemas import NO_NUL, StrictSchema
 from dashboard.audit.log import Actor, note
-from dashboard.core.rate_limits import TooMany
-from dashboard.core.scenarios import scenarios
 from dashboard.core.times import HOUR_MS, now_ms
-from domain.names import name_ok
 from domain.scenario import Scenario
 from wire.source import MAX_TIME
 
@@ -28,13 +27,11 @@ USUAL_MS = HOUR_MS
 MOST = 20
 """Most acknowledgements that are told of one asset."""
 
-router = Router()
+router = OperationRouter()
 
 
-class AckIn(Schema):
+class AckIn(StrictSchema):
     """What is being done, and until when (Unix ms, within seven days); null for an hour."""
-
-    model_config = ConfigDict(extra="forbid")
 
     reason: str = Field("", max_length=MAX_WHY, pattern=NO_NUL)
     until: int | None = Field(None, ge=0, le=MAX_TIME)
@@ -62,33 +59,22 @@ class AcksOut(Schema):
     items: list[AckOut]
 
 
-@router.get(
-    "scenarios/{scenario}/acknowledgements/{asset:asset}",
-    response=AcksOut,
-    auth=allow("read"),
-    openapi_extra=documented(404, 422),
-)
+@router.operation("GET scenarios/{scenario}/acknowledgements/{asset:asset}", AcksOut, "read", *READ)
 def get_acknowledgements(request: ApiRequest, scenario: str, asset: str) -> Any:
     """Who has an asset in hand, and who had it: the newest twenty. It need not be on the board."""
     return _told(_known(scenario, asset), asset)
 
 
-@router.post(
-    "scenarios/{scenario}/acknowledgements/{asset:asset}",
-    response=AcksOut,
-    auth=allow("command"),
-    openapi_extra=documented(400, 404, 409, 413, 415, 422),
+@router.operation(
+    "POST scenarios/{scenario}/acknowledgements/{asset:asset}", AcksOut, "command", 409, *WRITE
 )
 def acknowledge_asset(request: ApiRequest, scenario: str, asset: str, given: AckIn) -> Any:
     """Take an asset in hand. It takes the place of the acknowledgement in force, whosever it is."""
     known, now = _known(scenario, asset), now_ms()
     until = now + USUAL_MS if given.until is None else given.until
     if not now < until <= now + LONGEST_MS:
-        raise invalid("until", "a time to come within seven days, Unix milliseconds")
-    try:
-        outcome = acknowledge(known, [asset], request.auth, given.reason, until, now)
-    except TooMany as error:
-        raise too_many(error) from error
+        raise invalid("until", "a future time within seven days, Unix milliseconds")
+    outcome = acknowledge(known, [asset], request.auth, given.reason, until, now)
     for name, why in outcome.left:
         if why == ABSENT:
             detail = f"{known.name} shows no {known.noun} {name!r}."
@@ -101,30 +87,21 @@ def acknowledge_asset(request: ApiRequest, scenario: str, asset: str, given: Ack
     return _told(known, asset)
 
 
-@router.delete(
-    "scenarios/{scenario}/acknowledgements/{asset:asset}",
-    response=AcksOut,
-    auth=allow("command"),
-    openapi_extra=documented(404, 422),
+@router.operation(
+    "DELETE scenarios/{scenario}/acknowledgements/{asset:asset}", AcksOut, "command", *READ
 )
 def take_back_acknowledgement(request: ApiRequest, scenario: str, asset: str) -> Any:
     """Take back the acknowledgement in force, whosever it is; without one nothing changes."""
     known = _known(scenario, asset)
-    try:
-        ended = take_back(known, [asset], request.auth, now_ms())
-    except TooMany as error:
-        raise too_many(error) from error
+    ended = take_back(known, [asset], request.auth, now_ms())
     for name in ended:
         note(Actor.of(request), "asset.unacknowledged", scenario=scenario, target=name)
     return _told(known, asset)
 
 
 def _known(name: str, asset: str) -> Scenario:
-    known = scenarios().get(name)
-    if known is None:
-        raise Problem(404, "unknown-scenario", f"{name!r} is none of: {', '.join(scenarios())}.")
-    if not name_ok(asset):
-        raise invalid("asset", "1 to 255 characters, none of them a control character")
+    known = known_scenario(name)
+    check_asset(asset)
     return known
 
 
@@ -136,13 +113,5 @@ def _told(scenario: Scenario, asset: str) -> dict[str, Any]:
 
 
 def _plain(row: Acknowledgement, now: int) -> dict[str, Any]:
-    return {
-        "by": row.username,
-        "at": row.at,
-        "until": row.until,
-        "reason": row.reason,
-        "state": row.state,
-        "ended_at": row.end(now),
-        "ended_why": row.end_words,
-        "ended_by": row.ended_by,
-    }
+    own = {"by": row.username, "ended_at": row.end(now), "ended_why": row.end_words}
+    return model_to_dict(row) | own

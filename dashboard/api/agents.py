@@ -6,47 +6,43 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import asdict
 from typing import Any, Literal
 
-from ninja import Header, Router, Schema, Status
-from pydantic import ConfigDict, Field
+from ninja import Header, Schema, Status
+from pydantic import Field
 
 from dashboard.agents import mutes as muting
-from dashboard.agents.audit_entries import note_mute
 from dashboard.agents.statistics import Row, listed
-from dashboard.api.auth import ApiRequest, allow
-from dashboard.api.problems import Problem, documented, invalid, too_many
-from dashboard.api.schemas import NO_NUL
-from dashboard.core.rate_limits import TooMany
-from dashboard.core.scenarios import scenarios
+from dashboard.api.auth import ApiRequest
+from dashboard.api.problems import Problem, invalid
+from dashboard.api.router import SEND, OperationRouter, known_scenario
+from dashboard.api.schemas import NO_NUL, StrictSchema
+from dashboard.audit.log import Actor
+from dashboard.core.roles import OPERATORS
 from dashboard.core.times import now_ms
 from domain.names import USER_PREFIX, name_ok
 from domain.records import MAX_MUTED, Mute, Unmute
 from domain.scenario import Scenario
 from wire.source import MAX_REASON, MAX_TIME
 
-router = Router()
+router = OperationRouter()
 
-_ASK = documented(400, 404, 409, 413, 415, 422, 503)
 Key = Header(
     None,
     alias="Idempotency-Key",
-    description="A UUID that names this ask: sent again, it goes to the partitions without it.",
+    description="A UUID of this request; sent again, it goes only to partitions that lack it.",
 )
 
 
-class UnmuteIn(Schema):
+class UnmuteIn(StrictSchema):
     """Why an agent is heard again."""
-
-    model_config = ConfigDict(extra="forbid")
 
     reason: str = Field("", max_length=MAX_REASON, pattern=NO_NUL)
 
 
-class MuteIn(Schema):
+class MuteIn(StrictSchema):
     """Why an agent is muted, and until when (Unix ms); null until that is taken back."""
-
-    model_config = ConfigDict(extra="forbid")
 
     reason: str = Field(min_length=1, max_length=MAX_REASON, pattern=NO_NUL)
     until: int | None = Field(None, ge=0, le=MAX_TIME)
@@ -120,80 +116,45 @@ class AskOut(Schema):
     of: int
 
 
-@router.get(
-    "scenarios/{scenario}/agents",
-    response=AgentsOut,
-    auth=allow("read"),
-    openapi_extra=documented(404),
-)
+@router.operation("GET scenarios/{scenario}/agents", AgentsOut, "read", 404, among=OPERATORS)
 def list_agents(request: ApiRequest, scenario: str) -> Any:
     """The agents of a scenario: how steadily they report, and what comes too late to count."""
-    known, now = _known(scenario), now_ms()
+    known, now = known_scenario(scenario), now_ms()
     rows, total = listed(known, muting.mutes(known, now), now)
     return {"known": total, "items": [_told(row) for row in rows]}
 
 
 def _told(row: Row) -> dict[str, Any]:
-    late = row.late
     return {
-        "agent": row.agent,
+        **row._asdict(),
         "last_seen": row.last_seen or None,
-        "silent": row.silent,
         "muted": row.held is not None,
-        "votes": row.votes,
         "differing": row.against,
-        "changes": row.changes,
         "silent_votes": row.silent_on,
-        "silent_since": row.silent_since,
         "clock_ms": row.clock,
-        "late": {
-            "stale": late.stale,
-            "late": late.late,
-            "silent": late.silent,
-            "rare": late.rare,
-            "age_ms": late.age or None,
-        },
-        "why": row.why,
+        "late": {**row.late._asdict(), "age_ms": row.late.age or None},
     }
 
 
-@router.get(
-    "scenarios/{scenario}/mutes",
-    response=list[MuteOut],
-    auth=allow("read"),
-    openapi_extra=documented(404),
-)
+@router.operation("GET scenarios/{scenario}/mutes", list[MuteOut], "read", 404, among=OPERATORS)
 def list_mutes(request: ApiRequest, scenario: str) -> Any:
     """The agents that are muted, as the job's heartbeats tell them."""
-    known = _known(scenario)
+    known = known_scenario(scenario)
     held = muting.mutes(known, now_ms())
     return [
-        {
-            "agent": agent,
-            "until": each.mute.until,
-            "user": each.mute.user,
-            "reason": each.mute.reason,
-            "id": each.mute.id,
-            "partitions": len(each.partitions),
-            "of": known.partitions,
-        }
-        for agent, each in sorted(held.items())
+        asdict(each.mute) | {"partitions": len(each.partitions), "of": known.partitions}
+        for _, each in sorted(held.items())
     ]
 
 
-@router.post(
-    "scenarios/{scenario}/mute/{asset:agent}",
-    response={202: AskOut},
-    auth=allow("command"),
-    openapi_extra=_ASK,
-)
+@router.operation("POST scenarios/{scenario}/mute/{asset:agent}", {202: AskOut}, "command", *SEND)
 def mute_agent(
     request: ApiRequest, scenario: str, agent: str, given: MuteIn, key: uuid.UUID | None = Key
 ) -> Any:
     """Let an agent's votes count nothing: one that has not reported yet may be muted too."""
-    known, now = _known(scenario), now_ms()
+    known, now = known_scenario(scenario), now_ms()
     if given.until is not None and given.until <= now:
-        raise invalid("until", "a time to come, Unix milliseconds")
+        raise invalid("until", "a future time, Unix milliseconds")
     held = muting.mutes(known, now)
     if agent not in held and len(held) >= MAX_MUTED:
         raise Problem(409, "too-many-mutes", f"{MAX_MUTED} agents are muted already.")
@@ -202,26 +163,14 @@ def mute_agent(
     return _send(request, known, record, now)
 
 
-@router.post(
-    "scenarios/{scenario}/unmute/{asset:agent}",
-    response={202: AskOut},
-    auth=allow("command"),
-    openapi_extra=_ASK,
-)
+@router.operation("POST scenarios/{scenario}/unmute/{asset:agent}", {202: AskOut}, "command", *SEND)
 def unmute_agent(
     request: ApiRequest, scenario: str, agent: str, given: UnmuteIn, key: uuid.UUID | None = Key
 ) -> Any:
     """Let an agent's votes count again."""
-    known, user = _known(scenario), request.auth.get_username()
+    known, user = known_scenario(scenario), request.auth.get_username()
     record = Unmute(agent, user, given.reason, str(key or uuid.uuid4()))
     return _send(request, known, record, now_ms())
-
-
-def _known(name: str) -> Scenario:
-    known = scenarios().get(name)
-    if known is None:
-        raise Problem(404, "unknown-scenario", f"{name!r} is none of: {', '.join(scenarios())}.")
-    return known
 
 
 def _send(request: ApiRequest, scenario: Scenario, record: Mute | Unmute, now: int) -> Any:
@@ -230,11 +179,9 @@ def _send(request: ApiRequest, scenario: Scenario, record: Mute | Unmute, now: i
         raise invalid("agent", "an agent's name: 1 to 255 characters, not beginning with user:")
     try:
         ask = muting.write_down(scenario, record, request.auth, now)
-    except TooMany as error:
-        raise too_many(error) from error
     except muting.IdTaken as error:
         raise Problem(409, "id-taken", str(error)) from error
-    note_mute(request, scenario, muting.send(scenario, ask))
+    muting.send(scenario, ask, Actor.of(request))
     progress = muting.progress_of(scenario, ask)
     if not progress.sent:
         raise Problem(503, "unsent", ask.fault)

@@ -20,14 +20,14 @@ from domain.names import MAX_NAME, MAX_STATE
 from domain.scenario import Scenario
 from wire.source import MAX_DETAIL
 
+# The webhook's format that is understood.
 VERSION = "4"
-"""The webhook's format that is understood."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 MAX_MAPPINGS = 100
+# Longest text of an alert that goes into a report's detail, characters.
 MAX_TEXT = 200
-"""Longest text of an alert that goes into a report's detail, characters."""
 
 Label = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 Pair = Annotated[str, Field(pattern=r"^.+:.+$", max_length=MAX_NAME)]
@@ -121,6 +121,7 @@ EXAMPLE: dict[str, Any] = {
     ],
 }
 
+# The body in OpenAPI's terms; it is read here, so that each alert is answered by itself.
 ALERTS_BODY: dict[str, Any] = {
     "required": True,
     "content": {
@@ -144,7 +145,6 @@ ALERTS_BODY: dict[str, Any] = {
         }
     },
 }
-"""The body in OpenAPI's terms; it is read here, so that each alert is answered by itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,16 @@ from dashboard.api.acknowledgements import router as acknowledgements
 from dashboard.api.agents import router as agents
 from dashboard.api.bodies import JsonParser
 from dashboard.api.examples import add_examples
+from dashboard.api.incidents import router as incidents
+from dashboard.api.invoices import router as invoices
 from dashboard.api.labels import router as labels
+from dashboard.api.maintenance import router as maintenance
+from dashboard.api.notifications import router as notifications
 from dashboard.api.operations import router
+from dashboard.api.orders import router as orders
+from dashboard.api.schedules import router as schedules
+from dashboard.api.summary import router as summary
+from dashboard.api.views import router as views
 
 
 class Api(NinjaAPI):
@@ -34,7 +42,7 @@ class Api(NinjaAPI):
 api = Api(
     title="Tallyboard",
     version="1",
-    description="Reports in, states and commands out. Commands answer 202 and can be followed.",
+    description="Send reports, read states, give commands. Commands answer 202; follow them.",
     urls_namespace="api-v1",
     docs_url=None,
     parser=JsonParser(),
@@ -43,4 +51,12 @@ api.add_router("", router)
 api.add_router("", labels)
 api.add_router("", agents)
 api.add_router("", acknowledgements)
+api.add_router("", incidents)
+api.add_router("", summary)
+api.add_router("", notifications)
+api.add_router("", maintenance)
+api.add_router("", schedules)
+api.add_router("", views)
+api.add_router("", orders)
+api.add_router("", invoices)
 problems.install(api)

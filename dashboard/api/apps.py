@@ -8,8 +8,6 @@ class ApiConfig(AppConfig):
     """The app of REST and health checks."""
 
     name = "dashboard.api"
-    label = "api"
-    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         """Leave out of the metrics when each began: that would be as many names again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from django.conf import settings
@@ -11,11 +12,15 @@ from django.utils import timezone
 from ninja.security import APIKeyCookie, HttpBearer
 
 from dashboard.accounts import tokens
-from dashboard.api.limits import REQUESTS
 from dashboard.api.problems import Problem, not_authenticated, too_many
-from dashboard.core.rate_limits import TooMany
-from dashboard.core.roles import Action, may
+from dashboard.core.access import EVERY_ROLE
+from dashboard.core.rate_limits import Limit, TooMany
+from dashboard.core.roles import ALLOWED, Action, Role, role_of
 from dashboard.core.times import now_ms
+from dashboard.login_guard.events import log_action
+
+REQUESTS = Limit("requests", 6_000)
+"""Of one user, of whatever kind; commands and reports have their own limits besides."""
 
 
 class ApiRequest(HttpRequest):
@@ -25,12 +30,12 @@ class ApiRequest(HttpRequest):
 
 
 class BearerToken(HttpBearer):
-    """A bearer token, `Authorization: Bearer tb_…`, made for `action`, of a user whose role allows
-    it."""
+    """A bearer token, `Authorization: Bearer tb_…`, made for `action`, of a user whose role is
+    `among` these and allows it."""
 
-    def __init__(self, action: Action) -> None:
+    def __init__(self, action: Action, among: Collection[Role]) -> None:
         super().__init__()
-        self.action = action
+        self.action, self.among = action, among
 
     def authenticate(self, request: HttpRequest, token: str) -> User | None:
         """Return the token's user, None for a wrong token. Raises Problem 403 for scope or role.
@@ -39,11 +44,12 @@ class BearerToken(HttpBearer):
         """
         row = tokens.find(token, timezone.now())
         if row is None:
+            log_action(request, "token-refused")
             return None
         if not row.allows(self.action):
             raise _scope_required(self.action, row.scopes)
         setattr(request, "token_prefix", row.prefix)  # noqa: B010 - no attribute of Django's
-        return _allowed(row.user, self.action)
+        return _allowed(row.user, self.action, self.among)
 
 
 class Session(APIKeyCookie):
@@ -51,9 +57,9 @@ class Session(APIKeyCookie):
 
     param_name = settings.SESSION_COOKIE_NAME
 
-    def __init__(self, action: Action) -> None:
+    def __init__(self, action: Action, among: Collection[Role]) -> None:
         super().__init__()
-        self.action = action
+        self.action, self.among = action, among
 
     def __call__(self, request: HttpRequest) -> Any:
         """Leave a request without a session alone: it failed for want of a token."""
@@ -64,12 +70,13 @@ class Session(APIKeyCookie):
     def authenticate(self, request: HttpRequest, _key: str | None) -> User | None:
         """Return the session's user, None without one. Raises Problem 403 for the role."""
         user = request.user
-        return _allowed(user, self.action) if isinstance(user, User) else None
+        return _allowed(user, self.action, self.among) if isinstance(user, User) else None
 
 
-def allow(action: Action) -> list[Any]:
-    """Return what an operation that needs `action` names as its `auth`."""
-    return [BearerToken(action), Session(action)]
+def allow(action: Action, among: Collection[Role] = EVERY_ROLE) -> list[Any]:
+    """Return what an operation names as its `auth` that users may call whose role is `among` these
+    and allows `action`."""
+    return [BearerToken(action, among), Session(action, among)]
 
 
 def user_of(request: HttpRequest, action: Action) -> User:
@@ -91,13 +98,18 @@ def _scope_required(action: Action, scopes: str) -> Problem:
     return Problem(403, "scope-required", detail, headers=header)
 
 
-def _allowed(user: User, action: Action) -> User:
-    """Return the user, whose role allows it and who has not sent too many requests.
+def _allowed(user: User, action: Action, among: Collection[Role]) -> User:
+    """Return the user, whose role is among these and allows it and who has not sent too many
+    requests.
 
     Raises Problem.
     """
-    if not may(user, action):
+    role = role_of(user)
+    if role is None or action not in ALLOWED[role]:
         raise Problem(403, "role-required", f"{user.get_username()} may not {action}.")
+    if role not in among:
+        needed = " or ".join(sorted(among))
+        raise Problem(403, "role-required", f"This needs the role {needed}; yours is {role}.")
     try:
         REQUESTS.take(user.pk, now_ms())
     except TooMany as error:

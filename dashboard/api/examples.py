@@ -10,23 +10,67 @@ from typing import Any
 
 COMMAND = "6f1d7a9e-0000-4000-8000-000000000001"
 
+# Values of parameters by name, wherever they occur.
 PARAMETERS: dict[str, Any] = {
     "scenario": "attack",
     "asset": "shop.example",
     "agent": "waf-7",
+    "order": "order-10007",
     "id": COMMAND,
+    "number": 4711,
     "limit": 100,
     "q": "shop -test since:>1h",
     "after": "mail.example",
     "wait": 2,
     "reason": "the drill is over",
     "if_version": "1.42.0",
+    "view": "orders",
+    "key": "order-1",
+    "key_form": "text",
+    "not_empty": True,
     "Idempotency-Key": "6f1d7a9e-0000-4000-8000-000000000002",
 }
-"""Values of parameters by name, wherever they occur."""
 
+# Values of parameters that are one operation's own; the path's stay as they are above.
 OF_OPERATION: dict[str, dict[str, Any]] = {
+    "list_orders": {"via": "database", "after": "order-10000", "local": "false"},
+    "get_order": {"via": "database", "local": "false", "redirect": "false"},
     "list_assets": {"state": ["under-attack", "suspicious"], "doubt": ["disputed"]},
+    "list_incidents": {
+        "status": "open",
+        "worst": "under-attack",
+        "q": "shop",
+        "start": 1_790_000_000_000,
+        "end": 4_102_444_800_000,
+        "before": 4711,
+    },
+    "list_schedules": {
+        "status": "waiting",
+        "do": "notify",
+        "owner": "olga",
+        "q": "shop",
+        "before": 4711,
+    },
+    "get_summary": {
+        "period": "week",
+        "date": "2026-11-16",
+        "first": "2026-11-01",
+        "last": "2026-11-22",
+        "scenario": ["attack"],
+        "label": "customer",
+        "hours": "service",
+    },
+    "list_messages": {
+        "status": "sent",
+        "kind": "opened",
+        "rule": 4711,
+        "q": "soc@",
+        "start": 1_790_000_000_000,
+        "end": 4_102_444_800_000,
+        "before": "1790000000000.6f1d7a9e-0000-4000-8000-000000000001",
+    },
+    "get_view": {"key": "order-1*", "after": "b3JkZXItMA=="},
+    "list_maintenance": {"status": "running", "q": "racks", "before": 4711},
     "post_alerts": {
         "asset": ["site", "instance"],
         "severity": "severity",
@@ -37,8 +81,8 @@ OF_OPERATION: dict[str, dict[str, Any]] = {
         "time": "received",
     },
 }
-"""Values of parameters that are one operation's own; the path's stay as they are above."""
 
+# Bodies by operation.
 BODIES: dict[str, dict[str, Any]] = {
     "put_asset": {
         "set": {
@@ -65,7 +109,7 @@ BODIES: dict[str, dict[str, Any]] = {
             "value": {"reason": "its clock stands", "until": 4_102_444_800_000},
         },
         "until-taken-back": {
-            "summary": "Mute it until that is taken back",
+            "summary": "Mute it until somebody unmutes it",
             "value": {"reason": "its clock stands"},
         },
     },
@@ -79,6 +123,64 @@ BODIES: dict[str, dict[str, Any]] = {
         "hour": {
             "summary": "For an hour",
             "value": {"reason": "the provider has been called"},
+        },
+    },
+    "schedule_task": {
+        "once": {
+            "summary": "In five minutes, if it still is under attack, notify",
+            "value": {"do": "notify", "if": "under-attack", "after": 300_000, "reason": "a drill"},
+        },
+        "again": {
+            "summary": "Every hour until a time",
+            "value": {
+                "do": "emit",
+                "every": 3_600_000,
+                "until": 4_102_444_800_000,
+                "reason": "for the report",
+            },
+        },
+    },
+    "cancel_task": {
+        "one": {
+            "summary": "Cancel a task by its id",
+            "value": {"task": "6f1d7a9e-0000-4000-8000-000000000003"},
+        },
+    },
+    "create_notification_rule": {
+        "by-night": {
+            "summary": "Tell the night shift of attacks on gold customers, then everybody",
+            "value": {
+                "name": "Attacks by night",
+                "definition": {
+                    "scenarios": ["attack"],
+                    "labels": ["tier=gold"],
+                    "at_least": "under-attack",
+                    "hours": {"zone": "Europe/Berlin", "begin": "18:00", "end": "06:00"},
+                    "stages": [{"rotas": [4711]}, {"after_ms": 600_000, "channels": [4711]}],
+                },
+            },
+        },
+    },
+    "put_notification_rule": {
+        "all": {
+            "summary": "Tell of whatever lasts two minutes",
+            "value": {
+                "name": "Attacks",
+                "revision": 1,
+                "definition": {"after_ms": 120_000, "stages": [{"channels": [4711]}]},
+            },
+        },
+    },
+    "plan_maintenance": {
+        "now": {
+            "summary": "Half an hour from now on, of what a filter finds",
+            "value": {
+                "name": "new racks",
+                "scenario": "attack",
+                "filter": "site:berlin",
+                "duration_ms": 1_800_000,
+                "why": "the racks of row 4 are replaced",
+            },
         },
     },
     "put_labels": {
@@ -105,7 +207,6 @@ BODIES: dict[str, dict[str, Any]] = {
         },
     },
 }
-"""Bodies by operation."""
 
 
 def add_examples(document: dict[str, Any]) -> None:

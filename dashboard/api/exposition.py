@@ -20,16 +20,23 @@ from dashboard.api.job import queries
 from dashboard.api.problems import Problem
 from dashboard.checkpoints.models import Counted, Divergence, FoldSnapshot
 from dashboard.console.partitions import Edges, edges, partitions
+from dashboard.core import app_logs
 from dashboard.core import metrics as names
-from dashboard.core.kafka import gateway
+from dashboard.core.kafka_gateway import gateway
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 from dashboard.dead_letters.models import DeadLetter
+from dashboard.invoices.ingestion import OUT_OF_TIME
+from dashboard.notifications.decisions import DECIDED
+from dashboard.notifications.delivery import DELIVERED, waiting
+from dashboard.notifications.models import Message
+from dashboard.pipelines.status import pipelines
 from dashboard.states.queries import doubt_counts, sink_offsets
+from dashboard.topic_views.copies import copies
 from wire.signature import FAULTS
 
 RUNS = 1_000
-"""Of so many newest runs of the worker's tasks is told."""
+# So many newest runs of the worker's tasks are counted.
 
 
 @login_not_required
@@ -41,10 +48,10 @@ def metrics(request: HttpRequest) -> HttpResponse:
         user_of(request, "metrics")
     except Problem as problem:
         return problem.response()
-    return HttpResponse(generate_latest(Whole()), content_type=CONTENT_TYPE_LATEST)
+    return HttpResponse(generate_latest(ScrapeCollector()), content_type=CONTENT_TYPE_LATEST)
 
 
-class Whole(Collector):
+class ScrapeCollector(Collector):
     """The metrics that a scrape of one web process shows."""
 
     def collect(self) -> Iterator[Metric]:
@@ -56,12 +63,16 @@ class Whole(Collector):
         yield names.BROKER_UP.family([((), 0 if ends.fault else 1)])
         yield from _buckets(rows)
         yield from _job()
+        yield from _pipelines()
         yield names.SINK_LAG.family(_sink_lag(ends))
         yield from _materialiser()
         yield from _worker()
         yield names.DIVERGED.family([((), Divergence.objects.count())])
         yield names.DOUBTED.family(_doubted())
         yield names.DEAD_LETTERS.family(_letters())
+        yield from _notifications()
+        yield from _views()
+        yield names.APP_LOGS.family(app_logs.outcomes())
         yield names.SOCKETS.family([((), BoardConsumer.open_sockets)])
 
 
@@ -71,9 +82,39 @@ def _doubted() -> Iterable[tuple[tuple[str, ...], float]]:
             yield (scenario, doubt), n
 
 
+def _views() -> Iterator[Metric]:
+    """Yield how this process's copies of views fare."""
+    states = {name: table.state() for name, table in copies().items()}
+    yield names.VIEW_STATUS.family(((name, state.status), 1) for name, state in states.items())
+    yield names.VIEW_ROWS.family(((name,), state.records) for name, state in states.items())
+    yield names.VIEW_BYTES.family(((name,), state.size) for name, state in states.items())
+    yield names.VIEW_LAG.family(((name,), state.lag) for name, state in states.items())
+    yield names.VIEW_RESTARTS.family(((name,), state.restarts) for name, state in states.items())
+    yield names.VIEW_REFUSED.family(
+        ((name, reason), n) for name, state in states.items() for reason, n in state.refused.items()
+    )
+
+
 def _letters() -> Iterable[tuple[tuple[str, ...], float]]:
     counts = DeadLetter.objects.values_list("fate", "reason").annotate(n=Count("id"))
     return [((fate, reason), n) for fate, reason, n in counts.order_by("fate", "reason")]
+
+
+def _notifications() -> Iterator[Metric]:
+    """Yield what rules decided, and what became of messages."""
+    for name, metric in (
+        (DECIDED, names.NOTIFICATION_DECISIONS),
+        (DELIVERED, names.MESSAGE_OUTCOMES),
+    ):
+        counted = Counted.objects.filter(name=name).values_list("topic", "n").order_by("topic")
+        yield metric.family(((topic,), n) for topic, n in counted)
+    stored = Message.objects.values_list("means", "status").annotate(n=Count("pk"))
+    yield names.MESSAGES.family(
+        ((means, status), n) for means, status, n in stored.order_by("means", "status")
+    )
+    oldest = waiting().order_by("created_at").values_list("created_at", flat=True).first()
+    waited = 0 if oldest is None else max(0, now_ms() - oldest) / 1000
+    yield names.MESSAGES_OLDEST.family([((), waited)])
 
 
 _OF_A_BUCKET = {
@@ -103,15 +144,31 @@ def _job() -> Iterator[Metric]:
     yield names.JOB_RESTARTS.family(((query["query"],), query["restarts"]) for query in reported)
 
 
+def _pipelines() -> Iterator[Metric]:
+    shown = pipelines(now_ms())
+    records = [one.record for one in shown]
+    yield names.PIPELINE_STATUS.family(((one.record.name, one.state), 1) for one in shown)
+    yield names.PIPELINE_LAG.family(((one.name,), one.behind) for one in records)
+    yield names.PIPELINE_LAG_SECONDS.family(((one.name,), one.behind_ms / 1000) for one in records)
+    yield names.PIPELINE_RESTARTS.family(((one.name,), one.restarts) for one in records)
+    yield names.PIPELINE_DEAD_LETTERS.family(((one.name,), one.dead_letters) for one in records)
+    yield names.PIPELINE_INVALID_TIMES.family(
+        ((one.name, each.topic, each.reason), each.records)
+        for one in records
+        for each in one.invalid
+    )
+
+
+# What the materialiser keeps of itself, by its name in the database, and how many make one.
 _COUNTED = {
     "records": (names.MATERIALISED, 1),
     "unreadable": (names.PASSED_OVER, 1),
+    OUT_OF_TIME: (names.OUT_OF_TIME, 1),
     "gaps": (names.GAPS, 1),
     "faults": (names.MATERIALISER_FAULTS, 1),
     "batches": (names.BATCHES, 1),
     "batch-us": (names.BATCH_SECONDS, 1_000_000),
 }
-"""What the materialiser keeps of itself, by its name in the database, and how many make one."""
 
 
 def _materialiser() -> Iterator[Metric]:

@@ -14,12 +14,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from bus.base import BusError, TopicPartition
-from dashboard.core.kafka import Gateway, gateway
+from dashboard.core.kafka_gateway import Gateway, gateway
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 from dashboard.job.models import BucketStatus, JobProgress
-from dashboard.job.stored_status import last_told, stopped
+from dashboard.job.status import last_told, stopped
 from dashboard.states.queries import sink_offsets
+from dashboard.topic_views.copies import missing_views
 from domain.scenario import Scenario
 from wire.job import AHEAD_MS, bucket_name
 
@@ -70,13 +71,13 @@ def _missing() -> tuple[list[str], dict[str, int]]:
         if failed:
             return [*failed, *buckets.values()], {}
         if not buckets:
-            return missing_changes(wanted, gateway()), {}
+            return missing_changes(wanted, gateway()) + missing_views(), {}
         stops = {progress.query: progress.at for progress in stopped()}
         words = [f"query {name}: was stopped, see the job's page" for name in stops]
         words += buckets.values()
         if not stops or not buckets.keys() <= _carried_by(stops, buckets):
             return words, {}
-        behind = missing_changes(wanted, gateway())
+        behind = missing_changes(wanted, gateway()) + missing_views()
         return words + behind, {} if behind else stops
     except DatabaseError:
         log.exception("readiness: the database does not answer")

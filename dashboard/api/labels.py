@@ -8,44 +8,40 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from django.db import transaction
-from ninja import Router, Schema
-from pydantic import ConfigDict, Field
+from ninja import Schema
+from pydantic import Field
 
-from dashboard.api.auth import ApiRequest, allow
-from dashboard.api.problems import Problem, documented, invalid, too_many
+from dashboard.api.auth import ApiRequest
+from dashboard.api.problems import invalid
+from dashboard.api.router import READ, WRITE, OperationRouter, check_asset, known_scenario
+from dashboard.api.schemas import StrictSchema
 from dashboard.audit.log import Actor
-from dashboard.core.rate_limits import Limit, TooMany
-from dashboard.core.scenarios import scenarios
+from dashboard.core.rate_limits import Limit
 from dashboard.core.times import now_ms
 from dashboard.labels.models import MAX_KEY, MAX_VALUE, Label
 from dashboard.labels.queries import keys, labels_of
 from dashboard.labels.validation import MOST, fault, key_fault
 from dashboard.labels.writer import Wanted, counted, put, replaced, tell
-from domain.names import MAX_NAME, name_ok
+from domain.names import MAX_NAME
 
 MOST_ITEMS = 1_000
 """Most assets of one request."""
 LABELS = Limit("labels", 200_000)
 
-router = Router()
+router = OperationRouter()
 
-_WRITE = documented(400, 404, 413, 415, 422)
 Key = Annotated[str, Field(max_length=MAX_KEY)]
 Value = Annotated[str, Field(max_length=MAX_VALUE)]
 
 
-class LabelsIn(Schema):
+class LabelsIn(StrictSchema):
     """All labels that people give the asset."""
-
-    model_config = ConfigDict(extra="forbid")
 
     labels: dict[Key, Value] = Field(max_length=MOST)
 
 
-class LabelsChange(Schema):
+class LabelsChange(StrictSchema):
     """Labels that people give the asset from now on; null takes one away."""
-
-    model_config = ConfigDict(extra="forbid")
 
     labels: dict[Key, Value | None] = Field(max_length=2 * MOST)
 
@@ -56,10 +52,8 @@ class LabelsItem(LabelsIn):
     asset: str = Field(min_length=1, max_length=MAX_NAME)
 
 
-class ManyIn(Schema):
+class ManyIn(StrictSchema):
     """Several assets and all labels that people give them."""
-
-    model_config = ConfigDict(extra="forbid")
 
     items: list[LabelsItem] = Field(max_length=MOST_ITEMS)
 
@@ -94,26 +88,16 @@ class KeysOut(Schema):
     keys: list[str]
 
 
-@router.get(
-    "scenarios/{scenario}/labels",
-    response=KeysOut,
-    auth=allow("read"),
-    openapi_extra=documented(404),
-)
+@router.operation("GET scenarios/{scenario}/labels", KeysOut, "read", 404)
 def list_label_keys(request: ApiRequest, scenario: str) -> Any:
     """The keys that the labels of a scenario's assets have."""
-    return {"keys": list(keys(_known(scenario)))}
+    return {"keys": list(keys(known_scenario(scenario).name))}
 
 
-@router.put(
-    "scenarios/{scenario}/labels",
-    response=ManyOut,
-    auth=allow("command"),
-    openapi_extra=_WRITE,
-)
+@router.operation("PUT scenarios/{scenario}/labels", ManyOut, "command", *WRITE)
 def put_many_labels(request: ApiRequest, scenario: str, given: ManyIn) -> Any:
     """Give several assets the labels that people give them: all of each, or nothing of any."""
-    name = _known(scenario)
+    name = known_scenario(scenario).name
     wanted = {item.asset: dict(item.labels) for item in given.items}
     for number, item in enumerate(given.items):
         _check(item.asset, item.labels, f"items.{number}.")
@@ -122,69 +106,42 @@ def put_many_labels(request: ApiRequest, scenario: str, given: ManyIn) -> Any:
     return {"items": [{"asset": asset, "labels": labels.get(asset, {})} for asset in wanted]}
 
 
-@router.get(
-    "scenarios/{scenario}/labels/{asset:asset}",
-    response=LabelsOut,
-    auth=allow("read"),
-    openapi_extra=documented(404, 422),
-)
+@router.operation("GET scenarios/{scenario}/labels/{asset:asset}", LabelsOut, "read", *READ)
 def get_labels(request: ApiRequest, scenario: str, asset: str) -> Any:
     """An asset's labels. One that is not on the board may have some too."""
-    return _labels(_known(scenario), asset)
+    return _labels(known_scenario(scenario).name, asset)
 
 
-@router.put(
-    "scenarios/{scenario}/labels/{asset:asset}",
-    response=LabelsOut,
-    auth=allow("command"),
-    openapi_extra=_WRITE,
-)
+@router.operation("PUT scenarios/{scenario}/labels/{asset:asset}", LabelsOut, "command", *WRITE)
 def put_labels(request: ApiRequest, scenario: str, asset: str, given: LabelsIn) -> Any:
     """Give an asset these labels, and none of people's besides."""
-    name = _known(scenario)
+    name = known_scenario(scenario).name
     _check(asset, given.labels)
     _put(request, name, replaced(name, {asset: dict(given.labels)}))
     return _labels(name, asset)
 
 
-@router.patch(
-    "scenarios/{scenario}/labels/{asset:asset}",
-    response=LabelsOut,
-    auth=allow("command"),
-    openapi_extra=_WRITE,
-)
+@router.operation("PATCH scenarios/{scenario}/labels/{asset:asset}", LabelsOut, "command", *WRITE)
 def patch_labels(request: ApiRequest, scenario: str, asset: str, given: LabelsChange) -> Any:
     """Give an asset these labels beside those that it has; null takes one of people's away."""
-    name = _known(scenario)
+    name = known_scenario(scenario).name
     _check(asset, given.labels)
     _put(request, name, {asset: given.labels})
     return _labels(name, asset)
 
 
-@router.delete(
-    "scenarios/{scenario}/labels/{asset:asset}",
-    response=LabelsOut,
-    auth=allow("command"),
-    openapi_extra=documented(404, 422),
-)
+@router.operation("DELETE scenarios/{scenario}/labels/{asset:asset}", LabelsOut, "command", *READ)
 def delete_labels(request: ApiRequest, scenario: str, asset: str) -> Any:
     """Take away all labels that people have given an asset; what agents say of it is shown then."""
-    name = _known(scenario)
+    name = known_scenario(scenario).name
     _check(asset, {})
     _put(request, name, replaced(name, {asset: {}}))
     return _labels(name, asset)
 
 
-def _known(name: str) -> str:
-    if name not in scenarios():
-        raise Problem(404, "unknown-scenario", f"{name!r} is none of: {', '.join(scenarios())}.")
-    return name
-
-
 def _check(asset: str, labels: dict[str, Any], before: str = "") -> None:
     """Raise Problem 422 for what can be no asset or no label."""
-    if not name_ok(asset):
-        raise invalid(f"{before}asset", "1 to 255 characters, none of them a control character")
+    check_asset(asset, f"{before}asset")
     for key, value in labels.items():
         wrong = key_fault(key) if value is None else fault(key, value)
         if wrong:
@@ -193,10 +150,7 @@ def _check(asset: str, labels: dict[str, Any], before: str = "") -> None:
 
 def _put(request: ApiRequest, scenario: str, wanted: Wanted) -> None:
     """Store them, unless one cannot be stored: then nothing. Raises Problem 422 or 429."""
-    try:
-        LABELS.take(request.auth.pk, now_ms(), sum(max(1, len(each)) for each in wanted.values()))
-    except TooMany as error:
-        raise too_many(error) from None
+    LABELS.take(request.auth.pk, now_ms(), sum(max(1, len(each)) for each in wanted.values()))
     with transaction.atomic():
         changes = put(scenario, wanted, request.auth.get_username(), now_ms())
         refused = next((each for each in changes if each.fault), None)
@@ -206,8 +160,7 @@ def _put(request: ApiRequest, scenario: str, wanted: Wanted) -> None:
 
 
 def _labels(scenario: str, asset: str) -> dict[str, Any]:
-    if not name_ok(asset):
-        raise invalid("asset", "1 to 255 characters, none of them a control character")
+    check_asset(asset)
     rows = Label.objects.filter(scenario=scenario, asset=asset, shown=True).order_by("key")
     items = [
         {"key": row.key, "value": row.value, "source": row.source, "by": row.name, "at": row.at}

@@ -10,16 +10,18 @@ import time
 import uuid
 from typing import Annotated, Any, Literal
 
+from django.forms.models import model_to_dict
 from django.http import HttpResponse
 from django.urls import reverse
-from ninja import Header, Query, Router, Schema, Status
+from ninja import Header, Query, Schema, Status
 from pydantic import Field
 
 from dashboard.api import alertmanager, job, reporting
-from dashboard.api.auth import ApiRequest, allow
+from dashboard.api.auth import ApiRequest
 from dashboard.api.bodies import read_json
-from dashboard.api.problems import Problem, documented, invalid, too_many
-from dashboard.api.reporting import MAX_BODY, Item, Way
+from dashboard.api.problems import Problem, invalid
+from dashboard.api.reporting import MAX_BODY
+from dashboard.api.router import READ, SEND, OperationRouter, known_scenario
 from dashboard.api.schemas import (
     NO_NUL,
     AssetIn,
@@ -37,13 +39,14 @@ from dashboard.commands.status import phase_of, phase_of_outcome
 from dashboard.commands.submission import IdTaken, Invalid, Submitter, submit
 from dashboard.console import partitions
 from dashboard.core.rate_limits import REPORTS, TooMany
+from dashboard.core.roles import OPERATORS
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 from dashboard.filter_language.parser import MAX_TEXT, FilterError
 from dashboard.filter_language.terms import Filter, doubt_term
 from dashboard.filters.search import by_name
 from dashboard.labels.queries import labels_of
-from dashboard.live.typed_filter import asked
+from dashboard.live.typed_filter import with_states
 from dashboard.states.models import Answer, AssetState
 from dashboard.states.queries import counts, doubt_counts
 from domain.names import MAX_NAME, MAX_STATE, name_ok
@@ -55,13 +58,11 @@ from wire.source import MAX_REASON
 MAX_WAIT_S = 30
 MAX_PAGE = 1000
 
-router = Router()
+router = OperationRouter()
 
-_READ = documented(404, 422)
-_COMMAND = documented(400, 404, 409, 413, 415, 422, 503)
-_BARE = documented(404, 409, 422, 503)
-_REPORTS = documented(400, 404, 413, 415, 422, 503)
-_COMMAND_OUT = {200: CommandOut, 202: CommandOut}
+_BARE = (404, 409, 422, 503)
+_REPORT = (400, 404, 413, 415, 422, 503)
+COMMAND_OUT = {200: CommandOut, 202: CommandOut}
 
 POLL_S = 0.05
 """How often a waiting request looks for the outcome, seconds."""
@@ -76,7 +77,7 @@ Wait = Query(0.0, ge=0, le=MAX_WAIT_S, description="Seconds to wait for the outc
 Key = Header(
     None,
     alias="Idempotency-Key",
-    description="A UUID that names this command: sent again, it is carried out once.",
+    description="A UUID of this command: if it is sent again, it is carried out once.",
 )
 
 
@@ -88,23 +89,13 @@ class Options(Schema):
     wait: float = Field(0.0, ge=0, le=MAX_WAIT_S, description="Seconds to wait for the outcome.")
 
 
-@router.get(
-    "scenarios",
-    response=list[ScenarioOut],
-    auth=allow("read"),
-    openapi_extra=documented(),
-)
+@router.operation("GET scenarios", list[ScenarioOut], "read")
 def list_scenarios(request: ApiRequest) -> Any:
     """Every scenario, with how many assets are in each state, and how many there is a doubt of."""
     return [_scenario_out(scenario) for scenario in scenarios().values()]
 
 
-@router.get(
-    "scenarios/{scenario}/assets",
-    response=AssetsOut,
-    auth=allow("read"),
-    openapi_extra=_READ,
-)
+@router.operation("GET scenarios/{scenario}/assets", AssetsOut, "read", *READ)
 def list_assets(
     request: ApiRequest,
     scenario: str,
@@ -112,7 +103,7 @@ def list_assets(
         [], max_length=MAX_STATES, description="Only these states, by name or label."
     ),
     doubt: list[DoubtName] = Query(
-        [], max_length=3, description="Only assets of which there is every one of these doubts."
+        [], max_length=3, description="Only assets with all of these doubts."
     ),
     q: str = Query(
         "", max_length=MAX_TEXT, pattern=NO_NUL, description="Only what this filter finds."
@@ -126,9 +117,9 @@ def list_assets(
 
     A page may hold fewer than `limit`, even none, and more follow: `next` alone says so.
     """
-    known, now = _known(scenario), now_ms()
+    known, now = known_scenario(scenario), now_ms()
     try:
-        wanted = asked(known, state, q, now)
+        wanted = with_states(known, state, q, now)
     except FilterError as error:
         raise invalid("q", f"{error} (characters {error.start} to {error.end})") from error
     wanted = Filter((*wanted.terms, *map(doubt_term, doubt)))
@@ -138,24 +129,14 @@ def list_assets(
     return {"items": items, "next": more}
 
 
-@router.get(
-    "scenarios/{scenario}/assets/{asset:asset}",
-    response=AssetOut,
-    auth=allow("read"),
-    openapi_extra=_READ,
-)
+@router.operation("GET scenarios/{scenario}/assets/{asset:asset}", AssetOut, "read", *READ)
 def get_asset(request: ApiRequest, scenario: str, asset: str) -> Any:
     """One asset's state record."""
-    row = _shown(_known(scenario), asset)
+    row = _shown(known_scenario(scenario), asset)
     return {**json.loads(row.record), "labels": labels_of(scenario, [asset]).get(asset, {})}
 
 
-@router.put(
-    "scenarios/{scenario}/assets/{asset:asset}",
-    response=_COMMAND_OUT,
-    auth=allow("command"),
-    openapi_extra=_COMMAND,
-)
+@router.operation("PUT scenarios/{scenario}/assets/{asset:asset}", COMMAND_OUT, "command", *SEND)
 def put_asset(
     request: ApiRequest,
     response: HttpResponse,
@@ -166,7 +147,7 @@ def put_asset(
     key: uuid.UUID | None = Key,
 ) -> Any:
     """Pin the asset's state, or vote for one. An asset that is not there yet is made."""
-    known = _known(scenario)
+    known = known_scenario(scenario)
     command = Command(
         kind=given.mode,
         asset=asset,
@@ -175,16 +156,13 @@ def put_asset(
         reason=given.reason,
         state=given.state,
         until=given.until,
-        if_version=_version(given.if_version),
+        if_version=parsed_version(given.if_version),
     )
-    return _submit(request, response, known, command, wait)
+    return send_command(request, response, known, command, wait)
 
 
-@router.delete(
-    "scenarios/{scenario}/assets/{asset:asset}",
-    response=_COMMAND_OUT,
-    auth=allow("command"),
-    openapi_extra=_BARE,
+@router.operation(
+    "DELETE scenarios/{scenario}/assets/{asset:asset}", COMMAND_OUT, "command", *_BARE
 )
 def purge_asset(
     request: ApiRequest,
@@ -195,16 +173,10 @@ def purge_asset(
     key: uuid.UUID | None = Key,
 ) -> Any:
     """Take the asset off the board: its state, votes and override go."""
-    command = _bare("purge", asset, options, request, key)
-    return _on_shown(request, response, scenario, command, options)
+    return _command("purge", request, response, scenario, asset, options, key)
 
 
-@router.post(
-    "scenarios/{scenario}/release/{asset:asset}",
-    response=_COMMAND_OUT,
-    auth=allow("command"),
-    openapi_extra=_BARE,
-)
+@router.operation("POST scenarios/{scenario}/release/{asset:asset}", COMMAND_OUT, "command", *_BARE)
 def release_asset(
     request: ApiRequest,
     response: HttpResponse,
@@ -214,32 +186,34 @@ def release_asset(
     key: uuid.UUID | None = Key,
 ) -> Any:
     """End the asset's override, and withdraw the user's own vote."""
-    command = _bare("release", asset, options, request, key)
-    return _on_shown(request, response, scenario, command, options)
+    return _command("release", request, response, scenario, asset, options, key)
 
 
-@router.post(
-    "scenarios/{scenario}/reports",
-    response={202: ReportsOut},
-    auth=allow("report"),
-    openapi_extra={**_REPORTS, "requestBody": reporting.REPORTS_BODY},
+@router.operation(
+    "POST scenarios/{scenario}/reports",
+    {202: ReportsOut},
+    "report",
+    *_REPORT,
+    body=reporting.REPORTS_BODY,
 )
 def post_reports(request: ApiRequest, scenario: str) -> Any:
     """Send one report or a list of at most 10,000; each is answered by itself.
 
     202 where at least one was taken, 422 where none could be, 503 where Kafka took none.
     """
-    known, now = _known(scenario), now_ms()
+    known, now = known_scenario(scenario), now_ms()
     reports = reporting.as_list(read_json(request, MAX_BODY))
-    _take_reports(request, len(reports))
-    return _report(known, [reporting.check(known, report, now) for report in reports], "reports")
+    REPORTS.take(request.auth.pk, now, len(reports))
+    items = [reporting.check(known, report, now) for report in reports]
+    return Status(202, reporting.answered(reporting.deliver(known, items, "reports")))
 
 
-@router.post(
-    "scenarios/{scenario}/alertmanager",
-    response={202: ReportsOut},
-    auth=allow("report"),
-    openapi_extra={**_REPORTS, "requestBody": alertmanager.ALERTS_BODY},
+@router.operation(
+    "POST scenarios/{scenario}/alertmanager",
+    {202: ReportsOut},
+    "report",
+    *_REPORT,
+    body=alertmanager.ALERTS_BODY,
 )
 def post_alerts(
     request: ApiRequest, scenario: str, options: Query[alertmanager.AlertOptions]
@@ -248,19 +222,15 @@ def post_alerts(
 
     Answered alert by alert, as reports are.
     """
-    known, now = _known(scenario), now_ms()
+    known, now = known_scenario(scenario), now_ms()
     reading = alertmanager.reading(known, options)
     alerts = alertmanager.alerts_of(read_json(request, MAX_BODY))
-    _take_reports(request, len(alerts))
-    return _report(known, [reading.item(alert, now) for alert in alerts], "alertmanager")
+    REPORTS.take(request.auth.pk, now, len(alerts))
+    items = [reading.item(alert, now) for alert in alerts]
+    return Status(202, reporting.answered(reporting.deliver(known, items, "alertmanager")))
 
 
-@router.get(
-    "commands/{uuid:id}",
-    response=CommandOut,
-    auth=allow("read"),
-    openapi_extra=documented(404),
-)
+@router.operation("GET commands/{uuid:id}", CommandOut, "read", 404, among=OPERATORS)
 def get_command(request: ApiRequest, id: uuid.UUID) -> Any:  # noqa: A002 - as in the URL
     """A command, how far it has come, and its outcome."""
     row = Row.objects.filter(pk=id).first()
@@ -272,7 +242,7 @@ def get_command(request: ApiRequest, id: uuid.UUID) -> Any:  # noqa: A002 - as i
     return answer_out(answer)
 
 
-@router.get("partitions", response=PartitionsOut, auth=allow("read"), openapi_extra=documented())
+@router.operation("GET partitions", PartitionsOut, "read", among=OPERATORS)
 def list_partitions(request: ApiRequest) -> Any:
     """Every source partition: what its log holds, and how far its bucket has come."""
     now = now_ms()
@@ -280,29 +250,10 @@ def list_partitions(request: ApiRequest) -> Any:
     return {"broker": ends.fault or "answers", "now": now, "partitions": rows}
 
 
-@router.get("job", response=JobOut, auth=allow("read"), openapi_extra=documented())
+@router.operation("GET job", JobOut, "read", among=OPERATORS)
 def get_job(request: ApiRequest) -> Any:
     """How the job's queries fare, as they told last."""
     return {"now": now_ms(), "queries": job.queries()}
-
-
-def _take_reports(request: ApiRequest, number: int) -> None:
-    try:
-        REPORTS.take(request.auth.pk, now_ms(), number)
-    except TooMany as error:
-        raise too_many(error) from error
-
-
-def _report(scenario: Scenario, items: list[Item], way: Way) -> Status[Any]:
-    return Status(202, reporting.answered(reporting.deliver(scenario, items, way)))
-
-
-def _known(name: str) -> Scenario:
-    known = scenarios().get(name)
-    if known is None:
-        names = ", ".join(scenarios())
-        raise Problem(404, "unknown-scenario", f"{name!r} is none of: {names}.")
-    return known
 
 
 def _shown(scenario: Scenario, asset: str) -> AssetState:
@@ -313,36 +264,39 @@ def _shown(scenario: Scenario, asset: str) -> AssetState:
     return row
 
 
-def _version(text: str | None) -> Version | None:
+def parsed_version(text: str | None) -> Version | None:
+    """Return the version that a body names, None where it names none. Raises Problem 422."""
     try:
         return Version.parse(text) if text else None
     except ValueError as error:
         raise invalid("if_version", "epoch.offset.step, such as 1.42.0") from error
 
 
-def _bare(
-    kind: Kind, asset: str, options: Options, request: ApiRequest, key: uuid.UUID | None
-) -> Command:
-    return Command(
+def _command(
+    kind: Kind,
+    request: ApiRequest,
+    response: HttpResponse,
+    scenario: str,
+    asset: str,
+    options: Options,
+    key: uuid.UUID | None,
+) -> Status[Any]:
+    """Send a command about an asset that the board shows, or that was sent before."""
+    command = Command(
         kind=kind,
         asset=asset,
         id=str(key or uuid.uuid4()),
         user=request.auth.get_username(),
         reason=options.reason,
-        if_version=_version(options.if_version),
+        if_version=parsed_version(options.if_version),
     )
-
-
-def _on_shown(
-    request: ApiRequest, response: HttpResponse, scenario: str, command: Command, options: Options
-) -> Status[Any]:
-    known = _known(scenario)
+    known = known_scenario(scenario)
     if not Row.objects.filter(pk=command.id).exists():  # a repeated purge finds no asset any more
-        _shown(known, command.asset)
-    return _submit(request, response, known, command, options.wait)
+        _shown(known, asset)
+    return send_command(request, response, known, command, options.wait)
 
 
-def _submit(
+def send_command(
     request: ApiRequest,
     response: HttpResponse,
     scenario: Scenario,
@@ -364,12 +318,12 @@ def _submit(
     return Status(200 if wait_s and row.status == "answered" else 202, command_out(row))
 
 
-def _problem_of(refusal: Invalid | IdTaken | TooMany | None) -> Problem:
+def _problem_of(refusal: Invalid | IdTaken | TooMany | None) -> Exception:
     """Return the answer to a command that was refused."""
     if isinstance(refusal, Invalid):
         return invalid(refusal.field, str(refusal))
     if isinstance(refusal, TooMany):
-        return too_many(refusal)
+        return refusal
     return Problem(409, "id-taken", str(refusal))
 
 
@@ -384,36 +338,22 @@ def _outcome(row: Row, wait_s: float) -> Row:
 
 def command_out(row: Row) -> dict[str, Any]:
     """Return a command's row as the API gives it."""
-    answered_ = row.status == "answered"
-    return {
+    return model_to_dict(row) | {
         "id": str(row.pk),
-        "scenario": row.scenario,
-        "asset": row.asset,
-        "kind": row.kind,
         "state": row.state or None,
-        "until": row.until,
-        "reason": row.reason,
         "if_version": row.if_version or None,
         "user": row.username,
-        "source": row.source,
-        "created_at": row.created_at,
         "phase": phase_of(row, now_ms()),
-        "partition": row.partition,
-        "offset": row.offset,
-        "outcome": row.outcome if answered_ else None,
+        "outcome": row.outcome if row.status == "answered" else None,
         "version": str(Version.parse(row.version)) if row.version else None,
-        "answered_at": row.answered_at,
     }
 
 
 def answer_out(answer: Answer) -> dict[str, Any]:
     """Return the answer to a command that was not sent from here: all that is known of it."""
-    return {
+    return model_to_dict(answer) | {
         "id": answer.command,
-        "scenario": answer.scenario,
-        "asset": answer.asset,
         "phase": phase_of_outcome(answer.outcome),
-        "outcome": answer.outcome,
         "version": str(Version.parse(answer.version)),
         "answered_at": answer.at,
     }

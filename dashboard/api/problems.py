@@ -22,23 +22,39 @@ TITLES = {
     "not-authenticated": "A bearer token or a login is needed",
     "csrf-failed": "A session needs its CSRF token",
     "role-required": "The role does not allow this",
-    "scope-required": "The token was not made for this",
+    "scope-required": "The token lacks the scope for this",
     "unknown-scenario": "There is no such scenario",
     "unknown-asset": "The board shows no such asset",
     "unknown-command": "There is no such command",
+    "unknown-incident": "There is no such incident",
+    "unknown-rule": "There is no such rule of notifications",
+    "unknown-rota": "There is no such rota",
+    "unknown-message": "There is no such message",
+    "unknown-order": "There is no such order",
+    "unknown-window": "There is no such maintenance window",
+    "unknown-view": "There is no such view",
+    "unknown-key": "The view has no such key",
+    "view-not-followed": "This process keeps no views",
+    "view-catching-up": "The view has not caught up with its topic yet",
+    "view-topic-absent": "The view's topic is not there",
+    "view-too-large": "The view's topic is larger than a copy of it may be",
     "not-found": "There is nothing here",
     "method-not-allowed": "This cannot be done here",
     "id-taken": "The id belongs to another command",
     "too-many-mutes": "No more agents of this scenario may be muted",
-    "calm": "The asset needs nobody: its state is the least severe",
+    "calm": "Its state is the least severe: there is nothing to acknowledge",
+    "not-now": "It is not in a state in which this can be done",
     "too-large": "The body is too large",
     "too-slow": "The request came too slowly",
     "no-room": "The server has no room for more at once",
-    "unsupported-media-type": "The body is not of a type that is read here",
+    "unsupported-media-type": "The body has an unsupported type",
     "invalid": "The request is not what was expected",
     "too-many": "Too many requests",
     "internal-error": "The server failed; its log says why",
-    "unsent": "The log did not take it",
+    "unsent": "Kafka did not accept it",
+    "store-not-ready": "The store has not caught up, or its partition is moving",
+    "store-unreachable": "What keeps the store does not answer",
+    "store-not-run": "This copy of the product does not run that store",
 }
 """Every reason, with its title."""
 
@@ -113,6 +129,7 @@ def not_authenticated() -> Problem:
 def install(api: NinjaAPI) -> None:
     """Install handlers that answer every error of the API as a problem."""
     api.add_exception_handler(Problem, _problem)
+    api.add_exception_handler(TooMany, _too_many)
     api.add_exception_handler(ValidationError, _validation)
     api.add_exception_handler(HttpError, _http_error)
     api.add_exception_handler(Http404, _not_found)
@@ -122,6 +139,10 @@ def install(api: NinjaAPI) -> None:
 def _problem(_request: HttpRequest, error: Any) -> HttpResponse:
     response: HttpResponse = error.response()
     return response
+
+
+def _too_many(_request: HttpRequest, error: Any) -> HttpResponse:
+    return too_many(error).response()
 
 
 def _validation(_request: HttpRequest, error: Any) -> HttpResponse:
@@ -202,18 +223,18 @@ _SCHEMA = {
 }
 
 _DESCRIPTIONS = {
-    400: "Not JSON, or no request that can be read",
+    400: "Not JSON, or a request that cannot be read",
     401: "No valid token, no session",
     403: "The role, or the token's scope, does not allow it",
     404: "No such scenario, asset or command",
-    408: "The request did not come whole in time",
-    409: "As things stand it cannot be done; or the Idempotency-Key belongs to another command",
+    408: "The request was not complete in time",
+    409: "The present state does not allow it, or the Idempotency-Key belongs to another command",
     413: "The body is too large",
     415: "The body's Content-Type is not application/json",
     422: "A field is not what was expected",
     429: "Too many requests; see Retry-After",
     500: "The server failed",
-    503: "Kafka did not take it; trying again may help",
+    503: "Kafka did not accept it, or what would answer is not ready; try again",
 }
 _ALWAYS = (401, 403, 429, 500)
 

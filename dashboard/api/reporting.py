@@ -11,21 +11,21 @@ import msgspec
 from bus.base import Delivered, Unavailable
 from dashboard.api.problems import MAX_ERRORS, Problem, invalid
 from dashboard.api.schemas import ReportAnswer
-from dashboard.core.delivery import Outgoing, Result, deliver_all
-from dashboard.core.kafka import REACH_S, gateway
+from dashboard.core.kafka_delivery import Outgoing, Result, deliver_all
+from dashboard.core.kafka_gateway import REACH_S, gateway
 from dashboard.core.metrics import API_REPORTS
 from domain.records import Report, Unreadable
 from domain.scenario import Scenario
 from wire.source import decode_source, encode_report
 
+# Most reports in one request.
 MAX_REPORTS = 10_000
-"""Most reports in one request."""
 
+# Largest body of a request with reports, bytes.
 MAX_BODY = 16 * 1024 * 1024
-"""Largest body of a request with reports, bytes."""
 
+# How reports came, as it is counted.
 Way = Literal["reports", "alertmanager"]
-"""How reports came, as it is counted."""
 
 _REPORT: dict[str, Any] = {
     "type": "object",
@@ -52,14 +52,15 @@ _EXAMPLES: dict[str, Any] = {
     },
 }
 
+# The body in OpenAPI's terms; it is read here, so that each report is answered by itself.
 REPORTS_BODY: dict[str, Any] = {
     "required": True,
     "content": {
         "application/json": {"schema": {"oneOf": [_REPORT, _REPORTS]}, "examples": _EXAMPLES}
     },
 }
-"""The body in OpenAPI's terms; it is read here, so that each report is answered by itself."""
 
+# What was expected, by the reason for which a report is refused.
 EXPECTED = {
     "bad-asset": "asset: expected a name of 1-255 characters without control characters",
     "bad-agent": "agent: expected a name of 1-255 characters, not beginning with user:",
@@ -69,7 +70,6 @@ EXPECTED = {
     "unknown-state": "state: expected one of the scenario's",
     "not-utf8": "expected UTF-8",
 }
-"""What was expected, by the reason for which a report is refused."""
 
 
 @dataclass(slots=True)

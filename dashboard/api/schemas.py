@@ -16,6 +16,12 @@ NO_NUL = r"^[^\x00]*$"
 """What a text may be that is kept: PostgreSQL takes no NUL."""
 
 
+class StrictSchema(Schema):
+    """A body, in which a field that is not known is a fault."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
 class StateOut(Schema):
     """One state of a scenario, as it is shown."""
 
@@ -73,7 +79,8 @@ class AssetOut(Schema):
     """An asset's state record as it stands on the states topic, and labels. Times in Unix ms.
 
     `unconfirmed_reason`: why it is unconfirmed, in words, null where it is confirmed; `disputed`:
-    the worst state that a vote says, live or silent, where that is worse than `state`, else null.
+    the worst state that a vote says, live or silent, where that is worse than `state`, else null;
+    `tasks`: what is scheduled for it, as in the topic.
     """
 
     asset: str
@@ -88,6 +95,7 @@ class AssetOut(Schema):
     votes: list[VoteOut] = []
     pending: dict[str, Any] | None = None
     override: dict[str, Any] | None = None
+    tasks: list[dict[str, Any]] = []
     answer: dict[str, str] | None = None
     labels: dict[str, str] = {}
 
@@ -99,10 +107,8 @@ class AssetsOut(Schema):
     next: str | None
 
 
-class AssetIn(Schema):
+class AssetIn(StrictSchema):
     """The state to pin (`set`), or to vote for as one more agent (`vote`)."""
-
-    model_config = ConfigDict(extra="forbid")
 
     state: str = Field(min_length=1, max_length=MAX_STATE)
     mode: Literal["set", "vote"] = "set"

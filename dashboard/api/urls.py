@@ -6,8 +6,8 @@ from django.urls import path
 from dashboard.api import exposition, health
 from dashboard.api.api import api
 
+# The API asks each request itself who it is; the login page is for browsers.
 OPEN_TO_ALL = api.urls
-"""The API asks each request itself who it is; the login page is for browsers."""
 for _pattern in OPEN_TO_ALL[0]:
     if _pattern.callback:
         login_not_required(_pattern.callback)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+# An action's name, and what somebody did, as said after their name. Names are never taken away or
+# given twice.
 ACTIONS: dict[str, str] = {
     # ---- assets
     "command.set": "pinned a state",
     "command.vote": "voted by hand",
-    "command.release": "released a pin, or withdrew the own vote",
+    "command.release": "released a pin, or withdrew their own vote",
     "command.purge": "purged an asset",
-    "command.refused": "refused what was commanded without a right signature",
-    "bulk.started": "started one command for many assets",
-    "bulk.stopped": "paused or cancelled a run over many assets",
+    "command.schedule": "scheduled a task",
+    "command.cancel": "cancelled a task",
+    "command.refused": "refused a command without a valid signature",
+    "bulk.started": "started a bulk run",
+    "bulk.stopped": "paused or cancelled a bulk run",
     "note.written": "wrote a note",
     "note.removed": "deleted a note",
     "asset.acknowledged": "acknowledged an asset",
@@ -19,6 +23,10 @@ ACTIONS: dict[str, str] = {
     "shift.ended": "ended the own shift",
     "handover.written": "wrote to the next shift",
     "labels.changed": "changed labels",
+    "maintenance.planned": "planned maintenance",
+    "maintenance.changed": "changed planned maintenance",
+    "maintenance.ended": "ended maintenance early",
+    "maintenance.cancelled": "cancelled maintenance",
     "filter.shared": "shared a saved filter",
     "filter.unshared": "stopped sharing a filter",
     # ---- agents, rules, the job
@@ -26,20 +34,49 @@ ACTIONS: dict[str, str] = {
     "agent.unmuted": "unmuted an agent",
     "rule.changed": "changed a rule from the console",
     "rule.reverted": "took a change of a rule back",
-    "job.stop": "asked a query to stop",
-    "job.start": "asked a query to start",
-    "job.reload": "asked a query to read the scenarios again",
-    "job.reset": "asked a query to read from other offsets",
-    "job.rebuild": "asked a query to build its states again",
-    "job.rule": "asked a query to take another rule",
-    "job.what-if": "tried another rule on the past",
+    "summary.zone": "changed the reporting zone",
+    "summary.target": "changed a target or service hours",
+    "job.stop": "stopped a query",
+    "job.start": "started a query",
+    "pipeline.stop": "stopped a pipeline",
+    "pipeline.start": "started a pipeline",
+    "pipeline.reset": "had a pipeline read its log again",
+    "job.reload": "reloaded the scenarios of a query",
+    "job.reset": "reset a query to other offsets",
+    "job.rebuild": "rebuilt the states of a query",
+    "job.rule": "changed the rule of a query",
+    "job.what-if": "tried another rule with a what-if",
+    "job.recount": "had a summary counted again from the log",
     "job.read-state": "had the state store read",
+    # ---- Kafka
+    "topic.created": "made a topic",
+    "offsets.reset": "reset the offsets of a consumer group",
+    # ---- notifications
+    "notify.rule.created": "wrote a rule of notifications",
+    "notify.rule.changed": "changed a rule of notifications",
+    "notify.rule.enabled": "enabled a rule of notifications",
+    "notify.rule.disabled": "disabled a rule of notifications",
+    "notify.rule.retired": "retired a rule of notifications",
+    "notify.channel.created": "set up a channel",
+    "notify.channel.changed": "changed a channel",
+    "notify.channel.secret": "gave a channel a new secret",
+    "notify.channel.retired": "retired a channel",
+    "notify.rota.created": "made a rota",
+    "notify.rota.changed": "changed a rota",
+    "notify.rota.retired": "retired a rota",
+    "notify.shift.added": "put somebody on call",
+    "notify.shift.removed": "removed somebody's shift on call",
+    "notify.tested": "sent test messages",
     # ---- dead letters and files
     "letter.redriven": "sent dead letters again",
     "letter.discarded": "discarded dead letters",
     "export.letters": "downloaded dead letters",
     "export.board": "downloaded a board",
     "export.events": "downloaded events",
+    "export.incidents": "downloaded incidents",
+    "export.summary": "downloaded a table of a summary",
+    "export.alarms": "downloaded alarms",
+    "export.messages": "downloaded the messages of notifications",
     "export.audit": "downloaded the audit",
     # ---- one's own login
     "login.ok": "logged in",
@@ -48,11 +85,14 @@ ACTIONS: dict[str, str] = {
     "logout": "logged out",
     "password.changed": "changed the own password",
     "factor.added": "set up a second factor or its recovery codes",
-    "factor.removed": "took a second factor or its recovery codes away",
+    "factor.removed": "removed a second factor or its recovery codes",
     "factor.renewed": "made new recovery codes",
     "session.ended": "ended sessions",
     "token.issued": "made an API token",
     "token.revoked": "revoked an API token",
+    "mail.changed": "changed the own mail address",
+    "push.subscribed": "had notifications shown in a browser",
+    "push.removed": "stopped notifications in a browser",
     # ---- the keys that sign commands
     "keys.rotated": "made a new key that signs commands",
     "keys.retired": "withdrew a key that signs commands",
@@ -62,8 +102,11 @@ ACTIONS: dict[str, str] = {
     "user.deactivated": "deactivated a user",
     "user.reactivated": "reactivated a user",
     "user.password-reset": "gave a user a password for one login",
+    # ---- digests
+    "digest.subscribed": "subscribed to a digest, or changed when it comes",
+    "digest.unsubscribed": "ended a digest",
+    # ---- what is kept
+    "retention.changed": "changed how long something is kept",
     # ---- the audit itself
     "audit.pruned": "dropped entries past their time",
 }
-"""An action's name, and what somebody did, as said after their name. Names are never taken away or
-given twice."""

@@ -7,8 +7,6 @@ class AuditConfig(AppConfig):
     """The app of the audit."""
 
     name = "dashboard.audit"
-    label = "audit"
-    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         """Listen to the login library."""

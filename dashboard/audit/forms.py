@@ -9,8 +9,8 @@ from django import forms
 
 from dashboard.audit.actions import ACTIONS
 from dashboard.audit.queries import Wanted
+from dashboard.core.fields import scenario_choices
 from dashboard.core.filter_forms import PeriodForm
-from dashboard.core.scenarios import scenarios
 from dashboard.core.times import unix_ms
 from domain.names import MAX_NAME
 
@@ -34,8 +34,7 @@ class AuditFilter(PeriodForm):
 
     def __init__(self, data: Any) -> None:
         super().__init__(data)
-        titles = [(each.name, each.title) for each in scenarios().values()]
-        self.offer("scenario", [("", "all"), *titles])
+        self.offer("scenario", [("", "all"), *scenario_choices()])
         self.offer("action", [("", "all"), *_actions()])
         for name, known in (("user", "users-known"), ("outcome", "outcomes-known")):
             self.fields[name].widget.attrs = {"list": known, "autocomplete": "off"}

@@ -7,25 +7,23 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.utils import IntegrityError
 
 from dashboard.audit.models import AuditEntry
+from dashboard.core.sql import lock_until_commit
 
+# What stands for the digest before the first entry.
 START = "0" * 64
-"""What stands for the digest before the first entry."""
+# What a digest covers, in this order.
 FIELDS = (
     "number", "at", "user_id", "name", "role", "source", "token", "address", "action", "scenario",
     "target", "outcome", "facts", "previous",
 )  # fmt: skip
-"""What a digest covers, in this order."""
+# So often an entry is tried anew whose number another process was faster to take.
 TRIES = 20
-"""So often an entry is tried anew whose number another process was faster to take."""
+# Entries read at a time.
 PORTION = 2_000
-"""Entries read at a time."""
-
-_LOCK = 7_364_215_118
-"""PostgreSQL's advisory lock of who appends: any number that nothing else of ours takes."""
 
 
 def digest(values: Iterable[Any]) -> str:
@@ -49,9 +47,7 @@ def append(fields: dict[str, Any]) -> AuditEntry:
 
 
 def _append(fields: dict[str, Any]) -> AuditEntry:
-    if connection.vendor == "postgresql":  # SQLite has one writer at a time as it is
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+    lock_until_commit("audit", "")
     newest = AuditEntry.objects.order_by("-number").values_list("number", "digest").first()
     number, previous = newest or (0, START)
     entry = AuditEntry(**fields, number=number + 1, previous=previous)

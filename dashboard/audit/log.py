@@ -25,12 +25,12 @@ log = structlog.get_logger(__name__)
 
 Source = Literal["page", "token", "system", "command line"]
 
+# Longest text among the facts, characters.
 MAX_TEXT = 500
-"""Longest text among the facts, characters."""
+# Most items of a list or an object among the facts.
 MAX_ITEMS = 50
-"""Most items of a list or an object among the facts."""
+# Longest facts, as JSON; more are cut to the names of what there was.
 MAX_FACTS = 4_000
-"""Longest facts, as JSON; more are cut to the names of what there was."""
 
 
 @dataclass(frozen=True, slots=True)

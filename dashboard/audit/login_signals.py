@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from allauth.account.signals import password_changed
@@ -27,9 +28,12 @@ def connect() -> None:
     """Connect the receivers."""
     user_logged_out.connect(_logged_out, dispatch_uid="audit")
     password_changed.connect(_password_changed, dispatch_uid="audit")
-    authenticator_added.connect(_factor_added, dispatch_uid="audit")
-    authenticator_removed.connect(_factor_removed, dispatch_uid="audit")
-    authenticator_reset.connect(_factor_renewed, dispatch_uid="audit")
+    for signal, action in (
+        (authenticator_added, "factor.added"),
+        (authenticator_removed, "factor.removed"),
+        (authenticator_reset, "factor.renewed"),
+    ):
+        signal.connect(partial(_factor_changed, action), weak=False, dispatch_uid="audit")
     authentication_failed.connect(_code_failed, dispatch_uid="audit")
 
 
@@ -59,25 +63,11 @@ def _password_changed(request: HttpRequest, user: User, **_: Any) -> None:
     note(Actor.of(request, user), "password.changed", target=user.get_username())
 
 
-def _factor_added(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
-    _factor(request, user, "factor.added", authenticator)
-
-
-def _factor_removed(
-    request: HttpRequest, user: User, authenticator: Authenticator, **_: Any
+def _factor_changed(
+    action: str, request: HttpRequest, user: User, authenticator: Authenticator, **_: Any
 ) -> None:
-    _factor(request, user, "factor.removed", authenticator)
-
-
-def _factor_renewed(
-    request: HttpRequest, user: User, authenticator: Authenticator, **_: Any
-) -> None:
-    _factor(request, user, "factor.renewed", authenticator)
-
-
-def _factor(request: HttpRequest, user: User, action: str, authenticator: Authenticator) -> None:
-    target, factor = user.get_username(), str(authenticator.type)
-    note(Actor.of(request, user), action, target=target, factor=factor)
+    factor = str(authenticator.type)
+    note(Actor.of(request, user), action, target=user.get_username(), factor=factor)
 
 
 def _code_failed(request: HttpRequest, user: User, **_: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models import Index
 
 
 class AuditEntry(models.Model):
@@ -32,9 +33,9 @@ class AuditEntry(models.Model):
 
     class Meta:
         indexes = [
-            models.Index(fields=["name", "number"], name="audit_by_name"),
-            models.Index(fields=["action", "number"], name="audit_by_action"),
-            models.Index(fields=["target", "number"], name="audit_by_target"),
+            Index(fields=["name", "number"], name="audit_by_name"),
+            Index(fields=["action", "number"], name="audit_by_action"),
+            Index(fields=["target", "number"], name="audit_by_target"),
         ]
 
     def __str__(self) -> str:

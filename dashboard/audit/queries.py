@@ -14,6 +14,7 @@ from dashboard.audit.hash_chain import FIELDS, Finding, verify
 from dashboard.audit.models import AuditEntry
 from dashboard.core.exports import TIMES
 from dashboard.core.listing import Listing, TableFile
+from dashboard.core.tables import Table
 from dashboard.core.times import iso
 
 CHECKED = 10_000
@@ -87,5 +88,6 @@ def plain(row: AuditEntry) -> dict[str, Any]:
     return values | {"facts": msgspec.Raw(row.facts.encode())}
 
 
+ENTRY_TABLE = Table("", "At", "Who", "Did", "To", "Outcome", "From", css="audit")
 ENTRIES = Listing(_entry)
 ENTRY_FILE = TableFile("audit", COLUMNS, plain)

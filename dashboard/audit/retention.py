@@ -9,8 +9,8 @@ from dashboard.core.retention import Thinning
 from dashboard.core.times import DAY_MS, HOUR_MS
 
 KEPT_MS = KEPT_DAYS * DAY_MS
+# The database's clock, which decides, may be behind ours.
 MARGIN_MS = HOUR_MS
-"""The database's clock, which decides, may be behind ours."""
 
 
 def prune(now: int) -> int:

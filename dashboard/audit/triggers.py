@@ -1,14 +1,14 @@
 """The database's own refusal to change or delete entries, but for those past their time.
 
-A migration that rebuilds the table on SQLite takes triggers away: it must install them anew.
+A migration that rebuilds the table on SQLite takes triggers away: it must install them again.
 """
 
 from __future__ import annotations
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+# Entries older than this, by the database's clock, may be deleted; nothing else may.
 KEPT_DAYS = 400
-"""Entries older than this, by the database's clock, may be deleted; nothing else may."""
 
 _TABLE = "audit_auditentry"
 _NAMES = ("audit_no_update", "audit_no_delete", "audit_no_truncate")
@@ -37,18 +37,13 @@ _POSTGRESQL = (
       RAISE EXCEPTION 'the audit is append-only' USING ERRCODE = 'integrity_constraint_violation';
     END $$
     """,
-    f"""
-    CREATE TRIGGER audit_no_update BEFORE UPDATE ON {_TABLE}
-    FOR EACH ROW EXECUTE FUNCTION audit_refuse()
-    """,
-    f"""
-    CREATE TRIGGER audit_no_delete BEFORE DELETE ON {_TABLE}
-    FOR EACH ROW EXECUTE FUNCTION audit_refuse()
-    """,
-    f"""
-    CREATE TRIGGER audit_no_truncate BEFORE TRUNCATE ON {_TABLE}
-    FOR EACH STATEMENT EXECUTE FUNCTION audit_refuse()
-    """,
+    *(
+        f"CREATE TRIGGER {name} BEFORE {event} ON {_TABLE} FOR EACH {each} "
+        "EXECUTE FUNCTION audit_refuse()"
+        for name, event, each in zip(
+            _NAMES, ("UPDATE", "DELETE", "TRUNCATE"), ("ROW", "ROW", "STATEMENT"), strict=True
+        )
+    ),
 )
 
 

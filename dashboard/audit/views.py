@@ -10,12 +10,11 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from dashboard.audit.exports import export
 from dashboard.audit.forms import AuditFilter
-from dashboard.audit.log import Actor, note
-from dashboard.audit.queries import ENTRIES, ENTRY_FILE, Wanted, checked
+from dashboard.audit.queries import ENTRIES, ENTRY_FILE, ENTRY_TABLE, Wanted, checked
 from dashboard.audit.triggers import KEPT_DAYS
 from dashboard.core.access import is_fragment, role_required
-from dashboard.core.listing import file_refusal
 from dashboard.core.roles import Role
 from dashboard.core.times import now_ms
 
@@ -35,11 +34,10 @@ def entries(request: HttpRequest) -> HttpResponse:
     wanted = form.wanted() if valid else Wanted()
     context: dict[str, Any] = {
         "now": now_ms(),
-        "found": ENTRIES.page(wanted.rows(), before) if valid else None,
-        "first": not before,
+        "table": ENTRY_TABLE,
         "narrowed": wanted != Wanted(),
         "address": request.get_full_path(),
-        "query": form.query(),
+        **ENTRIES.context(wanted.rows() if valid else None, before, form.query()),
     }
     if is_fragment(request):
         return render(request, "audit/_entries.html", context, status=200 if valid else 422)
@@ -57,7 +55,4 @@ def _names() -> list[str]:
 def entry_file(request: HttpRequest, form: str) -> HttpResponseBase:
     """Return the entries that pass the filter as CSV or NDJSON, newest first."""
     filter_form = AuditFilter(request.GET)
-    if refusal := file_refusal(form, filter_form):
-        return refusal
-    note(Actor.of(request), "export.audit", target=f"audit.{form}", filter=filter_form.query())
-    return ENTRY_FILE.response(request, form, filter_form.wanted().rows())
+    return export(request, ENTRY_FILE, form, filter_form, lambda: filter_form.wanted().rows())

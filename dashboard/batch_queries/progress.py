@@ -10,8 +10,8 @@ from uuid import UUID
 from dashboard.job.models import JobRequest
 from dashboard.job.request_progress import RequestProgress
 
+# A result that has not arrived so long after its query's end may not arrive at all.
 SILENT_MS = 60_000
-"""A result that has not arrived so long after its query's end may not arrive at all."""
 
 Step = Literal["waiting", "running", "arriving", "done", "bad"]
 
@@ -53,7 +53,7 @@ class QueryProgress(RequestProgress):
             case "arriving":
                 return "Done. Its result is on its way."
         if self.request is None:
-            return "It ended long ago. Its outcome is not kept any more."
+            return "It ended long ago. Its outcome is no longer stored."
         if self.request.status == "done":
             return (
                 "It is done, but its result has not arrived: is the materialiser running? "

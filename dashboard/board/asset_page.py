@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
-
-import msgspec
 
 from dashboard.board.explanation import Why, dissenters, explain, flip_text
 from dashboard.board.forecast import Flip, current_of, is_unheard
 from dashboard.board.timeline import timeline
+from dashboard.board.vote_details import details_of
 from dashboard.commands.forms import shown
+from dashboard.core.tables import Column
 from dashboard.core.times import exact_span
-from dashboard.job.heartbeats import newest_beats
 from dashboard.job.job_clock import LogTime, log_time
+from dashboard.job.status import newest_beats
 from dashboard.rules.active_rule import in_force
 from dashboard.states.board_rows import asset_path, beneath_of, cause_text
 from dashboard.states.models import CHANGE, Transition
 from domain.records import StateRecord
 from domain.scenario import Scenario
 from wire.job import bucket_name
-from wire.sink import state_of_json
+from wire.sink import StateValue, cause_value, state_record
 
 NAMED_IN = 200
 """How many of an asset's newest changes are searched for agents without a vote."""
 MOST_UNHEARD = 12
 """Most of them that are named."""
+MOST_DETAILED = 12
+"""Most agents whose details are shown."""
 
 
 def facts_of(
-    scenario: Scenario, asset: str, record: dict[str, Any] | None, now: int, before: str = ""
+    scenario: Scenario, asset: str, record: StateValue | None, now: int, before: str = ""
 ) -> dict[str, Any]:
-    """The context of `board/_asset.html`. record: as it stands in the topic, or None; now: ms.
+    """Return the context of `board/_asset.html`. record: from the topic, or None; now: Unix ms.
 
     before: a place in the history to begin below, empty for its newest page.
     """
@@ -50,14 +52,14 @@ def facts_of(
     return context | _why(scenario, asset, record, now) if record else context
 
 
-def _why(scenario: Scenario, asset: str, record: dict[str, Any], now: int) -> dict[str, Any]:
-    """What there is to say of an asset that is on the board."""
-    state = state_of_json(msgspec.json.encode(record))
+def _why(scenario: Scenario, asset: str, record: StateValue, now: int) -> dict[str, Any]:
+    """Return the part of the context that only an asset on the board has."""
+    state = state_record(record)
     beat = newest_beats(now).get(bucket_name(scenario.name, state.cause.partition))
     reached = max(state.version.offset, beat[1].offset if beat else -1)
     scenario = in_force(scenario, state.cause.partition, reached)
     why = explain(scenario, state)
-    votes = _votes(scenario, state, record)
+    votes, details = _votes(scenario, state), details_of(record)
     bucket = log_time(scenario.name, state.cause.partition, now)
     unheard = unheard_agents(scenario.name, asset, {vote["agent"] for vote in votes})
     return {
@@ -65,8 +67,12 @@ def _why(scenario: Scenario, asset: str, record: dict[str, Any], now: int) -> di
         "why": why,
         "beneath": beneath_of(scenario, record),
         "flips": _flips(why),
-        "votes": [vote for vote in votes if vote.get("silent") is None],
-        "silent": [vote for vote in votes if vote.get("silent") is not None],
+        "vote_columns": _vote_columns("Expires in" if scenario.life_cycle else "Silent in"),
+        "silent_columns": SILENT_VOTES,
+        "votes": [vote for vote in votes if vote["silent"] is None],
+        "silent": [vote for vote in votes if vote["silent"] is not None],
+        "details": details[:MOST_DETAILED],
+        "more_details": max(0, len(details) - MOST_DETAILED),
         "unheard": unheard[:MOST_UNHEARD],
         "more_unheard": max(0, len(unheard) - MOST_UNHEARD),
         "nothing_heard": is_unheard(scenario, state),
@@ -75,28 +81,43 @@ def _why(scenario: Scenario, asset: str, record: dict[str, Any], now: int) -> di
         "bucket": bucket,
         "pending_shows": state.pending and _shows(bucket, state.pending.due),
         "reminder": _reminder(scenario, record, now),
-        "cause": cause_text(record["cause"]),
+        "cause": cause_text(record.cause),
     }
 
 
-def _votes(scenario: Scenario, state: StateRecord, record: dict[str, Any]) -> list[dict[str, Any]]:
-    """The record's votes, the worst first. differs: from the state shown; forgotten: when, ms."""
+SILENT_VOTES = (
+    Column("Agent"),
+    Column("Said"),
+    Column("Silent since"),
+    Column("Forgotten in"),
+    Column("Weight", numeric=True),
+)
+
+
+def _vote_columns(end: str) -> tuple[Column, ...]:
+    names = ("Agent", "Says", "Age", end)
+    return (*map(Column, names), Column("Weight", numeric=True))
+
+
+def _votes(scenario: Scenario, state: StateRecord) -> list[dict[str, Any]]:
+    """Return the record's votes, the worst first.
+
+    differs: from the state shown; forgotten: when, Unix ms.
+    """
     against, delay = dissenters(state), scenario.forget_delay or 0
-    ordered = sorted(
-        record["votes"], key=lambda vote: (scenario.severity(vote["state"]), vote["agent"])
-    )
+    ordered = sorted(state.votes, key=lambda vote: (scenario.severity(vote.state), vote.agent))
     return [
         {
-            **vote,
-            "differs": vote["agent"] in against,
-            "forgotten": vote["silent"] + delay if vote.get("silent") is not None else None,
+            **asdict(vote),
+            "differs": vote.agent in against,
+            "forgotten": None if vote.silent is None else vote.silent + delay,
         }
         for vote in ordered
     ]
 
 
 def _rises(scenario: Scenario, state: StateRecord) -> bool:
-    """Whether what waits is worse than the state."""
+    """Return whether what waits is worse than the state."""
     assert state.pending is not None
     current = current_of(scenario, state) or ""
     return scenario.severity(state.pending.state) < scenario.severity(current)
@@ -120,7 +141,7 @@ class Unheard:
 
 
 def unheard_agents(scenario: str, asset: str, voting: set[str]) -> list[Unheard]:
-    """The agents that brought about one of the asset's newest changes and have no vote now.
+    """Return the agents that caused one of the asset's newest changes and have no vote now.
 
     The newest first. The history keeps what changed the state alone, so an agent that never did
     is not known here.
@@ -129,16 +150,16 @@ def unheard_agents(scenario: str, asset: str, voting: set[str]) -> list[Unheard]
     told = steps.order_by("-place").values_list("at", "cause_type", "cause")
     found: dict[str, Unheard] = {}
     for at, kind, cause in told[:NAMED_IN]:
-        agent = msgspec.json.decode(cause).get("agent")
+        agent = cause_value(cause).agent
         if agent and agent not in voting:
             found.setdefault(agent, Unheard(agent, at, expired=kind == "vote-expiry"))
     return list(found.values())
 
 
-def _reminder(scenario: Scenario, record: dict[str, Any], now: int) -> dict[str, Any] | None:
-    """How often the asset's state is repeated, and when next, by the rule as it is now."""
-    every = scenario.reminder(record["state"])
+def _reminder(scenario: Scenario, record: StateValue, now: int) -> dict[str, Any] | None:
+    """Return how often the state is repeated, and when next (Unix ms), by the rule as it is now."""
+    every = scenario.reminder(record.state)
     if every is None:
         return None
-    passed = max(0, now - record["since"]) // every
-    return {"every": exact_span(every), "next": record["since"] + (passed + 1) * every}
+    passed = max(0, now - record.since) // every
+    return {"every": exact_span(every), "next": record.since + (passed + 1) * every}

@@ -6,17 +6,18 @@ from functools import reduce
 from operator import or_
 from typing import Any, NamedTuple
 
-import msgspec
 from django.db.models import Q, QuerySet
 
 from dashboard.core.listing import Listing, TableFile
 from dashboard.core.scenarios import scenarios
+from dashboard.core.tables import Table
 from dashboard.filter_language.parser import state_of
 from dashboard.filters.event_filter import condition_of
 from dashboard.states.board_rows import asset_path, cause_text
-from dashboard.states.models import CHANGE, Transition
+from dashboard.states.models import CHANGE, CONFIRMED, UNCONFIRMED, Transition
 from domain.scenario import Scenario
 from domain.version import Version
+from wire.sink import cause_value
 
 MOST_EXPORTED = 100_000
 """Most events of one file, the newest."""
@@ -33,18 +34,18 @@ class Wanted(NamedTuple):
     now: int = 0
 
     def known(self) -> list[Scenario]:
-        """The scenarios that it asks for."""
+        """Return the scenarios that are asked for."""
         every = scenarios()
         return [every[self.scenario]] if self.scenario else list(every.values())
 
     def _states(self) -> Q:
-        """The state, which each scenario may know by a label."""
+        """Return a condition for the state, which each scenario may know by a label."""
         each = ((known.name, state_of(self.state, known)) for known in self.known())
         found = (Q(scenario=name, state=state) for name, state in each if state)
         return reduce(or_, found, Q(state=self.state))
 
     def rows(self) -> QuerySet[Transition]:
-        """The events that are wanted."""
+        """Return the events that are wanted."""
         rows = Transition.objects.filter(scenario__in=[known.name for known in self.known()])
         if self.state:
             rows = rows.filter(self._states())
@@ -69,13 +70,18 @@ class Event(NamedTuple):
     offset: int
 
     @property
+    def mark(self) -> str:
+        """The mark that alone changed, in words; empty of what changed more, or nothing."""
+        return self.kind if self.kind in (UNCONFIRMED, CONFIRMED) else ""
+
+    @property
     def url(self) -> str:
         """Where the asset's page is."""
         return asset_path(self.scenario.name, self.asset)
 
 
 def _event(row: Transition) -> Event:
-    cause: dict[str, Any] = msgspec.json.decode(row.cause)
+    cause = cause_value(row.cause)
     return Event(
         pk=row.pk,
         scenario=scenarios()[row.scenario],
@@ -86,8 +92,8 @@ def _event(row: Transition) -> Event:
         at=row.at,
         version=str(Version.parse(row.version)),
         cause=cause_text(cause),
-        partition=cause["partition"],
-        offset=cause["offset"],
+        partition=cause.partition,
+        offset=cause.offset,
     )
 
 
@@ -98,10 +104,11 @@ FIELDS = (
 
 
 def plain(row: Transition) -> dict[str, Any]:
-    """An event as an object of NDJSON, or a line of CSV."""
+    """Return an event as an object of NDJSON, or a row of CSV."""
     event = _event(row)
     return {name: getattr(event, name) for name in FIELDS} | {"scenario": event.scenario.name}
 
 
+EVENT_TABLE = Table("", "Asset", "At", "Scenario", "What", "Cause", "Version")
 EVENTS = Listing(_event)
 EVENT_FILE = TableFile("events", FIELDS, plain, at_most=MOST_EXPORTED)

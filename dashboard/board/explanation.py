@@ -10,21 +10,21 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from dashboard.board.forecast import Flip, Freed, Lapse, Trials, current_of
+from dashboard.board.forecast import Flip, Freed, Lapse, TaskRun, Trials, current_of
 from dashboard.core.bidi import isolated
 from dashboard.core.times import exact_span
 from domain.names import USER_PREFIX
 from domain.records import Override, StateRecord, Vote
-from domain.scenario import KEEP, Latest, PythonRule, Quorum, Rung, Scenario
-from domain.tally import disputed, lowering, newest, raising, rung_weight, unconfirmed_reason
+from domain.scenario import KEEP, Latest, PythonRule, Quorum, Scenario, Threshold
+from domain.tally import disputed, lowering, newest, raising, threshold_weight, unconfirmed_reason
 
+# Most agents that a sentence names.
 MOST_NAMED = 4
-"""Most agents that a sentence names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One rung of a ladder, held against the live votes.
+    """One threshold of a ladder, held against the live votes.
 
     weight and votes: of those for `state` or worse (`exact`: for it alone); need: the least weight
     that is enough, of `whole`; decides: it is the first that is met.
@@ -75,7 +75,8 @@ class Why:
     """A state in words.
 
     then: what waits behind the wait that is shown; freed: from when on votes can lower it that
-    cannot yet; muted: the votes that count nothing.
+    cannot yet; task_run: of a scheduled task, the first that changes it; muted: the votes that
+    count nothing.
     """
 
     headline: str
@@ -87,12 +88,13 @@ class Why:
     then: str | None
     lapse: Lapse | None
     freed: Freed | None
+    task_run: TaskRun | None
     doubt: str
     muted: tuple[Vote, ...] = ()
 
 
 def explain(scenario: Scenario, record: StateRecord) -> Why:
-    """Why the record's asset is in its state, by the rule of `scenario`."""
+    """Return why the record's asset is in its state, by the rule of `scenario`."""
     trials = Trials(scenario, record)
     flips = tuple(trials.flips())
     words = _Words(scenario, record)
@@ -106,13 +108,14 @@ def explain(scenario: Scenario, record: StateRecord) -> Why:
         then=words.then(),
         lapse=trials.lapse(),
         freed=trials.freed(),
+        task_run=trials.task_run(),
         doubt=words.doubt(),
         muted=tuple(vote for vote in record.votes if vote.muted is not None),
     )
 
 
 def dissenters(record: StateRecord) -> frozenset[str]:
-    """The agents whose vote is for another state than the one shown."""
+    """Return the agents whose vote is for another state than the one shown."""
     return frozenset(vote.agent for vote in record.votes if vote.state != record.state)
 
 
@@ -120,7 +123,7 @@ def dissenters(record: StateRecord) -> frozenset[str]:
 
 
 def steps_of(scenario: Scenario, votes: Sequence[Vote]) -> Iterator[Step]:
-    """The rungs of a ladder, held against these live votes; none of another rule."""
+    """Yield the thresholds of a ladder compared with these live votes; nothing for another rule."""
     if not isinstance(scenario.rule, Quorum):
         return
     weights: Counter[str] = Counter()
@@ -128,55 +131,55 @@ def steps_of(scenario: Scenario, votes: Sequence[Vote]) -> Iterator[Step]:
         weights[vote.state] += vote.weight
     whole = weights.total() if scenario.electorate is None else scenario.electorate
     decided = scenario.life_cycle and len(votes) < scenario.min_voters  # so few are not tallied
-    for rung in scenario.rule.ladder:
-        weight = rung_weight(scenario, weights, rung.state)
-        met = bool(votes) and rung.met(weight, whole)
+    for threshold in scenario.rule.ladder:
+        weight = threshold_weight(scenario, weights, threshold.state)
+        met = bool(votes) and threshold.met(weight, whole)
         yield Step(
-            state=rung.state,
-            terms=_terms(rung, scenario.electorate),
+            state=threshold.state,
+            terms=_terms(threshold, scenario.electorate),
             weight=weight,
-            votes=len(_for(scenario, votes, rung.state)),
-            need=need(rung, whole),
+            votes=len(_for(scenario, votes, threshold.state)),
+            need=need(threshold, whole),
             whole=whole,
             met=met,
             decides=met and not decided,
-            exact=_is_exact(scenario, rung.state),
+            exact=_is_exact(scenario, threshold.state),
         )
         decided = decided or met
 
 
 def _is_exact(scenario: Scenario, state: str) -> bool:
-    """Whether a rung counts the votes for its state alone, not those for a worse one too."""
+    """Return whether a threshold counts only votes for its state, not those for a worse one."""
     return scenario.life_cycle or state == scenario.mildest or scenario.severity(state) <= 0
 
 
 def _for(scenario: Scenario, votes: Iterable[Vote], state: str) -> list[Vote]:
-    """The votes that a rung for `state` counts."""
+    """Return the votes that a threshold for `state` counts."""
     if _is_exact(scenario, state):
         return [vote for vote in votes if vote.state == state]
     rank = scenario.severity
     return [vote for vote in votes if rank(vote.state) <= rank(state)]
 
 
-def need(rung: Rung, whole: int) -> int:
-    """The least weight that meets the rung, where all votes (or the electorate) weigh `whole`."""
-    if rung.q == 0:
-        return rung.p
-    if rung.strict:
-        return rung.p * whole // rung.q + 1
-    return max(1, -(-rung.p * whole // rung.q))
+def need(threshold: Threshold, whole: int) -> int:
+    """Return the least weight that meets it, where all votes (or the electorate) weigh `whole`."""
+    if threshold.q == 0:
+        return threshold.p
+    if threshold.strict:
+        return threshold.p * whole // threshold.q + 1
+    return max(1, -(-threshold.p * whole // threshold.q))
 
 
-def _terms(rung: Rung, electorate: int | None) -> str:
-    how = "more than" if rung.strict else "at least"
-    if rung.q == 0:
-        return f"at least {rung.p}"
+def _terms(threshold: Threshold, electorate: int | None) -> str:
+    how = "more than" if threshold.strict else "at least"
+    if threshold.q == 0:
+        return f"at least {threshold.p}"
     of = "the live votes" if electorate is None else f"an electorate of {electorate}"
-    return f"{how} {rung.p}/{rung.q} of {of}"
+    return f"{how} {threshold.p}/{threshold.q} of {of}"
 
 
 def rest_text(scenario: Scenario) -> str:
-    """What holds where no rung is met; for other rules how they decide."""
+    """Return what holds where no threshold is met; for other rules how they decide."""
     rule = scenario.rule
     if isinstance(rule, Latest):
         return "The latest report decides."
@@ -203,7 +206,7 @@ class _Words:
         self.low = self._lowered(record.votes)
 
     def _lowered(self, votes: Sequence[Vote]) -> str | None:
-        """What may lower the state; None where nothing does."""
+        """Return what may lower the state; None where nothing does."""
         ordered = self.current is not None and self.scenario.knows(self.current)
         if self.scenario.life_cycle or not ordered or self.current is None:
             return None
@@ -215,7 +218,7 @@ class _Words:
     # ---- the first sentence ----
 
     def reason(self) -> str:
-        """The state, and what it rests on."""
+        """Return the state, and what it rests on, in words."""
         label, pending = self._label(self.record.state), self.record.pending
         if self.record.override is not None:
             user = isolated(self.record.override.user)
@@ -234,10 +237,10 @@ class _Words:
     def _beneath(self, override: Override) -> str:
         if override.underlying is None:
             return "beneath it no vote has counted yet"
-        return f"beneath it the votes make {self._label(override.underlying)}"
+        return f"beneath it the votes give {self._label(override.underlying)}"
 
     def _voteless(self) -> str:
-        """Where no vote is live that counts."""
+        """Return why the state stays though no live vote counts."""
         some = any(vote.silent is None for vote in self.record.votes)
         none = "no vote that is live counts" if some else "no vote is live"
         barring = [
@@ -247,12 +250,12 @@ class _Words:
         return f"{none}, so it keeps its last state{words}"
 
     def _is_settled(self) -> bool:
-        """Whether the live votes make the state, or too few are tallied at all."""
+        """Return whether the live votes make the state, or too few are tallied at all."""
         few = self.scenario.life_cycle and len(self.live) < self.scenario.min_voters
         return few or self.raised == self.current
 
     def _backing(self, waits: str) -> str:
-        """How many live votes stand behind what waits."""
+        """Return how many live votes stand behind what waits."""
         rank = self._rank
         if self.scenario.life_cycle:
             said = [vote for vote in self.live if vote.state == waits]
@@ -276,14 +279,14 @@ class _Words:
         decides = next((step for step in self.steps if step.decides), None)
         if decides is None:
             default = self.scenario.rule.default
-            return "no rung is met, so it stays" if default == KEEP else "no rung is met"
+            return "no threshold is met, so it stays" if default == KEEP else "no threshold is met"
         said = _for(self.scenario, self.live, decides.state)
         worse = any(vote.state != decides.state for vote in said)
         share = _share(said, self.live, self.scenario.electorate)
         return f"{share}, for it or worse" if worse else share
 
     def _bars(self) -> str:
-        """Why the state is not what the live votes make."""
+        """Return why the state is not what the live votes make."""
         if self._rank(self.raised) < self._rank(self.current):
             return self._too_few(self.scenario.raise_voters, "raise") or self._no_evidence()
         found = [self._too_few(self.scenario.min_voters, "lower")]
@@ -299,7 +302,10 @@ class _Words:
         return f"{needed}, {len(self.live)} {_are(len(self.live))} live"
 
     def _no_witness(self) -> str:
-        """Where the rule makes a milder state that nobody says, or a newer word says worse."""
+        """Return why no milder state may follow; empty where one may.
+
+        The live votes make a milder state, but nobody says it, or a newer report says worse.
+        """
         rank = self._rank
         if self.low is not None and rank(self.low) > rank(self.current):
             return ""
@@ -311,12 +317,12 @@ class _Words:
         return "together with the silent ones they do not"
 
     def _no_evidence(self) -> str:
-        return "silence alone moves nothing: the next report that says so counts"
+        return "silence alone changes no state: the next report that says so counts"
 
     # ---- beside it ----
 
     def silences(self) -> list[Silence]:
-        """The silent agents by what they said, the worst first."""
+        """Return the silent agents by what they said, the worst first."""
         delay = self.scenario.forget_delay or 0
         free = self._lowered(self.live)
         barred = self.low is not None and self._rank(free) > self._rank(self.low)
@@ -330,7 +336,7 @@ class _Words:
         return found
 
     def dispute(self) -> Dispute | None:
-        """Who disputes the state that is shown."""
+        """Return who disputes the state that is shown."""
         state = self.record.disputed
         if state is None:
             return None
@@ -339,7 +345,7 @@ class _Words:
         return Dispute(state, live, silent)
 
     def then(self) -> str | None:
-        """The state that may follow the one that waits, if live votes go on saying so."""
+        """Return the state that may follow the pending one if live votes go on, or None."""
         pending = self.record.pending
         if pending is None or self.scenario.life_cycle:
             return None
@@ -351,7 +357,7 @@ class _Words:
         return self.low if milder else None
 
     def doubt(self) -> str:
-        """Said where the record does not follow from this process's rule; else empty."""
+        """Return a warning if the record does not follow from this process's rule; else empty."""
         if self._follows():
             return ""
         return (
@@ -371,10 +377,15 @@ class _Words:
             return False
         if pending is None or not falling or isinstance(self.scenario.rule, PythonRule):
             return True
+        if not self.scenario.knows(self.current or ""):
+            return True  # any state that the rule knows is milder than one of a rule before
         return self.low is not None and self._rank(self.low) >= self._rank(pending.state)
 
     def _follows_in_life(self) -> bool:
-        """In a life cycle the state, or what waits, is what enough live votes make."""
+        """Return whether enough live votes of a life cycle make its state, or what waits.
+
+        Where too few are live, or the rule is in Python, it is taken to follow.
+        """
         if isinstance(self.scenario.rule, PythonRule) or len(self.live) < self.scenario.min_voters:
             return True
         pending = self.record.pending
@@ -389,7 +400,7 @@ def _fell(one: Silence, scenario: Scenario) -> str:
 
 
 def _share(said: Sequence[Vote], votes: Sequence[Vote], electorate: int | None = None) -> str:
-    """How many of the votes these are; by weight where one weighs other than 1."""
+    """Return how many of the votes these are; by weight where one weighs other than 1."""
     weight = sum(vote.weight for vote in said)
     if electorate is not None:
         count = _count(len(said), "live vote")
@@ -401,7 +412,7 @@ def _share(said: Sequence[Vote], votes: Sequence[Vote], electorate: int | None =
 
 
 def _tail(scenario: Scenario, record: StateRecord, flips: Sequence[Flip]) -> str:
-    """The least that would change it."""
+    """Return the smallest change that would flip it, in words; empty if none is known."""
     if current_of(scenario, record) is None and record.override is None:
         return ""
     easiest = min(flips, key=lambda flip: (flip.effort, not flip.again), default=None)
@@ -431,7 +442,10 @@ def _least(flip: Flip, label: str) -> str:
 
 
 def flip_text(flip: Flip) -> str:
-    """What it takes, after the state's name: `with one more vote; it must then last 20 s`."""
+    """Return what a flip takes, in words that follow the state's name.
+
+    For example: `with one more vote; it must then last 20 s`.
+    """
     ways = []
     if flip.again:
         ways.append(f"when {names(flip.again, 'or')} says the same again")
@@ -446,7 +460,7 @@ def flip_text(flip: Flip) -> str:
 
 
 def names(agents: Sequence[str], last: str) -> str:
-    """Agents in words, at most MOST_NAMED of them: `waf-1, waf-2 or waf-3`."""
+    """Return agents in words, at most MOST_NAMED by name: `waf-1, waf-2 or waf-3`."""
     shown = [_name(agent) for agent in agents[:MOST_NAMED]]
     if len(agents) > MOST_NAMED:
         shown.append(f"{len(agents) - MOST_NAMED} more")

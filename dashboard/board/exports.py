@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,9 +18,10 @@ from dashboard.filter_language.parser import MAX_TEXT, FilterError
 from dashboard.filter_language.terms import Filter
 from dashboard.filters.search import by_name
 from dashboard.labels.queries import labels_of
-from dashboard.live.typed_filter import asked
+from dashboard.live.typed_filter import with_states
 from dashboard.states.board_rows import cause_text
 from domain.scenario import Scenario
+from wire.sink import StateValue, VoteValue, state_value
 
 FIELDS = (
     "asset",
@@ -50,14 +50,14 @@ Plain = dict[str, Any]
 @never_cache
 @role_required("read")
 def board_file(request: HttpRequest, form: str) -> HttpResponseBase:
-    """All that the board's filter finds, on every page of it, as CSV or NDJSON, by name."""
+    """Return all that the board's filter finds, on every page, by name, as CSV or NDJSON."""
     name = request.GET.get("scenario", "")
     known = scenarios().get(name) if name else next(iter(scenarios().values()))
     if form not in CONTENT_TYPES or known is None:
         raise Http404
     text, states = request.GET.get("q", ""), request.GET.getlist("state")[:50]
     try:
-        wanted = asked(known, states, text[: MAX_TEXT + 1], now_ms())
+        wanted = with_states(known, states, text[: MAX_TEXT + 1], now_ms())
     except FilterError as error:
         return unprocessable(f"q: {error}")
     note(Actor.of(request), "export.board", scenario=known.name, form=form, filter=str(wanted))
@@ -69,43 +69,39 @@ def _portions(scenario: Scenario, wanted: Filter) -> Iterator[list[Plain]]:
     while True:
         found, more = by_name(scenario, wanted, now, after=after, limit=PORTION)
         labels = labels_of(scenario.name, [asset for asset, _ in found])
-        yield [_plain(scenario, json.loads(text), labels.get(name, {})) for name, text in found]
+        yield [_plain(scenario, state_value(text), labels.get(name, {})) for name, text in found]
         if more is None:
             return
         after = more
 
 
-def _plain(scenario: Scenario, record: Plain, labels: dict[str, str]) -> Plain:
-    """A record as a line of the file. Times in ISO 8601, UTC."""
-    pending, override = record["pending"] or {}, record["override"] or {}
+def _plain(scenario: Scenario, record: StateValue, labels: dict[str, str]) -> Plain:
+    """Return a record as a row of the file, with times in ISO 8601, UTC."""
+    pending, override = record.pending, record.override
     return {
-        "asset": record["asset"],
-        "state": record["state"],
-        "label": scenario.spec(record["state"]).label,
-        "since": iso(record["since"]),
-        "disputed": record.get("disputed"),
+        "asset": record.asset,
+        "state": record.state,
+        "label": scenario.spec(record.state).label,
+        "since": iso(record.since),
+        "disputed": record.disputed,
         "unconfirmed": _unconfirmed(record),
-        "votes": " ".join(map(_vote, record["votes"])),
-        "pending": pending.get("state"),
-        "pending_at": _iso(pending.get("due")),
-        "pinned_by": override.get("user"),
-        "pinned_until": _iso(override.get("until")),
-        "underlying": override.get("underlying"),
+        "votes": " ".join(map(_vote, record.votes)),
+        "pending": pending and pending.state,
+        "pending_at": pending and iso(pending.due),
+        "pinned_by": override and override.user,
+        "pinned_until": override and override.until and iso(override.until),
+        "underlying": override and override.underlying,
         "labels": " ".join(f"{key}:{value}" for key, value in labels.items()),
-        "cause": cause_text(record["cause"]),
-        "version": record["version"],
+        "cause": cause_text(record.cause),
+        "version": record.version,
     }
 
 
-def _unconfirmed(record: Plain) -> str:
-    return (record.get("unconfirmed_reason") or "yes") if record["unconfirmed"] else ""
+def _unconfirmed(record: StateValue) -> str:
+    return (record.unconfirmed_reason or "yes") if record.unconfirmed else ""
 
 
-def _vote(vote: Plain) -> str:
-    said = f"{vote['agent']}={vote['state']}"
-    marks = [mark for mark in ("silent", "muted") if vote.get(mark) is not None]
+def _vote(vote: VoteValue) -> str:
+    said = f"{vote.agent}={vote.state}"
+    marks = [mark for mark in ("silent", "muted") if getattr(vote, mark) is not None]
     return f"{said} ({', '.join(marks)})" if marks else said
-
-
-def _iso(at: int | None) -> str | None:
-    return None if at is None else iso(at)

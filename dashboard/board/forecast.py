@@ -11,20 +11,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from domain.asset import Asset, next_due
-from domain.dues import Dues
+from domain.asset import Asset, next_timer
 from domain.fold import Bucket
 from domain.names import USER_PREFIX
-from domain.records import Report, StateRecord, Tick, Vote
-from domain.scenario import UNKNOWN, Latest, Quorum, Scenario
+from domain.records import Report, StateRecord, Task, Tick, Tombstone, Vote
+from domain.scenario import UNKNOWN, Action, Latest, Quorum, Scenario
 from domain.tally import lowering, newest
+from domain.timer_index import TimerHeap
 
+CHANGING = ("set", "release", "purge")
+"""What tasks do that changes their asset."""
+IDLE = ("vote-expiry", "vote-forgotten", "reminder")
+# Most further votes that are tried for one state.
 MOST_MORE = 20
-"""Most further votes that are tried for one state."""
+# Most states that are tried.
 MOST_STATES = 12
-"""Most states that are tried."""
-MOST_DUES = 50
-"""So many things that are due are looked at for what silence changes first."""
+MOST_TIMERS = 50
+# So many timers are fired to find what silence changes first.
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class Flip:
 
     @property
     def effort(self) -> int:
-        """How many agents it takes at least."""
+        """Return how many agents it takes at least."""
         ways = (self.more, 1 if self.changed or self.again else None, len(self.together) or None)
         return min((way for way in ways if way is not None), default=0)
 
@@ -77,25 +80,38 @@ class Freed:
     state: str
 
 
+@dataclass(frozen=True, slots=True)
+class TaskRun:
+    """The first run of a scheduled task that changes what is shown, if nobody reports before.
+
+    do: what it does; user: its owner; at: when, ms; state: what is shown then, None after a purge.
+    """
+
+    do: Action
+    user: str
+    at: int
+    state: str | None
+
+
 # ---- the asset --------------------------------------------------------------------------------
 
 
 def current_of(scenario: Scenario, record: StateRecord) -> str | None:
-    """The state that the votes have made so far, beneath an override; None where they made none."""
+    """Return the state that the votes have made, beneath an override; None where they made none."""
     if record.override is not None:
         return record.override.underlying
     return None if is_unheard(scenario, record) else record.state
 
 
 def is_unheard(scenario: Scenario, record: StateRecord) -> bool:
-    """Whether the record shows only that the asset is there, and that no vote has made a state."""
+    """Return whether the record shows only that the asset exists, and no vote has made a state."""
     named = any(spec.name == UNKNOWN for spec in scenario.states)
     return record.state == UNKNOWN and not named and not any(vote.live for vote in record.votes)
 
 
 def aim_of(scenario: Scenario, state: str | None, waits: Iterable[str]) -> str | None:
-    """What an asset comes to once its waits are over: of worse states the worst, else the mildest
-    of the others, else what it is."""
+    """Return what an asset comes to once its waits are over: of worse states the worst, else the
+    mildest of the others, else what it is."""
     rank = scenario.severity
     waited = sorted(waits, key=rank)
     if state is None or not waited:
@@ -104,10 +120,15 @@ def aim_of(scenario: Scenario, state: str | None, waits: Iterable[str]) -> str |
 
 
 class Trial:
-    """An asset as its record tells of it, alone in a bucket, at its log's time."""
+    """An asset as its record describes it, alone in a bucket, at its log's time."""
 
     def __init__(
-        self, scenario: Scenario, record: StateRecord, clock: int, waits: dict[str, int]
+        self,
+        scenario: Scenario,
+        record: StateRecord,
+        clock: int,
+        waits: dict[str, int],
+        tasks: tuple[Task, ...],
     ) -> None:
         self.name = record.asset
         asset = Asset(
@@ -123,40 +144,42 @@ class Trial:
             offset=record.version.offset,
             step=record.version.step,
             reminded=max(record.since, clock),
+            tasks=tasks,
         )
-        due = next_due(asset, scenario)
+        timer = next_timer(asset, scenario)
         self.bucket = Bucket(
             scenario,
             record.cause.partition,
             record.version.epoch,
             {self.name: asset},
-            Dues([(self.name, due.time)] if due else ()),
+            TimerHeap([(self.name, timer.time)] if timer else ()),
             clock=clock,
             offset=max([record.version.offset, *(vote.offset for vote in record.votes)]),
             live=1,
         )
 
     def report(self, agent: str, state: str) -> None:
-        """An agent says `state`, now."""
+        """Report `state` from an agent, now."""
         report = Report(self.name, agent, state)
         self.bucket.apply(report, self.bucket.offset + 1, self.bucket.clock)
 
     def aim(self) -> str | None:
-        """The state that it comes to if the votes stay as they are."""
+        """Return the state that it comes to if the votes stay as they are."""
         asset = self.bucket.assets[self.name]
         return aim_of(self.bucket.scenario, asset.state, asset.waits)
 
-    def passing(self) -> Iterator[StateRecord]:
-        """Records of what time alone brings, in order."""
-        while (due := self.bucket.dues.earliest()) is not None:  # type: ignore[attr-defined]
-            for one in self.bucket.apply(Tick(), self.bucket.offset + 1, due):
+    def passing(self) -> Iterator[StateRecord | Tombstone]:
+        """Yield the records that time alone brings, in order, to a purge at the latest."""
+        while (time := self.bucket.timer_index.earliest()) is not None:  # type: ignore[attr-defined]
+            for one in self.bucket.apply(Tick(), self.bucket.offset + 1, time):
+                if isinstance(one, StateRecord | Tombstone):
+                    yield one
                 if not isinstance(one, StateRecord):
                     return
-                yield one
 
 
 class Trials:
-    """What may be tried on the asset of a record, at the time that the record tells of."""
+    """What may be tried on the asset of a record, at the newest time in the record."""
 
     def __init__(self, scenario: Scenario, record: StateRecord) -> None:
         self.scenario, self.record = scenario, record
@@ -165,20 +188,25 @@ class Trials:
         waits = [record.pending.state] if record.pending else []
         self.aim = aim_of(scenario, self.current, waits)
 
-    def begin(self) -> list[Trial]:
-        """The asset with the wait that its record names; and, if any, with all there may be."""
+    def begin(self, *, in_time: bool = False) -> list[Trial]:
+        """Return the asset with the wait its record names and, if more are possible, with all.
+
+        in_time: with its tasks; else only votes can change it.
+        """
         pending = self.record.pending
         if pending is None:
-            return [self._trial({})]
-        named = self._trial({pending.state: pending.since})
+            return [self._trial({}, in_time)]
+        named = self._trial({pending.state: pending.since}, in_time)
         more = dict.fromkeys(self._may_wait(pending.state), pending.since)
-        return [named, self._trial(more)] if len(more) > 1 else [named]
+        return [named, self._trial(more, in_time)] if len(more) > 1 else [named]
 
-    def _trial(self, waits: dict[str, int]) -> Trial:
-        return Trial(self.scenario, self.record, self.clock, waits)
+    def _trial(self, waits: dict[str, int], in_time: bool) -> Trial:
+        scenario = self.scenario if in_time else replace(self.scenario, tasks=())
+        tasks = self.record.tasks if in_time else ()
+        return Trial(scenario, self.record, self.clock, waits, tasks)
 
     def _may_wait(self, named: str) -> Iterator[str]:
-        """The states that may wait beside the one that does: all on the same side of the state."""
+        """Yield the named state, then others that may wait: all on the same side of the state."""
         yield named
         if self.scenario.life_cycle or self.current is None:
             return
@@ -189,13 +217,13 @@ class Trials:
                 yield spec.name
 
     def leads_to(self, trials: list[Trial], state: str) -> bool:
-        """Whether all of them come to `state`."""
+        """Return whether all of them come to `state`."""
         return all(trial.aim() == state for trial in trials)
 
     # ---- reports ----
 
     def flips(self) -> Iterator[Flip]:
-        """What would lead to each of the other states, the most severe first."""
+        """Yield what would lead to each of the other states, the most severe first."""
         for state in self._candidates():
             if state == self.aim:
                 continue
@@ -214,20 +242,20 @@ class Trials:
                 yield flip
 
     def _hold(self, state: str) -> int:
-        """How long it must last; a first report makes the state at once."""
+        """Return how long it must last, ms; a first report makes the state at once."""
         return 0 if self.current in (None, state) else self.scenario.hold(state)
 
     def _candidates(self) -> list[str]:
-        """The states that are worth trying, the most severe first."""
+        """Return the states that are worth trying, the most severe first."""
         named = [spec.name for spec in self.scenario.states]
         if isinstance(self.scenario.rule, Quorum):
-            named += [rung.state for rung in self.scenario.rule.ladder]
+            named += [threshold.state for threshold in self.scenario.rule.ladder]
         named += sorted({vote.state for vote in self.record.votes if vote.counts})
         known = [name for name in named if self.scenario.knows(name)]
         return list(islice(dict.fromkeys(known), MOST_STATES))
 
     def _more(self, state: str) -> int | None:
-        """The least number of further votes of weight 1 for `state` that lead to it."""
+        """Return the least number of further votes of weight 1 that lead to `state`, or None."""
         trials = self.begin()
         for count in range(1, MOST_MORE + 1):
             for trial in trials:
@@ -238,14 +266,14 @@ class Trials:
         return None
 
     def _changed(self, state: str) -> tuple[str, ...]:
-        """The agents any one of which leads to `state` by saying so."""
+        """Return the agents any one of which leads to `state` by saying so."""
         if isinstance(self.scenario.rule, Latest):
             return ()  # anybody's next report decides
         others = (v for v in self._counting() if v.state != state or v.silent is not None)
         return tuple(sorted(self._any_of(others, state)))
 
     def _again(self, state: str) -> tuple[str, ...]:
-        """The agents any one of which leads to `state` by saying again what it says."""
+        """Return the agents any one of which leads to `state` by saying again what it says."""
         live = [vote for vote in self._counting() if vote.live]
         if isinstance(self.scenario.rule, Latest) and live:
             live = [newest(live)]  # anybody else's report would be the latest then
@@ -255,7 +283,7 @@ class Trials:
         return tuple(sorted(found))
 
     def _any_of(self, votes: Iterable[Vote], state: str, said: str = "") -> list[str]:
-        """Of the votes' agents those any one of which leads to `state` by saying it, or `said`."""
+        """Return the votes' agents any one of which leads to `state` by saying it, or `said`."""
         alike: dict[tuple[str, int, bool], list[str]] = {}
         for vote in votes:
             kind = (vote.state, vote.weight, vote.silent is None)
@@ -271,7 +299,7 @@ class Trials:
         return found
 
     def _together(self, state: str) -> tuple[str, ...]:
-        """The heaviest agents that lead to `state` if all of them say so, as few as tried."""
+        """Return the fewest of the heaviest agents that lead to `state` if all say so, or ()."""
         others = [v for v in self._counting() if v.state != state or v.silent is not None]
         agents = [v.agent for v in sorted(others, key=lambda v: (-v.weight, v.agent))]
         trials = self.begin()
@@ -285,13 +313,33 @@ class Trials:
     def _counting(self) -> list[Vote]:
         return [vote for vote in self.record.votes if vote.counts]
 
+    # ---- tasks ----
+
+    def task_run(self) -> TaskRun | None:
+        """Return the first run of a task that changes what is shown, or None."""
+        if not any(task.do in CHANGING for task in self.record.tasks):
+            return None
+        runs = {self._task_run(trial) for trial in self.begin(in_time=True)}
+        return runs.pop() if len(runs) == 1 else None
+
+    def _task_run(self, trial: Trial) -> TaskRun | None:
+        before = self.record
+        for now in islice(trial.passing(), MOST_TIMERS):
+            task = next((t for t in before.tasks if t.id == now.cause.command), None)
+            if isinstance(now, Tombstone):
+                return TaskRun(task.do, task.user, now.cause.time, None) if task else None
+            if task and now.cause.type == "schedule" and not _same(before, now):
+                return TaskRun(task.do, task.user, now.cause.time, now.state)
+            before = now
+        return None
+
     # ---- silence ----
 
     def lapse(self) -> Lapse | None:
-        """What the end of votes changes first, up to the first change that has another cause."""
+        """Return what the end of votes changes first; None if something else changes it before."""
         before = self.record
-        for now in islice(self.begin()[0].passing(), MOST_DUES):
-            if now.cause.type not in ("vote-expiry", "vote-forgotten", "reminder"):
+        for now in islice(self.begin(in_time=True)[0].passing(), MOST_TIMERS):
+            if isinstance(now, Tombstone) or not _is_idle(before, now):
                 return None
             if now.cause.type == "vote-expiry" and (lapse := self._lapsed(before, now)):
                 return lapse
@@ -311,7 +359,7 @@ class Trials:
         return Lapse(tuple(sorted(ended)), now.cause.time, reason, stops, state)
 
     def freed(self) -> Freed | None:
-        """When votes that fell silent are forgotten, so that the live ones can lower the state."""
+        """Return when forgetting silent votes lets the live ones lower the state, or None."""
         delay, current = self.scenario.forget_delay, self.current
         votes = list(self.record.votes)
         if delay is None or current is None or not self.scenario.knows(current):
@@ -328,3 +376,15 @@ class Trials:
 
     def _is_milder(self, state: str, *than: str) -> bool:
         return all(self.scenario.severity(state) > self.scenario.severity(one) for one in than)
+
+
+def _is_idle(before: StateRecord, now: StateRecord) -> bool:
+    """Return whether what came was silence, a reminder, or a run of a task without effect."""
+    return now.cause.type in IDLE or (now.cause.type == "schedule" and _same(before, now))
+
+
+def _same(before: StateRecord, now: StateRecord) -> bool:
+    """Return whether two records show the same, of the same votes."""
+    return all(
+        getattr(before, name) == getattr(now, name) for name in ("state", "override", "votes")
+    )

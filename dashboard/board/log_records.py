@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
 from threading import BoundedSemaphore
 from typing import Any, Literal
 
 from bus.base import Bus, BusError, Message, Reader, TopicPartition
-from dashboard.core import kafka
+from dashboard.core import kafka_gateway
 from dashboard.core.exports import TIMES
 from dashboard.core.times import iso
 from dashboard.dead_letters.models import DeadLetter
@@ -18,24 +18,25 @@ from domain.records import Record, Refusal, ScenarioChange, Unreadable, Unsigned
 from wire.keys import KeysProblem
 from wire.source import decode_placed
 
+# How long a page waits for Kafka.
 TIMEOUT_S = 5.0
-"""How long a page waits for Kafka."""
+# Most records that one process fetches at the same time: each takes a connection.
 AT_ONCE = 4
-"""Most records that one process fetches at the same time: each takes a connection."""
+# How much of a value is shown, characters: all of a record that the job would read.
 MAX_SHOWN = 65_536
-"""How much of a value is shown, characters: all of a record that the job would read."""
+# How much of a value that is no text is shown, bytes.
 MAX_HEX = 4_096
-"""How much of a value that is no text is shown, bytes."""
 
+# Most records that are looked at for one with a key.
 LOOKED_AT = 20_000
-"""Most records that are looked at for one with a key."""
+# So many of them are read at a time.
 STRETCH = 2_000
-"""So many of them are read at a time."""
 
 Reason = Literal[
     "no-partition", "not-yet", "gone", "no-record", "no-answer", "busy", "too-many", "refused"
 ]
 
+# Every reason for which no record is shown, and the page's status.
 STATUSES: dict[Reason, int] = {
     "no-partition": 404,
     "not-yet": 404,
@@ -46,7 +47,6 @@ STATUSES: dict[Reason, int] = {
     "too-many": 429,
     "refused": 403,
 }
-"""Every reason for which no record is shown, and the page's status."""
 
 _room = BoundedSemaphore(AT_ONCE)
 
@@ -62,49 +62,51 @@ class NotShown(Exception):
 def fetch(
     bus: Bus, topic: str, partition: int, offset: int, timeout_s: float = TIMEOUT_S
 ) -> Message:
-    """The record at this place, within about `timeout_s`. Raises NotShown."""
+    """Return the record at this place, within about `timeout_s` (s). Raises NotShown."""
     end = time.monotonic() + timeout_s
     with _one_of_few():
-        try:
-            _check_held(bus, topic, partition, offset, timeout_s)
-            return _read(bus, topic, partition, offset, end)
-        except BusError as error:
-            raise NotShown("no-answer", f"Kafka does not answer: {error}. Try again.") from error
+        _check_held(_edges(bus, topic, partition, timeout_s), offset)
+        return _read(bus, topic, partition, offset, end)
 
 
 @contextmanager
 def _one_of_few() -> Iterator[None]:
+    """Raise NotShown where too many fetch records already, or Kafka does not answer."""
     if not _room.acquire(blocking=False):
         raise NotShown("busy", f"{AT_ONCE} records are being fetched already. Try again.")
     try:
         yield
+    except BusError as error:
+        raise NotShown("no-answer", f"Kafka does not answer: {error}. Try again.") from error
     finally:
         _room.release()
 
 
-def _check_held(bus: Bus, topic: str, partition: int, offset: int, timeout_s: float) -> None:
-    """Raise NotShown unless the log reaches over this offset."""
+def _edges(bus: Bus, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
+    """Return the first offset of the log and the next one. Raises NotShown and BusError."""
     edges = bus.offsets([topic], timeout_s).get((topic, partition))
     if edges is None:
         raise NotShown("no-partition", f"The topic {topic} has no partition {partition}.")
+    return edges
+
+
+def _check_held(edges: tuple[int, int], offset: int) -> None:
+    """Raise NotShown unless the log reaches over this offset."""
     begin, end = edges
     if offset < begin:
-        message = f"The log no longer holds offset {offset}: it begins at {begin} by now."
+        message = f"The log no longer holds offset {offset}: it now begins at {begin}."
         raise NotShown("gone", f"{message} Kafka deletes it by age.")
     if offset >= end:
-        raise NotShown("not-yet", f"The log has not come to offset {offset} yet: {end} is next.")
+        raise NotShown("not-yet", f"The log has not reached offset {offset} yet: {end} is next.")
 
 
 def _read(bus: Bus, topic: str, partition: int, offset: int, end: float) -> Message:
-    reader = bus.reader({(topic, partition): offset})
-    try:
+    with closing(bus.reader({(topic, partition): offset})) as reader:
         while not (found := reader.poll(max(0.0, min(0.5, end - time.monotonic())), 1)):
             if reader.gaps or reader.positions()[topic, partition] > offset:
                 break
             if time.monotonic() >= end:
                 raise NotShown("no-answer", "Kafka did not send the record in time. Try again.")
-    finally:
-        reader.close()
     if not found or found[0].offset != offset:
         raise NotShown("no-record", f"There is no record at offset {offset} of the log.")
     return found[0]
@@ -122,21 +124,15 @@ def seek(
     way: Way,
     timeout_s: float = TIMEOUT_S,
 ) -> int:
-    """The offset of the next or the previous record with this key, from this place on, without the
-    record there. At most LOOKED_AT records are looked at. Raises NotShown."""
+    """Return the offset of the next or the previous record with this key, not counting this one.
+
+    At most LOOKED_AT records are looked at. Raises NotShown.
+    """
     end = time.monotonic() + timeout_s
     with _one_of_few():
-        try:
-            edges = bus.offsets([topic], timeout_s).get((topic, partition))
-            if edges is None:
-                raise NotShown("no-partition", f"The topic {topic} has no partition {partition}.")
-            reader = bus.reader({(topic, partition): edges[0]})
-            try:
-                found = _seek(reader, (topic, partition), _stretches(edges, offset, way), key, end)
-            finally:
-                reader.close()
-        except BusError as error:
-            raise NotShown("no-answer", f"Kafka does not answer: {error}. Try again.") from error
+        place, edges = (topic, partition), _edges(bus, topic, partition, timeout_s)
+        with closing(bus.reader({place: edges[0]})) as reader:
+            found = _seek(reader, place, _stretches(edges, offset, way), key, end)
     if found is None:
         where = "after" if way == "next" else "before"
         raise NotShown(
@@ -148,7 +144,7 @@ def seek(
 
 
 def _stretches(edges: tuple[int, int], offset: int, way: Way) -> Iterator[tuple[int, int, bool]]:
-    """From where to where to look, the nearest first; and whether the last one found is meant."""
+    """Yield ranges of offsets to look in, nearest first, and whether to take the last match."""
     begin, end = edges
     if way == "next":
         first = max(begin, offset + 1)
@@ -176,7 +172,7 @@ def _seek(
 
 
 def _between(reader: Reader, place: TopicPartition, until: int, end: float) -> Iterator[Message]:
-    """The records from where the reader stands up to this offset. Raises NotShown."""
+    """Yield the records from the reader's position up to `until`, not included. Raises NotShown."""
     while reader.positions()[place] < until:
         if time.monotonic() >= end:
             raise NotShown("no-answer", "Kafka did not send the records in time. Try again.")
@@ -206,7 +202,7 @@ class Shown:
 
 
 def _decoded(message: Message, partitions: int) -> Record:
-    trust = kafka.trust(message.topic)
+    trust = kafka_gateway.trust(message.topic)
     try:
         return decode_placed(
             message.key, message.value, message.timestamp, message.partition, partitions, trust
@@ -216,7 +212,7 @@ def _decoded(message: Message, partitions: int) -> Record:
 
 
 def show(message: Message, partitions: int) -> Shown:
-    """The record decoded and raw. `partitions`: of its topic. Raises NotShown."""
+    """Return the record decoded and raw. partitions: how many its topic has. Raises NotShown."""
     record = _decoded(message, partitions)
     unsigned = isinstance(record, Unsigned)
     record = record.record if isinstance(record, Unsigned) else record
@@ -237,7 +233,7 @@ def show(message: Message, partitions: int) -> Shown:
 
 
 def _is_dead(message: Message) -> bool:
-    """Whether the job has refused a record that other rules take."""
+    """Return whether the job has refused a record that other rules take."""
     place = {"partition": message.partition, "offset": message.offset}
     return DeadLetter.objects.filter(topic=message.topic, **place).exists()
 
@@ -247,9 +243,9 @@ _KINDS = {
     "Leave": "Leave: the agent withdraws its vote",
     "Command": "Command",
     "Tick": "Tick: time passes",
-    "ScenarioChange": "Rule: from here on it holds in this partition",
+    "ScenarioChange": "Rule: it applies in this partition from here on",
     "UnknownFold": "Rule that a later release wrote: this one cannot go on from here",
-    "Mute": "Mute: from here on the agent's votes count nothing",
+    "Mute": "Mute: from here on the agent's votes do not count",
     "Unmute": "The agent's votes count again from here on",
     "Refusal": "Command that cannot be read",
     "Unreadable": "Unreadable: it went to the dead letters",
@@ -257,7 +253,7 @@ _KINDS = {
 
 
 def _facts(record: Record) -> Iterator[tuple[str, Any]]:
-    """Name and value of each field that is there."""
+    """Yield the name and value of each field that is there."""
     if isinstance(record, ScenarioChange):
         yield "scenario", record.scenario.name
         return

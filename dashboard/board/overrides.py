@@ -7,22 +7,29 @@ those that end first before all others.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import msgspec
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
 
+from dashboard.core.listing import Order, Part, Place, page_of_parts
+from dashboard.core.tables import Column, Table
 from dashboard.core.times import HOUR_MS, MINUTE_MS
 from dashboard.states.board_rows import asset_path
 from dashboard.states.models import AssetState
 from domain.scenario import Scenario
+from wire.sink import state_value
 
 MOST = 500
-"""Most overrides that the page lists."""
+"""Most overrides of a page."""
 SOON_MS = 15 * MINUTE_MS
 """Of an override that ends so soon it is warned."""
 OLD_MS = 24 * HOUR_MS
 """One without an end that is older than this may have been forgotten."""
+OVERRIDES = Table(
+    "overrides", "Asset", "Scenario", "Pinned to",
+    Column.text("Without it", "what the votes make"), "By", "Why", Column.time("Since"),
+    Column.time("Ends in"),
+)  # fmt: skip
 
 
 class Override(NamedTuple):
@@ -49,55 +56,70 @@ class Override(NamedTuple):
         return self.underlying is not None and self.underlying != self.state
 
     def ends_soon(self, now: int) -> bool:
-        """Whether its end is near."""
+        """Return whether it ends within SOON_MS. now: Unix ms."""
         return self.until is not None and self.until - now <= SOON_MS
 
     def forgotten(self, now: int) -> bool:
-        """Whether it has no end, and has been there for long."""
+        """Return whether it has no end, and is older than OLD_MS. now: Unix ms."""
         return self.until is None and now - self.since > OLD_MS
 
 
 class Overrides(NamedTuple):
-    """Those listed, and how many there are: of these, by the user who looks, ending soon."""
+    """Those of a page, after which place the next one begins, and how many there are: of these, by
+    the user who looks, ending soon."""
 
     listed: list[Override]
+    following: Place | None
     total: int
     mine: int
     soon: int
 
 
 def overrides(
-    known: Mapping[str, Scenario], now: int, viewer: str, *, scenario: str = "", mine: bool = False
+    known: Mapping[str, Scenario],
+    now: int,
+    viewer: str,
+    *,
+    scenario: str = "",
+    mine: bool = False,
+    after: Place | None = None,
 ) -> Overrides:
-    """The overrides in force, the one that ends first on top. mine: the viewer's alone."""
+    """Return the overrides in force, the one that ends first on top. mine: the viewer's alone."""
     every = AssetState.objects.filter(overridden=True, scenario__in=list(known))
     if scenario:
         every = every.filter(scenario=scenario)
     own = every.filter(override_user=viewer)
     wanted = own if mine else every
+    page = page_of_parts(_parts(wanted), MOST, after)
     return Overrides(
-        [_override(known[name], text) for name, text in _texts(wanted)],
+        [_override(known[row.scenario], row.record) for row in page.rows],
+        page.following,
         wanted.count(),
         own.count(),
         every.filter(override_until__lte=now + SOON_MS).count(),
     )
 
 
-def _texts(rows: QuerySet[AssetState]) -> QuerySet[AssetState, tuple[str, str]]:
-    order = (F("override_until").asc(nulls_last=True), "override_since", "pk")
-    return rows.order_by(*order).values_list("scenario", "record")[:MOST]
+def _parts(rows: QuerySet[AssetState]) -> list[Part[AssetState]]:
+    """Return the overrides that end, the first on top, then those without an end, the oldest."""
+    read = rows.only("scenario", "record", "override_until", "override_since")
+    return [
+        Part(read.filter(override_until__isnull=False), Order("override_until", down=False)),
+        Part(read.filter(override_until=None), Order("override_since", down=False)),
+    ]
 
 
 def _override(scenario: Scenario, text: str) -> Override:
-    record: dict[str, Any] = msgspec.json.decode(text)
-    found = record["override"]
+    record = state_value(text)
+    override = record.override
+    assert override is not None  # as the column says
     return Override(
         scenario=scenario,
-        asset=record["asset"],
-        state=found["state"],
-        underlying=found["underlying"],
-        user=found["user"],
-        reason=found["reason"],
-        since=found["since"],
-        until=found["until"],
+        asset=record.asset,
+        state=override.state,
+        underlying=override.underlying,
+        user=override.user,
+        reason=override.reason,
+        since=override.since,
+        until=override.until,
     )

@@ -16,9 +16,9 @@ from django.urls import reverse
 
 from dashboard.agents.models import Agent
 from dashboard.board.palette_search import offers
-from dashboard.core.agent_urls import agent_path
 from dashboard.core.bidi import isolated
-from dashboard.core.scenarios import scenarios
+from dashboard.core.paths import agent_path
+from dashboard.core.scenarios import scenario_or_first, scenarios
 from domain.names import CONTROL
 from domain.scenario import Scenario, StateSpec
 
@@ -38,13 +38,13 @@ class Verb(NamedTuple):
 
 VERBS = (
     Verb("set", "pin a state of an asset"),
-    Verb("acknowledge", "say that you have an asset in hand"),
+    Verb("acknowledge", "acknowledge an asset"),
     Verb("release", "end a pin"),
     Verb("vote", "vote on an asset"),
     Verb("purge", "take an asset off the board"),
-    Verb("mute", "have an agent's votes count nothing", "agent"),
+    Verb("mute", "make an agent's votes not count for a time", "agent"),
     Verb("unmute", "have them count again", "agent"),
-    Verb("bulk", "one command for all that a filter finds", "filter"),
+    Verb("bulk", "one command for all assets that a filter finds", "filter"),
 )
 WITH_STATE = ("set", "vote")
 MOST_WORDS = 3
@@ -60,8 +60,10 @@ class Act(NamedTuple):
 
 
 def acts(text: str, board: str = "") -> list[Act]:
-    """What the text asks to be done. board: the address of the board that is shown, with its
-    filter."""
+    """Return what the text asks to be done.
+
+    board: the address of the board that is shown, with its filter.
+    """
     word, _, rest = text.strip().partition(" ")
     if len(word) < LEAST or CONTROL.search(text):
         return []
@@ -80,7 +82,7 @@ def _of(verb: Verb, rest: str, board: str) -> Iterator[Act]:
 
 
 def _on_assets(verb: Verb, rest: str) -> Iterator[Act]:
-    """The verb for each asset that the rest names; with a state, if that ends the text."""
+    """Yield the verb for each asset that `rest` names; with a state, if the text ends with one."""
     parts = _parts(rest) if verb.name in WITH_STATE else [(rest, "")]
     for name, wanted in parts:
         for offer in offers(name):
@@ -94,7 +96,7 @@ def _on_assets(verb: Verb, rest: str) -> Iterator[Act]:
 
 
 def _parts(rest: str) -> list[tuple[str, str]]:
-    """A name and a state, wherever the one may end and the other begin; then a name alone."""
+    """Return each split into a name and a state, then the whole text as a name alone."""
     words = rest.split()
     begins = range(max(1, len(words) - MOST_WORDS), len(words))
     cut = [(" ".join(words[:at]), " ".join(words[at:])) for at in begins]
@@ -102,7 +104,7 @@ def _parts(rest: str) -> list[tuple[str, str]]:
 
 
 def _state(scenario: Scenario, text: str) -> StateSpec | None:
-    """The state whose name or label begins with the text, if it is one alone or the text itself."""
+    """Return the one state whose name or label is the text, else begins with it, or None."""
     wanted = text.casefold()
     named = [s for s in scenario.states if wanted in (s.name.casefold(), s.label.casefold())]
     begun = [
@@ -125,11 +127,9 @@ def _on_agents(verb: Verb, rest: str) -> Iterator[Act]:
 
 
 def _in_bulk(board: str) -> Iterator[Act]:
-    """Each command for all that the board's filter finds; without a board, of the first one."""
+    """Yield each command for all that the board's filter finds; by default, for the first board."""
     given = parse_qs(urlsplit(board).query)
-    known = scenarios()
-    name = given.get("scenario", [""])[0]
-    scenario = known.get(name) or next(iter(known.values()))
+    scenario = scenario_or_first(given.get("scenario", [""])[0])
     chosen = {key: given[key] for key in ("q", "state") if given.get(key)}
     which = "all that this filter shows" if chosen else f"all {scenario.noun}s"
     for kind in ("set", "release", "purge"):

@@ -20,13 +20,13 @@ from dashboard.states.queries import listed
 from domain.names import CONTROL
 from domain.scenario import Scenario
 
+# Assets that are offered.
 MOST = 10
-"""Assets that are offered."""
+# Names that hold the text's parts, and so may contain it, of which all are looked at: first so
+# many, then so many.
 LOOKED_AT = (300, 10_000)
-"""Names that hold the text's parts, and so may contain it, of which all are looked at: first so
-many, then so many."""
+# Sorts behind every character that a name may go on with.
 LAST = chr(0x10FFFF)
-"""Sorts behind every character that a name may go on with."""
 
 
 class Offer(NamedTuple):
@@ -38,12 +38,12 @@ class Offer(NamedTuple):
 
     @property
     def url(self) -> str:
-        """Where its page is."""
+        """Return where its page is."""
         return asset_path(self.scenario.name, self.asset)
 
 
 def offers(text: str) -> list[Offer]:
-    """Visible assets whose name is, begins with, or contains `text`: the nearest MOST of them."""
+    """Return visible assets whose name is, begins with, or contains `text`: the nearest MOST."""
     if not text or CONTROL.search(text):
         return []
     found = {offer.url: offer for offer in _beginning(text)}
@@ -53,7 +53,7 @@ def offers(text: str) -> list[Offer]:
 
 
 def _beginning(text: str) -> Iterable[Offer]:
-    """Names that begin with the text as it is typed, or in small letters."""
+    """Yield assets whose name begins with the text as it is typed, or in lower case."""
     for begin in dict.fromkeys((text, text.lower())):
         for scenario in scenarios():
             rows = AssetState.objects.filter(
@@ -63,7 +63,7 @@ def _beginning(text: str) -> Iterable[Offer]:
 
 
 def _containing(text: str) -> Iterable[Offer]:
-    """Names with the text anywhere in them; of a short text the index knows nothing."""
+    """Return assets with the text anywhere in their name; the index does not cover short texts."""
     found: list[Offer] = []
     for most in LOOKED_AT:
         ids = candidates(text, most)
@@ -85,7 +85,7 @@ def _read(rows: QuerySet[AssetState]) -> Iterable[Offer]:
 
 
 def _distance(offer: Offer, text: str) -> tuple[int, int, int, str]:
-    """The name itself first, then those that begin with the text, then the most severe."""
+    """Return a sort key: the name itself first, then those that begin so, then by severity."""
     name, wanted = offer.asset.casefold(), text.casefold()
     how = 0 if name == wanted else 1 if name.startswith(wanted) else 2
     return (how, offer.scenario.severity(offer.state), len(name), offer.asset)

@@ -13,22 +13,22 @@ from dashboard.core.access import role_required
 from dashboard.core.roles import may
 from domain.names import MAX_NAME
 
+# Longest address of a board that is looked at.
 MOST_BOARD = 4_000
-"""Longest address of a board that is looked at."""
 
 
 @require_safe
 @never_cache
 @role_required("read")
 def palette(request: HttpRequest) -> HttpResponse:
-    """Options for the assets that `q` names in part, and for what it asks to be done, by role.
+    """Render the assets that `q` names in part, and what it asks to be done, by role.
 
     board: the address of the board that is shown, if one is.
     """
     text = request.GET.get("q", "")
     if len(text) > MAX_NAME:
-        return render(request, "board/_offers.html", {})
+        return render(request, "board/_palette_results.html", {})
     board = request.GET.get("board", "")[:MOST_BOARD]
     able = may(request.user, "command")
     context = {"offers": offers(text), "acts": acts(text, board) if able else []}
-    return render(request, "board/_offers.html", context)
+    return render(request, "board/_palette_results.html", context)

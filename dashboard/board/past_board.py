@@ -17,6 +17,7 @@ from django.db.models import Max, QuerySet
 from django.utils.http import urlencode
 
 from dashboard.core.chunks import chunks
+from dashboard.core.tables import Column, Table
 from dashboard.core.times import FIELD_SECOND, field_text
 from dashboard.states import queries
 from dashboard.states.board_rows import asset_path
@@ -30,6 +31,21 @@ MOST_CHANGES = 200_000
 """Of so many changes since a moment the board at that moment is worked out, and of no more."""
 PORTION = 10_000
 """Assets that are looked up at a time."""
+
+COUNTS = Table(
+    "", "State", Column.number("Then"), Column.number("Now"), Column.number("More or less"),
+    narrow=True,
+)  # fmt: skip
+THEN = Table("as-of-board", "Asset", "State then", Column.time("Since"))
+DIFFERENCES = Table(
+    "as-of-differences",
+    "Asset",
+    "Then",
+    "Now",
+    Column("Worst since", "the most severe state since"),
+    Column.number("Changes"),
+    Column.time("First change"),
+)
 
 
 class TooManyChanges(ValueError):
@@ -86,7 +102,7 @@ class Narrowed(NamedTuple):
     q: str = ""
 
     def named(self, asset: str) -> bool:
-        """Whether the name has the text, whatever its case."""
+        """Return whether the name contains the text, whatever its case."""
         return self.q.casefold() in asset.casefold()
 
 
@@ -102,14 +118,14 @@ class Asked(NamedTuple):
     back: bool = False
 
     def address(self, **others: Any) -> str:
-        """The query of the page that shows this, with some of it changed."""
+        """Return the query of the page that shows this, with some of it changed."""
         given = {**self._asdict(), **others}
         given["at"] = field_text(given["at"], FIELD_SECOND)
         given["back"] = "on" if given["back"] else ""
         return urlencode({name: text for name, text in given.items() if text})
 
     def wants(self, one: Difference) -> bool:
-        """Whether a difference passes the filter."""
+        """Return whether a difference passes the filter."""
         return (
             (self.back or not one.stayed)
             and (not self.state or self.state == (one.state or "-"))
@@ -122,24 +138,27 @@ class AsOf:
     """The board of one scenario at a moment. Raises TooManyChanges."""
 
     def __init__(self, scenario: Scenario, at: int) -> None:
-        """at: Unix ms; what changed in that very ms has changed."""
+        """Read what has changed since `at` (Unix ms). Raises TooManyChanges.
+
+        What changed in that very ms has changed by then.
+        """
         self.scenario, self.at = scenario, at
         self._changed = _changed(scenario, at)
         self._now = _states_now(scenario, self._changed)
 
     def counts(self) -> dict[str, int]:
-        """How many assets were in each state."""
+        """Return how many assets were in each state."""
         counts = Counter(queries.counts(self.scenario.name))
         counts.update(change.state for change in self._changed.values() if change.state)
         counts.subtract(now for now in self._now.values() if now)
         return {state: n for state, n in counts.items() if n > 0}
 
     def page(self, narrowed: Narrowed, after: queries.Order | None = None) -> list[Then]:
-        """PAGE rows of the board of then past `after`, and one more where there are more."""
+        """Return PAGE rows of the past board after `after`, and one more where there are more."""
         return list(islice(self.rows(narrowed, after), PAGE + 1))
 
     def rows(self, narrowed: Narrowed, after: queries.Order | None = None) -> Iterator[Then]:
-        """The board of then past `after`, in its order."""
+        """Yield the rows of the past board after `after`, in its order."""
         moved = (row for row in self._moved(narrowed) if after is None or row.order > after)
         waiting = next(moved, None)
         for row in self._stayed(narrowed, after):
@@ -152,7 +171,7 @@ class AsOf:
             yield from moved
 
     def differences(self) -> list[Difference]:
-        """What has changed since, the most severe of now first, then by name."""
+        """Return what has changed since, the most severe of now first, then by name."""
         found = [
             Difference(
                 self.scenario,
@@ -171,7 +190,7 @@ class AsOf:
         return (not one.now, self.scenario.severity(one.now) if one.now else 0, one.asset)
 
     def _moved(self, narrowed: Narrowed) -> Iterator[Then]:
-        """The assets that have changed since, as they were, in the order of then."""
+        """Return the assets that have changed since, as they were, in the past board's order."""
         wanted = {
             asset: first.state
             for asset, first in self._changed.items()
@@ -182,7 +201,7 @@ class AsOf:
         return iter(sorted(rows, key=lambda row: row.order))
 
     def _stayed(self, narrowed: Narrowed, after: queries.Order | None) -> Iterator[Then]:
-        """The assets that have not changed since, in the order of then."""
+        """Yield the assets that have not changed since, in the past board's order."""
         found = AssetState.objects.filter(
             scenario=self.scenario.name, purged=False, since__lte=self.at
         )
@@ -198,7 +217,7 @@ class AsOf:
                     yield Then(self.scenario, asset, state, since)
 
     def _severities(self, state: str) -> Iterable[int]:
-        """Where on the board assets in the state are; empty: in any."""
+        """Return the severities that assets in the state may have; for an empty state, all."""
         if state:
             return (self.scenario.severity(state),)
         return range(-1, len(self.scenario.states) + 1)
@@ -211,7 +230,7 @@ Row = tuple[str, str, int]
 def _of_rank(
     found: QuerySet[AssetState], severity: int, rank: int, after: queries.Order | None
 ) -> Iterator[Row]:
-    """Those of a rank past `after` in the board's order, as ranges of its index."""
+    """Yield the rows of a rank past `after` in the board's order, as ranges of its index."""
     rows = found.filter(rank=rank).order_by("-since", "asset")
     for part in _past(rows, rank_of(severity, None), after):
         yield from part.values_list("asset", "state", "since").iterator()
@@ -220,7 +239,7 @@ def _of_rank(
 def _past(
     rows: QuerySet[AssetState], rank: int, after: queries.Order | None
 ) -> Iterator[QuerySet[AssetState]]:
-    """What of `rows`, which stand at `rank` on the board of then, lies past `after`."""
+    """Yield the parts of `rows` past `after`; all of them are at `rank` on the past board."""
     if after is None or rank > after[0]:
         yield rows
     elif rank == after[0]:
@@ -244,7 +263,7 @@ class _First:
         self.states: set[str] = set()
 
     def take(self, place: str, previous: str, state: str, at: int) -> None:
-        """One more change, in any order."""
+        """Take one more change into account, in any order."""
         if not self.changes or place < self.place:
             self.place, self.state, self.at = place, previous, at
         self.changes += 1
@@ -266,7 +285,7 @@ def _changed(scenario: Scenario, at: int) -> dict[str, _First]:
 
 
 def _states_now(scenario: Scenario, assets: dict[str, _First]) -> dict[str, str]:
-    """The states of now of these assets; of those that are not on the board, nothing."""
+    """Return the current states of these assets, without those that are not on the board."""
     shown = AssetState.objects.filter(scenario=scenario.name, purged=False)
     found: dict[str, str] = {}
     for names in chunks(assets, PORTION):
@@ -276,7 +295,7 @@ def _states_now(scenario: Scenario, assets: dict[str, _First]) -> dict[str, str]
 
 
 def _since(scenario: Scenario, assets: list[str], at: int) -> dict[str, int]:
-    """Since when these assets were what they were at the moment, as far as the history tells."""
+    """Return since when (Unix ms) these assets were as they were then, where the history has it."""
     before = Transition.objects.filter(scenario=scenario.name, kind=CHANGE, at__lte=at)
     found: dict[str, int] = {}
     for names in chunks(assets, PORTION):

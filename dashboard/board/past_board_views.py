@@ -10,16 +10,29 @@ from typing import Any
 from django import forms
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import render
-from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.board.past_board import PAGE, Asked, AsOf, Difference, Narrowed, Then, TooManyChanges
+from dashboard.board.past_board import (
+    COUNTS,
+    DIFFERENCES,
+    PAGE,
+    THEN,
+    Asked,
+    AsOf,
+    Difference,
+    Narrowed,
+    Then,
+    TooManyChanges,
+)
 from dashboard.core.access import role_required
 from dashboard.core.chunks import chunks
 from dashboard.core.exports import attachment, unprocessable, written
+from dashboard.core.fields import UtcTimeField, scenario_choices
+from dashboard.core.filter_forms import Choice, FilterForm
 from dashboard.core.listing import file_refusal
 from dashboard.core.scenarios import scenarios
+from dashboard.core.tables import Pager
 from dashboard.core.times import FIELD_SECOND, MINUTE_MS, field_text, now_ms, unix_ms
 from dashboard.filter_language.parser import state_of
 from dashboard.live.page_filter import order_of_token, token_of_order
@@ -39,32 +52,27 @@ AGO = {
 VIEWS = {"differences": "What differs from now", "board": "The board then"}
 
 
-class AsOfForm(forms.Form):
+class AsOfForm(FilterForm):
     """What the address asks for. Times in UTC."""
 
     scenario = forms.ChoiceField(required=False)
-    at = forms.DateTimeField(required=False, label="At (UTC)")
+    at = UtcTimeField(label="At (UTC)", seconds=True)
     view = forms.ChoiceField(required=False, choices=list(VIEWS.items()), widget=forms.HiddenInput)
     state = forms.CharField(required=False, max_length=MAX_STATE, widget=forms.HiddenInput)
     now = forms.CharField(required=False, max_length=MAX_STATE, widget=forms.HiddenInput)
     q = forms.CharField(required=False, max_length=MAX_NAME, label="Part of a name")
-    back = forms.BooleanField(required=False, label="Also what is again as it was")
+    back = forms.BooleanField(required=False, label="Also assets that changed and changed back")
     after = forms.CharField(required=False, max_length=400, widget=forms.HiddenInput)
 
     def __init__(self, data: QueryDict, now: int) -> None:
-        """now: Unix ms."""
+        """Prepare the form. now: Unix ms."""
         super().__init__(data if data.get("at") else _with_moment(data, now - USUAL_MS))
         self._now = now
-        choice = self.fields["scenario"]
-        assert isinstance(choice, forms.ChoiceField)
-        choice.choices = [(each.name, each.title) for each in scenarios().values()]
-        self.fields["at"].widget = forms.DateTimeInput(
-            attrs={"type": "datetime-local", "step": 1}, format=FIELD_SECOND
-        )
+        self.offer("scenario", scenario_choices())
         self.fields["q"].widget.attrs["type"] = "search"
 
     def clean_at(self) -> int:
-        """The moment in Unix ms. Raises ValidationError where there is no history of it."""
+        """Return the moment in Unix ms. Raises ValidationError where there is no history of it."""
         given: datetime | None = self.cleaned_data["at"]
         if given is None:  # asked for as spaces
             return self._now - USUAL_MS
@@ -76,14 +84,14 @@ class AsOfForm(forms.Form):
         return at
 
     def clean_q(self) -> str:
-        """A text that a name may hold."""
+        """Return the text. Raises ValidationError where no name may hold it."""
         text: str = self.cleaned_data["q"]
         if CONTROL.search(text):
             raise forms.ValidationError("no name contains such a character")
         return text
 
     def asked(self) -> Asked:
-        """Of a form that is valid."""
+        """Return what a valid form asks for."""
         given = self.cleaned_data
         known = scenarios()[given["scenario"] or next(iter(scenarios()))]
         return Asked(
@@ -98,7 +106,7 @@ class AsOfForm(forms.Form):
 
 
 def _with_moment(data: QueryDict, at: int) -> QueryDict:
-    """What was asked for, of this moment, so that the form shows it."""
+    """Return the query with the moment `at` (Unix ms), so that the form shows it."""
     data = data.copy()
     data["at"] = field_text(at, FIELD_SECOND)
     return data
@@ -108,10 +116,10 @@ def _with_moment(data: QueryDict, at: int) -> QueryDict:
 @never_cache
 @role_required("read")
 def as_of(request: HttpRequest) -> HttpResponse:
-    """The board at a moment, or its differences from now."""
+    """Render the board at a moment, or its differences from now."""
     now = now_ms()
     form = AsOfForm(request.GET, now)
-    context: dict[str, Any] = {"now": now, "form": form, "views": VIEWS}
+    context: dict[str, Any] = {"now": now, "form": form}
     status = 422
     if form.is_valid():
         asked = form.asked()
@@ -125,10 +133,12 @@ def as_of(request: HttpRequest) -> HttpResponse:
     return render(request, "board/asof.html", context, status=status)
 
 
-def _agos(asked: Asked, now: int) -> list[tuple[str, str, bool]]:
-    """Links to moments so long ago, each with whether it is the one shown."""
+def _agos(asked: Asked, now: int) -> list[Choice]:
+    """Return links to moments so long ago."""
     return [
-        (title, asked.address(at=now - ms), abs(now - ms - asked.at) < MINUTE_MS)
+        Choice(
+            f"{title} ago", f"?{asked.address(at=now - ms)}", abs(now - ms - asked.at) < MINUTE_MS
+        )
         for title, ms in AGO.items()
     ]
 
@@ -140,11 +150,15 @@ def _found(asked: Asked, after: str) -> dict[str, Any]:
         _board(past, asked, after) if asked.view == "board" else _differences(past, asked, after)
     )
     links = {view: asked.address(view=view, state="", now="") for view in VIEWS}
-    return {"scenario": scenario, "counts": _counts(past, asked), "links": links, **shown}
+    views = [
+        Choice(VIEWS[view], f"?{address}", view == asked.view) for view, address in links.items()
+    ]
+    counts = {"counts": _counts(past, asked), "count_table": COUNTS}
+    return {"scenario": scenario, "links": links, "views": views, **counts, **shown}
 
 
 def _counts(past: AsOf, asked: Asked) -> list[dict[str, Any]]:
-    """How many there were in each state, and are."""
+    """Return how many assets were in each state, and how many are now."""
     then, now = past.counts(), queries.counts(asked.scenario)
     names = sorted({*then, *now}, key=past.scenario.severity)
     return [
@@ -164,7 +178,7 @@ def _board(past: AsOf, asked: Asked, after: str) -> dict[str, Any]:
     rows, token = found[:PAGE], ""
     if len(found) > PAGE:
         token = token_of_order(rows[-1].order)
-    return {"rows": rows, "next": _further(asked, token), "first": not after}
+    return {"rows": rows, "table": THEN, "pager": _pager(asked, after, token)}
 
 
 def _differences(past: AsOf, asked: Asked, after: str) -> dict[str, Any]:
@@ -178,8 +192,8 @@ def _differences(past: AsOf, asked: Asked, after: str) -> dict[str, Any]:
         "total": len(found),
         "back": sum(one.stayed for one in every),
         "moves": [_move(asked, move, n) for move, n in moves.most_common(12)],
-        "next": _further(asked, further),
-        "first": not begin,
+        "table": DIFFERENCES,
+        "pager": _pager(asked, after, further),
     }
 
 
@@ -190,8 +204,8 @@ def _move(asked: Asked, move: tuple[str, str], n: int) -> dict[str, Any]:
     return {"state": state, "now": now, "n": n, "chosen": chosen, "address": address}
 
 
-def _further(asked: Asked, token: str) -> str:
-    return f"{asked.address()}&{urlencode({'after': token})}" if token else ""
+def _pager(asked: Asked, after: str, token: str) -> Pager:
+    return Pager.by_key(asked.address(), "after", after, token)
 
 
 # ---- as a file ----------------------------------------------------------------------------
@@ -208,7 +222,7 @@ PORTION = 1_000
 @never_cache
 @role_required("read")
 def as_of_file(request: HttpRequest, form: str) -> HttpResponseBase:
-    """What the page shows, whole, as CSV or NDJSON."""
+    """Return all that the page shows, on every page, as CSV or NDJSON."""
     typed = AsOfForm(request.GET, now_ms())
     if refusal := file_refusal(form, typed):
         return refusal

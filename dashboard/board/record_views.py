@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, cast, get_args
 
-from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -14,8 +13,8 @@ from django.views.decorators.http import require_safe
 
 from bus.base import Message
 from dashboard.board.log_records import STATUSES, NotShown, Shown, Way, fetch, seek, show
-from dashboard.core.access import is_fragment, role_required
-from dashboard.core.kafka import gateway
+from dashboard.core.access import is_fragment, role_required, user_of
+from dashboard.core.kafka_gateway import gateway
 from dashboard.core.metrics import LOG_RECORDS
 from dashboard.core.rate_limits import Limit, TooMany
 from dashboard.core.roles import Role, role_of
@@ -35,7 +34,7 @@ WAYS = get_args(Way)
 @never_cache
 @role_required("read")
 def record(request: HttpRequest, scenario: str, partition: int, offset: int) -> HttpResponse:
-    """The record at this place of the scenario's source topic, decoded and raw."""
+    """Render the record at this place of the scenario's source topic, decoded and raw."""
     known = scenarios().get(scenario)
     if known is None or offset > MAX_PART:
         raise Http404
@@ -71,7 +70,10 @@ def record(request: HttpRequest, scenario: str, partition: int, offset: int) -> 
 def _sought(
     request: HttpRequest, scenario: Scenario, partition: int, offset: int, key: str, way: Way
 ) -> int:
-    """The place of the next or the previous record; with a key, of one that has it."""
+    """Return the offset of the next or the previous record; with a key, of one that has it.
+
+    Raises NotShown.
+    """
     if not key:
         return max(0, offset + (1 if way == "next" else -1))
     _take(request)
@@ -82,9 +84,8 @@ def _sought(
 
 def _take(request: HttpRequest) -> None:
     """Count a look at Kafka. Raises NotShown."""
-    assert isinstance(request.user, User)
     try:
-        FETCHES.take(request.user.pk, now_ms())
+        FETCHES.take(user_of(request).pk, now_ms())
     except TooMany as error:
         raise NotShown("too-many", str(error)) from error
 
@@ -95,11 +96,11 @@ def _fetched(request: HttpRequest, scenario: Scenario, partition: int, offset: i
     message = fetch(to.bus, to.topics.reports(scenario.name), partition, offset)
     found = show(message, scenario.partitions)
     if role_of(request.user) is not Role.ADMIN and (found.refused or _is_letter(message)):
-        raise NotShown("refused", "The job refused this record: admins alone are shown it.")
+        raise NotShown("refused", "The job refused this record: only admins may see it.")
     return found
 
 
 def _is_letter(message: Message) -> bool:
-    """Whether the job has told that it refused the record."""
+    """Return whether the job has reported that it refused the record."""
     at = {"topic": message.topic, "partition": message.partition, "offset": message.offset}
     return DeadLetter.objects.filter(**at).exists()

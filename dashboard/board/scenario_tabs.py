@@ -12,13 +12,13 @@ from django.views.decorators.http import require_safe
 
 from dashboard.core.access import role_required
 from dashboard.core.scenarios import scenarios
-from dashboard.live.shared_view import live_view
+from dashboard.live.shared_live_view import live_view
 from dashboard.live.snapshots import count
 from dashboard.states.queries import counts_of_all
 from domain.scenario import Scenario, StateSpec
 
+# What was counted so long ago at the most is told to another page that asks again.
 SHARED_S = 1.0
-"""What was counted so long ago at the most is told to another page that asks again."""
 _shared: tuple[float, dict[str, int]] = (0.0, {})
 
 
@@ -32,7 +32,7 @@ class Tab(NamedTuple):
 
 
 def tabs(current: str = "", counts: Mapping[str, int] | None = None) -> list[Tab]:
-    """Every scenario's tab as of now. counts: by state, of the current scenario, if known."""
+    """Return each scenario's tab as of now. counts: by state, of the current one, if known."""
     known = _known({current: counts} if counts is not None else {})
     found = []
     for name, scenario in scenarios().items():
@@ -42,7 +42,7 @@ def tabs(current: str = "", counts: Mapping[str, int] | None = None) -> list[Tab
 
 
 def _known(given: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
-    """Every scenario's counts by state: those given, those that are kept, or counted now."""
+    """Return each scenario's counts by state: those given, those that are kept, or counted now."""
     view = live_view()
     known = {**view.counts(), **given}
     missing = [name for name in scenarios() if name not in known]
@@ -56,7 +56,7 @@ def _known(given: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int
 
 
 def alarms(found: list[Tab]) -> int:
-    """What the title of a browser's tab says: of the board that is shown, or of all together.
+    """Return the count in a browser tab's title: of the board that is shown, or of all together.
 
     A life cycle has no state that is worse than another.
     """
@@ -68,7 +68,7 @@ def alarms(found: list[Tab]) -> int:
 @never_cache
 @role_required("read")
 def worst(_request: HttpRequest) -> JsonResponse:
-    """By scenario how many of its assets are in its most severe state: for a page that is open."""
+    """Return how many assets of each scenario are in its most severe state, for an open page."""
     global _shared  # noqa: PLW0603 - one answer for all pages of this process
     if time.monotonic() - _shared[0] > SHARED_S:
         _shared = (time.monotonic(), {tab.scenario.name: tab.alarms for tab in tabs()})

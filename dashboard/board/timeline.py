@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
 from django.urls import reverse
 
 from dashboard.annotations.models import Acknowledgement
@@ -20,9 +19,10 @@ from dashboard.commands.models import Command
 from dashboard.commands.status import Progress, progress
 from dashboard.core.times import HOUR_MS
 from dashboard.states.board_rows import cause_text
-from dashboard.states.models import Transition
+from dashboard.states.models import CONFIRMED, UNCONFIRMED, Transition
 from dashboard.states.record_rows import place_of
 from domain.version import Version
+from wire.sink import CauseValue, StateValue, cause_value
 
 PAGE = 30
 """Most entries of one page."""
@@ -37,6 +37,7 @@ OF_TIME = frozenset(
         "vote-forgotten",
         "mute-end",
         "hold",
+        "schedule",
         "reminder",
         "purge-after",
     )
@@ -50,9 +51,10 @@ _PLACE = re.compile(r"([0-9]{19})\.([0-9]{13})")
 class Entry:
     """One thing that happened. place: offset and step, empty while it has no place in the log.
 
-    kind: change (state is empty after a purge), reminder or override-end (the state stayed),
-    command, ack (somebody had it in hand, from this record on), or newest (the record shown, where
-    nothing else tells of it); at: Unix ms; of_time: time caused it, after the record at this place.
+    kind: change (state is empty after a purge), unconfirmed or confirmed (that mark alone changed),
+    reminder or override-end (the state stayed), command, ack (somebody had it in hand, from this
+    record on), or newest (the record shown, where nothing else tells of it); at: Unix ms; of_time:
+    time caused it, after the record at this place.
     """
 
     place: str
@@ -70,6 +72,11 @@ class Entry:
     ack: Acknowledgement | None = None
     ack_end: int | None = None
 
+    @property
+    def unconfirmed_mark(self) -> bool:
+        """Whether only the mark `unconfirmed` changed."""
+        return self.kind in (UNCONFIRMED, CONFIRMED)
+
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
@@ -81,9 +88,9 @@ class Timeline:
 
 
 def timeline(
-    scenario: str, asset: str, record: dict[str, Any] | None, now: int, before: str = ""
+    scenario: str, asset: str, record: StateValue | None, now: int, before: str = ""
 ) -> Timeline:
-    """The newest entries, or those before a place. record: the newest state record known."""
+    """Return the newest entries, or those before a place. record: the newest known, or None."""
     before = before if _PLACE.fullmatch(before) else ""
     merged = _records(scenario, asset, before)
     for entry in _commands(scenario, asset, before, now):
@@ -101,12 +108,12 @@ def timeline(
 
 
 def _height(entry: Entry) -> tuple[str, int]:
-    """Where an entry stands; an acknowledgement above the record that it was given on."""
+    """Return an entry's sort key: an acknowledgement comes above the record it was given on."""
     return (entry.place, entry.at if entry.ack else 0)
 
 
 def _acks(scenario: str, asset: str, older: str, before: str, now: int) -> Iterable[Entry]:
-    """The newest acknowledgements that were given between these places."""
+    """Yield the newest acknowledgements that were given between these places."""
     found = Acknowledgement.objects.filter(scenario=scenario, asset=asset, place__gte=older)
     if before:
         found = found.filter(place__lt=before)
@@ -115,7 +122,7 @@ def _acks(scenario: str, asset: str, older: str, before: str, now: int) -> Itera
 
 
 def _records(scenario: str, asset: str, before: str) -> dict[str, Entry]:
-    """Changes of the state, and records after which it stayed that are kept too."""
+    """Return by place the changes of the state, and the kept records after which it stayed."""
     found = Transition.objects.filter(scenario=scenario, asset=asset)
     if before:
         found = found.filter(place__lt=before)
@@ -123,7 +130,7 @@ def _records(scenario: str, asset: str, before: str) -> dict[str, Entry]:
 
 
 def _record(scenario: str, step: Transition) -> Entry:
-    cause = msgspec.json.decode(step.cause)
+    cause = cause_value(step.cause)
     return Entry(
         place=step.place,
         kind=step.kind,
@@ -134,22 +141,22 @@ def _record(scenario: str, step: Transition) -> Entry:
     )
 
 
-def _newest(scenario: str, record: dict[str, Any]) -> Entry:
-    version = Version.parse(record["version"])
+def _newest(scenario: str, record: StateValue) -> Entry:
+    version = Version.parse(record.version)
     return Entry(
         place=place_of(version.sortable()),
         kind="newest",
-        at=record["cause"]["time"],
+        at=record.cause.time,
         version=str(version),
-        **_caused(scenario, record["cause"]),
+        **_caused(scenario, record.cause),
     )
 
 
-def _caused(scenario: str, cause: dict[str, Any]) -> dict[str, Any]:
-    place = cause["partition"], cause["offset"]
+def _caused(scenario: str, cause: CauseValue) -> dict[str, Any]:
+    place = cause.partition, cause.offset
     return {
         "cause": cause_text(cause),
-        "of_time": cause["type"] in OF_TIME,
+        "of_time": cause.type in OF_TIME,
         "partition": place[0],
         "offset": place[1],
         "record_url": reverse("board:record", args=(scenario, *place)) if place[1] >= 0 else "",
@@ -157,7 +164,7 @@ def _caused(scenario: str, cause: dict[str, Any]) -> dict[str, Any]:
 
 
 def _commands(scenario: str, asset: str, before: str, now: int) -> Iterable[Entry]:
-    """The commands given here that have a place in the log."""
+    """Yield the commands given here that have a place in the log."""
     found = Command.objects.filter(scenario=scenario, asset=asset, offset__isnull=False)
     below = None
     if match := _PLACE.fullmatch(before):
@@ -169,7 +176,7 @@ def _commands(scenario: str, asset: str, before: str, now: int) -> Iterable[Entr
 
 
 def _waiting(scenario: str, asset: str, now: int) -> list[Entry]:
-    """The newest commands that have no place in the log, or not yet."""
+    """Return the newest commands that have no place in the log, or not yet."""
     found = Command.objects.filter(
         scenario=scenario, asset=asset, offset__isnull=True, created_at__gt=now - WAITING_MS
     )
@@ -192,7 +199,7 @@ def _command(row: Command, now: int, place: str) -> Entry:
 
 
 def _one(change: Entry | None, command: Entry) -> Entry:
-    """A command and the change that it made are one thing."""
+    """Return a command and the change that it made as one entry."""
     if change is None:
         return command
     return replace(change, command=command.command, progress=command.progress)

@@ -19,8 +19,8 @@ from dashboard.bulk.models import (
 from dashboard.commands.models import Command
 from domain import records
 
+# Of a command that a run has given; its `form` holds the run's id.
 SOURCE = "bulk"
-"""Of a command that a run has given; its `form` holds the run's id."""
 
 _STATUS = {SENDING: "sending", SENT: "sent", UNSENT: "unsent"}
 _OUTCOME = {APPLIED: records.APPLIED, NO_CHANGE: records.NO_CHANGE}

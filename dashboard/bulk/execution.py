@@ -11,15 +11,14 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import cast
 
 import structlog
 from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 
-from bus.base import BusError, Delivered, Unavailable
+from bus.base import BusError
 from dashboard.audit.log import Actor
-from dashboard.bulk.audit_entries import note_run
 from dashboard.bulk.models import (
     CANCELLED,
     DONE,
@@ -35,15 +34,14 @@ from dashboard.bulk.models import (
     Run,
 )
 from dashboard.bulk.outcomes import settle
-from dashboard.bulk.run_progress import counts
-from dashboard.core.delivery import Outgoing, Result, deliver_all
-from dashboard.core.kafka import REACH_S, Gateway, NotSigned, gateway
+from dashboard.bulk.run_progress import counts, note_run
+from dashboard.commands.submission import send
+from dashboard.core.kafka_delivery import Delivery
 from dashboard.core.resumable import MAX_TROUBLE, ResumableTask, take_turns
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import Clock, now_ms
-from domain.records import Command, Kind
+from domain.records import Command, Kind, Schedule
 from domain.version import Version
-from wire.source import encode_command
 
 log = structlog.get_logger(__name__)
 
@@ -180,18 +178,14 @@ class RunTask(ResumableTask[Run]):
         rows = self._claim_portion() if self._may_go_on() else []
         if not rows:
             return 0
+        commands = [_command(self.run, asset, *rest) for _, asset, *rest in rows]
         try:
-            gateway().bus.wait(REACH_S)
+            deliveries = send(self.run.scenario, commands)
         except BusError as error:
-            self.move(trouble=f"Kafka does not answer: {error}"[:MAX_TROUBLE])
+            self.move(trouble=str(error)[:MAX_TROUBLE])
             return 0
-        try:
-            results = produce(gateway(), self.run, rows)
-        except NotSigned as problem:
-            self.move(trouble=str(problem)[:MAX_TROUBLE])
-            return 0
-        arrived = note(results)
-        trouble = "" if arrived else _first_trouble(results)
+        arrived = note([pk for pk, *_ in rows], deliveries)
+        trouble = "" if arrived else _first_trouble(deliveries)
         if trouble != self.run.trouble:
             self.move(trouble=trouble)
         return arrived
@@ -216,35 +210,6 @@ class RunTask(ResumableTask[Run]):
             return rows if last.update(fate=SENDING) == len(rows) else []
 
 
-class Sent(NamedTuple):
-    """An item, and the delivery of its command."""
-
-    item: int
-    result: Result
-
-
-def produce(to: Gateway, run: Run, rows: Sequence[Row]) -> list[Sent]:
-    """Send a portion's commands, and wait until each is confirmed or refused, or for a while.
-
-    Raises NotSigned.
-    """
-    results = deliver_all(_outgoing(to, run, *row) for row in rows)
-    return [Sent(pk, _in_time(to, result)) for (pk, *_), result in zip(rows, results, strict=True)]
-
-
-def _outgoing(to: Gateway, run: Run, _pk: int, asset: str, version: str, command: str) -> Outgoing:
-    topic, key = to.topics.reports(run.scenario), asset.encode()
-    value = encode_command(_command(run, asset, version, command))
-    return Outgoing(topic, key, to.signed(topic, key, value))
-
-
-def _in_time(to: Gateway, result: Result) -> Result:
-    """Return a delivery; a record that was signed by a clock that is wrong is sent again."""
-    if isinstance(result, Delivered) and not to.signer.in_time(result.timestamp):
-        return Unavailable("the broker's clock is another one: it is signed anew")
-    return result
-
-
 def _command(run: Run, asset: str, version: str, command: str) -> Command:
     return Command(
         kind=cast("Kind", run.kind),
@@ -255,16 +220,17 @@ def _command(run: Run, asset: str, version: str, command: str) -> Command:
         state=run.state or None,
         until=run.until,
         if_version=Version.parse(version) if version else None,
+        schedule=Schedule(**run.schedule) if run.schedule else None,
     )
 
 
-def note(results: Sequence[Sent]) -> int:
-    """Store what arrived and what cannot; the rest stays claimed, and is sent again under its id.
-
-    Returns how many are dealt with.
+def note(items: Sequence[int], deliveries: Sequence[Delivery]) -> int:
+    """Store which items' commands arrived and which cannot; the rest stays claimed, and is sent
+    again under its id. Returns how many are dealt with.
     """
-    sent = [(r.result.partition, r.result.offset, r.item) for r in results if _arrived(r)]  # type: ignore[union-attr]
-    refused = [(str(r.result)[:200], r.item) for r in results if _refused(r)]
+    outcomes = list(zip(items, deliveries, strict=True))
+    sent = [(each.place.partition, each.place.offset, pk) for pk, each in outcomes if each.place]
+    refused = [(each.text[:200], pk) for pk, each in outcomes if each.status == "unsent"]
     table = Item._meta.db_table  # noqa: SLF001 - Django's documented API
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.executemany(
@@ -280,17 +246,6 @@ def note(results: Sequence[Sent]) -> int:
     return len(sent) + len(refused)
 
 
-def _arrived(each: Sent) -> bool:
-    return isinstance(each.result, Delivered)
-
-
-def _refused(each: Sent) -> bool:
-    """Return whether trying again would not help."""
-    return isinstance(each.result, BusError) and not isinstance(each.result, Unavailable)
-
-
-def _first_trouble(results: Sequence[Sent]) -> str:
-    error = next(
-        (str(r.result) for r in results if isinstance(r.result, BusError)), "no confirmation"
-    )
-    return f"Kafka does not confirm: {error}"[:MAX_TROUBLE]
+def _first_trouble(deliveries: Sequence[Delivery]) -> str:
+    text = next((each.text for each in deliveries if each.text), "no confirmation")
+    return f"Kafka does not confirm: {text}"[:MAX_TROUBLE]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import codecs
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from django import forms
@@ -17,6 +18,7 @@ from dashboard.bulk.models import Run
 from dashboard.bulk.stale_assets import MAX_AGE, REASONS, UNITS, Reason
 from dashboard.bulk.targets import MOST, Found
 from dashboard.commands.forms import CHOOSE, EndForm, expected_state
+from dashboard.commands.schedule_fields import TASK, ScheduleFields
 from dashboard.filter_language.parser import MAX_TEXT, FilterError, parse
 from dashboard.filters.query import rows as filtered
 from dashboard.states.models import AssetState
@@ -28,13 +30,14 @@ KINDS = [
     ("set", "Set: pin a state"),
     ("release", "Release: end a pin, and withdraw my own vote"),
     ("vote", "Vote: count me as one more agent"),
+    ("schedule", "Schedule: a task for each"),
     ("purge", "Purge: take off the board"),
 ]
 FROM = [("filter", "By a filter"), ("names", "By their names"), ("stale", "Stale ones")]
 MAX_FILE = 32 * 1_048_576
 """Largest list of names, bytes: 100,000 of the longest in one byte a character fit."""
 MAX_STATES = 50
-FILE_AGAIN = "Choose the file once more: a browser does not keep it."
+FILE_AGAIN = "Choose the file again: the browser does not keep it."
 
 
 class Chosen(NamedTuple):
@@ -49,7 +52,7 @@ class Chosen(NamedTuple):
 class StaleForm(forms.Form):
     """A form of the age in the address of the list of stale assets."""
 
-    why = forms.ChoiceField(required=False, choices=list(REASONS.items()))
+    why = forms.ChoiceField(required=False, choices=list(REASONS.items()), label="Stale by")
     n = forms.IntegerField(
         required=False,
         min_value=1,
@@ -84,7 +87,7 @@ class StaleForm(forms.Form):
         return f"{n} {unit.removesuffix('s') if n == 1 else unit}"
 
 
-class BulkForm(EndForm):
+class BulkForm(ScheduleFields, EndForm):
     """A form of one command for many assets of a scenario: which, what, and why.
 
     `state`, repeated, and `q` are the board's own filter; `to` is the state of a command.
@@ -92,19 +95,27 @@ class BulkForm(EndForm):
 
     id = forms.UUIDField(widget=forms.HiddenInput)
     by = forms.ChoiceField(choices=FROM, widget=forms.RadioSelect, label="Which")
-    q = forms.CharField(required=False, max_length=MAX_TEXT, strip=False, label="Filter")
+    q = forms.CharField(
+        required=False,
+        max_length=MAX_TEXT,
+        strip=False,
+        label="Filter",
+        help_text="as on the board; empty: all",
+    )
     names = forms.CharField(
         required=False,
         strip=False,
         widget=forms.Textarea(attrs={"rows": 5, "spellcheck": "false", "autocomplete": "off"}),
         label="Names, one in a line",
     )
-    file = forms.FileField(required=False, allow_empty_file=True, label="Or as a file")
+    file = forms.FileField(
+        required=False, allow_empty_file=True, label="Or as a file, for long lists"
+    )
     kind = forms.ChoiceField(choices=KINDS, label="Command")
     to = forms.CharField(required=False, max_length=MAX_STATE, label="State")
     reason = forms.CharField(max_length=MAX_REASON, label="Reason")
     unchanged = forms.BooleanField(
-        required=False, initial=True, label="Only where the state is still what the review saw"
+        required=False, initial=True, label="Only if the state is still the one in the review"
     )
 
     def __init__(
@@ -117,7 +128,7 @@ class BulkForm(EndForm):
     ) -> None:
         """Fill the form; `states`: those of the filter that it begins with."""
         begun = {"id": uuid.uuid4(), "by": "filter", **(initial or {})}
-        super().__init__(_with_names(data), files, initial=begun, label_suffix="")
+        super().__init__(_with_names(data), files, initial=begun)
         self.scenario = scenario
         self.states = (data.getlist("state") if data else list(states or []))[:MAX_STATES]
         self.stale = StaleForm(data or dict(initial or {}))
@@ -126,10 +137,13 @@ class BulkForm(EndForm):
         if not scenario.open_vocabulary:
             choices = [CHOOSE, *((spec.name, spec.label) for spec in scenario.states)]
             self.fields["to"].widget = forms.Select(choices=choices)
+        self.offer_conditions(scenario)
 
     def what(self) -> list[forms.BoundField]:
         """Return the fields of the command itself."""
-        return [self[name] for name in ("kind", "to", "end", "until_at", "reason")]
+        do, *when = TASK
+        names = ("kind", do, "to", "end", "until_at", *when, "reason")
+        return [self[name] for name in names]
 
     def clean(self) -> dict[str, Any]:
         """Compare the parts with each other."""
@@ -141,14 +155,28 @@ class BulkForm(EndForm):
             self.add_error("by", _stale_faults(self.stale))
         elif data.get("by") == "filter":
             self._clean_filter(data)
-        if data.get("kind") != "set":
-            data["until"] = None
-            for name in ("end", "until_at"):
-                self.errors.pop(name, None)
+        self._clean_times(data)
         return data
 
+    def _clean_times(self, data: dict[str, Any]) -> None:
+        """Check the task of a schedule, and the end of a pin; forget what other commands have no
+        use for."""
+        if data.get("kind") == "schedule":
+            self.check_schedule(self.scenario, data, "to")
+        else:
+            self._forgive(TASK)
+        if data.get("kind") != "set":
+            data["until"] = data.get("last")
+            self._forgive(("end", "until_at"))
+
+    def _forgive(self, names: Iterable[str]) -> None:
+        """Drop what is wrong with fields that are not looked at."""
+        for name in names:
+            self.errors.pop(name, None)
+
     def _clean_to(self, data: dict[str, Any]) -> None:
-        if data.get("kind") not in ("set", "vote"):
+        sets = data.get("kind") == "schedule" and data.get("do") == "set"
+        if data.get("kind") not in ("set", "vote") and not sets:
             data["to"] = ""
         elif not self.scenario.knows(data.get("to", "")):
             self.add_error("to", expected_state(self.scenario, data.get("to", "")))
@@ -185,7 +213,7 @@ class BulkForm(EndForm):
             return Chosen(words, targets.by_names(name, names), repeated=repeated)
         if data["by"] == "stale":
             parts = stale_assets.ranges(self.scenario, self.stale.reason, self.stale.age, now)
-            rows = [part.rows.order_by(part.column, "pk") for part in parts]
+            rows = [part.order.of(part.rows) for part in parts]
             return Chosen(self.stale.words(), targets.by_rows(*rows), targets.beyond(*rows))
         matching = self._filtered(now)
         return Chosen(self._filter_words(), targets.by_rows(matching), targets.beyond(matching))
@@ -210,6 +238,7 @@ class BulkForm(EndForm):
             state=data["to"],
             until=data["until"],
             reason=data["reason"],
+            schedule=asdict(self.schedule()) if data["kind"] == "schedule" else {},
             unchanged=data["unchanged"],
             chosen=words,
             user=user,
@@ -236,7 +265,7 @@ def _lines(file: UploadedFile[Any]) -> list[str]:
     try:
         text: str = file.read().removeprefix(codecs.BOM_UTF8).decode()
     except UnicodeDecodeError as error:
-        raise ValueError(f"Expected UTF-8; byte {error.start} is none. {FILE_AGAIN}") from error
+        raise ValueError(f"Expected UTF-8; byte {error.start} is not. {FILE_AGAIN}") from error
     return text.split("\n")
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Index, Q, UniqueConstraint
+
+from dashboard.core.models import ScenarioRow
 
 REVIEW, RUNNING, PAUSED, CANCELLED, DONE = "review", "running", "paused", "cancelled", "done"
 STOPPED = "stopped"
@@ -39,24 +42,24 @@ STAYS, MAY_RETURN, RETURNS = 0, 1, 2
 """Of an asset to be purged: no agent has a live vote; one has; one reported lately."""
 
 
-class Run(models.Model):
+class Run(ScenarioRow):
     """One command for many assets.
 
-    chosen: what was chosen, in words; beyond: how many more match; unchanged: only where state,
-    pending and override are still what the review saw; user and username: who prepared it; sender:
-    in whose name it goes on; senders: in whose it went, by name, since when and from which number
-    of an asset on; trouble: what holds it up, or why it is stopped, in words;
-    lease and lease_until: which worker has it, until when; rate: assets sent a second of late;
-    ended_at: when nothing was left to be sent or answered; tallies: how many assets had each fate
-    then.
+    schedule: of a run that schedules a task, what it asks for; chosen: what was chosen, in
+    words; beyond: how many more match; unchanged: only where state, pending and override are
+    still what the review saw; user and username: who prepared it; sender: in whose name it goes
+    on; senders: in whose it went, by name, since when and from which number of an asset on;
+    trouble: what holds it up, or why it is stopped, in words; lease and lease_until: which
+    worker has it, until when; rate: assets sent a second of late; ended_at: when nothing was
+    left to be sent or answered; tallies: how many assets had each fate then.
     """
 
     id = models.UUIDField(primary_key=True)
-    scenario = models.CharField(max_length=40)
     kind = models.CharField(max_length=10)
     state = models.CharField(max_length=64, blank=True)
     until = models.BigIntegerField(null=True)
     reason = models.CharField(max_length=500)
+    schedule = models.JSONField(default=dict)
     unchanged = models.BooleanField(default=True)
     chosen = models.CharField(max_length=400)
     beyond = models.IntegerField(default=0)
@@ -84,14 +87,9 @@ class Run(models.Model):
 
     class Meta:
         indexes = (
-            models.Index(fields=["-created_at"], name="bulk_newest"),
-            models.Index(
-                fields=["started_at"], condition=models.Q(ended_at=None), name="bulk_open"
-            ),
+            Index(fields=["-created_at"], name="bulk_newest"),
+            Index(fields=["started_at"], condition=Q(ended_at=None), name="bulk_open"),
         )
-
-    def __str__(self) -> str:
-        return f"{self.kind} of {self.matched} in {self.scenario} by {self.username}"
 
     @property
     def sender_name(self) -> str:
@@ -131,12 +129,10 @@ class Item(models.Model):
     answered_at = models.BigIntegerField(null=True)
 
     class Meta:
-        constraints = (
-            models.UniqueConstraint(fields=["run", "number"], name="one_bulk_item_per_number"),
-        )
+        constraints = (UniqueConstraint(fields=["run", "number"], name="one_bulk_item_per_number"),)
         indexes = (
-            models.Index(fields=["run", "fate", "number"], name="bulk_fates"),
-            models.Index(fields=["asset"], name="bulk_asset"),
+            Index(fields=["run", "fate", "number"], name="bulk_fates"),
+            Index(fields=["asset"], name="bulk_asset"),
         )
 
     def __str__(self) -> str:

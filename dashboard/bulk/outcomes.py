@@ -11,8 +11,8 @@ from domain.records import REFUSED
 from domain.version import Version
 from wire.partitioner import partition_of
 
+# Answers that are joined at a time.
 PORTION = 5_000
-"""Answers that are joined at a time."""
 
 _FIND = f"""\
 SELECT item.id, item.asset, answer.outcome, answer.version

@@ -12,10 +12,10 @@ from django.db.models.functions import Concat, Left
 from dashboard.bulk.models import READY, SKIPPED, Item, Run
 from dashboard.states.models import AssetState
 
+# Pins that a review lists; the others stand among its assets.
 LISTED = 10
-"""Pins that a review lists; the others stand among its assets."""
+# The commands that a pin does not outlive.
 ENDS_PINS = ("set", "release", "purge")
-"""The commands that a pin does not outlive."""
 SINCE = "pinned since the review"
 
 

@@ -18,8 +18,8 @@ KEPT_MS = 90 * DAY_MS
 REVIEW_KEPT_MS = DAY_MS
 MOST_RUNS = 1_000
 MOST_ITEMS = 3_000_000
+# Most reviews of one user that wait to be confirmed: the newest.
 MOST_REVIEWS = 5
-"""Most reviews of one user that wait to be confirmed: the newest."""
 
 
 def delete(runs: QuerySet[Run]) -> int:
@@ -61,7 +61,7 @@ KEPT = (
         delete=delete,
     ),
     Retention(
-        "runs of many commands that have ended",
+        "bulk runs that have ended",
         Run,
         "created_at",
         at_most=MOST_RUNS,

@@ -23,6 +23,7 @@ from dashboard.states.models import AssetState
 from domain.names import USER_PREFIX, name_ok
 from domain.records import MAX_VOTERS
 from domain.scenario import Scenario
+from wire.sink import BriefVote, OverrideValue, Votes, votes_value
 
 NOT_A_NAME = "not a name: expected 1-255 characters without control characters"
 UNKNOWN = "not on the board"
@@ -36,37 +37,6 @@ COLUMNS = (
 )  # fmt: skip
 
 
-class _Vote(msgspec.Struct, frozen=True, gc=False):
-    agent: str
-    state: str
-    time: int
-    weight: int
-    muted: Any = None
-    silent: int | None = None
-
-    def gives_way(self, scenario: Scenario, state: str) -> bool:
-        """Return whether it makes room for a vote for `state` where no more are kept."""
-        counts = self.weight > 0 and self.muted is None
-        return not counts or scenario.severity(self.state) >= scenario.severity(state)
-
-
-class _Pin(msgspec.Struct, frozen=True, gc=False):
-    state: str
-    until: int | None
-    user: str
-    reason: str
-
-
-class _Seen(msgspec.Struct, frozen=True, gc=False):
-    """The fields of a state record that the review reads."""
-
-    votes: list[_Vote]
-    override: _Pin | None
-
-
-_SEEN = msgspec.json.Decoder(_Seen)
-
-
 class Verdict(NamedTuple):
     """The outcome that a command would have for an asset. text: why it is left out, empty where it
     is not; returns and age (ms): of what a purge would not end; pin: that the command would end."""
@@ -74,7 +44,7 @@ class Verdict(NamedTuple):
     text: str = ""
     returns: int = STAYS
     age: int | None = None
-    pin: _Pin | None = None
+    pin: OverrideValue | None = None
 
 
 def keep(run: Run, scenario: Scenario, chosen: Iterable[list[Found]], now: int) -> Run:
@@ -136,20 +106,20 @@ def judge(run: Run, scenario: Scenario, chosen: Found, now: int) -> Verdict:
         return Verdict(NOT_A_NAME)
     if not chosen.record:
         return Verdict(UNKNOWN)
-    seen = _SEEN.decode(chosen.record)
+    seen = votes_value(chosen.record)
     pin = seen.override if run.kind in ENDS_PINS else None
     if run.kind == "purge":
         return _return(seen.votes, young_ms(scenario), now)._replace(pin=pin)
     return Verdict(_left_out(run, scenario, seen), pin=pin)
 
 
-def _pin_text(pin: _Pin | None) -> str:
+def _pin_text(pin: OverrideValue | None) -> str:
     if pin is None:
         return ""
     return msgspec.json.encode(Pin(pin.state, pin.until, pin.reason)).decode()
 
 
-def _left_out(run: Run, scenario: Scenario, seen: _Seen) -> str:
+def _left_out(run: Run, scenario: Scenario, seen: Votes) -> str:
     """Return why a command would change nothing; empty where it would change something."""
     own, pin = USER_PREFIX + run.username, seen.override
     voters = {vote.agent for vote in seen.votes}
@@ -166,14 +136,20 @@ def _left_out(run: Run, scenario: Scenario, seen: _Seen) -> str:
             return ""
 
 
-def _has_room(scenario: Scenario, votes: list[_Vote], state: str) -> bool:
+def _has_room(scenario: Scenario, votes: list[BriefVote], state: str) -> bool:
     """Return whether one more vote, for `state`, is kept."""
     if len(votes) < MAX_VOTERS:
         return True
-    return not scenario.life_cycle and any(vote.gives_way(scenario, state) for vote in votes)
+    return not scenario.life_cycle and any(_gives_way(scenario, vote, state) for vote in votes)
 
 
-def _return(votes: Iterable[_Vote], young: int, now: int) -> Verdict:
+def _gives_way(scenario: Scenario, vote: BriefVote, state: str) -> bool:
+    """Return whether a vote makes room for one for `state` where no more are kept."""
+    counts = vote.weight > 0 and vote.muted is None
+    return not counts or scenario.severity(vote.state) >= scenario.severity(state)
+
+
+def _return(votes: Iterable[BriefVote], young: int, now: int) -> Verdict:
     """Return whether an asset is back after its purge: an agent that reported lately will again."""
     live = (v for v in votes if v.silent is None and not v.agent.startswith(USER_PREFIX))
     newest = max((vote.time for vote in live), default=None)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import Count
 
+from dashboard.audit.log import Actor, note
 from dashboard.bulk.models import (
     APPLIED,
     FATES,
@@ -131,3 +133,24 @@ def reasons(run: Run, fate: str) -> list[tuple[str, int]]:
     """Return why assets were left out or refused, the commonest first."""
     groups = Item.objects.filter(run=run, fate=fate).values_list("text").annotate(n=Count("pk"))
     return list(groups.order_by("-n", "text")[:MOST_REASONS])
+
+
+def note_run(actor: Actor, run: Run, action: str, outcome: str, **facts: Any) -> None:
+    """Log what was done to a run: who prepared it, in whose name it goes, how far it has come."""
+    progress = progress_of(run)
+    note(
+        actor,
+        action,
+        scenario=run.scenario,
+        target=str(run.pk),
+        outcome=outcome,
+        kind=run.kind,
+        state=run.state or None,
+        reason=run.reason,
+        chosen=run.chosen,
+        prepared_by=run.username,
+        sent_as=run.sender_name,
+        assets=progress.will,
+        counts=dict(progress.counts),
+        **facts,
+    )

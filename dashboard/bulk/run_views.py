@@ -18,7 +18,6 @@ from django.views.decorators.http import require_safe
 
 from dashboard.audit.log import Actor
 from dashboard.bulk import pins, retention
-from dashboard.bulk.audit_entries import note_run
 from dashboard.bulk.models import (
     CANCELLED,
     FATES,
@@ -32,14 +31,16 @@ from dashboard.bulk.models import (
     Run,
 )
 from dashboard.bulk.review import back, moved_on
-from dashboard.bulk.run_progress import RunProgress, progress_of, reasons
-from dashboard.bulk.senders import sent_as
+from dashboard.bulk.run_owners import sent_as
+from dashboard.bulk.run_progress import RunProgress, note_run, progress_of, reasons
 from dashboard.bulk.tasks import carry_on
 from dashboard.core.access import form_of, role_required, user_of
+from dashboard.core.filter_forms import Choice
 from dashboard.core.listing import Order, TableFile
 from dashboard.core.pages import render_page
+from dashboard.core.resumable import wake
 from dashboard.core.roles import may
-from dashboard.core.task_wakeup import wake
+from dashboard.core.tables import Column, Pager, Table
 from dashboard.core.times import now_ms
 from domain.version import Version
 
@@ -52,6 +53,13 @@ ASKS = {"pause": ((RUNNING,), PAUSED), "resume": ((PAUSED, STOPPED), RUNNING)}
 PINS_ONLY = "replace: expected the tick, as each of these is pinned by a colleague"
 PINNED = "pinned"
 """Shows the assets that colleagues had pinned at the review."""
+ITEMS = Table("bulk-items", "Asset", "Was at the review", "Outcome", "Why", "In the log")
+PURGED_ITEMS = Table(
+    "bulk-items",
+    *ITEMS.columns[:-1],
+    Column.time("Last report", "age of the newest live vote of an agent at the review"),
+    ITEMS.columns[-1],
+)
 FIELDS = (
     "asset", "was", "fate", "why", "command", "partition", "offset", "version", "answered_at",
 )  # fmt: skip
@@ -183,13 +191,15 @@ def _page(request: HttpRequest, known: Run, fault: str = "", status: int = 200) 
     show = request.GET.get("show", "")
     show = show if show in FATES or show == PINNED else ""
     name = request.user.get_username()
-    shown = Paginator(_shown(known, show, name), PAGE)
+    items = Paginator(_shown(known, show, name), PAGE).get_page(request.GET.get("page"))
     context: dict[str, Any] = {
         "told": progress,
         "run": known,
         "scenario": progress.scenario,
         "show": show,
-        "page": shown.get_page(request.GET.get("page")),
+        "table": PURGED_ITEMS if known.kind == "purge" else ITEMS,
+        "items": items,
+        "pager": Pager.numbered(items, f"?show={show}&page={{}}".format),
         "skipped": reasons(known, SKIPPED),
         "refused": reasons(known, REFUSED),
         "fault": fault,
@@ -200,12 +210,24 @@ def _page(request: HttpRequest, known: Run, fault: str = "", status: int = 200) 
         "address": _address(request, known),
         "now": now_ms(),
     }
+    context["choices"] = _choices(progress, show)
     if known.status == REVIEW:
         context["moved"] = moved_on(known) if known.unchanged else 0
         context["back"] = back(known) if known.kind == "purge" else None
         colleagues_pins = pins.pins(known, name)
         context |= {"pins": colleagues_pins, "without": progress.ready - colleagues_pins.n}
+        if colleagues_pins.n:
+            title = f"Pinned by a colleague {colleagues_pins.n:,}"
+            context["choices"].append(Choice(title, f"?show={PINNED}", show == PINNED))
     return render_page(request, "bulk/run", context, status=status)
+
+
+def _choices(progress: RunProgress, show: str) -> list[Choice]:
+    lines = [("", "All", progress.run.matched), *progress.lines]
+    return [
+        Choice(f"{word} {n:,}", f"?show={fate}" if fate else "?", fate == show)
+        for fate, word, n in lines
+    ]
 
 
 def _shown(known: Run, show: str, name: str) -> QuerySet[Item]:

@@ -10,16 +10,16 @@ than the asset's last record by a vote's lifetime or more, unless its agent left
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
-
-import msgspec
-from django.db.models import QuerySet
+from typing import Literal, NamedTuple
 
 from dashboard.bulk.targets import visible
+from dashboard.core.listing import Order, Page, Part, Place, page_of_parts
+from dashboard.core.tables import Column, Table
 from dashboard.core.times import DAY_MS, HOUR_MS
 from dashboard.states.models import AssetState
 from domain.names import USER_PREFIX
 from domain.scenario import Scenario
+from wire.sink import Votes, votes_value
 
 Reason = Literal["silent", "voteless", "pinned"]
 REASONS: dict[Reason, str] = {
@@ -34,35 +34,10 @@ PAGE = 100
 """Assets of one page."""
 MAX_AGE = 10_000
 """Most hours or days that are asked for."""
-
-
-class Token(NamedTuple):
-    """The beginning of a page: after the row with this time and id, of this part of the reason."""
-
-    part: int
-    at: int
-    pk: int
-
-    def __str__(self) -> str:
-        return f"{self.part}.{self.at}.{self.pk}"
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Rows in the order of a column, the oldest first: what an index gives as it stands."""
-
-    rows: QuerySet[AssetState]
-    column: str
-
-    def after(self, token: Token | None, limit: int) -> list[AssetState]:
-        """Return the first rows, or those past a place."""
-        rows = self.rows.order_by(self.column, "pk")
-        if token is None:
-            return list(rows[:limit])
-        same = rows.filter(**{self.column: token.at, "pk__gt": token.pk})
-        first_rows = list(same[:limit])
-        later = rows.filter(**{f"{self.column}__gt": token.at})
-        return first_rows + list(later[: limit - len(first_rows)])
+STALE = Table(
+    "stale", "Asset", "State", Column.time("Since"), Column.time("Last report"),
+    Column.number("Live votes"), Column.time("Pinned"),
+)  # fmt: skip
 
 
 class Count(NamedTuple):
@@ -86,31 +61,28 @@ class Line:
     last_known: int
     since: int
     agents: int
-    record: dict[str, Any]
+    record: Votes
 
 
-class Page(NamedTuple):
-    """Assets of a page, and where the next one begins."""
-
-    lines: list[Line]
-    next: Token | None
-
-
-def ranges(scenario: Scenario, reason: Reason, age: int, now: int) -> list[Range]:
+def ranges(scenario: Scenario, reason: Reason, age: int, now: int) -> list[Part[AssetState]]:
     """Return what a reason finds, as ranges of an index; age: in ms."""
     rows, before = visible(scenario.name), now - age
     voteless = rows.filter(reported_at=None)
     if reason == "voteless":
-        return [Range(voteless, "changed_at")]
+        return [Part(voteless, _by("changed_at"))]
     if reason == "pinned":
         every = AssetState.objects.filter(scenario=scenario.name, overridden=True)
         pinned = every.filter(override_since__lt=before)
-        return [Range(pinned, "override_since")]
+        return [Part(pinned, _by("override_since"))]
     long_gone = voteless.filter(changed_at__lt=before + (scenario.vote_lifetime or 0))
     return [
-        Range(long_gone, "changed_at"),
-        Range(rows.filter(reported_at__lt=before), "reported_at"),
+        Part(long_gone, _by("changed_at")),
+        Part(rows.filter(reported_at__lt=before), _by("reported_at")),
     ]
+
+
+def _by(column: str) -> Order:
+    return Order(column, down=False)
 
 
 def count(scenario: Scenario, reason: Reason, age: int, now: int) -> Count:
@@ -122,35 +94,17 @@ def count(scenario: Scenario, reason: Reason, age: int, now: int) -> Count:
 
 
 def page(
-    scenario: Scenario, reason: Reason, age: int, now: int, after: Token | None = None
-) -> Page:
+    scenario: Scenario, reason: Reason, age: int, now: int, after: Place | None = None
+) -> Page[Line]:
     """Return a page of what a reason finds, the oldest first."""
-    entries: list[tuple[Token, AssetState]] = []
-    for part, each in enumerate(ranges(scenario, reason, age, now)):
-        if after is not None and part < after.part:
-            continue
-        begin = after if after is not None and part == after.part else None
-        rows = each.after(begin, PAGE + 1 - len(entries))
-        entries += [(Token(part, getattr(row, each.column), row.pk), row) for row in rows]
-        if len(entries) > PAGE:
-            break
-    shown = entries[:PAGE]
-    following = shown[-1][0] if len(entries) > PAGE else None
-    return Page([_line(scenario, row) for _, row in shown], following)
-
-
-def token_of(text: str) -> Token | None:
-    """Return the place that a text names; None for what is no place."""
-    parts = text.split(".")
-    if len(parts) != 3 or not all(p.isascii() and p.isdigit() and len(p) < 19 for p in parts):
-        return None
-    return Token(*(int(part) for part in parts))
+    page = page_of_parts(ranges(scenario, reason, age, now), PAGE, after)
+    return Page([_line(scenario, row) for row in page.rows], page.following)
 
 
 def _line(scenario: Scenario, row: AssetState) -> Line:
-    record = msgspec.json.decode(row.record)
-    agents = [v for v in record["votes"] if not v["agent"].startswith(USER_PREFIX)]
-    silent = [v["time"] for v in agents if v.get("silent") is not None]
+    record = votes_value(row.record)
+    agents = [v for v in record.votes if not v.agent.startswith(USER_PREFIX)]
+    silent = [v.time for v in agents if v.silent is not None]
     expired = row.changed_at - (scenario.vote_lifetime or 0)
     return Line(
         asset=row.asset,

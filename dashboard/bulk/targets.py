@@ -11,10 +11,10 @@ from dashboard.core.chunks import chunks
 from dashboard.states.models import AssetState
 from dashboard.states.queries import listed
 
+# Most assets of one run.
 MOST = 100_000
-"""Most assets of one run."""
+# Rows that are held at a time, as each is a whole record.
 CHUNK = 5_000
-"""Rows that are held at a time, as each is a whole record."""
 
 
 class Found(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 
 from dashboard.bulk.execution import work
-from dashboard.core.task_wakeup import wake
+from dashboard.core.resumable import wake
 
 
 @shared_task(ignore_result=True)

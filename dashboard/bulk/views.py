@@ -5,10 +5,9 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.db import IntegrityError, transaction
-from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -21,15 +20,21 @@ from dashboard.bulk.models import REVIEW, Run
 from dashboard.bulk.review import keep
 from dashboard.bulk.run_progress import progress_of
 from dashboard.bulk.targets import MOST
-from dashboard.core.access import form_of, is_fragment, role_required
+from dashboard.core.access import form_of, is_fragment, role_required, user_of
+from dashboard.core.filter_forms import scenario_links
 from dashboard.core.rate_limits import Limit, TooMany
 from dashboard.core.roles import may
-from dashboard.core.scenarios import scenarios
+from dashboard.core.scenarios import scenario_or_404, scenarios
+from dashboard.core.tables import Column, Pager, Table
 from dashboard.core.times import now_ms
 from domain.scenario import Scenario
 
 LISTED = 50
 """Runs of one page of the list."""
+RUNS = Table(
+    "bulk-runs", "What", "Status", Column.time("Done"), Column.number("Assets"),
+    Column.number("Applied"), Column.number("Refused"), "By", "Why", Column.time("Started"),
+)  # fmt: skip
 REVIEWS = Limit("reviews", 20)
 FILLS = ("q", "kind", "to", "reason", "why", "n", "unit")
 """Fields that an address or another page may fill."""
@@ -45,7 +50,7 @@ def bulk(request: HttpRequest) -> HttpResponse:
     form = None
     if may(request.user, "command"):
         data = drafts.found(request, "bulk") or request.GET
-        form = _begun(_scenario(data), data)
+        form = _begun(scenario_or_404(data.get("scenario") or next(iter(scenarios()))), data)
     return _page(request, form)
 
 
@@ -57,7 +62,7 @@ def review(request: HttpRequest) -> HttpResponse:
     A choice made on another page comes without a command, or with `begin`: then the redirect leads
     to the form, filled with it.
     """
-    scenario = _scenario(request.POST)
+    scenario = scenario_or_404(request.POST.get("scenario") or next(iter(scenarios())))
     if "kind" not in request.POST or "begin" in request.POST:
         chosen = {key: request.POST.getlist(key) for key in request.POST if key in BEGINS}
         return redirect(reverse("bulk:bulk") + drafts.keep(request, "bulk", chosen))
@@ -75,8 +80,7 @@ def review(request: HttpRequest) -> HttpResponse:
 
 def _review(request: HttpRequest, form: BulkForm) -> Run:
     """Return the review of a valid form; sent twice, the same one. Raises TooMany."""
-    user, now = request.user, now_ms()
-    assert isinstance(user, User)
+    user, now = user_of(request), now_ms()
     known = Run.objects.filter(pk=form.cleaned_data["id"], user=user).first()
     if known is not None:
         return known
@@ -104,14 +108,6 @@ def _begun(scenario: Scenario, data: QueryDict) -> BulkForm:
     return BulkForm(scenario, initial=initial, states=data.getlist("state"))
 
 
-def _scenario(data: QueryDict) -> Scenario:
-    known = scenarios()
-    name = data.get("scenario", "")
-    if name and name not in known:
-        raise Http404
-    return known[name] if name else next(iter(known.values()))
-
-
 def _page(request: HttpRequest, form: BulkForm | None, status: int = 200) -> HttpResponse:
     runs = Run.objects.exclude(status=REVIEW).order_by("-created_at")
     pages = Paginator(runs, LISTED)
@@ -122,12 +118,13 @@ def _page(request: HttpRequest, form: BulkForm | None, status: int = 200) -> Htt
         "scenario": form.scenario if form else None,
         "states": _state_boxes(form) if form else [],
         "runs": [progress_of(run) for run in shown],
-        "page": shown,
+        "table": RUNS,
+        "pager": Pager.numbered(shown, "?page={}".format),
         "reviews": mine.order_by("-created_at")[: retention.MOST_REVIEWS],
         "now": now_ms(),
         "most": MOST,
         "address": request.get_full_path() if request.method == "GET" else reverse("bulk:bulk"),
-        "scenarios": scenarios().values(),
+        "choices": scenario_links(form.scenario, reverse("bulk:bulk")) if form else [],
     }
     name = "_runs" if is_fragment(request) else "bulk"
     return render(request, f"bulk/{name}.html", context, status=status)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models import UniqueConstraint
+
+from dashboard.core.models import AssetRow, ScenarioRow
 
 
 class SinkOffset(models.Model):
@@ -14,7 +17,7 @@ class SinkOffset(models.Model):
 
     class Meta:
         constraints = (
-            models.UniqueConstraint(fields=["topic", "partition"], name="one_offset_per_partition"),
+            UniqueConstraint(fields=["topic", "partition"], name="one_offset_per_partition"),
         )
 
     def __str__(self) -> str:
@@ -35,7 +38,7 @@ class Counted(models.Model):
 
     class Meta:
         constraints = (
-            models.UniqueConstraint(fields=["name", "topic"], name="one_count_per_name_and_topic"),
+            UniqueConstraint(fields=["name", "topic"], name="one_count_per_name_and_topic"),
         )
 
     def __str__(self) -> str:
@@ -58,13 +61,12 @@ class LogBound(models.Model):
         return f"{self.bucket}: {self.pairs}"
 
 
-class FoldSnapshot(models.Model):
+class FoldSnapshot(ScenarioRow):
     """The plain-Python fold of a bucket up to `next_offset`, its rule included, as a file.
 
     bounds: those on append times with which it was folded, as JSON; asides: what it left out.
     """
 
-    scenario = models.CharField(max_length=40)
     partition = models.IntegerField()
     next_offset = models.BigIntegerField()
     clock = models.BigIntegerField()
@@ -77,20 +79,15 @@ class FoldSnapshot(models.Model):
 
     class Meta:
         constraints = (
-            models.UniqueConstraint(
+            UniqueConstraint(
                 fields=["scenario", "partition", "next_offset"], name="one_snapshot_per_offset"
             ),
         )
 
-    def __str__(self) -> str:
-        return f"{self.scenario}/{self.partition} up to {self.next_offset}"
 
-
-class Divergence(models.Model):
+class Divergence(AssetRow):
     """Two records of the same version with other content: must not happen."""
 
-    scenario = models.CharField(max_length=40)
-    asset = models.CharField(max_length=255)
     version = models.CharField(max_length=40)
     kept = models.TextField()
     other = models.TextField()
@@ -98,10 +95,7 @@ class Divergence(models.Model):
 
     class Meta:
         constraints = (
-            models.UniqueConstraint(
+            UniqueConstraint(
                 fields=["scenario", "asset", "version"], name="one_divergence_per_version"
             ),
         )
-
-    def __str__(self) -> str:
-        return f"{self.scenario}/{self.asset} {self.version}"

@@ -17,6 +17,7 @@ from dashboard.core.times import now_ms
 from dashboard.rules.active_rule import as_carried
 from domain.scenario import Scenario
 from domain.version import Version
+from wire.sink import StateValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Panel:
 
     scenario: Scenario
     asset: str
-    record: dict[str, Any] | None
+    record: StateValue | None
     bound: CommandForm | None = None
     changes: tuple[SafeString, ...] = ()
     command: Row | None = None

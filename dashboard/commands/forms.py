@@ -1,24 +1,26 @@
-"""Forms of the four commands on one asset."""
+"""Forms of the commands on one asset."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, tzinfo
+from dataclasses import replace
 from typing import Any, ClassVar, Self
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 from django import forms
-from django.utils import timezone
 
 from dashboard.commands.models import Command as Row
+from dashboard.commands.schedule_fields import TASK, ScheduleFields
 from dashboard.commands.stale_forms import MAX_SIGHT, Sight, read_sight
-from dashboard.core.times import HOUR_MS, MINUTE_MS, now_ms, unix_ms
+from dashboard.commands.typed_times import typed_end
+from dashboard.core.fields import LocalTimeInput
+from dashboard.core.times import HOUR_MS, MINUTE_MS, now_ms
 from domain.names import state_name_ok
 from domain.records import Command, Kind
 from domain.scenario import Scenario
 from domain.version import Version
+from wire.sink import StateValue
 from wire.source import MAX_REASON
 
 QUICK = {"15m": 15 * MINUTE_MS, "1h": HOUR_MS, "4h": 4 * HOUR_MS}
@@ -37,7 +39,9 @@ CHOOSE = ("", "choose…")
 """What stands where no state is chosen yet: none is suggested."""
 
 
-_KEPT = ("sight", "end", "until_at", "zone")
+_KEPT = ("sight", "end", "until_at", "zone", *TASK)
+_PLACES = {"until": ("until_at", "run_until"), "at": ("run_at",), "if": ("condition",)}
+"""The fields of forms for what the wire format names otherwise."""
 
 
 class CommandForm(forms.Form):
@@ -68,7 +72,7 @@ class CommandForm(forms.Form):
         """
         initial = {"id": uuid.uuid4(), **(showing or {})}
         ids = f"{place}{self.kind}_%s"
-        super().__init__(data, auto_id=ids, initial=initial, label_suffix="")
+        super().__init__(data, auto_id=ids, initial=initial)
         self.scenario = scenario
 
     def begin(self) -> None:
@@ -77,7 +81,7 @@ class CommandForm(forms.Form):
         if names:
             self.fields[names[0]].widget.attrs["autofocus"] = True
 
-    def renewed(self, record: dict[str, Any] | None, now: int) -> Self:
+    def renewed(self, record: StateValue | None, now: int) -> Self:
         """Return the same form as it was typed, about what the asset is now, and with a new id."""
         data = {name: self.data[name] for name in self.data}
         data |= {"id": str(uuid.uuid4()), **shown(record, now)}
@@ -102,8 +106,8 @@ class CommandForm(forms.Form):
 
     def blame(self, field: str | None, message: str) -> None:
         """Show `message` beside `field`, or above the form where it has no such field."""
-        place = {"until": "until_at"}.get(field or "", field)
-        self.add_error(place if place in self.fields else None, message)
+        places = _PLACES.get(field or "", (field,))
+        self.add_error(next((each for each in places if each in self.fields), None), message)
 
     def command(self, asset: str, user: str) -> Command:
         """Return the command that the valid form requests."""
@@ -132,12 +136,11 @@ class PurgeForm(CommandForm):
 
     kind: ClassVar[Kind] = "purge"
     reason = forms.CharField(required=False, max_length=MAX_REASON, label="Reason")
-    confirm = forms.CharField(required=False, widget=forms.HiddenInput)
 
     @property
     def confirmed(self) -> bool:
         """Return whether the second step was taken."""
-        return bool(self.cleaned_data.get("confirm"))
+        return bool(self.data.get("confirm"))
 
 
 class VoteForm(CommandForm):
@@ -168,11 +171,7 @@ class EndForm(forms.Form):
     """
 
     end = forms.ChoiceField(required=False, choices=ENDS, label="Until", initial=SUGGESTED)
-    until_at = forms.CharField(
-        required=False,
-        label="Time",
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
-    )
+    until_at = forms.CharField(required=False, label="Time", widget=LocalTimeInput)
     zone = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
 
     def clean(self) -> dict[str, Any]:
@@ -191,23 +190,6 @@ class EndForm(forms.Form):
         return data
 
 
-def typed_end(typed: str, zone: str, now: int) -> int:
-    """Return the moment (Unix ms) of a date and time in the viewer's zone.
-
-    Raises ValidationError for what is none, or past.
-    """
-    try:
-        at = datetime.fromisoformat(typed)
-        until = unix_ms(at if at.tzinfo else at.replace(tzinfo=_zone(zone)))
-    except (ValueError, OverflowError):
-        raise forms.ValidationError(
-            "Expected a date and a time, such as 2030-01-31T18:00."
-        ) from None
-    if until <= now:
-        raise forms.ValidationError("This time is past; expected one to come.")
-    return until
-
-
 class SetForm(EndForm, VoteForm):
     """A form that pins a state, for a while or until it is released."""
 
@@ -215,20 +197,45 @@ class SetForm(EndForm, VoteForm):
     reason = forms.CharField(max_length=MAX_REASON, label="Reason")
 
 
-def shown(record: dict[str, Any] | None, now: int) -> dict[str, str]:
+class ScheduleForm(ScheduleFields, CommandForm):
+    """A form that schedules a task."""
+
+    kind: ClassVar[Kind] = "schedule"
+    field_order = ("do", "state", *TASK[1:], "reason", "unchanged")
+    state = forms.CharField(required=False, max_length=64, label="State to set")
+    reason = forms.CharField(max_length=MAX_REASON, label="Reason")
+
+    def __init__(self, scenario: Scenario, *args: Any, **kwargs: Any) -> None:
+        super().__init__(scenario, *args, **kwargs)
+        self.fields["state"].widget = _state_widget(scenario)
+        self.offer_conditions(scenario)
+
+    def clean(self) -> dict[str, Any]:
+        """Compare the parts with each other."""
+        data = super().clean() or self.cleaned_data
+        self.check_schedule(self.scenario, data, "state")
+        data["until"] = data["last"]
+        return data
+
+    def command(self, asset: str, user: str) -> Command:
+        """Return the command that the valid form requests."""
+        schedule = self.schedule()
+        state = self.cleaned_data["state"] if schedule.do == "set" else None
+        return replace(super().command(asset, user), state=state, schedule=schedule)
+
+
+def shown(record: StateValue | None, now: int) -> dict[str, str]:
     """Return what a form carries of its page: the version seen, and the sight of it."""
-    seen = str(record["version"]) if record else ""
+    seen = record.version if record else ""
     return {"seen": seen, "sight": Sight.of(record, now).text()}
 
 
 FORMS: dict[str, type[CommandForm]] = {
-    form.kind: form for form in (SetForm, VoteForm, ReleaseForm, PurgeForm)
+    form.kind: form for form in (SetForm, VoteForm, ReleaseForm, ScheduleForm, PurgeForm)
 }
 
 
-def asked_again(
-    scenario: Scenario, row: Row, record: dict[str, Any] | None, now: int
-) -> CommandForm:
+def asked_again(scenario: Scenario, row: Row, record: StateValue | None, now: int) -> CommandForm:
     """Return the form of a command that was sent here, as typed, about what the asset is now."""
     typed = {"state": row.state, "reason": row.reason, "unchanged": "on", "id": str(uuid.uuid4())}
     data = kept_of(row) | typed | shown(record, now)
@@ -247,7 +254,7 @@ def expected_state(scenario: Scenario, got: str) -> str:
     """Return the message of what is expected in place of an unknown state."""
     names = ", ".join(spec.name for spec in scenario.states)
     if scenario.open_vocabulary and not state_name_ok(got):
-        return "Expected 1-64 printable characters without space at either end."
+        return "Expected 1-64 printable characters without spaces at the ends."
     if not got:
         return f"Choose a state: one of {names}."
     return f"There is no state “{got}”; expected one of: {names}."
@@ -257,10 +264,3 @@ def _state_widget(scenario: Scenario) -> forms.Widget:
     if scenario.open_vocabulary:
         return forms.TextInput(attrs={"list": "states-known", "autocomplete": "off"})
     return forms.Select(choices=[CHOOSE, *((spec.name, spec.label) for spec in scenario.states)])
-
-
-def _zone(name: str) -> tzinfo:
-    try:
-        return ZoneInfo(name) if name else timezone.get_current_timezone()
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return UTC

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Index
+
+from dashboard.core.models import AssetRow
 
 
-class Command(models.Model):
+class Command(AssetRow):
     """A command. status: sending, sent (it is in the log), unsent (it is not), answered.
 
     partition and offset: its place in the source topic; version: of the state record that answered
-    it, sortable. form: what its form held besides, as JSON, should it be shown again.
+    it, sortable. form: what its form held besides, as JSON, should it be shown again; details: what
+    a command about a task says of it, as JSON.
     """
 
     id = models.UUIDField(primary_key=True)
-    scenario = models.CharField(max_length=40)
-    asset = models.CharField(max_length=255)
     kind = models.CharField(max_length=10)
     state = models.CharField(max_length=64, blank=True)
     until = models.BigIntegerField(null=True, blank=True)
@@ -34,11 +36,7 @@ class Command(models.Model):
     version = models.CharField(max_length=40, blank=True)
     answered_at = models.BigIntegerField(null=True, blank=True)
     form = models.TextField(blank=True, default="")
+    details = models.TextField(blank=True, default="")
 
     class Meta:
-        indexes = (
-            models.Index(fields=["scenario", "asset", "-created_at"], name="commands_of_asset"),
-        )
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.scenario}/{self.asset} by {self.username}"
+        indexes = (Index(fields=["scenario", "asset", "-created_at"], name="commands_of_asset"),)

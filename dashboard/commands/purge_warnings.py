@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from dashboard.core.times import exact_span
 from domain.names import USER_PREFIX
 from domain.scenario import Scenario
+from wire.sink import StateValue
 
 FRESH_MS = 300_000
 """An agent that reported within this time, or within half its vote's lifetime if that is shorter,
@@ -52,15 +52,15 @@ def young_ms(scenario: Scenario) -> int:
     return min(FRESH_MS, (scenario.vote_lifetime or 2 * FRESH_MS) // 2)
 
 
-def returning(scenario: Scenario, record: dict[str, Any] | None, now: int) -> Returning:
+def returning(scenario: Scenario, record: StateValue | None, now: int) -> Returning:
     """Return who still reports on the asset at `now` (Unix ms), by its newest record."""
     young = young_ms(scenario)
-    live = (vote for vote in (record or {}).get("votes", ()) if vote.get("silent") is None)
-    votes = sorted(live, key=lambda vote: (-vote["time"], vote["agent"]))
+    live = [vote for vote in record.votes if vote.silent is None] if record else []
+    votes = sorted(live, key=lambda vote: (-vote.time, vote.agent))
     voters = [
-        Voter(vote["agent"], vote["state"], vote["time"], fresh=now - vote["time"] <= young)
+        Voter(vote.agent, vote.state, vote.time, fresh=now - vote.time <= young)
         for vote in votes
-        if not vote["agent"].startswith(USER_PREFIX)
+        if not vote.agent.startswith(USER_PREFIX)
     ]
     return Returning(
         voters=tuple(voters[:MOST_SHOWN]),
@@ -69,9 +69,9 @@ def returning(scenario: Scenario, record: dict[str, Any] | None, now: int) -> Re
         within=exact_span(young),
         soon=exact_span(_soon(voters, now)),
         users=tuple(
-            vote["agent"].removeprefix(USER_PREFIX)
+            vote.agent.removeprefix(USER_PREFIX)
             for vote in votes
-            if vote["agent"].startswith(USER_PREFIX)
+            if vote.agent.startswith(USER_PREFIX)
         ),
     )
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 from django.db.models import QuerySet
@@ -16,9 +15,10 @@ from dashboard.core.times import moment
 from dashboard.states.board_rows import cause_text
 from dashboard.states.models import CHANGE, Transition
 from dashboard.states.record_rows import place_of
-from domain.records import REFUSED, Override, Pending
+from domain.records import REFUSED
 from domain.scenario import Scenario
 from domain.version import Version
+from wire.sink import OverrideValue, PendingValue, StateValue, cause_value
 
 MAX_SIGHT = 8_000
 """Longest sight that a form carries, characters: a reason of 500 with every one escaped fits."""
@@ -35,28 +35,28 @@ class Sight(msgspec.Struct, frozen=True):
 
     at: int
     state: str | None = None
-    pending: Pending | None = None
-    override: Override | None = None
+    pending: PendingValue | None = None
+    override: OverrideValue | None = None
 
     @classmethod
-    def of(cls, record: dict[str, Any] | None, at: int) -> Self:
+    def of(cls, record: StateValue | None, at: int) -> Self:
         """Return what is to be seen in a state record as it stands in the topic."""
         if record is None:
             return cls(at)
-        return cls(at, record["state"], *_marks(record))
+        return cls(at, record.state, record.pending, record.override)
 
     def text(self) -> str:
         """Return the sight as text that goes with a form."""
         return msgspec.json.encode(self).decode()
 
-    def shows(self, record: dict[str, Any]) -> bool:
+    def shows(self, record: StateValue) -> bool:
         """Return whether the record looks the same: its state, its pin, and without one what waits.
 
         When a wait ends, and what the votes make beneath a pin, is not looked at: the job compares
         no more either.
         """
-        pending, override = _marks(record)
-        if self.state != record["state"] or _pin(self.override) != _pin(override):
+        pending, override = record.pending, record.override
+        if self.state != record.state or _pin(self.override) != _pin(override):
             return False
         return override is not None or _waits(self.pending) == _waits(pending)
 
@@ -72,19 +72,12 @@ def read_sight(text: str) -> Sight | None:
         return None
 
 
-def _marks(record: dict[str, Any]) -> tuple[Pending | None, Override | None]:
-    return (
-        msgspec.convert(record.get("pending"), type=Pending | None),
-        msgspec.convert(record.get("override"), type=Override | None),
-    )
-
-
-def _pin(override: Override | None) -> Override | None:
+def _pin(override: OverrideValue | None) -> OverrideValue | None:
     """Return the override without what the votes make beneath it."""
-    return override and replace(override, underlying=None)
+    return override and msgspec.structs.replace(override, underlying=None)
 
 
-def _waits(pending: Pending | None) -> str | None:
+def _waits(pending: PendingValue | None) -> str | None:
     return pending.state if pending else None
 
 
@@ -93,7 +86,7 @@ def moved_on(
     asset: str,
     seen: Version | None,
     sight: Sight | None,
-    record: dict[str, Any] | None,
+    record: StateValue | None,
 ) -> bool:
     """Return whether state, pin or what waits are known to have changed since the version seen.
 
@@ -104,7 +97,7 @@ def moved_on(
         return sight is not None and sight.state is None and record is not None
     if record is None:
         return True
-    if Version.parse(record["version"]).in_log() <= seen.in_log():
+    if Version.parse(record.version).in_log() <= seen.in_log():
         return False
     if sight is not None and not sight.shows(record):
         return True
@@ -116,29 +109,29 @@ def changes(
     asset: str,
     seen: Version | None,
     sight: Sight | None,
-    record: dict[str, Any] | None,
+    record: StateValue | None,
     now: int,
 ) -> list[SafeString]:
     """Return what has changed since, a sentence each."""
     sight = sight or _reconstructed(scenario.name, asset, seen, record)
     sentences = list(_state(scenario, asset, seen, sight, record, now))
     if record is not None and sight.at:
-        pending, override = _marks(record)
-        sentences += _pending(scenario, sight.pending, pending, record["state"], now)
+        pending, override = record.pending, record.override
+        sentences += _pending(scenario, sight.pending, pending, record.state, now)
         sentences += _override(scenario, sight.override, override, now)
     if not sentences:
-        sentences.append(SafeString("It changed in between, and is again as it was."))
+        sentences.append(SafeString("It changed in between, and changed back."))
     return sentences
 
 
 def _reconstructed(
-    scenario: str, asset: str, seen: Version | None, record: dict[str, Any] | None
+    scenario: str, asset: str, seen: Version | None, record: StateValue | None
 ) -> Sight:
     """Return what the history has of the version seen, for a command that came without a sight.
 
     Where it has nothing, the state is taken to be the present one, as far as anybody can tell.
     """
-    same = record["state"] if record else None
+    same = record.state if record else None
     if seen is None:
         return Sight(0, same)
     earlier = _transitions(scenario, asset).filter(place__lte=place_of(seen.sortable()))
@@ -151,10 +144,10 @@ def _state(
     asset: str,
     seen: Version | None,
     sight: Sight,
-    record: dict[str, Any] | None,
+    record: StateValue | None,
     now: int,
 ) -> Iterator[SafeString]:
-    state = record["state"] if record else None
+    state = record.state if record else None
     last = _transitions(scenario.name, asset).order_by("-place").first()
     is_now = _is_now(scenario, record, last, now)
     if state != sight.state:
@@ -169,27 +162,27 @@ def _state(
 
 
 def _is_now(
-    scenario: Scenario, record: dict[str, Any] | None, last: Transition | None, now: int
+    scenario: Scenario, record: StateValue | None, last: Transition | None, now: int
 ) -> SafeString:
     """Return `is Under attack since 14:05:12 UTC, reported by waf-7`."""
     if record is None:
         gone = last is not None and not last.state
         since = format_html(" since {}{}", moment(last.at, now), _by(last)) if gone and last else ""
         return format_html("is not on the board any more{}", since)
-    cause = record["cause"]
-    by = f", {cause_text(cause)}" if cause["time"] == record["since"] else ""
-    if last is not None and last.state == record["state"] and last.at == record["since"]:
+    cause = record.cause
+    by = f", {cause_text(cause)}" if cause.time == record.since else ""
+    if last is not None and last.state == record.state and last.at == record.since:
         by = _by(last)
-    label = scenario.spec(record["state"]).label
-    return format_html("is {} since {}{}", label, moment(record["since"], now), by)
+    label = scenario.spec(record.state).label
+    return format_html("is {} since {}{}", label, moment(record.since, now), by)
 
 
 def _by(transition: Transition) -> str:
-    return f", {cause_text(msgspec.json.decode(transition.cause))}"
+    return f", {cause_text(cause_value(transition.cause))}"
 
 
 def _pending(
-    scenario: Scenario, was: Pending | None, is_now: Pending | None, state: str, now: int
+    scenario: Scenario, was: PendingValue | None, is_now: PendingValue | None, state: str, now: int
 ) -> Iterator[SafeString]:
     if is_now is not None and is_now != was:
         label = _label(scenario, is_now.state)
@@ -200,7 +193,7 @@ def _pending(
 
 
 def _override(
-    scenario: Scenario, was: Override | None, is_now: Override | None, now: int
+    scenario: Scenario, was: OverrideValue | None, is_now: OverrideValue | None, now: int
 ) -> Iterator[SafeString]:
     if is_now is None:
         if was is not None:
@@ -212,7 +205,7 @@ def _override(
         yield format_html("Beneath the pin the votes now make {}.", label)
 
 
-def _pinned(scenario: Scenario, pin: Override, now: int) -> SafeString:
+def _pinned(scenario: Scenario, pin: OverrideValue, now: int) -> SafeString:
     end = format_html("until {}", moment(pin.until, now)) if pin.until else "without end"
     why = f": “{isolated(pin.reason)}”" if pin.reason else ""
     label = _label(scenario, pin.state)

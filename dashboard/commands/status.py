@@ -14,8 +14,8 @@ from domain.version import Version
 
 Phase = Literal["sending", "unknown", "sent", "applied", "no-change", "refused", "unsent"]
 
+# After this long without an answer the page says that the job is late.
 SLOW_MS = 15_000
-"""After this long without an answer the page says that the job is late."""
 
 TITLES: dict[Phase, str] = {
     "sending": "Sending",
@@ -66,7 +66,7 @@ def record_url(row: Row) -> str:
 
 
 _SILENT = (
-    "the job is not heard of: the command stays in the log, and is answered when the job runs again"
+    "the job does not answer: the command waits in the log, and is answered when the job runs again"
 )
 
 
@@ -97,7 +97,7 @@ def _sending(_row: Row, _age: int) -> str:
 
 
 def _unknown(row: Row, _age: int) -> str:
-    return row.outcome or "it is not known whether it reached the log; if it did, it is followed"
+    return row.outcome or "it may not have reached the log; if it did, it is followed"
 
 
 def _place(row: Row) -> str:
@@ -117,7 +117,7 @@ def _applied(row: Row, _age: int) -> str:
 
 
 def _no_change(row: Row, age: int) -> str:
-    return f"it was so already; {_applied(row, age)}"
+    return f"nothing changed; {_applied(row, age)}"
 
 
 def _refused(row: Row, _age: int) -> str:

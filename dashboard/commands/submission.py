@@ -1,27 +1,31 @@
-"""Commands to one asset submitted: checked, kept, delivered to the log, audited.
+"""Commands to assets submitted: checked, kept, delivered to the log, audited.
 
 Forms and REST turn what came to them into a command and a submitter, call `submit`, and turn its
-outcome into a page or an answer. Bulk runs keep their commands as items of their own.
+outcome into a page or an answer. Bulk runs keep their commands as items of their own, and `send`
+them by the portion.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any, Literal, NamedTuple
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.dispatch import Signal
 
-from dashboard.audit.log import Actor
-from dashboard.commands.audit_entries import note_command
+from bus.base import BusError
+from dashboard.audit.log import Actor, note
 from dashboard.commands.forms import expected_state
 from dashboard.commands.models import Command as Row
-from dashboard.core.delivery import deliver
-from dashboard.core.kafka import gateway
+from dashboard.core.kafka_delivery import Delivery, deliver_signed
+from dashboard.core.kafka_gateway import gateway
 from dashboard.core.rate_limits import COMMANDS, TooMany
 from dashboard.core.times import Clock, now_ms
 from domain.records import Command, Refusal, Unreadable
-from domain.scenario import Scenario
+from domain.scenario import UNKNOWN, Scenario
 from wire.source import decode_source, encode_command
 
 command_placed = Signal()
@@ -55,10 +59,26 @@ def check(scenario: Scenario, command: Command, now: int) -> None:
         raise Invalid(field if expected else "state", record.reason)
     if command.kind in ("set", "vote") and not scenario.knows(command.state or ""):
         raise Invalid("state", expected_state(scenario, command.state or ""))
-    if command.kind == "set" and not command.reason.strip():
+    if command.schedule is not None:
+        _check_schedule(scenario, command)
+    if command.kind in ("set", "schedule") and not command.reason.strip():
         raise Invalid("reason", "Expected a reason.")
     if command.until is not None and command.until <= now:
-        raise Invalid("until", "This time is past; expected one to come.")
+        raise Invalid("until", "This time is past; expected a future one.")
+
+
+def _check_schedule(scenario: Scenario, command: Command) -> None:
+    condition = command.schedule.condition if command.schedule else None
+    if command.state is not None and not scenario.knows(command.state):
+        raise Invalid("state", expected_state(scenario, command.state))
+    if condition not in (None, UNKNOWN) and not scenario.knows(condition or ""):
+        raise Invalid("if", expected_state(scenario, condition or ""))
+
+
+def details_of(command: Command) -> dict[str, Any]:
+    """Return what a command about a task says of it; empty for another one."""
+    told = asdict(command.schedule) if command.schedule else {"task": command.task}
+    return {name: value for name, value in told.items() if value is not None}
 
 
 class Submitter(NamedTuple):
@@ -88,9 +108,9 @@ def submit(scenario: Scenario, command: Command, by: Submitter, clock: Clock = n
         row = _submit(scenario, command, by, clock)
     except (Invalid, IdTaken, TooMany) as refusal:
         why = "too many" if isinstance(refusal, TooMany) else str(refusal)
-        note_command(by.actor, scenario, command, f"refused: {why}")
+        _note(by.actor, scenario, command, f"refused: {why}")
         return Outcome(None, refusal)
-    note_command(by.actor, scenario, command, row.status)
+    _note(by.actor, scenario, command, row.status)
     return Outcome(row)
 
 
@@ -145,6 +165,8 @@ def _check_same(row: Row, scenario: Scenario, command: Command, user: User) -> N
         raise IdTaken("This id belongs to another command; use a new one.")
     if row.status != "unsent" and row.state != (command.state or ""):
         raise IdTaken("This command was sent already, with another state; use a new id.")
+    if row.status != "unsent" and row.details != _details_text(command):
+        raise IdTaken("This command was sent already, about another task; use a new id.")
 
 
 def _reopen(row: Row, command: Command, by: Submitter, clock: Clock) -> bool:
@@ -164,15 +186,49 @@ def _wording(command: Command) -> dict[str, Any]:
         "until": command.until,
         "reason": command.reason,
         "if_version": str(command.if_version or ""),
+        "details": _details_text(command),
     }
 
 
+def _details_text(command: Command) -> str:
+    details = details_of(command)
+    return json.dumps(details) if details else ""
+
+
+def send(scenario: str, commands: Iterable[Command]) -> list[Delivery]:
+    """Put commands into their scenario's log, signed. Returns what is known of each then.
+
+    Raises BusError where no broker answers or nothing can be signed.
+    """
+    records = [(command.asset.encode(), encode_command(command)) for command in commands]
+    return deliver_signed(gateway().topics.reports(scenario), records)
+
+
 def _deliver(row: Row, command: Command) -> None:
-    topic = gateway().topics.reports(row.scenario)
-    delivery = deliver(topic, command.asset.encode(), encode_command(command))
+    try:
+        (delivery,) = send(row.scenario, [command])
+    except BusError as error:
+        delivery = Delivery("unsent", str(error))
     waiting = Row.objects.filter(pk=row.pk, status="sending")  # the answer may have been faster
     waiting.update(status=delivery.status, outcome=delivery.text[:MAX_OUTCOME])
     if delivery.place is not None:
         row.partition, row.offset = delivery.place.partition, delivery.place.offset
         Row.objects.filter(pk=row.pk).update(partition=row.partition, offset=row.offset)
         command_placed.send(None, row=row)
+
+
+def _note(actor: Actor, scenario: Scenario, command: Command, outcome: str) -> None:
+    """Log what became of a command when it was to be sent; its answer stands with it."""
+    note(
+        actor,
+        f"command.{command.kind}",
+        scenario=scenario.name,
+        target=command.asset,
+        outcome=outcome,
+        state=command.state or None,
+        until=command.until,
+        reason=command.reason or None,
+        if_version=str(command.if_version) if command.if_version else None,
+        command=command.id,
+        **details_of(command),
+    )

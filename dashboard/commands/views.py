@@ -18,13 +18,14 @@ from dashboard.commands.models import Command as Row
 from dashboard.commands.stale_forms import changes, moved_on
 from dashboard.commands.status import progress
 from dashboard.commands.submission import Invalid, Submitter, submit
-from dashboard.core.access import form_of, is_fragment, role_required
+from dashboard.core.access import form_of, is_fragment, role_required, user_of
 from dashboard.core.rate_limits import TooMany
-from dashboard.core.roles import may
-from dashboard.core.scenarios import scenarios
+from dashboard.core.roles import OPERATORS, may
+from dashboard.core.scenarios import scenario_or_404, scenarios
 from dashboard.core.times import now_ms
 from dashboard.states.newest import record_of
 from domain.scenario import Scenario
+from wire.sink import StateValue
 
 
 @form_of("board:asset", "scenario", "asset")
@@ -35,8 +36,8 @@ def command(request: HttpRequest, scenario: str, kind: str, asset: str) -> HttpR
     A form whose asset is known to have changed since is shown again too, with what has changed,
     and nothing is sent: once it is sent again from there, it is about what the asset is then.
     """
-    known = scenarios().get(scenario)
-    if known is None or kind not in FORMS:
+    known = scenario_or_404(scenario)
+    if kind not in FORMS:
         raise Http404
     form = FORMS[kind](known, request.POST)
     if not form.is_valid():
@@ -48,7 +49,7 @@ def command(request: HttpRequest, scenario: str, kind: str, asset: str) -> HttpR
     return _submit(request, form, asset)
 
 
-def _is_late(form: CommandForm, asset: str, record: dict[str, Any] | None) -> bool:
+def _is_late(form: CommandForm, asset: str, record: StateValue | None) -> bool:
     """Return whether the form requests an unchanged state that is known to be another by now."""
     data = form.cleaned_data
     if not data["unchanged"] or Row.objects.filter(pk=data["id"]).exclude(status="unsent").exists():
@@ -57,7 +58,7 @@ def _is_late(form: CommandForm, asset: str, record: dict[str, Any] | None) -> bo
 
 
 def _renewed(
-    request: HttpRequest, form: CommandForm, asset: str, record: dict[str, Any] | None, late: bool
+    request: HttpRequest, form: CommandForm, asset: str, record: StateValue | None, late: bool
 ) -> HttpResponse:
     """Return the form about what the asset is now; a purge also to be confirmed."""
     now, data = now_ms(), form.cleaned_data
@@ -68,8 +69,7 @@ def _renewed(
 
 
 def _submit(request: HttpRequest, form: CommandForm, asset: str) -> HttpResponse:
-    user, scenario = request.user, form.scenario
-    assert isinstance(user, User)
+    user, scenario = user_of(request), form.scenario
     by = Submitter(user, Actor.of(request), "form", form.kept())
     row, refusal = submit(scenario, form.command(asset, user.get_username()), by)
     if row is None:
@@ -96,7 +96,7 @@ def _forms(request: HttpRequest, panel: Panel, status: int) -> HttpResponse:
 
 @require_GET
 @never_cache
-@role_required("read")
+@role_required("read", OPERATORS)
 def status(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - as in the URL
     """Return how far a command has come: a fragment that renews itself until it is settled, or a
     page.
@@ -115,8 +115,7 @@ def status(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 -
         "now": now,
     }
     if scenario is not None and may(request.user, "command"):
-        assert isinstance(request.user, User)
-        panel = _following(row, scenario, request.user)
+        panel = _following(row, scenario, user_of(request))
         if panel.again(now) is not None:
             context |= panel.context()
     name = "commands/_status.html" if is_fragment(request) else "commands/status.html"

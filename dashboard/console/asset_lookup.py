@@ -9,6 +9,7 @@ from typing import Any
 from django import forms
 
 from dashboard.console.partitions import Partition
+from dashboard.core.fields import scenario_choices
 from dashboard.core.scenarios import scenarios
 from dashboard.states.board_rows import asset_path
 from dashboard.states.models import AssetState
@@ -18,31 +19,34 @@ from domain.scenario import Scenario
 from domain.version import Version
 from wire.partitioner import murmur2, partition_of
 
-MAX_TYPED = 1_000
-"""So many characters of what was typed are shown again, where it is no name."""
-
 
 class KeyForm(forms.Form):
     """Which asset is looked for."""
 
-    scenario = forms.ChoiceField(label="Scenario")
+    use_required_attribute = False
+    scenario = forms.ChoiceField(choices=scenario_choices)
     asset = forms.CharField(
-        label="Name",
+        label="Where is an asset?",
         strip=False,
+        widget=forms.TextInput(
+            attrs={
+                "type": "search",
+                "placeholder": "its whole name",
+                "autocomplete": "off",
+                "spellcheck": "false",
+            }
+        ),
         error_messages={"required": "Expected a name: 1 to 255 characters."},
     )
 
-    def __init__(self, data: Any = None) -> None:
-        super().__init__(data, auto_id="key-%s", label_suffix="")
-        known = scenarios()
-        field = self.fields["scenario"]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = [(name, each.title) for name, each in known.items()]
-        wrong = f"Expected one of: {', '.join(known)}."
-        field.error_messages |= {"required": wrong, "invalid_choice": wrong}
+    def __init__(self, data: Any = None, scenario: str = "") -> None:
+        """Prepare the form. scenario: the one that is chosen at first."""
+        super().__init__(data, auto_id="key-%s", initial={"scenario": scenario})
+        wrong = f"Expected one of: {', '.join(scenarios())}."
+        self.fields["scenario"].error_messages |= {"required": wrong, "invalid_choice": wrong}
 
     def clean_asset(self) -> str:
-        """A name as the wire allows it."""
+        """Return the name. Raises ValidationError where the wire does not allow it."""
         name: str = self.cleaned_data["asset"]
         if len(name) > MAX_NAME:
             raise forms.ValidationError(
@@ -51,11 +55,6 @@ class KeyForm(forms.Form):
         if CONTROL.search(name):
             raise forms.ValidationError("Expected a name without control characters.")
         return name
-
-    @property
-    def typed(self) -> str:
-        """What was typed, to be shown again."""
-        return str(self.data.get("asset", ""))[:MAX_TYPED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +112,12 @@ def look_up(scenario: Scenario, asset: str, among: Iterable[Partition]) -> Where
 
 
 def _row(scenario: str, asset: str) -> Row | None:
-    """The newest of the asset, as the live view or else the database has it."""
+    """Return the newest of the asset, as the live view or else the database has it, or None."""
     record = record_of(scenario, asset)
     if record is not None:
-        cause = record["cause"]
-        version = Version.parse(record["version"])
-        return Row(record["state"], version, cause["time"], cause["partition"])
+        cause = record.cause
+        version = Version.parse(record.version)
+        return Row(record.state, version, cause.time, cause.partition)
     gone = AssetState.objects.filter(scenario=scenario, asset=asset, purged=True).first()
     if gone is None:
         return None

@@ -10,21 +10,31 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.console.asset_lookup import KeyForm, look_up
-from dashboard.console.partitions import SHARED_MS, Edges, Partition, logs, rows, sinks
+from dashboard.console.partitions import (
+    PARTITIONS,
+    SHARED_MS,
+    SINKS,
+    Edges,
+    Partition,
+    logs,
+    rows,
+    sinks,
+)
 from dashboard.console.totals import counted, totals
 from dashboard.core.access import is_fragment, role_required
-from dashboard.core.kafka import gateway
+from dashboard.core.kafka_gateway import gateway
+from dashboard.core.roles import OPERATORS
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 from dashboard.job.freshness import Trouble
-from dashboard.job.freshness_problems import troubles
+from dashboard.job.status import troubles
 
 
 @require_safe
 @never_cache
-@role_required("read")
+@role_required("read", OPERATORS)
 def partitions(request: HttpRequest) -> HttpResponse:
-    """Every partition; to a script, the part of the page that renews itself."""
+    """List every partition; for a script, the part of the page that refreshes itself."""
     told = logs(gateway()).edges(SHARED_MS)
     now = now_ms()
     found = rows(told, now)
@@ -32,7 +42,9 @@ def partitions(request: HttpRequest) -> HttpResponse:
     context = key | {
         "now": now,
         "troubles": _troubles(told, now),
+        "partitions": PARTITIONS,
         "rows": found,
+        "sink_table": SINKS,
         "sinks": sinks(told),
         "totals": totals(scenarios().values(), found),
         "signs": counted(found),
@@ -43,9 +55,13 @@ def partitions(request: HttpRequest) -> HttpResponse:
 
 
 def _key(request: HttpRequest, among: list[Partition]) -> dict[str, Any]:
-    """What the address asks for, and where it is; what is no name is not asked for again."""
-    form = KeyForm(request.GET if "asset" in request.GET else None)
-    told = {"form": form, "chosen": request.GET.get("scenario", "")}
+    """Return the look-up's form, what it found, and the address to ask for again.
+
+    What is not a valid name is not asked for again.
+    """
+    asked = request.GET if "asset" in request.GET else None
+    form = KeyForm(asked, request.GET.get("scenario", ""))
+    told = {"form": form}
     if not form.is_valid():
         return told | {"way": None, "address": request.path}
     wanted = form.cleaned_data
@@ -54,14 +70,14 @@ def _key(request: HttpRequest, among: list[Partition]) -> dict[str, Any]:
 
 
 def _troubles(told: Edges, now: int) -> list[Trouble]:
-    """What keeps these figures from being those of now, Kafka first."""
+    """Return what keeps these figures from being those of now, Kafka first."""
     found = troubles(now)
     return [_away(told), *found] if told.fault else found
 
 
 def _away(told: Edges) -> Trouble:
-    todo = "Ends of logs and lags in records are as they were then: see that the broker runs."
+    todo = "Ends of logs and lags are as of then: check that the broker runs."
     if told.at is None:
-        todo = "What the logs hold is not known until it does: see that the broker runs."
+        todo = "Ends of logs and lags are not known: check that the broker runs."
     what = "Kafka does not answer"
     return Trouble(kind="kafka", what=what, since=told.at, todo=todo, link=None, stale=True)

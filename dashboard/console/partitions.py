@@ -12,11 +12,12 @@ from threading import Lock
 from typing import Any
 
 from bus.base import BusError, TopicPartition
-from dashboard.core.kafka import Gateway, gateway
+from dashboard.core.kafka_gateway import Gateway, gateway
 from dashboard.core.scenarios import scenarios
+from dashboard.core.tables import Column, Table
 from dashboard.core.times import now_ms
-from dashboard.job.heartbeats import Beats, newest_beats
 from dashboard.job.liveness import process_signs
+from dashboard.job.status import Beats, newest_beats
 from dashboard.job.throughput import Judged, Sign, Speed, signs, skews
 from dashboard.states.queries import sink_offsets
 from domain.scenario import Scenario
@@ -45,7 +46,7 @@ class Edges:
 
 
 def edges(topics: Iterable[str]) -> Edges:
-    """What the broker says of these topics now."""
+    """Return what the broker says of these topics now."""
     try:
         return Edges(gateway().bus.offsets(topics, timeout_s=ASK_S), at=now_ms())
     except BusError as error:
@@ -53,7 +54,7 @@ def edges(topics: Iterable[str]) -> Edges:
 
 
 class Logs:
-    """The edges of every scenario's topics, as the broker told them last."""
+    """The edges of every scenario's topics, as the broker reported them last."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
@@ -62,7 +63,7 @@ class Logs:
         self._asked_at = 0
 
     def edges(self, fresh_ms: int) -> Edges:
-        """As the broker tells them, or has told them no longer ago than `fresh_ms`."""
+        """Return what the broker says, or said no longer ago than `fresh_ms` (ms)."""
         with self._lock:  # who waits here shares the answer
             if self._clock() - self._asked_at >= fresh_ms:
                 told = edges([topic for name in scenarios() for topic in _topics(name)])
@@ -79,11 +80,40 @@ def _topics(scenario: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=2)
 def logs(_source: Gateway) -> Logs:
-    """What is known of the logs behind a gateway, shared by all who look."""
+    """Return what is known of the logs behind a gateway, shared by all callers."""
     return Logs(now_ms)
 
 
 # ---- both together ------------------------------------------------------------------------------
+
+
+PARTITIONS = Table(
+    "partitions",
+    "Partition",
+    "Status",
+    Column.number("Lag", "records in the log that the bucket has not applied", "lag in records"),
+    Column.time("Behind by", "how far the bucket's clock is behind now", "lag in seconds"),
+    Column.number("Catches up in", "if it goes on as it does", "time to catch up"),
+    Column.number("Reports/s", "reports and commands that the job applied, over the last 10 s"),
+    Column.number(
+        "Share", "of the scenario's load of the last minute, as a multiple of the even share"
+    ),
+    Column.number(
+        "Too late",
+        "reports of the last minute that came too late to count: too old, older than their "
+        "agent's newest, or older than a vote lives",
+    ),
+    Column.number("Assets"),
+    Column.number("Timers", "what time will cause: ends, expiries, holds, reminders, purges"),
+    Column.number("Begins", "first offset that the log still holds"),
+    Column.number("Ends", "offset of the next record", "end"),
+    Column.number("Reached", "last offset that the bucket has applied"),
+    Column.time("Log time", "the bucket's clock: the newest time of a record that it has applied"),
+    Column.text("Engine", "what carries the rule out: the kernel, in Java, or Python"),
+    Column.number("Epoch", "how many times the query has begun anew from its log"),
+    "Executor",
+    "Host",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +147,7 @@ class Partition:
 
 
 def rows(told: Edges, now: int) -> list[Partition]:
-    """Every partition of every scenario's source topic at `now`, with these ends of their logs."""
+    """Return every partition of every scenario's source topic at `now`, with its log's ends."""
     beats = newest_beats(now)
     return [row for known in scenarios().values() for row in _of(known, told, beats, now)]
 
@@ -160,7 +190,7 @@ def _of(scenario: Scenario, told: Edges, beats: Beats, now: int) -> list[Partiti
 
 
 def _lag(end: int | None, heard: tuple[int, Heartbeat] | None) -> int | None:
-    """Records that the bucket has not applied: the log's end against its heartbeat."""
+    """Return how many records the bucket has not applied, or None where that is not known."""
     return None if end is None or heard is None else max(0, end - heard[1].offset - 1)
 
 
@@ -174,7 +204,7 @@ TOLD = (
 
 
 def plain(row: Partition) -> dict[str, Any]:
-    """A partition as REST and the metrics give it."""
+    """Return a partition as REST and the metrics give it."""
     speed = row.speed
     return {
         "scenario": row.scenario,
@@ -200,12 +230,23 @@ def _seconds(ms: int | None) -> float | None:
 
 
 def partitions(now: int) -> tuple[Edges, list[dict[str, Any]]]:
-    """What the broker says now, and every partition with it: no end where it does not answer."""
+    """Return what the broker says now, and every partition: no end where it does not answer."""
     told = edges([gateway().topics.reports(name) for name in scenarios()])
     return told, [plain(row) for row in rows(told, now)]
 
 
 # ---- the sink topics ----------------------------------------------------------------------------
+
+
+SINKS = Table(
+    "states",
+    "Partition",
+    Column.number("Lag", "records that the database has not got yet", "lag in records"),
+    Column.number("Begins"),
+    Column.number("Ends", "offset of the next record", "end"),
+    Column.number("Database is at", "next offset that the database has not got yet"),
+    narrow=True,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +269,7 @@ class Sink:
 
 
 def sinks(told: Edges) -> list[Sink]:
-    """Every partition of every scenario's states."""
+    """Return every partition of every scenario's states."""
     reached, found = sink_offsets(), []
     for known in scenarios().values():
         topic = gateway().topics.states(known.name)

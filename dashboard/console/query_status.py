@@ -1,4 +1,4 @@
-"""How each of the job's queries fares: what it told last, held against its heartbeats.
+"""How each of the job's queries fares: what it reported last, compared with its heartbeats.
 
 Times in Unix ms.
 """
@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db.models import F, Max
 
 from dashboard.core.scenarios import scenarios, topics
+from dashboard.core.tables import Column, Table
 from dashboard.core.times import MINUTE_MS
 from dashboard.job.freshness import SILENT_MS
 from dashboard.job.liveness import process_signs
@@ -37,6 +38,13 @@ PHASES = {
     "queryPlanning": "Planning",
 }
 """Spark's names for what a batch goes through, and ours, the longest first."""
+
+
+BATCH_TABLE = Table(
+    "batches", Column.number("Batch"), Column.time("Ended"), Column.number("Took"),
+    Column.number("Rows"), Column.number("Applied/s"), Column.number("State entries"),
+    Column.number("Memory"), "Phases",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +90,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One query; `last`: what it told last; why: its state in words."""
+    """One query; `last`: what it reported last; why: its state in words."""
 
     name: str
     state: State
@@ -107,7 +115,7 @@ class Query:
 
 
 def queries(now: int) -> list[Query]:
-    """Every query that has told anything, by name."""
+    """Return every query that has reported anything, by name."""
     newest = JobProgress.objects.values("query").annotate(last=Max("id"))
     ids = newest.values_list("last", flat=True)
     beats = _beats()
@@ -118,7 +126,7 @@ def queries(now: int) -> list[Query]:
 
 
 def names() -> set[str]:
-    """The queries that have told anything."""
+    """Return the names of the queries that have reported anything."""
     return set(JobProgress.objects.values_list("query", flat=True).distinct())
 
 
@@ -127,7 +135,10 @@ Beats = list[tuple[int, BucketStatus]]
 
 
 def _beats() -> Beats:
-    """What the database has, and when this process heard of the bucket, which may be later."""
+    """Return what the database has of each bucket, and when it was last heard from (Unix ms).
+
+    This process may have heard from it later than the database says.
+    """
     heard = process_signs().facts().beats
     found = []
     for row in BucketStatus.objects.all():
@@ -152,7 +163,7 @@ def _query(last: JobProgress, beats: Beats, now: int) -> Query:
 
 
 def judge(last: JobProgress, heard: int | None, now: int) -> tuple[State, int, str]:
-    """A query's state, since when, and why where that is not what it told itself.
+    """Return a query's state, since when, and why where that is not what it reported itself.
 
     heard: its newest heartbeat, or None.
     """
@@ -161,7 +172,7 @@ def judge(last: JobProgress, heard: int | None, now: int) -> tuple[State, int, s
         case "running" | "catching-up":
             silent = now - max(heard or 0, since + GRACE_MS - SILENT_MS)
             if silent > SILENT_MS:
-                why = "no heartbeat since then, though it told of no trouble"
+                why = "no heartbeat since then, though it reported no problem"
                 return "stalled", heard or since, why
             return ("running" if last.status == "running" else "catching-up"), since, ""
         case "stopped":
@@ -191,7 +202,7 @@ def _live(found: Beats, now: int) -> Live | None:
 
 
 def _topics(query: str, beats: Beats, now: int) -> tuple[list[Topic], list[Topic]]:
-    """What the query reads and writes, by the buckets that are heard of."""
+    """Return what the query reads and writes, by the buckets that are heard from."""
     known, of = topics(), scenarios()
     heard: dict[str, dict[int, bool]] = {}
     for at, beat in beats:
@@ -211,7 +222,7 @@ def _topics(query: str, beats: Beats, now: int) -> tuple[list[Topic], list[Topic
 
 
 def read(row: JobProgress) -> Batch | None:
-    """Spark's figures, as far as they are there."""
+    """Return Spark's figures, as far as they are there, or None where they cannot be read."""
     try:
         told = msgspec.json.decode(row.batch)
         return Batch(
@@ -245,7 +256,7 @@ SPANS: Mapping[str, tuple[int, int]] = {
 
 
 def history(query: str, span: str, now: int) -> dict[str, list[Any]]:
-    """Figures of the query's batches over time, oldest first: a list for each, and `at` in s."""
+    """Return figures of the query's batches, oldest first: a list for each, and `at` in s."""
     back, width = SPANS[span]
     told = JobProgress.objects.filter(query=query, at__gte=now - back).exclude(batch="")
     slots = told.annotate(slot=F("at") / width).values("slot").annotate(keep=Max("id"))
@@ -263,6 +274,6 @@ def history(query: str, span: str, now: int) -> dict[str, list[Any]]:
 
 
 def spark_page(host: str) -> str:
-    """Where Spark's own page is, as seen from the machine it runs on; empty where it is off."""
+    """Return the address of Spark's own page on the machine it runs on; empty where it is off."""
     port = settings.TALLYBOARD.spark_ui_port
     return f"http://{host}:{port}/StreamingQuery/" if port else ""

@@ -9,10 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Count, F, Max, QuerySet, Sum
 
 from dashboard.core.retention import Thinning
+from dashboard.core.sql import execute_many
+from dashboard.core.tables import Column, Table
 from dashboard.core.times import HOUR_MS, MINUTE_MS
 from dashboard.dead_letters.models import DeadLetter
 from dashboard.job.models import BucketStatus, JobSample
@@ -28,6 +30,18 @@ MOST_MS = HOUR_MS
 """What took longer was read once more, after a rebuild or a long outage: nobody waited for it."""
 LINES = 10
 """Minutes that the page lists."""
+MINUTES = Table(
+    "",
+    "From",
+    Column.number("Emitted", "assets whose newest record a report or a command brought about"),
+    Column.number(
+        "Took, on average", "from the append in the log until the board’s database had it"
+    ),
+    Column.number("Longest"),
+    Column.number("Clock behind, at most", "the bucket that was farthest behind"),
+    Column.number("Dead letters"),
+    narrow=True,
+)
 
 _TABLE = JobSample._meta.db_table  # noqa: SLF001 - Django's documented API
 _ADD = f"""\
@@ -58,8 +72,10 @@ def take_in(
     letters: Iterable[DeadLetter],
     now: int,
 ) -> None:
-    """Add what a batch tells to the sample of now. newest: by scenario, what the board shows anew
-    of each asset."""
+    """Add what a batch measures to the current sample.
+
+    newest: by scenario, what is new on the board of each asset; now: Unix ms.
+    """
     found: dict[str, _Sample] = {}
     for scenario, of_assets in newest.items():
         waits = [wait for seen in of_assets.values() if (wait := _wait(seen, now)) is not None]
@@ -85,17 +101,17 @@ def _write(found: Mapping[str, _Sample], slot: int) -> None:
         (scenario, slot, each.told, each.waited, each.longest, each.behind, each.letters)
         for scenario, each in sorted(found.items())
     ]
-    if rows:
-        with connection.cursor() as cursor:
-            cursor.executemany(_ADD, rows)
+    execute_many(_ADD, rows)
 
 
 # ---- what pages are told --------------------------------------------------------------------
 
 
 def history(query: str, back: int, width: int, now: int) -> dict[str, list[Any]]:
-    """The samples of a query's scenarios, oldest first, in stretches of `width` ms: a list for
-    each figure, and `at` in s."""
+    """Return the samples of a query's scenarios, oldest first, in stretches of `width` ms.
+
+    There is a list for each figure, and `at` in s.
+    """
     rows = _merged(_of(query).filter(slot__gte=now - back), width)
     return {
         "at": [row["at"] / 1000 for row in rows],
@@ -107,7 +123,7 @@ def history(query: str, back: int, width: int, now: int) -> dict[str, list[Any]]
 
 
 def lines(query: str, now: int) -> list[dict[str, Any]]:
-    """The last minutes of a query, newest first, as the page lists them."""
+    """Return the last minutes of a query, newest first, as the page lists them."""
     rows = _merged(_of(query).filter(slot__gte=now - LINES * MINUTE_MS), MINUTE_MS)
     return [{**row, "mean": _mean(row)} for row in reversed(rows)][:LINES]
 
@@ -135,15 +151,17 @@ def _mean(row: Mapping[str, Any]) -> int | None:
 
 
 def thin(now: int) -> int:
-    """Put samples together, the older the more, and delete those past their time. Returns how many
-    there are fewer."""
+    """Put samples together, the older the more, and delete those past their time.
+
+    Returns how many fewer there are.
+    """
     gone = JobSample.objects.filter(slot__lt=now - KEPT_MS).delete()[0]
     return gone + sum(_put_together(now - age, width) for age, width in reversed(STEPS))
 
 
 @transaction.atomic
 def _put_together(before: int, width: int) -> int:
-    """One sample for each stretch of `width` ms that ended before this."""
+    """Put together the samples of each `width` ms before this. Returns how many fewer there are."""
     old = JobSample.objects.filter(slot__lt=before - before % width)
     begin = F("slot") - F("slot") % width
     groups = old.annotate(at=begin).values("scenario", "at")

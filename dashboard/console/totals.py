@@ -12,8 +12,8 @@ from domain.scenario import Scenario
 
 N = TypeVar("N", int, float)
 
+# The signs that something stands out, the most important first.
 ORDER: tuple[Sign, ...] = ("unknown", "silent", "ahead", "behind", "hot", "idle")
-"""The signs that something stands out, the most important first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Total:
 
 
 def totals(scenarios: Iterable[Scenario], rows: Iterable[Partition]) -> list[Total]:
-    """Of each scenario, in their order."""
+    """Return a total for each scenario, in their order."""
     every = list(rows)
     return [
         _total(known, [row for row in every if row.scenario == known.name]) for known in scenarios
@@ -62,7 +62,7 @@ def _total(scenario: Scenario, rows: Sequence[Partition]) -> Total:
 
 
 def counted(rows: Iterable[Partition]) -> dict[Sign, int]:
-    """How many partitions have each sign that something stands out, the most important first."""
+    """Return how many partitions have each sign of something unusual, the most important first."""
     every = [sign for row in rows for sign in row.signs]
     return {sign: every.count(sign) for sign in ORDER if sign in every}
 
@@ -73,6 +73,6 @@ def _sum(values: Iterable[N | None]) -> N | None:
 
 
 def _longest(values: Sequence[int | None]) -> int | None:
-    """None as soon as one of them is not known to end."""
+    """Return the longest time in ms, or None as soon as one of them is not known to end."""
     known = [value for value in values if value is not None]
     return max(known) if values and len(known) == len(values) else None

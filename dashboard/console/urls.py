@@ -8,6 +8,7 @@ app_name = "console"
 
 urlpatterns = [
     path("job/", job_views.job, name="job"),
+    path("job/pipelines/<slug:name>/ask/", job_views.ask_pipeline, name="ask-pipeline"),
     path("job/<slug:query>/ask/", job_views.ask, name="ask"),
     path("job/<slug:query>/figures.json", job_views.figures, name="figures"),
     path("job/<slug:query>/samples.json", job_views.samples_of, name="samples"),

@@ -24,7 +24,7 @@ EVERY_ROLE = frozenset(Role)
 
 
 def role_required(action: Action, among: Collection[Role] = EVERY_ROLE) -> Callable[[View], View]:
-    """Only users whose role is `among` these, and allows `action`, reach the view.
+    """Let only users reach the view whose role is `among` these and allows `action`.
 
     The anonymous are sent to the login and back; without a role, or with one that does not allow
     it, a page (403) says whom to ask.
@@ -47,7 +47,7 @@ def role_required(action: Action, among: Collection[Role] = EVERY_ROLE) -> Calla
 
 
 def form_of(page: str, *parts: str) -> Callable[[View], View]:
-    """Only what a form sends reaches the view; who loads its address anew is led to `page`.
+    """Let only what a form sends reach the view; redirect anyone who loads its address to `page`.
 
     page: the name of the address of the page that has the form, or a like one where this has no
     address of its own; parts: which of the view's arguments that address has.
@@ -70,7 +70,7 @@ def form_of(page: str, *parts: str) -> Callable[[View], View]:
 def refusal(
     request: HttpRequest, role: Role | None, action: Action, among: Collection[Role] = EVERY_ROLE
 ) -> HttpResponse:
-    """The page (403) that says what is missing and who can give it."""
+    """Return the page (403) that says what is missing and who can give it."""
     context = {
         "role": role,
         "needed": [able for able in Role if able in among and action in ALLOWED[able]],
@@ -81,13 +81,13 @@ def refusal(
 
 
 def user_of(request: HttpRequest) -> User:
-    """Who asks, where `role_required` has let them in."""
+    """Return who asks, where `role_required` has let them in."""
     assert isinstance(request.user, User)
     return request.user
 
 
 def is_fragment(request: HttpRequest) -> bool:
-    """Whether htmx asks, for a part of a page."""
+    """Return whether htmx asks, for a part of a page."""
     return request.headers.get("HX-Request") == "true" and not request.headers.get("HX-Boosted")
 
 

@@ -8,12 +8,12 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+# Items of one statement: SQLite takes a limited number of parameters.
 STATEMENT = 900
-"""Items of one statement: SQLite takes a limited number of parameters."""
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Lists of at most `size` items, read no further than is asked for."""
+    """Yield lists of at most `size` items, reading no further than is asked for."""
     remaining = iter(items)
     while chunk := list(islice(remaining, size)):
         yield chunk

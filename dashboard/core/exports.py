@@ -15,19 +15,22 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 
 from dashboard.core.times import iso
 
+# What a spreadsheet takes for the beginning of a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""What a spreadsheet takes for the beginning of a formula."""
+# Fields that are moments: in CSV they are ISO 8601 in UTC, in NDJSON Unix ms.
 TIMES = frozenset(
-    ("at", "since", "until", "appended_at", "noted_at", "fate_at", "answered_at", "reported_at")
-)
-"""Fields that are moments: in CSV they are ISO 8601 in UTC, in NDJSON Unix ms."""
+    (
+        "at", "since", "until", "appended_at", "noted_at", "fate_at", "answered_at", "reported_at",
+        "begin", "end", "began_at", "ended_at", "acknowledged_at", "created_at", "ran_at",
+    )
+)  # fmt: skip
 CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "ndjson": "application/x-ndjson"}
 
 
 def attachment(
     request: HttpRequest, parts: Iterator[bytes], name: str, form: str
 ) -> StreamingHttpResponse:
-    """The parts as a file `name.form`; each is made when the one before has been sent."""
+    """Return the parts as a file `name.form`; each is made when the one before has been sent."""
     streamed = _off_the_loop(parts) if isinstance(request, ASGIRequest) else parts
     response = StreamingHttpResponse(streamed, content_type=CONTENT_TYPES[form])
     response["Content-Disposition"] = f'attachment; filename="{name}.{form}"'
@@ -47,10 +50,10 @@ def faults_of(form: Form) -> str:
 def written(
     form: str, fields: Sequence[str], portions: Iterable[Iterable[Mapping[str, Any]]]
 ) -> Iterator[bytes]:
-    """Rows as a file of this form, a part for each portion that has any.
+    """Yield rows as a file of this form, a part for each portion that has any.
 
-    CSV begins with a line of the fields, and of each row has these; NDJSON has an object in a line
-    for each row, with all that is in it.
+    CSV begins with a line of the fields, and has only these of each row; NDJSON has a line for each
+    row: an object with all that is in it.
     """
     if form == "csv":
         yield csv_line(fields)
@@ -73,14 +76,14 @@ def _cell(name: str, value: Any) -> Any:
 
 
 def csv_line(cells: Iterable[Any]) -> bytes:
-    """A line of CSV, in which no cell begins as a formula does."""
+    """Return a line of CSV in which no cell begins as a formula does."""
     line = io.StringIO()
     csv.writer(line).writerow([safe_cell(cell) for cell in cells])
     return line.getvalue().encode(errors="replace")
 
 
 def safe_cell(value: Any) -> str:
-    """A value as a cell's text. One that begins as a formula does gets an apostrophe before it."""
+    """Return a value as a cell's text, with an apostrophe before what begins as a formula does."""
     if isinstance(value, msgspec.Raw):  # what is JSON already
         return bytes(value).decode()
     text = "" if value is None else str(value)
@@ -89,11 +92,11 @@ def safe_cell(value: Any) -> str:
 
 
 def next_part(parts: Iterator[bytes]) -> bytes:
-    """The next part, nothing at the end."""
+    """Return the next part, or nothing at the end."""
     return next(parts, b"")
 
 
 async def _off_the_loop(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """The parts, each made in a thread, so that the server's loop waits for no database."""
+    """Yield the parts, each made in a thread, so that the server's loop waits for no database."""
     while (part := await sync_to_async(next_part)(parts)) != b"":
         yield part

@@ -26,6 +26,8 @@ from kombu.utils.json import dumps, loads
 
 log = structlog.get_logger(__name__)
 
+MOST_WAITING = 20_000
+"""Messages of one queue: where nobody takes them, a schedule would fill the disk."""
 Bindings = list[filesystem.exchange_queue_t]
 
 
@@ -53,13 +55,15 @@ class Channel(filesystem.Channel):
 
     @property
     def folder(self) -> Path:
-        """Where the messages lie."""
+        """Return where the messages lie."""
         return Path(self.data_folder_in)
 
     # ---- messages ----
 
     def _put(self, queue: str, payload: Any, **_kwargs: Any) -> None:  # type: ignore[override]
-        """Append a message. Raises ChannelError when it cannot be written."""
+        """Append a message. Raises ChannelError when it cannot be written, or too many wait."""
+        if self._size(queue) >= MOST_WAITING:
+            raise ChannelError(f"{queue}: {MOST_WAITING:,} messages wait, and no worker takes them")
         path = self.folder / f"{time.time_ns():020d}_{uuid.uuid4()}.{queue}.msg"
         try:
             put_whole(path, dumps(payload))
@@ -75,7 +79,10 @@ class Channel(filesystem.Channel):
         raise Empty
 
     def _waiting(self, queue: str) -> Iterator[str]:
-        """The names of what waits, of which another may have taken some: listed once for many."""
+        """Yield the names of the messages that wait, some of which another worker may have taken.
+
+        The folder is listed once for many of them.
+        """
         listed = self._listed.get(queue) or self._list(queue)
         self._listed[queue] = listed
         while listed:
@@ -90,7 +97,7 @@ class Channel(filesystem.Channel):
         return deque(sorted(name for name in names if name.partition(".")[2] == ending))
 
     def _take(self, name: str) -> Any:
-        """The message, if it is still there and can be read; it is there no longer then."""
+        """Take the message out of the queue. Returns None if it is gone or cannot be read."""
         taken = self.folder / f".{name}.taken"
         try:
             (self.folder / name).rename(taken)
@@ -106,7 +113,7 @@ class Channel(filesystem.Channel):
             taken.unlink(missing_ok=True)
 
     def _size(self, queue: str) -> int:
-        """How many messages wait."""
+        """Return how many messages wait."""
         return len(self._list(queue))
 
     def _purge(self, queue: str) -> int:
@@ -142,7 +149,7 @@ class Channel(filesystem.Channel):
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock beside a file, which is a file of its own as that one is replaced."""
+    """Hold a file's lock, which is a file of its own, as the locked one is replaced."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f".{path.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from django.db.models import Model, Q, QuerySet
 from django.forms import Form
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 
 from dashboard.core.exports import CONTENT_TYPES, attachment, faults_of, unprocessable, written
+from dashboard.core.tables import Pager
 
 M = TypeVar("M", bound=Model)
 R = TypeVar("R")
@@ -73,6 +74,59 @@ def page_of(
     return Page(found[:size], order.place_of(found[size - 1]) if more else None)
 
 
+def page_after(rows: QuerySet[M], order: Order, size: int, number: int | None) -> Page[M]:
+    """Return the rows that follow the row of a number, or the first ones where there is no such
+    row any more; `following` is the number of the last one."""
+    last = rows.model._default_manager.filter(pk=number).first()  # noqa: SLF001 - documented API
+    page = page_of(rows, order, size, order.place_of(last) if last else None)
+    return replace(page, following=page.following and page.following[-1])
+
+
+def number_of(text: str) -> int | None:
+    """Return the number of a row that an address names; None for what is no number."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
+class Part(NamedTuple, Generic[M]):
+    """A part of a list that has its own order, so that an index can give it."""
+
+    rows: QuerySet[M]
+    order: Order
+
+
+class Place(NamedTuple):
+    """Where a page begins: after the row with this number and value, of this part of a list."""
+
+    part: int
+    value: int
+    pk: int
+
+    def __str__(self) -> str:
+        return f"{self.part}.{self.value}.{self.pk}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Return the place that a text names; None for what is no place."""
+        numbers = [number for part in text.split(".") if (number := number_of(part)) is not None]
+        return cls(*numbers) if len(numbers) == text.count(".") + 1 == 3 else None
+
+
+def page_of_parts(parts: Sequence[Part[M]], size: int, after: Place | None = None) -> Page[M]:
+    """Return the first rows of a list whose parts follow each other, or those after a place."""
+    entries: list[tuple[Place, M]] = []
+    for number, (rows, order) in enumerate(parts):
+        if after is not None and number < after.part:
+            continue
+        begins_here = after is not None and number == after.part
+        following = order.after(rows, after[1:]) if after and begins_here else order.of(rows)
+        entries += [
+            (Place(number, *order.place_of(row)), row)
+            for row in following[: size + 1 - len(entries)]
+        ]
+    more = len(entries) > size
+    return Page([row for _, row in entries[:size]], entries[size - 1][0] if more else None)
+
+
 def portions(
     rows: QuerySet[M], order: Order, size: int, at_most: int | None = None
 ) -> Iterator[list[M]]:
@@ -109,6 +163,18 @@ class Listing(Generic[M, R]):
             return Page(shown, found.following[0])
         more = floor > 0 and every.filter(pk__lt=floor).exists()
         return Page(shown, floor if more else None, more)
+
+    def context(self, rows: QuerySet[M] | None, before: int, query: str) -> dict[str, Any]:
+        """Return what a page of the list is rendered with.
+
+        rows: None where the filter has faults; before: a number, 0 on the first page; query: the
+        filter as an address has it.
+        """
+        found = None if rows is None else self.page(rows, before)
+        following = found.following if found else None
+        titles = ("The newest", "Older")
+        pager = Pager.by_key(query, "before", before, following, titles)
+        return {"found": found, "first": not before, "query": query, "pager": pager}
 
 
 @dataclass

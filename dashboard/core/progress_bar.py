@@ -27,7 +27,7 @@ class _RateColumn(ProgressColumn):
     """How much is done in a second."""
 
     def render(self, task: Task) -> Text:
-        """The rate, once it is known."""
+        """Return the rate (steps per s), or nothing until it is known."""
         speed = task.finished_speed or task.speed
         return Text(f"{speed:,.0f}/s" if speed else "")
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
 from django.db.models import Model, QuerySet
+from kombu.exceptions import KombuError
 
 from dashboard.core.roles import lapsed
 from dashboard.core.times import Clock, now_ms
@@ -117,3 +118,18 @@ def take_turns(tasks: Iterable[ResumableTask[Any]]) -> bool:
     """Give each task a turn. Returns whether one of them can go on at once."""
     more = [task.take_turn() for task in tasks]
     return any(more)
+
+
+EXPIRES_S = 30
+"""What a worker has not got to by then, its schedule has asked for meanwhile."""
+
+
+def wake(task: Any) -> None:
+    """Have the worker carry out a scheduled Celery task now.
+
+    If the worker cannot be reached, the task runs by its schedule.
+    """
+    try:
+        task.apply_async(retry=False, expires=EXPIRES_S)
+    except (KombuError, OSError) as error:
+        log.warning("the worker could not be told", task=task.name, error=str(error))

@@ -8,8 +8,8 @@ from typing import Literal
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 
+# What a role allows and a token is made for. metrics: the figures on `/metrics`.
 Action = Literal["read", "command", "report", "metrics"]
-"""What a role allows and a token is made for. metrics: the figures on `/metrics`."""
 
 
 class Role(StrEnum):
@@ -18,6 +18,10 @@ class Role(StrEnum):
     ADMIN = "admin"
     OPERATOR = "operator"
     MANAGER = "manager"
+
+
+OPERATORS = frozenset((Role.ADMIN, Role.OPERATOR))
+"""Who runs the board. What is theirs alone is not a manager's, who only reads."""
 
 
 _ALL: frozenset[Action] = frozenset(("read", "command", "report", "metrics"))
@@ -30,7 +34,10 @@ ALLOWED: dict[Role, frozenset[Action]] = {
 
 
 def role_of(user: AbstractBaseUser | AnonymousUser) -> Role | None:
-    """The user's role, None for the anonymous, the inactive and who has none. Asks the database."""
+    """Return the user's role; None for the anonymous, the inactive and users without one.
+
+    Asks the database.
+    """
     if not isinstance(user, User) or not user.is_active:
         return None
     if user.is_superuser:
@@ -40,13 +47,13 @@ def role_of(user: AbstractBaseUser | AnonymousUser) -> Role | None:
 
 
 def may(user: AbstractBaseUser | AnonymousUser, action: Action) -> bool:
-    """Whether the user's role allows `action`."""
+    """Return whether the user's role allows `action`."""
     role = role_of(user)
     return role is not None and action in ALLOWED[role]
 
 
 def lapsed(user_id: int | None, name: str, action: Action) -> str:
-    """Why nothing more is done in this user's name that needs `action`; empty where it may be.
+    """Return why nothing that needs `action` is done in this user's name any more; empty if it is.
 
     For what the worker does later than it was asked for: asks the database.
     """
@@ -59,7 +66,7 @@ def lapsed(user_id: int | None, name: str, action: Action) -> str:
 
 
 def whom_to_ask() -> Iterable[str]:
-    """Names of the admins, who can give a role; at most ten, by name."""
+    """Return the names of the admins, who can give a role: at most ten, in order."""
     admins = User.objects.filter(is_active=True, groups__name=Role.ADMIN.value)
     supers = User.objects.filter(is_active=True, is_superuser=True)
     return (admins | supers).distinct().order_by("username").values_list("username", flat=True)[:10]

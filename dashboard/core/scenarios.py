@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from django.conf import settings
+from django.http import Http404
 
 from domain.scenario import Scenario, ScenarioError
 from domain.scenario_parser import load_scenarios
@@ -16,9 +17,22 @@ from wire.topics import Topics
 
 @lru_cache(maxsize=1)
 def scenarios() -> dict[str, Scenario]:
-    """The scenarios by name, in the file's order. Raises ScenarioError."""
+    """Return the scenarios by name, in the file's order. Raises ScenarioError."""
     tallyboard = settings.TALLYBOARD
     return load_scenarios(tallyboard.scenarios, demo=tallyboard.demo)
+
+
+def scenario_or_404(name: str) -> Scenario:
+    """Return the scenario of this name. Raises Http404."""
+    known = scenarios().get(name)
+    if known is None:
+        raise Http404
+    return known
+
+
+def scenario_or_first(name: str) -> Scenario:
+    """Return the scenario of this name; where none has it, the first of the file."""
+    return scenarios().get(name) or next(iter(scenarios().values()))
 
 
 class FileNow(NamedTuple):
@@ -29,7 +43,7 @@ class FileNow(NamedTuple):
 
 
 def file_now() -> FileNow:
-    """Read the file anew, where it has changed. Changed rules do not wait for a restart."""
+    """Read the file again if it has changed. Changed rules do not wait for a restart."""
     path = settings.TALLYBOARD.scenarios
     try:
         return _file_at(path, settings.TALLYBOARD.demo, path.stat().st_mtime_ns)
@@ -46,5 +60,5 @@ def _file_at(path: Path, demo: bool, _changed: int) -> FileNow:
 
 
 def topics() -> Topics:
-    """The topic names of this copy."""
+    """Return the topic names of this copy."""
     return Topics(settings.TALLYBOARD.topic_prefix)

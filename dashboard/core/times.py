@@ -16,8 +16,8 @@ from django.utils.safestring import SafeString
 
 SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
 
+# Returns the time, Unix ms.
 Clock = Callable[[], int]
-"""Returns the time, Unix ms."""
 
 
 def now_ms() -> int:
@@ -77,8 +77,8 @@ def iso_second(at: int) -> str:
     return utc_datetime(at).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+# Times as a form's field of type datetime-local has them.
 FIELD_MINUTE, FIELD_SECOND = "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"
-"""Times as a form's field of type datetime-local has them."""
 
 
 def field_text(at: int, text_format: str = FIELD_MINUTE) -> str:

@@ -15,7 +15,6 @@ class DeadLettersConfig(AppConfig):
 
     name = "dashboard.dead_letters"
     label = "deadletters"
-    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         """Answer commands whose dead letter came before their place in the log was known."""
@@ -25,6 +24,6 @@ class DeadLettersConfig(AppConfig):
 
 
 def _settle(row: Command, **_kwargs: object) -> None:
-    from dashboard.dead_letters.command_rejections import settle_sent
+    from dashboard.dead_letters.forgeries import settle_sent
 
     settle_sent(row)

@@ -6,28 +6,36 @@ import json
 from collections import Counter
 from typing import Any, NamedTuple
 
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboard.accounts import drafts
-from dashboard.core.access import form_of, role_required
+from dashboard.core.access import form_of, role_required, user_of
 from dashboard.core.rate_limits import REPORTS, TooMany
+from dashboard.core.tables import Table
 from dashboard.core.times import now_ms
-from dashboard.dead_letters.audit_entries import note_discarded, note_redriven
 from dashboard.dead_letters.diagnosis import Fault
 from dashboard.dead_letters.forms import MAX_MANY, FilterForm, ManyForm, WhyForm
 from dashboard.dead_letters.models import OPEN, DeadLetter
-from dashboard.dead_letters.redrive import Outcome, Sending, discard, redrive
+from dashboard.dead_letters.redrive import (
+    Outcome,
+    Sending,
+    discard,
+    note_discarded,
+    note_redriven,
+    redrive,
+)
 from dashboard.dead_letters.stored_records import key_of, value_of
 from dashboard.dead_letters.validation import Verdict, judge
 from dashboard.dead_letters.views import ADMINS
 
 MAX_LISTED = 200
 """Most letters that a review lists; the others are counted."""
-NOTHING = "Nothing is chosen: choose letters in the list."
+REFUSED = Table("", "Letter", "Asset", "Reason now", "What is wrong")
+OUTCOMES = Table("", "Letter", "Asset", "Outcome", "New place")
+NOTHING = "No letter is selected: select some in the list."
 
 
 class Chosen(NamedTuple):
@@ -82,6 +90,7 @@ def _review_redrive(request: HttpRequest, chosen: Chosen) -> HttpResponse:
         "chosen": chosen,
         "good": good,
         "ids": ",".join(map(str, good)),
+        "table": REFUSED,
         "bad": bad[:MAX_LISTED],
         "bad_count": len(bad),
         "bad_reasons": Counter(each.verdict.reason for each in bad).most_common(),
@@ -97,8 +106,7 @@ def redrive_many(request: HttpRequest) -> HttpResponse:
     chosen, fault = _chosen(request.POST)
     if fault or not (chosen.letters or chosen.not_open):
         return _refused(request, fault or NOTHING)
-    user, now = request.user, now_ms()
-    assert isinstance(user, User)
+    user, now = user_of(request), now_ms()
     try:
         REPORTS.take(user.pk, now, max(1, len(chosen.letters)))
     except TooMany as error:
@@ -136,23 +144,24 @@ def discard_many(request: HttpRequest) -> HttpResponse:
 @require_safe
 @role_required("report", ADMINS)
 def outcomes(request: HttpRequest) -> HttpResponse:
-    """What became of letters that were redriven or discarded."""
+    """Render what became of letters that were redriven or discarded."""
     data = drafts.found(request, "outcomes")
     if data is None:
         return redirect("dead_letters:letters")
-    return render(request, "dead_letters/outcomes.html", json.loads(data.get("told", "{}")))
+    context = json.loads(data.get("told", "{}")) | {"table": OUTCOMES}
+    return render(request, "dead_letters/outcomes.html", context)
 
 
 def verdict_of(letter: DeadLetter, now: int) -> Verdict:
-    """What the job would make of the letter as it is."""
+    """Return what the job would make of the letter as it is. now: Unix ms."""
     if not letter.whole:
-        fault = Fault("only its beginning was kept: its producer must send it again")
+        fault = Fault("only its beginning was stored: its producer must send it again")
         return Verdict(None, reason="cut off", fault=fault)
     return judge(letter.topic, key_of(letter), value_of(letter), now)
 
 
 def _chosen(data: QueryDict, *, every: bool = False) -> tuple[Chosen, str]:
-    """The letters that a form names, or what is wrong with it."""
+    """Return the letters that a form names, and what is wrong with it; empty if nothing is."""
     if every:
         return _all_found(data)
     named = ",".join(data.getlist("id")) or data.get("ids", "")
@@ -165,7 +174,7 @@ def _chosen(data: QueryDict, *, every: bool = False) -> tuple[Chosen, str]:
 
 
 def _all_found(data: QueryDict) -> tuple[Chosen, str]:
-    """The oldest letters among those that are open and pass the filter."""
+    """Return the oldest open letters that pass the filter, and what is wrong with it."""
     form = FilterForm(QueryDict(data.get("filter", "")[:4_000]))
     if not form.is_valid():
         return Chosen([]), "filter: expected the list's own"
@@ -189,7 +198,7 @@ def _review_discard(
 
 
 def _redriven(outcomes: list[Outcome], chosen: Chosen) -> dict[str, Any]:
-    """What became of each letter, as it is kept for the page that tells it."""
+    """Return what became of each letter, as it is kept for the page that shows it."""
     counts = Counter(outcome.became for outcome in outcomes)
     counts["taken"] += chosen.not_open
     return {"outcomes": [_plain(each) for each in outcomes], "counts": counts}

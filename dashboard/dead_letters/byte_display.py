@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, NamedTuple
 
+# Most runs that a text is shown in; what follows is one more, without marks.
 MAX_RUNS = 1_000
-"""Most runs that a text is shown in; what follows is one more, without marks."""
 HEX_LINE = 16
+# How much is shown in hexadecimal, bytes.
 MAX_HEX = 4_096
-"""How much is shown in hexadecimal, bytes."""
 
 Kind = Literal["", "byte", "escape"]
+# From which byte to which.
 Span = tuple[int, int]
-"""From which byte to which."""
 
 
 class Run(NamedTuple):
@@ -42,14 +42,14 @@ class Point:
 
 
 def point(data: bytes, byte: int) -> Point:
-    """Where the byte at this offset is."""
+    """Return where the byte at this offset is."""
     before = data[:byte].decode(errors="surrogateescape")
     line = before.count("\n") + 1
     return Point(line, len(before) - (before.rfind("\n") + 1) + 1, byte)
 
 
 def bad_bytes(data: bytes) -> Span | None:
-    """The first bytes that are no UTF-8, or None."""
+    """Return where the first bytes that are not UTF-8 begin and end, or None."""
     try:
         data.decode()
     except UnicodeDecodeError as error:
@@ -58,7 +58,7 @@ def bad_bytes(data: bytes) -> Span | None:
 
 
 def runs(data: bytes, mark: Span | None = None) -> list[Run]:
-    """The whole of `data` as text, with what lies in `mark` at fault; bounded."""
+    """Return the whole of `data` as text, with what lies in `mark` at fault; bounded."""
     if mark is not None and mark[0] >= mark[1]:
         mark = (mark[0], mark[0] + 1)  # a place is marked by what stands there
     found: list[Run] = []
@@ -93,12 +93,12 @@ def _pieces(data: bytes, mark: Span | None) -> Iterator[tuple[str, Kind, bool]]:
 
 
 def _unseen(char: str) -> bool:
-    """Whether a character would not be seen, or would move others: controls, marks of direction."""
+    """Return whether a character is not seen, or moves others: controls, marks of direction."""
     return char not in "\n\t" and unicodedata.category(char) in ("Cc", "Cf", "Cn", "Zl", "Zp")
 
 
 def hex_lines(data: bytes) -> Sequence[tuple[str, str, str]]:
-    """Offset, digits and letters of each line; bounded by MAX_HEX."""
+    """Return the offset, digits and letters of each line; bounded by MAX_HEX."""
     shown = data[:MAX_HEX]
     return [_hex_line(at, shown[at : at + HEX_LINE]) for at in range(0, len(shown), HEX_LINE)]
 

@@ -16,8 +16,8 @@ from dashboard.dead_letters.validation import Verdict, judge, scenario_of
 from dashboard.states.board_rows import asset_path
 from domain.names import name_ok
 
+# How much of a decoded field is shown, bytes.
 MAX_SHOWN = 300
-"""How much of a decoded field is shown, bytes."""
 MAX_FIELDS = 50
 
 
@@ -36,7 +36,7 @@ def letter_context(
     why_form: WhyForm | None = None,
     verdict: Verdict | None = None,
 ) -> dict[str, Any]:
-    """The page's context. verdict: on what a form held, if that was refused."""
+    """Return the page's context. verdict: on what a form held, if that was refused."""
     sample, scenario = sample_of(letter), scenario_of(letter.topic)
     fault = fault_of(letter.reason, sample, scenario)
     known = name_ok(letter.asset) and "\ufffd" not in letter.asset
@@ -50,7 +50,7 @@ def letter_context(
         "scenario": scenario,
         "advice": ADVICE.get(letter.reason, Advice("", "")),
         "fault": fault,
-        "fault_told": fault.told(sample),
+        "fault_text": fault.told(sample),
         **_bytes(sample, fault),
         "fields": _lines(sample, fault),
         "headers": [(name, runs(value)) for name, value in headers_of(letter)],
@@ -69,7 +69,7 @@ def letter_context(
 
 
 def record_url(scenario: str, partition: int, offset: int) -> str:
-    """The page of a record of the scenario's source topic."""
+    """Return the address of the page of a record in the scenario's source topic."""
     return reverse("board:record", args=[scenario, partition, offset])
 
 
@@ -91,7 +91,7 @@ def _span(fault: Fault | None, where: str) -> Span | None:
 
 
 def _lines(sample: Sample, fault: Fault) -> list[Line]:
-    """The fields that could be read, and the one that is missing."""
+    """Return the fields that could be read, and the one that is missing."""
     found = fields_of(sample.value)
     lines = [
         Line(name[:MAX_SHOWN], runs(_part(sample, field.span)), fault.field == name)
@@ -103,7 +103,7 @@ def _lines(sample: Sample, fault: Fault) -> list[Line]:
 
 
 def _part(sample: Sample, span: Span) -> bytes:
-    """A field's value as it stands, or its beginning."""
+    """Return a field's value as it came, or its first MAX_SHOWN bytes."""
     return (sample.value or b"")[span[0] : min(span[1], span[0] + MAX_SHOWN)]
 
 
@@ -115,7 +115,7 @@ def _form(sample: Sample) -> RecordForm:
 
 
 def _edited_runs(form: RecordForm | None, verdict: Verdict | None) -> list[Run]:
-    """What a form held, with the place marked for which it was refused."""
+    """Return what a form held, with the place marked for which it was refused."""
     if form is None or verdict is None or not form.is_valid():
         return []
     key, value = form.record()
@@ -124,7 +124,7 @@ def _edited_runs(form: RecordForm | None, verdict: Verdict | None) -> list[Run]:
 
 
 def _chain(letter: DeadLetter) -> dict[str, Any]:
-    """The letter of which this record was a redrive, and the one that came of its own redrive."""
+    """Return the letter that this record was a redrive of, and the one that its redrive became."""
     return {"before": _redrive_of(letter), "after": _refused_again(letter)}
 
 

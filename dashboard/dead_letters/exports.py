@@ -30,7 +30,7 @@ BYTES = ("key", "value")
 @never_cache
 @role_required("read", frozenset((Role.ADMIN,)))
 def export(request: HttpRequest, form: str) -> HttpResponseBase:
-    """All letters that pass the filter, oldest first, as a file."""
+    """Return all letters that pass the filter, oldest first, as a file."""
     if form not in CONTENT_TYPES:
         raise Http404
     asked = FilterForm(request.GET)
@@ -43,7 +43,7 @@ def export(request: HttpRequest, form: str) -> HttpResponseBase:
 
 
 def _object(letter: DeadLetter) -> dict[str, Any]:
-    """A letter as an object of NDJSON; bytes that are no UTF-8 as `…_base64`."""
+    """Return a letter as an object of NDJSON; bytes that are not UTF-8 as `…_base64`."""
     data = {name: getattr(letter, name) for name in FIELDS}
     for name, value in (("key", key_of(letter)), ("value", value_of(letter))):
         data |= _text_or_base64(name, value)
@@ -61,7 +61,7 @@ def _text_or_base64(name: str, value: bytes | None) -> dict[str, Any]:
 
 
 def _cells(letter: DeadLetter) -> dict[str, Any]:
-    """A letter as a line of CSV."""
+    """Return a letter as a row of CSV."""
     data = {name: getattr(letter, name) for name in FIELDS}
     for name, value in (("key", key_of(letter)), ("value", value_of(letter))):
         data[name] = (value or b"").decode(errors="replace")

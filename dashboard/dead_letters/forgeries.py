@@ -1,4 +1,4 @@
-"""Commands that were refused for their signature: counted, audited, and told to whom they were of.
+"""Commands that were refused for their signature: counted, audited and answered.
 
 Within the materialiser's transaction, of each record once.
 """
@@ -14,8 +14,8 @@ from django.db.models import F
 from dashboard.audit.log import Actor, note
 from dashboard.audit.models import AuditEntry
 from dashboard.checkpoints.models import Counted
+from dashboard.commands.models import Command
 from dashboard.core.times import MINUTE_MS, now_ms
-from dashboard.dead_letters.command_rejections import settle
 from dashboard.dead_letters.diagnosis import ADVICE, fields_of
 from dashboard.dead_letters.models import DeadLetter
 from dashboard.dead_letters.stored_records import value_of
@@ -48,7 +48,7 @@ class Refused(NamedTuple):
 
 
 def refused() -> list[Refused]:
-    """What was refused, the most first."""
+    """Return how many records were refused, by topic and reason, the most first."""
     rows = Counted.objects.filter(name__in=FAULTS).order_by("-n")
     return [
         Refused(topic, reason, n) for topic, reason, n in rows.values_list("topic", "name", "n")
@@ -62,7 +62,7 @@ def _count(refused: Sequence[DeadLetter]) -> None:
 
 
 def _audit(refused: Sequence[DeadLetter]) -> None:
-    """An entry for each, as far as there is room; then one for all the others."""
+    """Write an audit entry for each, as far as there is room; then one for all the others."""
     minute_ago = now_ms() - MINUTE_MS
     room = MOST_A_MINUTE - AuditEntry.objects.filter(action=ACTION, at__gt=minute_ago).count()
     one_by_one = refused if len(refused) <= room else refused[: max(0, room - 1)]
@@ -99,3 +99,24 @@ def _note(letter: DeadLetter) -> None:
 
 def _place(letter: DeadLetter) -> str:
     return f"{letter.topic}/{letter.partition}/{letter.offset}"
+
+
+def settle(letter: DeadLetter) -> None:
+    """Mark a command of the board's own as refused, if this record is the one it sent."""
+    rows = Command.objects.filter(
+        scenario=letter.scenario, partition=letter.partition, offset=letter.offset
+    )
+    rows.exclude(status="answered").update(
+        status="answered",
+        outcome=f"refused: {letter.reason}",
+        answered_at=now_ms(),
+    )
+
+
+def settle_sent(row: Command) -> None:
+    """Mark a command as refused, whose place is known only after its letter has come."""
+    at_all = DeadLetter.objects.filter(scenario=row.scenario, reason__in=FAULTS)
+    if row.partition is None or row.offset is None:
+        return
+    for letter in at_all.filter(partition=row.partition, offset=row.offset)[:1]:
+        settle(letter)

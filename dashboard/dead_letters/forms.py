@@ -1,4 +1,4 @@
-"""What the pages of dead letters are told: a filter, an edited record, a reason, a choice."""
+"""What the pages of dead letters are given: a filter, an edited record, a reason, a choice."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 from django import forms
 
+from dashboard.core.fields import scenario_choices
 from dashboard.core.filter_forms import PeriodForm
-from dashboard.core.scenarios import scenarios
 from dashboard.core.times import unix_ms
 from dashboard.dead_letters.models import FATES, OPEN
 from dashboard.dead_letters.queries import ORDERS, Wanted
@@ -38,14 +38,13 @@ class FilterForm(PeriodForm):
     def __init__(self, data: Any) -> None:
         super().__init__(data)
         self.offer("reason", [("", "any"), *((each, each) for each in LETTER_REASONS)])
-        titles = [(each.name, each.title) for each in scenarios().values()]
-        self.offer("scenario", [("", "any"), *titles])
+        self.offer("scenario", [("", "any"), *scenario_choices()])
         self.offer("fate", [*FATES.items(), (ANY, "any")])
         self.offer("sort", [(way + name, name) for name in ORDERS for way in ("", "-")])
         self.fields["q"].widget.attrs["type"] = "search"
 
     def wanted(self) -> Wanted:
-        """The filter of a form that is valid."""
+        """Return the filter of a valid form."""
         data = self.cleaned_data
         return Wanted(
             reason=data["reason"],
@@ -71,7 +70,7 @@ class RecordForm(forms.Form):
     )
 
     def record(self) -> tuple[bytes, bytes]:
-        """Key and value of a form that is valid. A browser ends lines in its own way."""
+        """Return the key and value of a valid form. A browser ends lines in its own way."""
         key = self.cleaned_data["key"].encode(errors="replace")
         value = self.cleaned_data["value"].replace("\r\n", "\n")
         return key, value.encode(errors="replace")
@@ -90,7 +89,7 @@ class ManyForm(forms.Form):
     all = forms.BooleanField(required=False)
 
     def clean_ids(self) -> list[int]:
-        """The numbers. Raises ValidationError."""
+        """Return the numbers in ascending order. Raises ValidationError."""
         parts = [part for part in self.cleaned_data["ids"].split(",") if part]
         if len(parts) > MAX_MANY or not all(p.isascii() and p.isdigit() for p in parts):
             raise forms.ValidationError(f"ids: expected at most {MAX_MANY:,} numbers")

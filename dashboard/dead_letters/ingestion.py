@@ -1,7 +1,7 @@
 """Dead letters out of their topic, for the materialiser: each refused record once.
 
-Spark's sink is at-least-once: after a replay the job tells of the same record again. The first
-telling is kept, later ones are counted; one that was counted already, because the materialiser
+Spark's sink is at-least-once: after a replay the job reports the same record again. The first
+report is kept, later ones are counted; one that was counted already, because the materialiser
 reads its topic again, is not.
 """
 
@@ -24,13 +24,13 @@ from wire.sink import MAX_DEAD_VALUE, DeadRecord, decode_dead_letter
 from wire.source import MAX_BRACKETS, MAX_TIME
 from wire.topics import Topics
 
+# How much of a key is kept, bytes: no key that the job takes is longer.
 MAX_KEY = 4_096
-"""How much of a key is kept, bytes: no key that the job takes is longer."""
+# How much of all headers is kept, bytes of names and values.
 MAX_HEADERS = 8_192
-"""How much of all headers is kept, bytes of names and values."""
 MAX_NUMBER = 2**63 - 1
+# Letters asked for, or written, in one statement.
 CHUNK = 500
-"""Letters asked for, or written, in one statement."""
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 
@@ -40,7 +40,7 @@ class UnreadableLetter(ValueError):
 
 
 def read_letter(message: Message, topics: Topics) -> DeadLetter:
-    """A message of the dead letters' topic as a row, not yet written. Raises UnreadableLetter."""
+    """Return a message of the dead letters' topic as an unsaved row. Raises UnreadableLetter."""
     try:
         dead = decode_dead_letter(message.key, message.value, message.headers)
         _check(dead)
@@ -88,7 +88,7 @@ def take_in(letters: Iterable[DeadLetter]) -> None:
 
 
 def _told_again(letter: DeadLetter) -> None:
-    """Count one more telling, unless this very one was counted before."""
+    """Count one more report of the record, unless this very one was counted before."""
     rows = DeadLetter.objects.filter(
         topic=letter.topic, partition=letter.partition, offset=letter.offset
     )
@@ -98,7 +98,7 @@ def _told_again(letter: DeadLetter) -> None:
 
 
 def _known(letters: Mapping[tuple[str, int, int], Any]) -> set[tuple[str, int, int]]:
-    """Which of these records have a letter already."""
+    """Return which of these records have a letter already."""
     offsets: dict[tuple[str, int], list[int]] = {}
     for topic, partition, offset in letters:
         offsets.setdefault((topic, partition), []).append(offset)
@@ -131,7 +131,7 @@ def _check(dead: DeadRecord) -> None:
 
 
 def _headers(headers: Headers) -> tuple[str, bool]:
-    """Headers as JSON, values in base64, as many as are kept; and whether these are all."""
+    """Return headers as JSON, values in base64, as many as are kept; and whether these are all."""
     kept: list[tuple[str, bytes]] = []
     room = MAX_HEADERS
     for name, value in headers:
@@ -143,7 +143,7 @@ def _headers(headers: Headers) -> tuple[str, bool]:
 
 
 def _agent(value: bytes) -> str:
-    """The agent that the value names, as far as it can be read."""
+    """Return the agent that the value names, as far as it can be read; else empty."""
     if value.count(b"[") + value.count(b"{") > MAX_BRACKETS:
         return ""
     try:
@@ -155,5 +155,5 @@ def _agent(value: bytes) -> str:
 
 
 def _legible(name: bytes) -> str:
-    """A name as a column takes it: what is no text is marked, only its beginning is kept."""
+    """Return the beginning of a name as a column takes it; what is no text is marked."""
     return name[: 4 * MAX_NAME].decode(errors="replace").replace("\0", "\ufffd")[:MAX_NAME]

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models import Index, UniqueConstraint
 
 OPEN, SENDING, REDRIVEN, DISCARDED = "open", "sending", "redriven", "discarded"
-FATES = {
-    OPEN: "Open",
-    SENDING: "Being sent",
-    REDRIVEN: "Redriven",
-    DISCARDED: "Discarded",
-}
-"""What may have become of a letter, and what a page calls it."""
+# What may have become of a letter, and what a page calls it.
+FATES = {OPEN: "Open", SENDING: "Being sent", REDRIVEN: "Redriven", DISCARDED: "Discarded"}
 
 
 class DeadLetter(models.Model):
-    """A record that the job refused, once, however often the job told of it.
+    """A record that the job refused, once, however often the job reported it.
 
     topic, partition, offset, appended_at: of the refused record in its source topic; whole: key,
     value and headers are all there, else only their beginnings; asset, agent: as far as they can
-    be read, for who looks for them. dead_partition, dead_offset: of the first telling in the dead
-    letters' topic, noted_at its time; repeats: how often it was told again, up to `told_offset`.
+    be read, for who looks for them. dead_partition, dead_offset: of the first report in the dead
+    letters' topic, noted_at its time; repeats: how often it came again, up to `told_offset`.
 
     fate, fate_at, fate_by, why: what became of it, when, by whom, for what reason; a letter that
     is being sent has its new partition already, and the offset from which it must be looked for
@@ -63,13 +59,11 @@ class DeadLetter(models.Model):
         # The same telling names the same source record, so this holds for the dead letters'
         # own places too.
         constraints = (
-            models.UniqueConstraint(
-                fields=["topic", "partition", "offset"], name="one_letter_per_record"
-            ),
+            UniqueConstraint(fields=["topic", "partition", "offset"], name="one_letter_per_record"),
         )
         indexes = (
-            models.Index(fields=["fate", "appended_at", "id"], name="letters_by_fate"),
-            models.Index(fields=["appended_at", "id"], name="letters_by_time"),
+            Index(fields=["fate", "appended_at", "id"], name="letters_by_fate"),
+            Index(fields=["appended_at", "id"], name="letters_by_time"),
         )
 
     def __str__(self) -> str:

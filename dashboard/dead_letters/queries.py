@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django.core.cache import caches
 from django.db.models import BigIntegerField, Count, ExpressionWrapper, F, Q, QuerySet
+from django.http import HttpRequest
 
-from dashboard.core.listing import Order, Page, page_of
+from dashboard.core.listing import Order, Page, page_after
+from dashboard.core.tables import Column, Table
 from dashboard.core.times import HOUR_MS, field_text
 from dashboard.dead_letters.models import FATES, OPEN, DeadLetter
 
@@ -25,6 +27,18 @@ ORDERS = {
     "size": "size",
 }
 """By what a list sorts, and the column; with `-` before it the other way round."""
+LETTERS = Table(
+    "",
+    Column.time("Appended", name="time"),
+    "Reason",
+    "Asset",
+    "Agent",
+    "Source",
+    Column.number("Bytes", name="size"),
+    Column("Repeated", "so often the job emitted it again, after replays", numeric=True),
+    Column("Fate"),
+    css="letter-table",
+).with_choice("Choose all open letters on this page")
 HOURS = 48
 """Hours that the histogram shows."""
 COUNT_KEPT_S = 5
@@ -45,7 +59,7 @@ class Wanted:
     after: int | None = None
 
     def rows(self, without: str = "") -> QuerySet[DeadLetter]:
-        """The letters that pass the filter, or pass it but for one of its parts."""
+        """Return the letters that pass the filter, or pass it but for one of its parts."""
         parts = {
             "reason": Q(reason=self.reason) if self.reason else Q(),
             "scenario": Q(scenario=self.scenario) if self.scenario else Q(),
@@ -68,7 +82,7 @@ class Wanted:
         return bool(self.reason or self.scenario or self.q or times)
 
     def query(self, **changes: Any) -> str:
-        """The filter as a URL has it, with changes; an empty value takes a part out."""
+        """Return the filter as a URL has it, with changes; an empty value takes a part out."""
         told = {
             "reason": self.reason,
             "scenario": self.scenario,
@@ -82,17 +96,14 @@ class Wanted:
 
 
 def moment_text(at: int | None) -> str:
-    """A moment as a field of type datetime-local has it, in UTC."""
+    """Return a moment (Unix ms) as a datetime-local field has it, in UTC; empty for None."""
     return "" if at is None else field_text(at)
 
 
 def page(wanted: Wanted, size: int = PAGE) -> Page[DeadLetter]:
-    """One page of letters without their bytes; what follows begins after the last one's number."""
+    """Return one page of letters without their bytes; the next begins after its last number."""
     order = Order(ORDERS[wanted.sort.lstrip("-")], wanted.sort.startswith("-"))
-    last = _without_bytes(DeadLetter.objects.filter(pk__in=[wanted.after])).first()
-    after = order.place_of(last) if last else None  # it may have been deleted meanwhile
-    found = page_of(_without_bytes(wanted.rows()), order, size, after)
-    return replace(found, following=found.following and found.following[-1])
+    return page_after(_without_bytes(wanted.rows()), order, size, wanted.after)
 
 
 def _without_bytes(rows: QuerySet[DeadLetter]) -> QuerySet[DeadLetter]:
@@ -123,7 +134,7 @@ class Figures:
 
 
 def figures(wanted: Wanted, now: int) -> Figures:
-    """The figures of a filter at `now` (ms)."""
+    """Return the figures of a filter at `now` (Unix ms)."""
     fates = _counts(wanted.rows("fate"), "fate")
     bars, before = _histogram(wanted, now)
     newest = wanted.rows().order_by("-id").values_list("id", flat=True).first()
@@ -148,7 +159,7 @@ def _by_number(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def _histogram(wanted: Wanted, now: int) -> tuple[list[Bar], int]:
-    """The last hours up to now, and how many letters are older than these."""
+    """Return the last hours up to now, and how many letters are older than these."""
     last = now // HOUR_MS
     first = last - HOURS + 1
     rows = wanted.rows("time")
@@ -164,7 +175,7 @@ def _histogram(wanted: Wanted, now: int) -> tuple[list[Bar], int]:
 
 
 def count_open() -> int:
-    """How many letters are open, as of a few seconds ago at most."""
+    """Return how many letters are open, as of a few seconds ago at most."""
     found = caches["figures"].get(_COUNT)
     if found is None:
         found = DeadLetter.objects.filter(fate=OPEN).count()
@@ -173,5 +184,10 @@ def count_open() -> int:
 
 
 def forget_count() -> None:
-    """Count anew when next asked, in this process."""
+    """Drop the count that is kept, so that this process counts again when next asked."""
     caches["figures"].delete(_COUNT)
+
+
+def open_letters(_request: HttpRequest) -> dict[str, Callable[[], int]]:
+    """Return `open_letters` for templates; counted only where a page shows it, to admins."""
+    return {"open_letters": count_open}

@@ -8,17 +8,21 @@ anybody may send it again.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import structlog
 from django.db import transaction
+from django.http import HttpRequest
 
 from bus.base import Bus, BusError, Delivered, Headers, Unavailable
+from dashboard.audit.log import Actor, note
 from dashboard.core.chunks import chunks
-from dashboard.core.delivery import Outgoing, deliver_all
-from dashboard.core.kafka import REACH_S, gateway
+from dashboard.core.kafka_delivery import Outgoing, deliver_all
+from dashboard.core.kafka_gateway import REACH_S, gateway
 from dashboard.core.times import Clock
 from dashboard.dead_letters.models import DISCARDED, OPEN, REDRIVEN, SENDING, DeadLetter
 from dashboard.dead_letters.queries import forget_count
@@ -35,6 +39,9 @@ SETTLED_MS = 30_000
 LOOK_S = 8.0
 LOOK_RECORDS = 500_000
 """How long, and in how many records, one looks for a record in the log."""
+
+MAX_NAMED = 50
+"""Most letters that an entry of the audit names; it says how many there were."""
 
 Became = Literal["redriven", "taken", "unsent", "unknown"]
 
@@ -88,9 +95,9 @@ def discard(ids: Iterable[int], user: str, why: str, now: int) -> int:
 
 
 def find_out(letter: DeadLetter, now: int) -> str:
-    """Whether a letter that is being sent has arrived; it is redriven or open then. In words."""
+    """Look for a letter that is being sent, and settle its fate. Returns the result in words."""
     if letter.fate != SENDING or letter.fate_at is None or letter.sent_from is None:
-        return "The letter is not being sent: there is nothing to look up."
+        return "The letter is not being sent: there is nothing to check."
     try:
         found, whole = _look(gateway().bus, letter)
     except BusError as error:
@@ -99,7 +106,7 @@ def find_out(letter: DeadLetter, now: int) -> str:
         _settle(letter, fate=REDRIVEN, new_offset=found)
         return f"It has arrived, at offset {found}."
     if not whole:
-        return "It has not been found as far as the log could be read. Try again."
+        return "It was not found in the part of the log that could be read. Try again."
     if now - letter.fate_at < SETTLED_MS:
         return "It is not in the log yet, but may still be on its way. Try again in half a minute."
     _settle(letter, **_OPEN_AGAIN)
@@ -114,7 +121,7 @@ def _order(letter: DeadLetter) -> tuple[str, int, int]:
 
 
 def _ends(records: Iterable[Sending]) -> dict[tuple[str, int], int]:
-    """Where each partition ends now: what is sent lies behind. Raises BusError."""
+    """Return where each partition ends now: what is sent comes after. Raises BusError."""
     bus = gateway().bus
     bus.wait(REACH_S)
     edges = bus.offsets({each.letter.topic for each in records})
@@ -140,7 +147,7 @@ def _redrive_batch(
     return outcomes
 
 
-TAKEN = "Somebody has dealt with it already."
+TAKEN = "Somebody has handled it already."
 UNKNOWN = "No confirmation came in time: it may have arrived. Open it to find out."
 
 
@@ -175,7 +182,7 @@ def _outgoing(each: Sending) -> Outgoing:
 
 
 def redrive_headers(letter: DeadLetter) -> Headers:
-    """A redriven record's headers: those that it had, and what it is the redrive of."""
+    """Return a redriven record's headers: those it had, and what it is the redrive of."""
     kept = [(name, value) for name, value in headers_of(letter) if name != REDRIVE_OF]
     return (*kept, (REDRIVE_OF, place_of(letter).encode()))
 
@@ -209,7 +216,7 @@ def _settle(letter: DeadLetter, **fields: object) -> None:
 
 
 def _look(bus: Bus, letter: DeadLetter) -> tuple[int | None, bool]:
-    """The offset of the letter's new record, or None; and whether all of the log was read.
+    """Return the offset of the letter's new record, or None; and whether all of the log was read.
 
     Raises BusError.
     """
@@ -217,8 +224,7 @@ def _look(bus: Bus, letter: DeadLetter) -> tuple[int | None, bool]:
     end = bus.offsets([place[0]], REACH_S)[place][1]
     at = letter.sent_from or 0
     wanted, deadline = place_of(letter).encode(), time.monotonic() + LOOK_S
-    reader = bus.reader({place: at})
-    try:
+    with closing(bus.reader({place: at})) as reader:
         while reader.positions()[place] < end and time.monotonic() < deadline:
             for message in reader.poll(0.5, 10_000):
                 if dict(message.headers).get(REDRIVE_OF) == wanted and message.offset >= at:
@@ -226,5 +232,47 @@ def _look(bus: Bus, letter: DeadLetter) -> tuple[int | None, bool]:
             if reader.gaps or reader.positions()[place] - at > LOOK_RECORDS:
                 return None, False
         return None, reader.positions()[place] >= end
-    finally:
-        reader.close()
+
+
+# ---- the audit ----------------------------------------------------------------------------------
+
+
+def note_redriven(request: HttpRequest, outcomes: Sequence[Outcome]) -> None:
+    """Note letters that were to be sent again, and what became of them."""
+    letters = [outcome.sending.letter for outcome in outcomes]
+    note(
+        Actor.of(request),
+        "letter.redriven",
+        scenario=_scenario(letters),
+        target=_target([letter.pk for letter in letters]),
+        outcome=_said(Counter(outcome.became for outcome in outcomes)),
+        letters=[letter.pk for letter in letters[:MAX_NAMED]],
+        edited=[outcome.sending.letter.pk for outcome in outcomes if outcome.sending.edited]
+        or None,
+    )
+
+
+def note_discarded(request: HttpRequest, letters: Sequence[int], done: int, why: str) -> None:
+    """Note letters that were to be discarded, and how many were."""
+    note(
+        Actor.of(request),
+        "letter.discarded",
+        target=_target(letters),
+        outcome=_said(Counter(discarded=done, taken=len(letters) - done)),
+        letters=list(letters[:MAX_NAMED]),
+        why=why,
+    )
+
+
+def _target(letters: Sequence[int]) -> str:
+    return f"letter {letters[0]}" if len(letters) == 1 else f"{len(letters)} letters"
+
+
+def _scenario(letters: Sequence[DeadLetter]) -> str:
+    """Return the scenario of all these letters, if it is one; else empty."""
+    found = {letter.scenario for letter in letters}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _said(counts: Counter[str]) -> str:
+    return ", ".join(f"{n} {became}" for became, n in counts.items() if n) or "nothing"

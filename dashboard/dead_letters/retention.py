@@ -9,8 +9,8 @@ from dashboard.core.retention import Retention, Thinning, delete_in_portions, de
 from dashboard.core.times import DAY_MS
 from dashboard.dead_letters.models import DeadLetter, LetterCount
 
+# How long a letter is kept after it was noted: longer than its topic holds it.
 KEPT_MS = 30 * DAY_MS
-"""How long a letter is kept after it was noted: longer than its topic holds it."""
 MAX_LETTERS = 50_000
 
 

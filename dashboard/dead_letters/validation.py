@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import msgspec
 from django.contrib.auth.models import User
 
 from dashboard.commands.submission import Invalid, check
-from dashboard.core.kafka import trust
+from dashboard.core.kafka_gateway import trust
 from dashboard.core.roles import lapsed
 from dashboard.core.scenarios import file_now, topics
 from dashboard.core.times import duration
@@ -33,7 +32,7 @@ from domain.scenario import Scenario
 from wire.keys import KeysProblem
 from wire.partitioner import partition_of
 from wire.signature import UNSIGNED
-from wire.sink import state_of_json
+from wire.sink import state_record
 from wire.source import decode_placed
 
 NOT_OURS = "not-redriven"
@@ -59,9 +58,10 @@ class Verdict:
 
 
 def scenario_of(topic: str) -> Scenario | None:
-    """The scenario into whose source topic a record is redriven, if it is configured here.
+    """Return the scenario whose source topic this is, or None if it is not configured here.
 
-    As its file has it now, as the job can be told to read it anew; with what the console changed.
+    It is as its file is now, since the job can be asked to read it again, with the console's
+    changes.
     """
     known = file_now().scenarios.get(topics().scenario_of(topic) or "")
     if known is None or topics().reports(known.name) != topic:
@@ -70,9 +70,9 @@ def scenario_of(topic: str) -> Scenario | None:
 
 
 def judge(topic: str, key: bytes | None, value: bytes | None, now: int, user: str = "") -> Verdict:
-    """What the job would make of this record, appended at `now` (ms) where its key belongs.
+    """Return what the job would make of this record at `now` (Unix ms), on its key's partition.
 
-    user: who words a command anew, and must be the one whom it names; "" where nobody does.
+    user: who rewords a command, and must be the one whom it names; "" where nobody does.
     """
     scenario = scenario_of(topic)
     if scenario is None:
@@ -117,7 +117,7 @@ def _refused_report(
     if not scenario.knows(report.state):
         return "unknown-state", fault_of("unknown-state", sample, scenario)
     board = record_of(scenario.name, report.asset)
-    votes = state_of_json(msgspec.json.encode(board)).votes if board else ()
+    votes = state_record(board).votes if board else ()
     if len(votes) >= MAX_VOTERS and not _has_room(report, votes, scenario, now):
         text = (
             f"{len(votes)} agents vote on {report.asset} just now, and none of their votes gives "
@@ -128,7 +128,7 @@ def _refused_report(
 
 
 def _has_room(report: Report, votes: Iterable[Vote], scenario: Scenario, now: int) -> bool:
-    """Whether the fold would take the vote among so many others."""
+    """Return whether the fold would take the vote among so many others."""
     asset = Asset(state=report.state, shown=report.state, votes={v.agent: v for v in votes})
     bucket = Bucket(scenario, 0, 1, {report.asset: asset}, clock=now, live=1)
     return not any(isinstance(out, DeadLetter) for out in bucket.apply(report, 2**62, now))
@@ -150,7 +150,7 @@ def _refused_command(
 
 
 def _lapsed(name: str) -> str:
-    """Why nothing is sent again in this name; empty for who may, and for who is no user here."""
+    """Return why nothing is sent again in this name; empty if it may be, or is no user here."""
     user = User.objects.filter(username=name).first()
     return "" if user is None else lapsed(user.pk, name, "command")
 
@@ -158,7 +158,10 @@ def _lapsed(name: str) -> str:
 def _unproven(
     topic: str, sample: Sample, scenario: Scenario, user: str
 ) -> tuple[str, Fault | None]:
-    """Why a command's signature would not count. user: who words it anew: it is signed for them."""
+    """Return why a command's signature would not count; empty if it would.
+
+    user: who rewords it: it is signed for them.
+    """
     if user:
         return "", None
     try:
@@ -171,7 +174,7 @@ def _unproven(
 
 
 def _note(record: Record, scenario: Scenario, now: int) -> str:
-    """What is to be known before it is sent."""
+    """Return what is to be known before the record is sent; empty if nothing."""
     if not isinstance(record, Report | Leave) or record.reported_at is None:
         return ""
     age = now - record.reported_at

@@ -6,42 +6,23 @@ They are read here rather than by the database: it would read a record's JSON on
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
-
-import msgspec
 
 from dashboard.filter_language.terms import Sight, Term
 from dashboard.states.models import AssetState
 from dashboard.states.queries import listed
+from wire.sink import BriefVote, votes_value
 
 KEYS = frozenset(("agent", "muted"))
 """Keys of terms that ask for votes alone."""
 
 
-class Vote(msgspec.Struct, frozen=True, gc=False):
-    """Of a vote as it stands in the topic what a filter asks for."""
-
-    agent: str
-    state: str
-    muted: Any = None
-    silent: int | None = None
-
-
-class _Record(msgspec.Struct, frozen=True, gc=False):
-    votes: list[Vote]
-
-
-_DECODER = msgspec.json.Decoder(_Record)
-
-
-def votes_of(record: str | bytes) -> list[Vote]:
-    """The live votes of a record's JSON, muted ones too. Raises msgspec.MsgspecError for what is
-    none."""
-    return [vote for vote in _DECODER.decode(record).votes if vote.silent is None]
+def live_votes(record: str | bytes) -> list[BriefVote]:
+    """Return the live votes of a state record's JSON, muted ones too. Raises ValueError."""
+    return [vote for vote in votes_value(record).votes if vote.silent is None]
 
 
 def voting(ids: Collection[int], terms: Sequence[Term]) -> set[int]:
-    """Which of these rows have the votes that all of `terms` ask for."""
+    """Return the ids of those rows that have the votes that all of `terms` ask for."""
     if not terms:
         return set(ids)
     rows = AssetState.objects.filter(pk__in=listed(ids)).values_list("pk", "record")
@@ -53,7 +34,7 @@ def voting(ids: Collection[int], terms: Sequence[Term]) -> set[int]:
 
 
 def _sight(record: str) -> Sight:
-    """Of an asset nothing but its votes."""
-    votes = votes_of(record)
+    """Return what is known of an asset, reduced to its votes."""
+    votes = live_votes(record)
     muted = any(vote.muted is not None for vote in votes)
     return Sight("", "", 0, votes=[(vote.agent, vote.state) for vote in votes], muted=muted)

@@ -37,10 +37,10 @@ from domain.scenario import Scenario
 
 __all__ = ["MAX_TEXT", "Filter", "FilterError", "parse", "state_of"]
 
+# Longest filter, characters.
 MAX_TEXT = 1_000
-"""Longest filter, characters."""
+# Most values of all terms together.
 MAX_VALUES = 50
-"""Most values of all terms together."""
 
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,31}):(?!:|//)")
 _BARE = re.compile(r"[^\s,]+")
@@ -121,12 +121,12 @@ class _Reader:
         self.at = 0
 
     def more(self) -> bool:
-        """Whether another term follows."""
+        """Return whether another term follows."""
         self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr] # it always matches
         return self.at < len(self.text)
 
     def head(self) -> _Head:
-        """The beginning of a term."""
+        """Read the beginning of a term, and return it."""
         start = self.at
         negated = self.text[self.at] == "-"
         self.at += negated
@@ -136,7 +136,7 @@ class _Reader:
         return _Head(key, negated, start, self.at)
 
     def atoms(self, key: str) -> list[_Atom]:
-        """The values of a term, up to its end."""
+        """Read the values of a term, up to its end, and return them. Raises FilterError."""
         found = [self._atom(key)]
         while self.text.startswith(",", self.at):
             self.at += 1
@@ -192,7 +192,10 @@ class _Reader:
 
 
 def _split(key: str, text: str, start: int) -> _Atom:
-    """A value without quotes: `waf-*=clear` of an agent, `shop-*`, or itself."""
+    """Split a value without quotes: `waf-*=clear` of an agent, `shop-*`, or the text alone.
+
+    Returns the atom. Raises FilterError.
+    """
     state, end = None, start + len(text)
     if key == "agent" and "=" in text:
         text, _, word = text.rpartition("=")
@@ -208,7 +211,7 @@ def _takes_star(key: str) -> bool:
 
 
 def _known(head: _Head, text: str, labels: Collection[str] | None) -> str:
-    """The key, if it is the language's or may be a label's. Raises FilterError."""
+    """Return the key, if it is the language's or may be a label's. Raises FilterError."""
     if head.key == WORD or head.key in KEYS or (labels is not None and head.key in labels):
         return head.key
     start = head.start + head.negated
@@ -218,7 +221,7 @@ def _known(head: _Head, text: str, labels: Collection[str] | None) -> str:
     if labels is not None:
         whole = _BARE.match(text, start)
         end = whole.end() if whole else head.end
-        message = f"no asset has a label {head.key}; a name with a colon stands in quotes"
+        message = f"no asset has a label {head.key}; put a name with a colon in quotes"
         raise FilterError(message, start, max(end, head.end))
     return head.key
 
@@ -227,7 +230,7 @@ def _known(head: _Head, text: str, labels: Collection[str] | None) -> str:
 
 
 def _value(key: str, atom: _Atom, scenario: Scenario, now: int) -> Value:
-    """What the value of a term means. Raises FilterError."""
+    """Return what the value of a term means. Raises FilterError."""
     if key == "state":
         return Text(_state(atom, scenario))
     if key in TIMES:
@@ -254,7 +257,7 @@ def _flag(key: str, atom: _Atom) -> Flag:
 
 
 def _word(key: str, atom: _Atom) -> Text:
-    """One of the few words that the key knows. Raises FilterError."""
+    """Return the word, one of the few that the key knows. Raises FilterError."""
     known = WORDS[key]
     if atom.text.lower() in known and not atom.literal:
         return Text(atom.text.lower())
@@ -263,7 +266,7 @@ def _word(key: str, atom: _Atom) -> Text:
 
 
 def state_of(text: str, scenario: Scenario) -> str | None:
-    """The state that a text names whole: by its name or its label, in whatever case."""
+    """Return the state whose whole name or label the text is, in any case; else None."""
     named = {spec.name: spec.name for spec in scenario.states}
     folded = {name.casefold(): name for name in named}
     labelled = {spec.label.casefold(): spec.name for spec in scenario.states}
@@ -272,7 +275,10 @@ def state_of(text: str, scenario: Scenario) -> str | None:
 
 
 def _state(atom: _Atom, scenario: Scenario) -> str:
-    """The state that is named: by its name or label, or by a part that only one of them has."""
+    """Return the state that is named: by its name or label, or by a part that only one of them has.
+
+    An open vocabulary has any other state too. Raises FilterError.
+    """
     named = {spec.name: spec.name for spec in scenario.states}
     labelled = {spec.label.casefold(): spec.name for spec in scenario.states}
     found = state_of(atom.text, scenario)
@@ -319,7 +325,10 @@ def _sizes(text: str) -> Iterator[int]:
 
 
 def _moment(text: str, now: int) -> int | None:
-    """The moment that a text names, Unix ms: a date, or the last time that a clock showed it."""
+    """Return the moment that a text names (Unix ms): a date, or the last time a clock showed it.
+
+    None if the text names no moment. now: Unix ms.
+    """
     if found := _CLOCK.fullmatch(text):
         today = datetime.fromtimestamp(now / 1000, UTC)
         at = today.replace(hour=int(found[1]), minute=int(found[2]), second=0, microsecond=0)

@@ -11,22 +11,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+# The key of a term without one: a part of the name.
 WORD = ""
-"""The key of a term without one: a part of the name."""
+# Keys that are answered by yes or no.
 FLAGS = frozenset(("unconfirmed", "muted"))
-"""Keys that are answered by yes or no."""
+# Keys that are compared with a duration or a moment.
 TIMES = frozenset(("since", "until"))
-"""Keys that are compared with a duration or a moment."""
+# Keys, besides labels', of which a text may be the beginning: `shop-*`.
 PATTERNS = frozenset(("name", "agent", "override", "ack"))
-"""Keys, besides labels', of which a text may be the beginning: `shop-*`."""
-WORDS = {"is": ("disputed", "unconfirmed"), "has": ("silent",)}
-"""Keys of doubts, and those that each can ask for."""
+# Keys of doubts and of maintenance, and those that each can ask for.
+WORDS = {"is": ("disputed", "unconfirmed"), "has": ("silent",), "in": ("maintenance",)}
+# The language's own keys. Every other key is a label's.
 KEYS = ("state", "since", "agent", "override", "until", "pending", "is", "has", "unconfirmed",
-        "ack", "muted", "name")  # fmt: skip
-"""The language's own keys. Every other key is a label's."""
+        "ack", "in", "muted", "name")  # fmt: skip
 
+# Units of a duration, ms.
 UNITS = (("w", 604_800_000), ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
-"""Units of a duration, ms."""
 
 _BARE = re.compile(r"\w[\w./@+-]*")
 _MEANT = frozenset(("yes", "no", "none"))
@@ -35,7 +35,7 @@ _MEANT = frozenset(("yes", "no", "none"))
 class Sight(NamedTuple):
     """What is known of an asset. votes: agent and state of live ones; override: user and end;
     pending: the state that waits; ack: who has acknowledged it; muted: whether a live vote of it
-    is; doubts: those that there are of it, by name."""
+    is; doubts: those that there are of it, by name; works: whether it is in maintenance."""
 
     asset: str
     state: str
@@ -48,6 +48,7 @@ class Sight(NamedTuple):
     ack: str | None = None
     muted: bool = False
     doubts: Collection[str] = ()
+    works: bool = False
 
 
 # ---- what a value may be ------------------------------------------------------------------------
@@ -61,7 +62,7 @@ class Text:
     prefix: bool = False
 
     def fits(self, text: str) -> bool:
-        """Whether `text` is it."""
+        """Return whether `text` is it."""
         return text.startswith(self.text) if self.prefix else text == self.text
 
     def __str__(self) -> str:
@@ -134,18 +135,18 @@ class Term:
     negated: bool = False
 
     def matches(self, sight: Sight, now: int) -> bool:
-        """Whether it is so of this asset."""
+        """Return whether it is so of this asset."""
         look = _LOOKS.get(self.key) or _label(self.key)
         return any(look(sight, value, now) for value in self.values) is not self.negated
 
     @property
     def timed(self) -> bool:
-        """Whether the passing of time alone changes its answer."""
+        """Return whether the passing of time alone changes its answer."""
         return any(isinstance(value, Span) for value in self.values)
 
     @property
     def own(self) -> bool:
-        """Whether its key is the language's, not a label's."""
+        """Return whether its key is the language's, not a label's."""
         return self.key in _LOOKS
 
     def __str__(self) -> str:
@@ -160,16 +161,16 @@ class Filter:
     terms: tuple[Term, ...] = ()
 
     def matches(self, sight: Sight, now: int) -> bool:
-        """Whether it finds this asset at `now`."""
+        """Return whether it finds this asset at `now`."""
         return all(term.matches(sight, now) for term in self.terms)
 
     @property
     def timed(self) -> bool:
-        """Whether the passing of time alone changes what it finds."""
+        """Return whether the passing of time alone changes what it finds."""
         return any(term.timed for term in self.terms)
 
     def asks(self, key: str) -> bool:
-        """Whether a term has this key."""
+        """Return whether a term has this key."""
         return any(term.key == key for term in self.terms)
 
     @property
@@ -182,7 +183,7 @@ class Filter:
 
 
 def doubt_term(doubt: str) -> Term:
-    """The term that asks for assets of which there is this doubt."""
+    """Return the term that asks for assets with this doubt."""
     key = next(key for key, words in WORDS.items() if doubt in words)
     return Term(key, (Text(doubt),))
 
@@ -253,6 +254,10 @@ def _doubted(sight: Sight, value: Text, _now: int) -> bool:
     return value.text in sight.doubts
 
 
+def _works(sight: Sight, _value: Text, _now: int) -> bool:
+    return sight.works
+
+
 def _muted(sight: Sight, value: Flag, _now: int) -> bool:
     return value.on is sight.muted
 
@@ -278,6 +283,7 @@ _LOOKS: dict[str, Look] = {
     "has": _doubted,
     "unconfirmed": _unconfirmed,
     "ack": _ack,
+    "in": _works,
     "muted": _muted,
 }
 
@@ -286,14 +292,14 @@ _LOOKS: dict[str, Look] = {
 
 
 def quoted(text: str) -> str:
-    """The text as a value that means nothing but it, in quotes where it needs them."""
+    """Return the text as a value that means only this text, in quotes where it needs them."""
     if _BARE.fullmatch(text) and text not in _MEANT:
         return text
     return '"{}"'.format(text.replace("\\", "\\\\").replace('"', '\\"'))
 
 
 def duration(ms: int) -> str:
-    """`1h30m`; ms: whole seconds."""
+    """Return a duration as a filter has it: `1h30m`. ms: a multiple of 1000."""
     parts = []
     for unit, size in UNITS:
         many, ms = divmod(ms, size)

@@ -14,29 +14,31 @@ from dashboard.labels.queries import keys, values
 from dashboard.states.models import AssetState
 from domain.scenario import Scenario
 
+# Most that is offered.
 MOST = 12
-"""Most that is offered."""
+# So many agents, overrides and acknowledgements are looked at.
 LOOKED = 300
-"""So many agents, overrides and acknowledgements are looked at."""
 
 _HINTS = {
     "state": "the state that it shows",
     "since": "how long it has been in its state: >1h, <10m",
-    "agent": "an agent whose vote is live; NAME* for many, NAME=STATE for what it says",
+    "agent": "an agent with a live vote; NAME* for many, NAME=STATE for its vote",
     "override": "pinned: yes, no, or by whom",
     "until": "when its override ends: <15m, none",
-    "pending": "a state waits out its hold: yes, no, or which",
-    "is": "disputed: a vote says worse; unconfirmed: too few votes bear it out",
+    "pending": "a state is pending: yes, no, or which",
+    "is": "disputed: a vote says worse; unconfirmed: too few votes support it",
     "has": "silent: votes of agents that no longer report",
-    "unconfirmed": "too few votes bear it out: yes, no",
+    "unconfirmed": "too few votes support it: yes, no",
     "ack": "acknowledged: yes, no, or by whom",
+    "in": "maintenance: a maintenance window covers it now",
     "muted": "a live vote of it is muted: yes, no",
     "name": "the whole name, or its beginning and *",
 }
 _WORDS = {
     "disputed": "a vote, live or silent, says worse than what is shown",
-    "unconfirmed": "too few live votes bear it out",
+    "unconfirmed": "too few live votes support it",
     "silent": "an agent that voted on it no longer reports",
+    "maintenance": "a maintenance window covers it now",
 }
 _SPANS = {
     "since": ("<10m", "<1h", "<1d", ">10m", ">1h", ">1d", ">1w"),
@@ -63,7 +65,7 @@ class Offers(NamedTuple):
 
 
 def offers(scenario: Scenario, text: str, at: int, viewer: str) -> Offers:
-    """What may stand where `at` is in the text. viewer: the name of who types."""
+    """Return what may stand where `at` is in the text. viewer: the name of who types."""
     before = text[:at]
     found = _TERM.search(before)
     term = found[0] if found else ""
@@ -80,7 +82,7 @@ def offers(scenario: Scenario, text: str, at: int, viewer: str) -> Offers:
 
 
 def _after_comma(part: str) -> int:
-    """Where the value after the last comma outside quotes begins."""
+    """Return where the value after the last comma outside quotes begins."""
     at, inside = 0, False
     for place, letter in enumerate(part):
         inside ^= letter == '"'
@@ -97,7 +99,7 @@ def _keys(scenario: Scenario, typed: str) -> list[Offer]:
 
 
 def _values(scenario: Scenario, key: str, typed: str, viewer: str) -> Iterable[Offer]:
-    """All that the key may be, without looking far; the likeliest first."""
+    """Return the values that the key may have, without a long search; the likeliest first."""
     if key in _SPANS:
         none = [Offer("none", "none", "without an end")] if key == "until" else []
         return [*(Offer(span, span, _in_words(key, span)) for span in _SPANS[key]), *none]
@@ -136,7 +138,7 @@ def _states(scenario: Scenario) -> list[Offer]:
 
 
 def _agents(scenario: Scenario, typed: str) -> list[Offer]:
-    """Those that have reported, the ones with most live votes first."""
+    """Return agents whose names contain what is typed, those with most live votes first."""
     rows = Agent.objects.filter(scenario=scenario.name, agent__icontains=typed)
     rows = rows.order_by("-votes", "agent")[:LOOKED]
     return [Offer(quoted(row.agent), row.agent, _votes(row.votes)) for row in rows]
@@ -163,7 +165,7 @@ def _acknowledged_by(scenario: Scenario) -> list[str]:
 
 
 def _first(every: Iterable[Offer], typed: str) -> list[Offer]:
-    """Those that begin with what is typed, then those that contain it."""
+    """Return the offers that begin with what is typed, then those that contain it."""
     part, all_of_them = typed.casefold(), list(every)
     begun = [each for each in all_of_them if each.label.casefold().startswith(part)]
     inside = [

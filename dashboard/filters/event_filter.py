@@ -21,13 +21,12 @@ from dashboard.filters.query import labelled, text_is, time_is
 from dashboard.labels.queries import keys
 from domain.scenario import Scenario
 
+# Of the language's own keys, those that can be asked of an event.
 ASKED = (WORD, "name", "state", "since", "agent")
-"""Of the language's own keys, those that can be asked of an event."""
 
 
 def condition_of(text: str, known: Iterable[Scenario], now: int) -> Q:
-    """What the database is asked for events of these scenarios that the text finds at `now` (Unix
-    ms).
+    """Return the condition for events of these scenarios that the text finds at `now` (Unix ms).
 
     A text that only some of them can read (it names a state that the others lack) finds theirs
     alone. Raises FilterError where none can.
@@ -81,8 +80,8 @@ def _value(key: str, value: object, scenario: Scenario, now: int) -> Q:
 
 
 def _by(agent: Text) -> Q:
-    """Whose cause, a JSON text, names the agent. Quotes within a name are escaped there, so that
-    no name can look like a field."""
+    """Return whose cause, a JSON text, names the agent. Quotes within a name are escaped there, so
+    that no name can look like a field."""
     name = msgspec.json.encode(agent.text).decode()
     part = '"agent":' + (name[:-1] if agent.prefix else name)
     return Q(GreaterThan(StrIndex("cause", Value(part)), 0))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Index, Q, UniqueConstraint
 
+from dashboard.core.models import ScenarioRow
 from dashboard.filter_language.parser import MAX_TEXT
 
 MAX_TITLE = 60
 """Longest name of a filter, characters."""
 
 
-class SavedFilter(models.Model):
+class SavedFilter(ScenarioRow):
     """A filter under a name, of one user and one scenario.
 
     text: in the filter language, the states of the board's buttons included; shared: everybody
@@ -19,7 +21,6 @@ class SavedFilter(models.Model):
     """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="filters")
-    scenario = models.CharField(max_length=40)
     title = models.CharField(max_length=MAX_TITLE)
     text = models.CharField(max_length=MAX_TEXT)
     shared = models.BooleanField(default=False)
@@ -28,22 +29,11 @@ class SavedFilter(models.Model):
 
     class Meta:
         constraints = (
-            models.UniqueConstraint(
-                fields=["user", "scenario", "title"], name="one_filter_per_title"
-            ),
-            models.UniqueConstraint(
-                fields=["user", "scenario"],
-                condition=models.Q(default=True),
-                name="one_default_filter",
+            UniqueConstraint(fields=["user", "scenario", "title"], name="one_filter_per_title"),
+            UniqueConstraint(
+                fields=["user", "scenario"], condition=Q(default=True), name="one_default_filter"
             ),
         )
         indexes = (
-            models.Index(
-                fields=["scenario", "title"],
-                condition=models.Q(shared=True),
-                name="shared_filters",
-            ),
+            Index(fields=["scenario", "title"], condition=Q(shared=True), name="shared_filters"),
         )
-
-    def __str__(self) -> str:
-        return f"{self.scenario}: {self.title}"

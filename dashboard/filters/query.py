@@ -29,12 +29,12 @@ from dashboard.states.models import AssetState
 from dashboard.states.queries import DOUBTED
 from domain.scenario import Scenario
 
+# Largest time that a database compares, ms.
 FARTHEST = 2**63 - 1
-"""Largest time that a database compares, ms."""
 
 
 def rows(wanted: Filter, scenario: Scenario, now: int) -> QuerySet[AssetState]:
-    """The visible assets that it finds at `now` (Unix ms), in no order."""
+    """Return the visible assets that the filter finds at `now` (Unix ms), in no order."""
     found = AssetState.objects.filter(scenario=scenario.name, purged=False)
     for term in wanted.terms:
         found = found.filter(condition(term, scenario, now))
@@ -42,7 +42,7 @@ def rows(wanted: Filter, scenario: Scenario, now: int) -> QuerySet[AssetState]:
 
 
 def condition(term: Term, scenario: Scenario, now: int) -> Q:
-    """What the database is asked for one term, of rows of `scenario`."""
+    """Return what the database is asked for one term, of rows of `scenario`."""
     look = _LOOKS.get(term.key)
     if look is None:
         asked = [_label(term.key, value, scenario) for value in term.values]  # type: ignore[arg-type]
@@ -56,7 +56,10 @@ def condition(term: Term, scenario: Scenario, now: int) -> Q:
 
 
 def text_is(column: str, value: Text) -> Q:
-    """A column that is a text, or begins with it: case counts, as `LIKE` would not have it."""
+    """Return the condition that a column is a text, or begins with it.
+
+    Case counts, which it would not with `LIKE`.
+    """
     if not value.prefix:
         return Q(**{column: value.text})
     if not value.text:
@@ -83,7 +86,8 @@ def _state(value: Text, _scenario: Scenario, _now: int) -> Q:
 
 
 def time_is(column: str, value: Span | Moment, now: int) -> Q:
-    """A column of times (Unix ms) that is so long ago, or after or before a moment."""
+    """Return the condition that a column of times (Unix ms) is so long ago, or after or before a
+    moment. now: Unix ms."""
     if isinstance(value, Span):  # longer ago is a smaller time
         return _compared(column, not value.more, now - value.ms)
     return _compared(column, value.after, value.at)
@@ -148,7 +152,7 @@ class PendingIs(Func):
         self.state = state
 
     def as_sql(self, compiler: Any, connection: Any, *_given: Any, **_extra: Any) -> Any:
-        """What the database at hand understands."""
+        """Return what the database at hand understands."""
         record, params = compiler.compile(self.get_source_expressions()[0])
         return _PENDING[connection.vendor].format(record=record), (*params, self.state)
 
@@ -164,7 +168,7 @@ class HasVote(Func):
         self.vote = vote
 
     def as_sql(self, compiler: Any, connection: Any, *_given: Any, **_extra: Any) -> Any:
-        """What the database at hand understands."""
+        """Return what the database at hand understands."""
         record, params = compiler.compile(self.get_source_expressions()[0])
         whole, field = _VOTES[connection.vendor]
         terms = [
@@ -175,7 +179,7 @@ class HasVote(Func):
         return sql, (*params, *(each for _, found in terms for each in found))
 
     def _asked(self) -> Iterator[tuple[str, tuple[str, ...], tuple[Any, ...]]]:
-        """Each condition of a vote, the fields that it names, and its parameters."""
+        """Yield each condition of a vote, the fields that it names, and its parameters."""
         yield "{} IS NULL", ("silent",), ()
         if self.vote is None:
             yield "{} IS NOT NULL", ("muted",), ()
@@ -209,7 +213,7 @@ def _muted(value: Flag, _scenario: Scenario, _now: int) -> Q:
 
 
 def labelled(key: str, value: Text, scenario: Scenario) -> QuerySet[Label]:
-    """The labels that are shown and are this one."""
+    """Return the labels that are shown and have this key and value."""
     found = Label.objects.filter(scenario=scenario.name, key=key, shown=True)
     return found.filter(text_is("value", value)) if value.text or not value.prefix else found
 
@@ -219,7 +223,8 @@ def _label(key: str, value: Text, scenario: Scenario) -> Q:
 
 
 def acknowledged(value: Flag | Text, scenario: Scenario, now: int) -> QuerySet[Mark]:
-    """The marks of acknowledgements that have not ended, of all or of a user."""
+    """Return the marks of acknowledgements that have not ended at `now` (Unix ms), of all or of a
+    user."""
     found = Mark.objects.filter(scenario=scenario.name, ack_until__gt=now)
     return found if isinstance(value, Flag) else found.filter(text_is("ack_by", value))
 
@@ -230,6 +235,15 @@ def _ack(value: Flag | Text, scenario: Scenario, now: int) -> Q:
     )
     found = Q(severity__lt=calm_of(scenario)) & Q(Exists(marks))
     return ~found if isinstance(value, Flag) and not value.on else found
+
+
+def in_work(scenario: Scenario, now: int) -> QuerySet[Mark]:
+    """Return the marks of the assets that are in a maintenance window at `now` (Unix ms)."""
+    return Mark.objects.filter(scenario=scenario.name, work_until__gt=now)
+
+
+def _works(_value: Text, scenario: Scenario, now: int) -> Q:
+    return Q(Exists(in_work(scenario, now).filter(asset=OuterRef("asset"))))
 
 
 _LOOKS: dict[str, Callable[[Any, Scenario, int], Q]] = {
@@ -245,5 +259,6 @@ _LOOKS: dict[str, Callable[[Any, Scenario, int], Q]] = {
     "has": _doubted,
     "unconfirmed": _unconfirmed,
     "ack": _ack,
+    "in": _works,
     "muted": _muted,
 }

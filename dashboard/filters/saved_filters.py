@@ -17,10 +17,10 @@ from dashboard.filters.models import MAX_TITLE, SavedFilter
 from domain.names import CONTROL
 from domain.scenario import Scenario
 
+# Most filters of one user.
 MOST_OWN = 50
-"""Most filters of one user."""
+# Most of others' filters that a board's menu lists, by their names.
 MOST_SHARED = 50
-"""Most of others' filters that a board's menu lists, by their names."""
 
 
 class Refused(Exception):
@@ -39,7 +39,7 @@ class Menu(NamedTuple):
 
 
 def whole(scenario: Scenario, states: Iterable[str], text: str, now: int) -> str:
-    """The text of what a board shows by its buttons and its filter. Raises Refused."""
+    """Return as one filter what a board shows by its buttons and its filter. Raises Refused."""
     chosen = tuple(Text(name) for name in dict.fromkeys(states))
     try:
         wanted = parse(text, scenario, now)
@@ -48,7 +48,7 @@ def whole(scenario: Scenario, states: Iterable[str], text: str, now: int) -> str
     except FilterError as error:
         raise Refused("filter", str(error)) from error
     if not made:
-        raise Refused("filter", "expected one: the board shows everything now")
+        raise Refused("filter", "expected a filter: the board shows everything now")
     if len(made) > MAX_TEXT:
         raise Refused("filter", f"expected at most {MAX_TEXT} characters")
     return made
@@ -66,7 +66,7 @@ def save(
         own = SavedFilter.objects.filter(user=user)
         known = own.filter(scenario=scenario.name, title=title).first()
         if known is None and own.count() >= MOST_OWN:
-            raise Refused("name", f"you have {MOST_OWN} filters, which is the most; delete one")
+            raise Refused("name", f"you have {MOST_OWN} filters, the maximum; delete one")
         saved = known or SavedFilter(user=user, scenario=scenario.name, title=title)
         before, saved.text, saved.at = saved.text, text, now
         saved.save()
@@ -98,24 +98,24 @@ def make_default(saved: SavedFilter, *, on: bool) -> None:
 
 
 def visible(user: User) -> QuerySet[SavedFilter]:
-    """One's own, and what others share, of scenarios that there are; by name."""
+    """Return the user's own filters and those that others share, of existing scenarios; by name."""
     seen = SavedFilter.objects.filter(Q(user=user) | Q(shared=True), scenario__in=list(scenarios()))
     return seen.select_related("user").order_by("scenario", "title", "pk")
 
 
 def menu(user: User, scenario: str) -> Menu:
-    """What a board's menu lists."""
+    """Return what a board's menu lists."""
     every = visible(user).filter(scenario=scenario)
     return Menu(list(every.filter(user=user)), list(every.exclude(user=user)[:MOST_SHARED]))
 
 
 def default_of(user: User, scenario: str) -> SavedFilter | None:
-    """The filter that the user's board begins with."""
+    """Return the filter that the user's board begins with, or None."""
     return SavedFilter.objects.filter(user=user, scenario=scenario, default=True).first()
 
 
 def address(saved: SavedFilter) -> str:
-    """The board with the filter."""
+    """Return the address of the board with the filter."""
     return board_url(saved.scenario, saved.text)
 
 

@@ -18,20 +18,20 @@ from dashboard.core.chunks import chunks
 from dashboard.filter_language.live_votes import KEYS as VOTES
 from dashboard.filter_language.live_votes import voting
 from dashboard.filter_language.terms import WORD, Filter, Flag, Term, Text
-from dashboard.filters.query import acknowledged, condition, labelled, rows
+from dashboard.filters.query import acknowledged, condition, in_work, labelled, rows
 from dashboard.states.models import AssetState
 from dashboard.states.name_search import candidates
 from dashboard.states.queries import COUNTED, Found, Order, Place, Search, listed, records
 from domain.scenario import Scenario
 
+# At most so many rows are looked at for one page.
 LOOKED = 30_000
-"""At most so many rows are looked at for one page."""
+# Once the page is full it goes on counting until it has looked at so many.
 TOLD = 5_000
-"""Once the page is full it goes on counting until it has looked at so many."""
+# Rows looked at in one query.
 PORTION = 2_000
-"""Rows looked at in one query."""
+# Keys that the index of the board's order answers.
 INDEXED = frozenset((WORD, "name", "state", "since"))
-"""Keys that the index of the board's order answers."""
 
 
 def find(
@@ -44,7 +44,7 @@ def find(
     limit: int,
     skip: Collection[str],
 ) -> Found:
-    """Visible assets that the filter finds at `now` (Unix ms), the first `limit` past `after`.
+    """Find visible assets that match the filter at `now` (Unix ms), the first `limit` past `after`.
 
     skip: assets that are left out.
     """
@@ -67,7 +67,7 @@ def find(
 
 
 def _walked(search: Search, after: Order | None, limit: int, skip: Collection[str]) -> Found:
-    """By the index alone, to the board's end if need be."""
+    """Find assets by the index alone, to the board's end if need be."""
     places = (place for place in search.walk(after, limit) if place.asset not in skip)
     page = list(islice(places, limit))
     found = records(page, limit, ())
@@ -92,7 +92,7 @@ class _Look:
         self.ended = False
 
     def found(self, after: Order | None, limit: int) -> Found:
-        """The page past `after`, and how many match as far as was looked."""
+        """Return the page past `after`, and how many match as far as it has looked."""
         for portion in chunks(self.walk.walk(after, PORTION), PORTION):
             self._take(portion)
             if self.looked >= (TOLD if len(self.matched) >= limit else LOOKED):
@@ -122,8 +122,8 @@ class _Look:
 def by_name(
     scenario: Scenario, wanted: Filter, now: int, *, after: str, limit: int
 ) -> tuple[list[tuple[str, str]], str | None]:
-    """Name and record of at most `limit` visible assets that the filter finds, past the name
-    `after`; and the name after which the next ones come, None where none do.
+    """Return the name and record of at most `limit` visible assets that the filter finds, past the
+    name `after`; and the name after which the next ones come, None if none do.
 
     They may be fewer than `limit` where more follow: at most LOOKED rows are looked at.
     """
@@ -155,7 +155,10 @@ def by_name(
 
 
 def few(wanted: Filter, scenario: Scenario, now: int) -> list[int] | None:
-    """Row ids of all that the filter can find, if some term says that they are few; else None."""
+    """Return the row ids of all that the filter can find, if some term says that they are few.
+
+    Else None.
+    """
     for term in wanted.terms:
         look = _NARROW.get(term.key, None if term.own else _by_label)
         if look is None or term.negated:
@@ -189,6 +192,10 @@ def _by_ack(term: Term, scenario: Scenario, now: int) -> list[int] | None:
     return _union(_rows(scenario, each.values_list("asset", flat=True)) for each in found)
 
 
+def _by_work(_term: Term, scenario: Scenario, now: int) -> list[int] | None:
+    return _rows(scenario, in_work(scenario, now).values_list("asset", flat=True))
+
+
 def _by_override(term: Term, scenario: Scenario, now: int) -> list[int] | None:
     if Flag(on=False) in term.values:
         return None
@@ -211,6 +218,7 @@ _NARROW: dict[str, Callable[[Term, Scenario, int], list[int] | None]] = {
     WORD: _by_word,
     "name": _by_name,
     "ack": _by_ack,
+    "in": _by_work,
     "override": _by_override,
     "until": _by_override,
     "is": _by_doubt,
@@ -224,7 +232,7 @@ def _texts(term: Term) -> list[Text]:
 
 
 def _rows(scenario: Scenario, assets: QuerySet[Any, str]) -> list[int] | None:
-    """The rows of these assets, None where they are too many."""
+    """Return the row ids of these assets, or None if they are too many."""
     names = list(assets[: COUNTED + 1])
     if len(names) > COUNTED:
         return None
@@ -233,7 +241,7 @@ def _rows(scenario: Scenario, assets: QuerySet[Any, str]) -> list[int] | None:
 
 
 def _union(parts: Iterable[list[int] | None]) -> list[int] | None:
-    """All of them, None where one is not known or they are too many."""
+    """Return all of the row ids, or None if a part is not known or too large."""
     found: set[int] = set()
     for part in parts:
         if part is None or len(part) > COUNTED:

@@ -3,41 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
 
 from django.contrib import messages
-from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.audit.log import Actor, note
-from dashboard.core.access import form_of, role_required
-from dashboard.core.scenarios import scenarios
+from dashboard.core.access import form_of, role_required, user_of
+from dashboard.core.scenarios import scenario_or_404, scenarios
+from dashboard.core.tables import Column, Table
 from dashboard.core.times import now_ms
 from dashboard.filter_language.addresses import board_url
 from dashboard.filter_language.parser import MAX_TEXT
 from dashboard.filters import saved_filters
 from dashboard.filters.completion import offers
-from dashboard.filters.models import MAX_TITLE, SavedFilter
+from dashboard.filters.forms import SaveForm
+from dashboard.filters.models import SavedFilter
 from domain.scenario import Scenario
 
 MAX_STATES = 50
 """Most states of a board's buttons that are taken into a filter."""
+OWN = Table("filters", "Name", "Scenario", "Filter", Column("Rename"), Column("Change"))
+SHARED = Table("shared-filters", "Name", "By", "Scenario", "Filter")
 
 
 @require_safe
 @never_cache
 @role_required("read")
 def complete(request: HttpRequest) -> HttpResponse:
-    """What may stand at a place of a filter, as JSON."""
+    """Return what may be typed at a place in a filter, as JSON."""
     text = request.GET.get("q", "")[:MAX_TEXT]
     try:
         at = max(0, min(int(request.GET.get("at", "")), len(text)))
     except ValueError:
         at = len(text)
-    scenario = _scenario(request.GET.get("scenario", next(iter(scenarios()))))
+    scenario = scenario_or_404(request.GET.get("scenario", next(iter(scenarios()))))
     found = offers(scenario, text, at, _name(request))
     items = [each._asdict() for each in found.items]
     return JsonResponse({"start": found.start, "end": found.end, "items": items})
@@ -47,14 +49,16 @@ def complete(request: HttpRequest) -> HttpResponse:
 @never_cache
 @role_required("read")
 def kept(request: HttpRequest) -> HttpResponse:
-    """One's own filters, and those that others share."""
+    """Return the page of the user's own filters, and those that others share."""
     every = [
         {"is": each, "scenario": scenarios()[each.scenario], "own": each.user_id == request.user.pk}
-        for each in saved_filters.visible(_user(request))
+        for each in saved_filters.visible(user_of(request))
     ]
     own = [row for row in every if row["own"]]
     context = {
         "own": own,
+        "own_table": OWN,
+        "shared_table": SHARED,
         "shared": [row for row in every if not row["own"]],
         "most": saved_filters.MOST_OWN,
     }
@@ -65,10 +69,8 @@ def kept(request: HttpRequest) -> HttpResponse:
 @never_cache
 @role_required("read")
 def use(request: HttpRequest, number: int) -> HttpResponse:
-    """The board with a filter that one may see."""
-    found = saved_filters.visible(_user(request)).filter(pk=number).first()
-    if found is None:
-        raise Http404
+    """Redirect to the board with a filter that the user may see. Raises Http404."""
+    found = get_object_or_404(saved_filters.visible(user_of(request)), pk=number)
     return redirect(saved_filters.address(found))
 
 
@@ -77,12 +79,12 @@ def use(request: HttpRequest, number: int) -> HttpResponse:
 def save(request: HttpRequest) -> HttpResponse:
     """Keep what the board shows under a name."""
     given = request.POST
-    scenario, now = _scenario(given.get("scenario", "")), now_ms()
+    scenario, now = scenario_or_404(given.get("scenario", "")), now_ms()
     states, text = given.getlist("state")[:MAX_STATES], given.get("q", "")
     try:
         made = saved_filters.whole(scenario, states, text, now)
         found, before = saved_filters.save(
-            _user(request), scenario, given.get("title", ""), made, now
+            user_of(request), scenario, given.get("title", ""), made, now
         )
     except saved_filters.Refused as error:
         return _not_saved(request, scenario, states, error)
@@ -95,7 +97,10 @@ def save(request: HttpRequest) -> HttpResponse:
 
 
 def _instead(found: SavedFilter, before: str) -> str:
-    """That a filter of this name had another text, and who sees the new one."""
+    """Return words that a filter of this name had another text, and who sees the new one.
+
+    Empty if it had no other text.
+    """
     if before in ("", found.text):
         return ""
     seen = "; everybody sees it, as it is shared" if found.shared else ""
@@ -105,19 +110,13 @@ def _instead(found: SavedFilter, before: str) -> str:
 def _not_saved(
     request: HttpRequest, scenario: Scenario, states: list[str], error: saved_filters.Refused
 ) -> HttpResponse:
-    """What was typed once more, with what is wrong about it."""
-    given = request.POST
-    text = given.get("q", "")[:MAX_TEXT]
+    """Return the form (422) with what was typed, and with what is wrong about it."""
+    field = "title" if error.field == "name" else "q"
     context = {
         "scenario": scenario,
-        "fault": str(error),
-        "field": error.field,
-        "title": given.get("title", "")[:MAX_TITLE],
-        "text": text,
+        "form": SaveForm(request.POST, error, field),
         "states": states,
-        "shared": "shared" in given,
-        "default": "default" in given,
-        "board": board_url(scenario.name, text, states),
+        "board": board_url(scenario.name, request.POST.get("q", "")[:MAX_TEXT], states),
     }
     return render(request, "filters/refused.html", context, status=422)
 
@@ -126,7 +125,7 @@ def _not_saved(
 @role_required("read")
 def change(request: HttpRequest, number: int) -> HttpResponse:
     """Rename, share, delete or begin with one of one's own filters."""
-    found = SavedFilter.objects.filter(user=_user(request), pk=number).first()
+    found = SavedFilter.objects.filter(user=user_of(request), pk=number).first()
     what = _CHANGES.get(request.POST.get("do", ""))
     if found is None or what is None:
         raise Http404
@@ -167,16 +166,6 @@ _CHANGES: dict[str, Callable[[HttpRequest, SavedFilter], str]] = {
     "no-default": lambda request, found: _default(request, found, on=False),
     "delete": _delete,
 }
-
-
-def _scenario(name: str) -> Scenario:
-    if name not in scenarios():
-        raise Http404
-    return scenarios()[name]
-
-
-def _user(request: HttpRequest) -> User:
-    return cast("User", request.user)
 
 
 def _name(request: HttpRequest) -> str:

@@ -1,4 +1,4 @@
-"""Actions of people in a shift beside commands to single assets: runs, mutes, replays, rules."""
+"""What people do in a shift besides commands to single assets: runs, mutes, replays, rules."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from dashboard.rules.changes import Change
 from dashboard.rules.models import RuleChange
 from domain.scenario import Scenario
 
+# Most of each kind, the newest.
 MOST = 50
-"""Most of each kind, the newest."""
 
 
 class Deeds(NamedTuple):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from django.db.models import Case, Count, IntegerField, Max, Min, Q, QuerySet, Value, When
 
-from dashboard.handover.calm_states import good, is_good
+from dashboard.core.tables import Column, Table
 from dashboard.states.board_rows import asset_path
 from dashboard.states.models import CHANGE, Transition
 from dashboard.states.queries import listed
@@ -16,6 +16,7 @@ LOOKED_AT = 200_000
 """So many changes are looked at, the newest of all scenarios."""
 MOST = 50
 """Most assets of one scenario that are listed, those that came to the worst first."""
+MOVES = Table("moves", "Asset", "From", "To", "Worst between", Column.number("Changes"))
 
 
 class Moved(NamedTuple):
@@ -67,9 +68,9 @@ def _telling(scenario: Scenario) -> QuerySet[Transition]:
     """Return the changes of a scenario but those among good states, the board's edge included."""
     rows = Transition.objects.filter(scenario=scenario.name)
     if scenario.life_cycle:
-        alarming = [spec.name for spec in scenario.states if not is_good(scenario, spec.name)]
+        alarming = [spec.name for spec in scenario.states if not scenario.is_good(spec.name)]
         return rows.filter(Q(state__in=alarming) | Q(previous__in=alarming))
-    fine = ["", *good(scenario)]
+    fine = ["", *scenario.good_states]
     return rows.exclude(state__in=fine, previous__in=fine)
 
 

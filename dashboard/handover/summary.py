@@ -15,8 +15,8 @@ from dashboard.annotations.row_marks import held as held_of
 from dashboard.annotations.shifts import LONGEST_MS
 from dashboard.board.overrides import Override, overrides
 from dashboard.commands.models import Command
+from dashboard.core.tables import Column, Table
 from dashboard.core.times import HOUR_MS
-from dashboard.handover.calm_states import ALARMING, good, is_good
 from dashboard.handover.shift_actions import Deeds, deeds
 from dashboard.handover.state_changes import Moves, moves
 from dashboard.states import queries
@@ -25,7 +25,7 @@ from dashboard.states.caveats import ranks_of
 from dashboard.states.models import AssetState
 from dashboard.states.queries import listed
 from domain.records import Mute
-from domain.scenario import Scenario
+from domain.scenario import ALARMING, Scenario
 
 MOST = 50
 """Most lines of each list."""
@@ -33,6 +33,11 @@ SOON_MS = HOUR_MS
 """What ends within this is about to end."""
 TEXTS = 10
 """Most texts of earlier shifts on the page."""
+
+INCIDENTS = Table(
+    "incidents", "Asset", Column.time("State"), Column.time("For"), "Acknowledged", "Newest note"
+)
+PINS = Table("handover-pins", "Asset", "Pinned to", Column.time("Ends in"), "By", "Why")
 
 
 class Incident(NamedTuple):
@@ -101,23 +106,34 @@ class Situation:
     on_shift: list[Shift]
 
     @property
+    def pins(self) -> list[Override]:
+        """Return the overrides that end soon, then those without an end."""
+        return [*self.ending, *self.endless]
+
+    @property
     def open(self) -> int:
         """Return how many assets are open."""
         return sum(each.total for each in self.incidents)
 
     @property
+    def commands_note(self) -> str:
+        """Return how many commands were given, and how many of them are listed, in words."""
+        given, shown = f"{self.commands_total:,} given", len(self.commands)
+        return f"{given}, the newest {shown}" if self.commands_total > shown else given
+
+    @property
     def parts(self) -> list[Part]:
         """Return the parts of the page that there are, in their order."""
-        pins, deeds = len(self.ending) + len(self.endless), self.deeds
+        deeds = self.deeds
         candidates = [
             Part("text-title", "From the last shift", len(self.texts)),
             *(Part(f"open-{o.scenario.name}", f"{o.scenario.title}: open", o.total)
               for o in self.incidents),
-            Part("pins-title", "Overrides", pins),
+            Part("pins-title", "Overrides", len(self.pins)),
             Part("acks-title", "Acknowledgements that end", len(self.acks)),
             Part("mutes-title", "Muted agents", len(self.mutes)),
             Part("runs-title", "Bulk runs", len(deeds.runs)),
-            Part("asks-title", "Mutes given", len(deeds.mutes)),
+            Part("mute-asks-title", "Mutes given", len(deeds.mutes)),
             Part("rules-title", "Rule changes", len(deeds.rules)),
             Part("replays-title", "Replays", len(deeds.replays)),
             *(Part(f"moves-{s.name}", f"{s.title}: changed", m.total) for s, m in self.moves),
@@ -174,10 +190,10 @@ def incidents(scenario: Scenario, now: int) -> Incidents:
         note = notes.get(asset)
         lines.append(Incident(scenario, asset, state, since, disputed, mark, held, note))
     counts = queries.counts(scenario.name)
-    total = sum(n for state, n in counts.items() if not is_good(scenario, state))
-    total += rows.filter(state__in=good(scenario)).count()
+    total = sum(n for state, n in counts.items() if not scenario.is_good(state))
+    total += rows.filter(state__in=scenario.good_states).count()
     acks = held_of(scenario, lambda _: None, now).counts
-    acknowledged = sum(n for state, n in acks.items() if not is_good(scenario, state))
+    acknowledged = sum(n for state, n in acks.items() if not scenario.is_good(state))
     everything = max(sum(counts.values()), len(lines))
     return Incidents(scenario, lines, max(total, len(lines)), acknowledged, everything)
 
@@ -188,7 +204,7 @@ def _open(scenario: Scenario) -> QuerySet[AssetState]:
     if scenario.life_cycle:
         return rows.filter(state__in=[s.name for s in scenario.states if s.colour in ALARMING])
     _, first_calm = ranks_of(calm_of(scenario))
-    undisputed = Q(state__in=good(scenario), disputed=None)
+    undisputed = Q(state__in=scenario.good_states, disputed=None)
     return rows.filter(rank__lt=first_calm).exclude(undisputed)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from dashboard.agents.models import MuteRequest
@@ -10,7 +9,7 @@ from dashboard.annotations.models import Acknowledgement, Note
 from dashboard.board.overrides import Override
 from dashboard.bulk.run_progress import RunProgress
 from dashboard.commands.models import Command
-from dashboard.core.bidi import isolated
+from dashboard.core.markdown import plain
 from dashboard.core.times import duration, utc_minute
 from dashboard.handover.state_changes import Moved
 from dashboard.handover.summary import About, Incident, Situation
@@ -18,9 +17,6 @@ from dashboard.replays.progress import ReplayProgress
 from dashboard.rules.changes import Change
 from domain.records import Mute
 from domain.scenario import Scenario
-
-_MARKS = re.compile(r"([\\`*_\[\]<>#|~])")
-_BREAKS = re.compile(r"\s*[\r\n\u2028\u2029]+\s*")
 
 
 def as_markdown(situation: Situation) -> str:
@@ -58,10 +54,10 @@ def _lines(situation: Situation) -> Iterator[str]:
             "",
             "## From the last shift",
             "",
-            f"{_text(text.username)}, {utc_minute(text.at)}:",
+            f"{plain(text.username)}, {utc_minute(text.at)}:",
             "",
         )
-        yield from (f"> {_text(line)}" for line in text.text.splitlines())
+        yield from (f"> {plain(line)}" for line in text.text.splitlines())
 
 
 def _section(title: str, lines: list[str]) -> Iterator[str]:
@@ -76,39 +72,39 @@ def _each(entries: list[About]) -> list[str]:
 
 def _incident(line: Incident, now: int) -> str:
     label = line.scenario.spec(line.state).label
-    text = f"**{_text(line.asset)}**: {_text(label)} for {duration(now - line.since)}"
+    text = f"**{plain(line.asset)}**: {plain(label)} for {duration(now - line.since)}"
     if line.disputed is not None:
-        text += f", disputed: somebody says {_text(line.scenario.spec(line.disputed).label)}"
+        text += f", disputed: somebody says {plain(line.scenario.spec(line.disputed).label)}"
     if line.held and line.mark is not None and line.mark.ack is not None:
         ack = line.mark.ack
-        why = f" ({_text(ack.reason)})" if ack.reason else ""
-        text += f"; acknowledged by {_text(ack.by)} until {utc_minute(ack.until)}{why}"
+        why = f" ({plain(ack.reason)})" if ack.reason else ""
+        text += f"; acknowledged by {plain(ack.by)} until {utc_minute(ack.until)}{why}"
     if line.note is not None:
-        text += f"; note of {_text(line.note.username)}: {_text(line.note.text)}"
+        text += f"; note of {plain(line.note.username)}: {plain(line.note.text)}"
     return text
 
 
 def _pin(pin: Override) -> str:
     end = f"until {utc_minute(pin.until)}" if pin.until else "without end"
-    label = _text(pin.scenario.spec(pin.state).label)
-    return f"**{_text(pin.asset)}**: {label} {end}, by {_text(pin.user)} ({_text(pin.reason)})"
+    label = plain(pin.scenario.spec(pin.state).label)
+    return f"**{plain(pin.asset)}**: {label} {end}, by {plain(pin.user)} ({plain(pin.reason)})"
 
 
 def _mute(mute: Mute) -> str:
     end = f"until {utc_minute(mute.until)}" if mute.until else "without end"
-    why = f" ({_text(mute.reason)})" if mute.reason else ""
-    return f"**{_text(mute.agent)}** {end}, by {_text(mute.user)}{why}"
+    why = f" ({plain(mute.reason)})" if mute.reason else ""
+    return f"**{plain(mute.agent)}** {end}, by {plain(mute.user)}{why}"
 
 
 def _run(scenario: Scenario, bulk: RunProgress) -> str:
     run = bulk.run
-    to = f" to {_text(scenario.spec(run.state).label)}" if run.state else ""
-    by = _text(run.sender_name)
-    by += f" (prepared by {_text(run.username)})" if run.sender_name != run.username else ""
-    trouble = f" ({_text(run.trouble)})" if run.trouble else ""
+    to = f" to {plain(scenario.spec(run.state).label)}" if run.state else ""
+    by = plain(run.sender_name)
+    by += f" (prepared by {plain(run.username)})" if run.sender_name != run.username else ""
+    trouble = f" ({plain(run.trouble)})" if run.trouble else ""
     return (
-        f"**{run.kind}{to}** of {run.matched} in {_text(scenario.title)}, {_text(run.chosen)}, by "
-        f"{by}, {utc_minute(run.started_at or 0)} ({_text(run.reason)}): {bulk.status}{trouble}, "
+        f"**{run.kind}{to}** of {run.matched} in {plain(scenario.title)}, {plain(run.chosen)}, by "
+        f"{by}, {utc_minute(run.started_at or 0)} ({plain(run.reason)}): {bulk.status}{trouble}, "
         f"{bulk.applied} applied, {bulk.refused} refused"
     )
 
@@ -117,48 +113,43 @@ def _ask(scenario: Scenario, ask: MuteRequest) -> str:
     end = ""
     if ask.kind == "mute":
         end = f" until {utc_minute(ask.until)}" if ask.until else " without end"
-    why = f" ({_text(ask.reason)})" if ask.reason else ""
+    why = f" ({plain(ask.reason)})" if ask.reason else ""
     what = "muted" if ask.kind == "mute" else "heard again"
-    who = f"by {_text(ask.username)}, {utc_minute(ask.created_at)}{why}"
-    return f"**{_text(ask.agent)}** ({_text(scenario.title)}): {what}{end}, {who}"
+    who = f"by {plain(ask.username)}, {utc_minute(ask.created_at)}{why}"
+    return f"**{plain(ask.agent)}** ({plain(scenario.title)}): {what}{end}, {who}"
 
 
 def _rule(scenario: Scenario, change: Change) -> str:
     keys = ", ".join(each.title for each in change.moves) or "nothing"
     row = change.row
-    who = f"by {_text(row.username)}, {utc_minute(row.asked_at)} ({_text(row.reason)})"
-    return f"**{_text(scenario.title)}**: {keys}, {who}: {change.word}"
+    who = f"by {plain(row.username)}, {utc_minute(row.asked_at)} ({plain(row.reason)})"
+    return f"**{plain(scenario.title)}**: {keys}, {who}: {change.word}"
 
 
 def _replay(replay: ReplayProgress) -> str:
     row = replay.row
-    of = f"{_text(row.query)}{', ' + _text(row.scenario) if row.scenario else ''}"
-    who = f"by {_text(row.username)}, {utc_minute(row.asked_at)} ({_text(row.reason)})"
-    return f"**{of}** from {_text(row.start)}, {who}: {replay.word}"
+    of = f"{plain(row.query)}{', ' + plain(row.scenario) if row.scenario else ''}"
+    who = f"by {plain(row.username)}, {utc_minute(row.asked_at)} ({plain(row.reason)})"
+    return f"**{of}** from {plain(row.start)}, {who}: {replay.word}"
 
 
 def _moved(line: Moved) -> str:
     def label(state: str) -> str:
-        return _text(line.scenario.spec(state).label) if state else "not on the board"
+        return plain(line.scenario.spec(state).label) if state else "not on the board"
 
     worst = f", {label(line.worst)} in between" if line.worse_between else ""
     times = "once" if line.n == 1 else f"{line.n} times"
-    return f"**{_text(line.asset)}**: {label(line.before)} → {label(line.after)}, {times}{worst}"
+    return f"**{plain(line.asset)}**: {label(line.before)} → {label(line.after)}, {times}{worst}"
 
 
 def _said(about: About) -> str:
     item = about.said
-    who = f"**{_text(item.asset)}**: "
+    who = f"**{plain(item.asset)}**: "
     if isinstance(item, Note):
-        return f"{who}{_text(item.username)}, {utc_minute(item.at)}: {_text(item.text)}"
+        return f"{who}{plain(item.username)}, {utc_minute(item.at)}: {plain(item.text)}"
     if isinstance(item, Acknowledgement):
-        return f"{who}{_text(item.username)} until {utc_minute(item.until)} ({_text(item.reason)})"
+        return f"{who}{plain(item.username)} until {utc_minute(item.until)} ({plain(item.reason)})"
     assert isinstance(item, Command)
-    state = f" to {_text(item.state)}" if item.state else ""
-    why = f" ({_text(item.reason)})" if item.reason else ""
-    return f"{who}{item.kind}{state} by {_text(item.username)}, {utc_minute(item.created_at)}{why}"
-
-
-def _text(text: str) -> str:
-    """Return somebody's text on one line, in which nothing is markup."""
-    return _MARKS.sub(r"\\\1", isolated(_BREAKS.sub(" / ", text.strip())))
+    state = f" to {plain(item.state)}" if item.state else ""
+    why = f" ({plain(item.reason)})" if item.reason else ""
+    return f"{who}{item.kind}{state} by {plain(item.username)}, {utc_minute(item.created_at)}{why}"

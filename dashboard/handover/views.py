@@ -19,17 +19,20 @@ from dashboard.annotations.forms import HandoverForm
 from dashboard.annotations.shifts import Since
 from dashboard.audit.log import Actor
 from dashboard.audit.log import note as audit
-from dashboard.commands.forms import typed_end
-from dashboard.core.access import form_of, is_fragment, role_required
+from dashboard.commands.typed_times import typed_end
+from dashboard.core.access import form_of, is_fragment, role_required, user_of
 from dashboard.core.exports import faults_of, unprocessable
+from dashboard.core.fields import scenario_choices
+from dashboard.core.filter_forms import FilterForm
 from dashboard.core.pages import render_page
 from dashboard.core.rate_limits import Limit, TooMany
-from dashboard.core.roles import may
+from dashboard.core.roles import OPERATORS, may
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import DAY_MS, HOUR_MS, now_ms
-from dashboard.handover.summary import Situation, situation
+from dashboard.handover.state_changes import MOVES
+from dashboard.handover.summary import INCIDENTS, PINS, Situation, situation
 from dashboard.handover.text import as_markdown
-from dashboard.job.freshness_problems import troubles
+from dashboard.job.status import troubles
 from domain.scenario import Scenario
 
 OLDEST_MS = 30 * DAY_MS
@@ -40,7 +43,7 @@ FEW = 10
 LIMIT = Limit("handovers", 30)
 
 
-class SinceForm(forms.Form):
+class SinceForm(FilterForm):
     """The form for a time to look back to, and for a scenario."""
 
     scenario = forms.ChoiceField(required=False)
@@ -55,17 +58,11 @@ class SinceForm(forms.Form):
     zone = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
 
     def __init__(self, data: Any, now: int) -> None:
-        super().__init__(data, auto_id="since_%s", label_suffix="")
+        super().__init__(data, auto_id="since_%s")
         self.now = now
-        known = [(each.name, each.title) for each in scenarios().values()]
         hours = [(str(n), f"the last {n} hours" if n > 1 else "the last hour") for n in HOURS]
-        self._offer("scenario", [("", "All scenarios"), *known])
-        self._offer("hours", [("", "my last shift"), *hours])
-
-    def _offer(self, name: str, choices: list[tuple[str, str]]) -> None:
-        field = self.fields[name]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = choices
+        self.offer("scenario", [("", "All scenarios"), *scenario_choices()])
+        self.offer("hours", [("", "my last shift"), *hours])
 
     def clean_since(self) -> int | None:
         """Return the typed time, Unix ms. Raises ValidationError."""
@@ -74,7 +71,7 @@ class SinceForm(forms.Form):
             return None
         at = typed_end(typed, str(self.data.get("zone", ""))[:64], 0)
         if at > self.now:
-            raise forms.ValidationError("This time is still to come; expected one that has been.")
+            raise forms.ValidationError("This time is in the future; expected a past one.")
         if at < self.now - OLDEST_MS:
             raise forms.ValidationError("Expected a time of the last 30 days.")
         return at
@@ -99,19 +96,17 @@ def _known(form: SinceForm) -> dict[str, Scenario]:
 
 @require_safe
 @never_cache
-@role_required("read")
+@role_required("read", OPERATORS)
 def handover(request: HttpRequest) -> HttpResponse:
     """Return the page; to a script, the part of it that renews itself."""
-    assert isinstance(request.user, User)
     if not is_fragment(request):
-        shifts.here(request.user, now_ms())
+        shifts.here(user_of(request), now_ms())
     form = SinceForm(request.GET, now_ms())
     return _page(request, form, HandoverForm(), 200 if form.is_valid() else 422)
 
 
 def _page(request: HttpRequest, form: SinceForm, text: HandoverForm, status: int) -> HttpResponse:
-    user, now = request.user, form.now
-    assert isinstance(user, User)
+    user, now = user_of(request), form.now
     context: dict[str, Any] = {"now": now, "form": form, "text": text}
     if form.is_valid():
         since = form.chosen(user)
@@ -119,6 +114,9 @@ def _page(request: HttpRequest, form: SinceForm, text: HandoverForm, status: int
         query = urlencode({"scenario": form.cleaned_data["scenario"], "at": since.at})
         context |= {
             "found": situation(known, user.get_username(), since.at, now),
+            "incident_table": INCIDENTS,
+            "pin_table": PINS,
+            "move_table": MOVES,
             "troubles": troubles(now),
             "since": since,
             "query": query,
@@ -135,14 +133,13 @@ def _page(request: HttpRequest, form: SinceForm, text: HandoverForm, status: int
 
 @require_safe
 @never_cache
-@role_required("read")
+@role_required("read", OPERATORS)
 def as_text(request: HttpRequest) -> HttpResponse:
     """Return the page as Markdown."""
-    assert isinstance(request.user, User)
     form = SinceForm(request.GET, now_ms())
     if not form.is_valid():
         return unprocessable(faults_of(form))
-    current = _found(form, request.user)
+    current = _found(form, user_of(request))
     return HttpResponse(as_markdown(current), content_type="text/markdown; charset=utf-8")
 
 
@@ -161,8 +158,7 @@ def shift(request: HttpRequest, step: str) -> HttpResponseBase:
     step: `begin`, `end`, or `text`: what was written for the next shift, which `end` keeps too.
     Raises Http404.
     """
-    user, now = request.user, now_ms()
-    assert isinstance(user, User)
+    user, now = user_of(request), now_ms()
     if step not in ("begin", "end", "text"):
         raise Http404
     form = HandoverForm(request.POST)
@@ -180,18 +176,18 @@ def shift(request: HttpRequest, step: str) -> HttpResponseBase:
     if written:
         if shifts.leave(user, form.cleaned_data["text"], now):
             audit(Actor.of(request), "handover.written", text=form.cleaned_data["text"])
-        messages.success(request, "The text is kept for the next shift.")
+        messages.success(request, "The text is saved for the next shift.")
     if step == "end":
         shifts.end(user, now)
         audit(Actor.of(request), "shift.ended")
-        messages.success(request, "Your shift has ended. The next handover tells what came after.")
+        messages.success(request, "Your shift has ended. The next handover begins here.")
     return redirect("handover:handover")
 
 
 def _begin(request: HttpRequest, user: User, now: int) -> HttpResponseBase:
     shifts.take_over(user, now)
     audit(Actor.of(request), "shift.began")
-    messages.success(request, "You have taken over.")
+    messages.success(request, "Your shift has begun.")
     return redirect("handover:handover")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -32,7 +33,7 @@ OFFERS = {
     "start": Offer(
         "start",
         "Start",
-        "Goes on from the checkpoint: all that has waited in the log is applied.",
+        "Continues from the checkpoint: all records that have waited in the log are applied.",
         "Yes, start it",
     ),
     "reload": Offer(
@@ -50,15 +51,24 @@ class RequestForm(forms.Form):
     """One action on one query, with its reason and a box to tick. `id`: made with the form."""
 
     id = forms.UUIDField(widget=forms.HiddenInput)
-    action = forms.ChoiceField(choices=[(name, name) for name in OFFERS])
     reason = forms.CharField(max_length=MAX_REASON, label="Reason")
     confirm = forms.BooleanField(error_messages={"required": "Tick this to go on."})
 
-    def __init__(self, query: str, action: str, data: Any = None) -> None:
+    def __init__(
+        self,
+        query: str,
+        action: str,
+        data: Any = None,
+        *,
+        address: str,
+        offers: Mapping[str, Offer] = OFFERS,
+    ) -> None:
+        """address: where it is sent; offers: the words of each action."""
         initial = {"id": uuid4(), "action": action}
         auto_id = f"ask-{query}-{action}-%s"
-        super().__init__(data, auto_id=auto_id, initial=initial, label_suffix="")
-        self.offer = OFFERS[action]
+        super().__init__(data, auto_id=auto_id, initial=initial)
+        self.offer, self.query, self.address = offers[action], query, address
         self.fields["confirm"].label = self.offer.confirm
-        self.fields["action"].widget = forms.HiddenInput()
+        choices = [(name, name) for name in offers]
+        self.fields["action"] = forms.ChoiceField(choices=choices, widget=forms.HiddenInput())
         self.fields["reason"].widget.attrs["autocomplete"] = "off"

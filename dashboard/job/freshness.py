@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypedDict
 
-from dashboard.core.agent_urls import agent_path
 from dashboard.core.bidi import isolated
+from dashboard.core.paths import agent_path
 from dashboard.core.times import HOUR_MS, MINUTE_MS, span
 from domain.scenario import Scenario
 from wire.job import bucket_name
@@ -131,7 +131,9 @@ JOB = ("/job/", "The job's page")
 REPLAY = ("/replay/", "Replay")
 
 
-def standing(facts: Facts, scenarios: Sequence[Scenario], current: str, now: int) -> list[Trouble]:
+def find_troubles(
+    facts: Facts, scenarios: Sequence[Scenario], current: str, now: int
+) -> list[Trouble]:
     """Return all troubles, the most important first, with those of the `current` scenario on top.
 
     A web process that is behind cannot judge the job, and a silent job says nothing of agents.
@@ -195,7 +197,7 @@ def _web(facts: Facts, now: int) -> list[Trouble]:
     if facts.reached is None or now - facts.reached <= WEB_LATE_MS:
         return []
     what = "This server is behind the log"
-    todo = "States are as they were then; it catches up by itself, else look at its log."
+    todo = "States are as of then. It catches up by itself; if not, look at its log."
     return [Trouble(kind="web", what=what, since=facts.reached, todo=todo, link=None, stale=True)]
 
 
@@ -203,10 +205,10 @@ def _silent_job(facts: Facts, now: int) -> list[Trouble]:
     heard = max((beat.heard for beat in facts.beats.values()), default=None)
     if heard is not None and now - heard <= (REBUILD_SILENT_MS if facts.rebuilds else SILENT_MS):
         return []
-    todo = "States are as they were then: see that the job and Kafka run."
+    todo = "States are as of then: check that the job and Kafka run."
     if heard is None:
-        todo = "Nothing is tallied until it runs."
-        what = "The job has not been heard of yet"
+        todo = "No report counts until it runs."
+        what = "No heartbeat has come from the job yet"
         return [Trouble(kind="job", what=what, since=None, todo=todo, link=READY, stale=True)]
     what = "The job has not answered"
     return [Trouble(kind="job", what=what, since=heard, todo=todo, link=READY, stale=True)]
@@ -226,7 +228,7 @@ def _ahead(facts: Facts, scenarios: Iterable[Scenario], *, stale: bool) -> list[
     return [
         Trouble(
             kind="clock",
-            what=f"Time stands still in {_named(list(beats))}: {its} {furthest} ahead",
+            what=f"No time passes in {_named(list(beats))}: {its} {furthest} ahead",
             since=min(beat.ahead_since or 0 for beat in beats.values()),
             todo="A broker's clock was wrong. No vote falls silent and no hold or override ends "
             "until that time is past: set the broker's clock, then have the log read again with a "
@@ -253,14 +255,14 @@ def _late(facts: Facts, scenarios: Iterable[Scenario], now: int, *, stale: bool)
         return [_rebuild(facts.rebuilds[query], stale=stale)]
     since = min((clocks[name] for name in late if name in clocks), default=None)
     what = f"The job is behind in {_named(late)}"
-    todo = "Its states are as they were then; it catches up by itself unless a process is missing."
+    todo = "Its states are as of then. It catches up by itself unless a process is missing."
     return [Trouble(kind="job", what=what, since=since, todo=todo, link=READY, stale=stale)]
 
 
 def _rebuild(pause: Pause, *, stale: bool) -> Trouble:
     return Trouble(
         kind="job",
-        what=f"The job builds its states anew, as {pause.user} asked",
+        what=f"The job is rebuilding its states, as {pause.user} asked",
         since=pause.since,
         todo=f"{pause.reason.rstrip('.')}. The board shows what it showed before until it is done.",
         link=JOB,
@@ -277,7 +279,7 @@ def _database(facts: Facts, now: int) -> list[Trouble]:
     if facts.unwritten is None or now - facts.unwritten <= DATABASE_LATE_MS:
         return []
     what, since = "The database is behind the log", facts.unwritten
-    todo = "History and outcomes of commands come late: see that the materialiser runs."
+    todo = "History and outcomes of commands come late: check that the materialiser runs."
     return [Trouble(kind="database", what=what, since=since, todo=todo, link=READY, stale=False)]
 
 
@@ -327,5 +329,5 @@ def _unusual(talk: Talk, now: int) -> bool:
 
 def _silence(scenario: Scenario, talk: Talk) -> Trouble:
     what = f"{scenario.title}: no agent has reported"
-    todo = "States are kept, and votes expire: see that the agents run and reach Kafka."
+    todo = "States are kept, and votes expire: check that the agents run and reach Kafka."
     return Trouble(kind="agents", what=what, since=talk.last, todo=todo, link=None, stale=False)

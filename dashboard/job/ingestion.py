@@ -7,12 +7,18 @@ from collections.abc import Collection, Sequence
 import msgspec
 from django.db.models import F, Q
 
+from dashboard.core.models import named_fields
+from dashboard.core.retention import delete_surplus
 from dashboard.job.models import BucketStatus, JobProgress, JobRequest
 from dashboard.job.requests import settle
 from wire.job import AHEAD_MS, Answer, Progress
 
 PROGRESS_KEPT = 20_000
 """Most records of a query: more than the worker leaves when it thins them out."""
+AS_REPORTED = (
+    "query", "at", "status", "epoch", "message", "restarts", "since", "trigger", "error",
+)  # fmt: skip
+"""What is kept of a record as it is."""
 
 
 def take_in(records: Sequence[Progress]) -> None:
@@ -20,10 +26,11 @@ def take_in(records: Sequence[Progress]) -> None:
     progress = [record for record in records if record.answer is None and record.carried is None]
     JobProgress.objects.bulk_create(_row(record) for record in progress)
     for query in {record.query for record in progress}:
-        _bound(query)
+        newest = JobProgress.objects.filter(query=query).order_by("-id")
+        delete_surplus(newest, PROGRESS_KEPT)
     for record in records:
         if record.answer is not None:
-            _settle(record.answer, record.at)
+            settle_answer(record.answer, record.at)
 
 
 def note_ahead(buckets: Collection[str]) -> None:
@@ -37,16 +44,8 @@ def note_ahead(buckets: Collection[str]) -> None:
 def _row(record: Progress) -> JobProgress:
     checkpoint, stopped = record.checkpoint, record.stopped
     return JobProgress(
-        query=record.query,
-        at=record.at,
-        status=record.status,
-        epoch=record.epoch,
-        message=record.message,
-        restarts=record.restarts,
+        **named_fields(record, AS_REPORTED),
         batch=msgspec.json.encode(record.batch).decode() if record.batch else "",
-        since=record.since,
-        trigger=record.trigger,
-        error=record.error,
         checkpoint_batch=checkpoint.batch if checkpoint else None,
         checkpoint_at=checkpoint.at if checkpoint else None,
         checkpoint_size=checkpoint.size if checkpoint else None,
@@ -55,14 +54,8 @@ def _row(record: Progress) -> JobProgress:
     )
 
 
-def _bound(query: str) -> None:
-    """Delete the oldest records over the bound."""
-    kept = JobProgress.objects.filter(query=query).order_by("-id")
-    for first in kept.values_list("id", flat=True)[PROGRESS_KEPT : PROGRESS_KEPT + 1]:
-        JobProgress.objects.filter(query=query, id__lte=first).delete()
-
-
-def _settle(answer: Answer, at: int) -> None:
+def settle_answer(answer: Answer, at: int) -> None:
+    """Settle the request that was answered at `at`, Unix ms."""
     step = answer.step
     more = {"step_done": step.done, "step_of": step.of, "step_what": step.what} if step else {}
     settle(JobRequest.objects.filter(action=answer.action), answer, at, **more)

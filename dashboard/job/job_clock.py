@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dashboard.job.freshness import SILENT_MS, Beat
-from dashboard.job.liveness import process_signs
-from dashboard.job.stored_status import recall
+from dashboard.job.status import known_signs
 from wire.job import bucket_name
 
 BEHIND_MS = 3_000
@@ -57,7 +56,4 @@ def _silent(beats: Mapping[str, Beat], now: int) -> bool:
 
 def _beats() -> Mapping[str, Beat]:
     """Return the newest heartbeats that this process, or else the database, knows of."""
-    signs = process_signs()
-    if signs.facts().reached is None:
-        recall(signs)
-    return signs.facts().beats
+    return known_signs().facts().beats

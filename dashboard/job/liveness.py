@@ -1,4 +1,4 @@
-"""Signs of life of the job and of a web process itself, kept for `standing`. Times in Unix ms."""
+"""Signs of life of the job and of a web process itself. Times in Unix ms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 
-from dashboard.core.provider import Provider
+from dashboard.core.extension_point import Provider
 from dashboard.core.times import MINUTE_MS
 from dashboard.job.freshness import LOOKED_AT_MS, LOSING_MS, Beat, Facts, Loss, Pause, Talk
 from dashboard.job.throughput import Paces
@@ -20,21 +20,21 @@ from wire.job import (
     decode_progress,
 )
 
+# A topic and one of its partitions.
 Place = tuple[str, int]
-"""A topic and one of its partitions."""
 
+# So many pauses between reports are remembered of a scenario.
 PAUSES_KEPT = 60
-"""So many pauses between reports are remembered of a scenario."""
+# A shorter one is none: heartbeats come each second.
 PAUSE_MS = 1_000
-"""A shorter one is none: heartbeats come each second."""
+# The usual pause: so large a part of those remembered are not longer.
 USUAL = 0.9
-"""The usual pause: so large a part of those remembered are not longer."""
+# One heartbeat in this time is watched for until the database holds it.
 MARK_MS = 1_000
-"""One heartbeat in this time is watched for until the database holds it."""
+# At most so many are watched for.
 MARKS = 3_600
-"""At most so many are watched for."""
+# Of so many agents it is remembered that their reports came too old.
 MOST_LOSING = 1_000
-"""Of so many agents it is remembered that their reports came too old."""
 
 
 class Losses:
@@ -209,5 +209,5 @@ def _keep(known: dict[str, Pause], query: str, pause: Pause | None) -> None:
         known[query] = pause
 
 
+# Returns what this process has heard of the job; nothing where nobody listens.
 process_signs: Provider[[], Signs] = Provider(Signs)
-"""Returns what this process has heard of the job; nothing where nobody listens."""

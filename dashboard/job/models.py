@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Index, UniqueConstraint
 
+from dashboard.core.models import ScenarioRow
 from wire.job import MAX_ID, MAX_REASON, MAX_USER, Heartbeat
 
 FIGURES = tuple(name for name in Heartbeat.__struct_fields__ if name not in ("mutes", "agents"))
 """What BucketStatus keeps of a heartbeat as it is; mutes and agents are the agents' page's."""
 
 
-class BucketStatus(models.Model):
+class BucketStatus(ScenarioRow):
     """The newest heartbeat of one bucket; received_at: when it reached the database.
 
     mutes: those in force there, as JSON; empty where there are none; ahead_since: since when, by
@@ -19,7 +21,6 @@ class BucketStatus(models.Model):
     """
 
     bucket = models.CharField(max_length=60, primary_key=True)
-    scenario = models.CharField(max_length=40)
     partition = models.IntegerField()
     epoch = models.IntegerField()
     executor = models.CharField(max_length=200)
@@ -38,9 +39,6 @@ class BucketStatus(models.Model):
     late = models.BigIntegerField(default=0, db_default=0)
     silent = models.BigIntegerField(default=0, db_default=0)
     ahead_since = models.BigIntegerField(null=True)
-
-    def __str__(self) -> str:
-        return f"{self.bucket} at {self.offset}"
 
 
 class JobProgress(models.Model):
@@ -67,13 +65,13 @@ class JobProgress(models.Model):
     stopped_reason = models.CharField(max_length=MAX_REASON, blank=True)
 
     class Meta:
-        indexes = (models.Index(fields=["query", "-at"], name="progress_of_query"),)
+        indexes = (Index(fields=["query", "-at"], name="progress_of_query"),)
 
     def __str__(self) -> str:
         return f"{self.query}: {self.status}"
 
 
-class JobSample(models.Model):
+class JobSample(ScenarioRow):
     """The figures of a scenario in one stretch of time, which begins at `slot`.
 
     told: assets whose newest record a report or a command brought about; waited, longest: from its
@@ -81,7 +79,6 @@ class JobSample(models.Model):
     farthest that a bucket's clock was behind now; letters: records that were refused. All in ms.
     """
 
-    scenario = models.CharField(max_length=40)
     slot = models.BigIntegerField()
     told = models.BigIntegerField(default=0)
     waited = models.BigIntegerField(default=0)
@@ -90,12 +87,7 @@ class JobSample(models.Model):
     letters = models.BigIntegerField(default=0)
 
     class Meta:
-        constraints = (
-            models.UniqueConstraint(fields=["slot", "scenario"], name="one_sample_per_slot"),
-        )
-
-    def __str__(self) -> str:
-        return f"{self.scenario} at {self.slot}"
+        constraints = (UniqueConstraint(fields=["slot", "scenario"], name="one_sample_per_slot"),)
 
 
 SETTLED = ("done", "refused", "failed", "expired")
@@ -119,6 +111,18 @@ class TrackedRequest(models.Model):
     status = models.CharField(max_length=10)
     outcome = models.CharField(max_length=MAX_REASON, blank=True)
     answered_at = models.BigIntegerField(null=True)
+
+    class Meta:
+        abstract = True
+
+
+class RequestDetail(models.Model):
+    """What a page keeps of a request of its own, under the request's id and saved with it."""
+
+    id = models.UUIDField(primary_key=True)
+    query = models.CharField(max_length=MAX_ID)
+    username = models.CharField(max_length=MAX_USER)
+    asked_at = models.BigIntegerField(db_index=True)
 
     class Meta:
         abstract = True

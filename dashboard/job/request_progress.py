@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from dashboard.core.tables import Column, Table
 from dashboard.job.forms import OFFERS
 from dashboard.job.models import SETTLED, JobRequest, TrackedRequest
 from wire.job import EXPIRES_MS
@@ -15,6 +17,7 @@ NEWS_MS = 600_000
 """So long the last request stands beside the forms too."""
 SLOW_MS = 15_000
 """A request that is being sent for longer than this was cut short."""
+REQUESTS = Table("asks", Column.time("When"), "Who", "What", "Query", "Why", "Outcome")
 
 Tone = Literal["good", "bad", "waiting", "plain"]
 
@@ -39,7 +42,7 @@ _WORDS: dict[str, tuple[str, Tone]] = {
 }
 _FORGOTTEN = Phase("forgotten", "plain", "")
 _UNANSWERED = Phase(
-    "unanswered", "bad", "The job has not answered in five minutes. It ignores the request now."
+    "unanswered", "bad", "The job has not answered within five minutes. The request has expired."
 )
 
 
@@ -114,9 +117,11 @@ def newest(now: int) -> list[ActionProgress]:
     return [ActionProgress(row, now) for row in JobRequest.objects.order_by("-asked_at")[:LISTED]]
 
 
-def last_of(query: str, listed: list[ActionProgress], now: int) -> ActionProgress | None:
+def last_of(
+    query: str, listed: list[ActionProgress], now: int, offers: Container[str] = OFFERS
+) -> ActionProgress | None:
     """Return the newest request from a query's own forms, for as long as it is news."""
     for request in listed:
-        if request.row.query == query and request.row.action in OFFERS:
+        if request.row.query == query and request.row.action in offers:
             return request if now - request.row.asked_at < NEWS_MS else None
     return None

@@ -16,8 +16,8 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import Model, QuerySet
 
-from dashboard.core.delivery import Delivery, deliver
-from dashboard.core.kafka import gateway
+from dashboard.core.kafka_delivery import Delivery, deliver
+from dashboard.core.kafka_gateway import gateway
 from dashboard.core.rate_limits import Limit
 from dashboard.job.models import SETTLED, JobRequest, TrackedRequest
 from wire.job import MAX_REASON, Action, Answer, Control, encode

@@ -12,10 +12,10 @@ from dashboard.core.times import DAY_MS, HOUR_MS, MINUTE_MS
 from dashboard.job.models import JobProgress, JobRequest
 
 KEPT_MS = 30 * DAY_MS
+# Most records without figures of a batch, for each query: one restart gives two.
 WORDS_KEPT = 2_000
-"""Most records without figures of a batch, for each query: one restart gives two."""
+# Of batches older than the one, the last in each of the other is kept.
 STEPS = ((DAY_MS, HOUR_MS), (HOUR_MS, MINUTE_MS))
-"""Of batches older than the one, the last in each of the other is kept."""
 
 
 def thin(now: int) -> int:

@@ -17,26 +17,26 @@ K = TypeVar("K")
 Trend = Literal["rising", "steady", "falling"]
 Sign = Literal["unknown", "silent", "ahead", "behind", "hot", "idle", "well"]
 
+# Heartbeats, and lags, that are remembered of one bucket: somewhat over two minutes.
 KEPT = 150
-"""Heartbeats, and lags, that are remembered of one bucket: somewhat over two minutes."""
+# A rate is that of so long until now.
 RATE_MS = 10_000
-"""A rate is that of so long until now."""
+# Load, and thereby skew and idleness, is that of so long until now.
 LOAD_MS = MINUTE_MS
-"""Load, and thereby skew and idleness, is that of so long until now."""
+# A trend is that of so long until now.
 TREND_MS = 20_000
-"""A trend is that of so long until now."""
+# Of less than this there is no trend yet.
 TREND_LEAST_MS = 4_000
-"""Of less than this there is no trend yet."""
+# Heartbeats come each second: a clock that moved less against now than this is steady.
 STEADY_MS = 2_000
-"""Heartbeats come each second: a clock that moved less against now than this is steady."""
+# So is one whose lag changed by no more than this part of it.
 STEADY_PART = 0.05
-"""So is one whose lag changed by no more than this part of it."""
+# Less behind than this, there is nothing to catch up.
 CAUGHT_UP_MS = 3_000
-"""Less behind than this, there is nothing to catch up."""
+# A partition with this many times the even share of its scenario's load is hot.
 HOT = 2.0
-"""A partition with this many times the even share of its scenario's load is hot."""
+# Below so many records/s of the whole scenario no partition is.
 HOT_LEAST = 1.0
-"""Below so many records/s of the whole scenario no partition is."""
 
 
 class Beat(NamedTuple):

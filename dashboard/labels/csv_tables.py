@@ -18,18 +18,18 @@ from dashboard.labels.models import PERSON, Label
 from dashboard.labels.validation import fault, key_fault
 from domain.names import name_ok
 
+# Most lines of one file, without its header.
 MAX_LINES = 100_000
-"""Most lines of one file, without its header."""
+# Most labels of one file: of a table with a column for each key there are many in a line.
 MAX_LABELS = 1_000_000
-"""Most labels of one file: of a table with a column for each key there are many in a line."""
+# Largest file, bytes.
 MAX_BYTES = 16 << 20
-"""Largest file, bytes."""
+# The header of a file with a line for each label.
 LONG = ("asset", "key", "value")
-"""The header of a file with a line for each label."""
+# How the source of an agent's label begins: such a line of a file is passed over.
 OF_AGENT = "agent "
-"""How the source of an agent's label begins: such a line of a file is passed over."""
+# Labels read in one query.
 PORTION = 5_000
-"""Labels read in one query."""
 
 
 class Unreadable(ValueError):
@@ -43,8 +43,8 @@ class Said(NamedTuple):
     line: int
 
 
+# By asset and key.
 Wanted = dict[str, dict[str, Said]]
-"""By asset and key."""
 
 
 @dataclass
@@ -107,7 +107,7 @@ def _taking(header: Sequence[str]) -> Callable[[Table, int, list[str]], None]:
         if problem := key_fault(key):
             raise Unreadable(f"the header: {key or 'a column without a key'}: {problem}")
     if len(set(header)) < len(header):
-        raise Unreadable("the header: a key stands there twice")
+        raise Unreadable("the header: a key is repeated")
 
     def take(table: Table, line: int, cells: list[str]) -> None:
         if len(cells) != len(header):
@@ -142,7 +142,7 @@ def _take(table: Table, line: int, asset: str, key: str, value: str) -> None:
     elif labels[key].value == (value or None):
         table.found.count("again")
     else:
-        table.found.refuse(line, f"an earlier line says something else of {key} of this asset")
+        table.found.refuse(line, f"an earlier line has another {key} for this asset")
 
 
 def lines(scenario: str) -> Iterator[bytes]:

@@ -8,11 +8,12 @@ import msgspec
 
 from dashboard.labels.writer import Change
 
+# Most refusals of which line and reason are kept.
 MOST_REFUSED = 1_000
-"""Most refusals of which line and reason are kept."""
+# Most changes that are kept to be listed.
 LISTED = 200
-"""Most changes that are kept to be listed."""
 
+# What may become of a label of a file. Their counts add up to what the file says.
 KINDS = {
     "new": "New",
     "changed": "Changed",
@@ -23,7 +24,6 @@ KINDS = {
     "agents": "Said by agents",
     "left": "Left out by cancelling",
 }
-"""What may become of a label of a file. Their counts add up to what the file says."""
 
 
 class ImportCounts(msgspec.Struct):

@@ -35,15 +35,15 @@ from dashboard.labels.models import (
 )
 from dashboard.states.queries import stored
 
+# Labels that are written in one transaction, so that nobody waits long for the lock.
 PORTION = 1_000
-"""Labels that are written in one transaction, so that nobody waits long for the lock."""
+# A table of so many labels is compared and applied where it is asked for.
 AT_ONCE = 1_000
-"""A table of so many labels is compared and applied where it is asked for."""
+# A file so large is read where it is sent.
 AT_ONCE_BYTES = 64 << 10
-"""A file so large is read where it is sent."""
+# Longest pause after a portion was applied, s: it is as long as that took, so that who else writes
+# gets by.
 REST_S = 0.5
-"""Longest pause after a portion was applied, s: it is as long as that took, so that who else writes
-gets by."""
 
 
 def open_uploads() -> list[LabelUpload]:

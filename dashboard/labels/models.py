@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Index, Q, UniqueConstraint
+
+from dashboard.core.models import AssetRow, ScenarioRow
 
 MAX_KEY = 32
 """Longest key of a label, characters."""
@@ -14,15 +17,13 @@ PERSON, AGENT = "person", "agent"
 """Who a label may come from; a person's is shown rather than an agent's."""
 
 
-class Label(models.Model):
+class Label(AssetRow):
     """A label that people, or an asset's agents, give it under one key.
 
     source: `person` or `agent`; name: of that user or agent; shown: false only where a person's
     label of the same key stands before it.
     """
 
-    scenario = models.CharField(max_length=40)
-    asset = models.CharField(max_length=255)
     key = models.CharField(max_length=MAX_KEY)
     value = models.CharField(max_length=MAX_VALUE)
     source = models.CharField(max_length=10)
@@ -32,25 +33,20 @@ class Label(models.Model):
 
     class Meta:
         constraints = (
-            models.UniqueConstraint(
+            UniqueConstraint(
                 fields=["scenario", "asset", "key", "source"], name="one_label_per_source"
             ),
         )
         indexes = (
-            models.Index(
+            Index(
                 fields=["scenario", "key", "value", "asset"],
-                condition=models.Q(shown=True),
+                condition=Q(shown=True),
                 name="labels_found",
             ),
-            models.Index(
-                fields=["scenario", "asset"],
-                condition=models.Q(source="agent"),
-                name="labels_of_agents",
+            Index(
+                fields=["scenario", "asset"], condition=Q(source="agent"), name="labels_of_agents"
             ),
         )
-
-    def __str__(self) -> str:
-        return f"{self.scenario}/{self.asset}: {self.key}={self.value}"
 
 
 class LabelChange(models.Model):
@@ -73,7 +69,7 @@ STOPPED = "stopped"
 """Who had it applied may not any more; whoever takes it over has the rest applied."""
 STATUSES = {
     READING: "Reading the file",
-    COMPARING: "Comparing it with the labels that there are",
+    COMPARING: "Comparing it with the present labels",
     REVIEW: "To be confirmed",
     APPLYING: "Applying",
     STOPPED: "Stopped",
@@ -88,7 +84,7 @@ BEGUN = (APPLYING, STOPPED, DONE, CANCELLED)
 """It has been applied, or a part of it."""
 
 
-class LabelUpload(models.Model):
+class LabelUpload(ScenarioRow):
     """A table of labels that somebody has sent: read, compared, looked at, applied.
 
     name: of its file; data: the file until it is read; labels and assets: how many it is about;
@@ -100,7 +96,6 @@ class LabelUpload(models.Model):
 
     id = models.UUIDField(primary_key=True)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="label_uploads")
-    scenario = models.CharField(max_length=40)
     name = models.CharField(max_length=255)
     status = models.CharField(max_length=10, default=READING)
     labels = models.IntegerField(default=0)
@@ -119,13 +114,8 @@ class LabelUpload(models.Model):
 
     class Meta:
         indexes = (
-            models.Index(
-                fields=["sent_at"], condition=models.Q(status__in=OPEN), name="label_uploads_open"
-            ),
+            Index(fields=["sent_at"], condition=Q(status__in=OPEN), name="label_uploads_open"),
         )
-
-    def __str__(self) -> str:
-        return f"{self.scenario}: {self.name}, {self.status}"
 
 
 class LabelPortion(models.Model):
@@ -140,9 +130,7 @@ class LabelPortion(models.Model):
     wanted = models.TextField()
 
     class Meta:
-        constraints = (
-            models.UniqueConstraint(fields=["upload", "number"], name="one_label_portion"),
-        )
+        constraints = (UniqueConstraint(fields=["upload", "number"], name="one_label_portion"),)
 
     def __str__(self) -> str:
         return f"{self.upload_id}/{self.number}"

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from dashboard.labels.models import Label, LabelChange
 from dashboard.states.queries import listed
 
+# Most keys of one scenario that are known.
 MOST_KEYS = 200
-"""Most keys of one scenario that are known."""
+# Most keys whose labels a row of the board shows.
 MOST_CHIPS = 3
-"""Most keys whose labels a row of the board shows."""
 
 
 class State(NamedTuple):

@@ -8,8 +8,10 @@ from typing import Any
 from dashboard.labels.validation import MOST, fault
 from dashboard.labels.writer import take_in, with_agents
 
-HINT = '"labels"'
-"""A record without it carries none; most have none, and are not looked at further."""
+# The part of a detail that has the labels.
+FIELD = "labels"
+# A record without it carries none; most have none, and are not looked at further.
+HINT = f'"{FIELD}"'
 
 
 def labels_of_votes(votes: Iterable[Any]) -> dict[str, tuple[str, str]]:
@@ -21,7 +23,7 @@ def labels_of_votes(votes: Iterable[Any]) -> dict[str, tuple[str, str]]:
     by_key: dict[str, tuple[str, str]] = {}
     live = (vote for vote in votes if vote.silent is None)
     for vote in sorted(live, key=lambda vote: (-vote.time, vote.agent)):
-        labels = (vote.detail_object() or {}).get("labels")
+        labels = (vote.detail_object() or {}).get(FIELD)
         if not isinstance(labels, dict):
             continue
         for key, value in list(labels.items())[:MOST]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from dashboard.core.task_wakeup import wake
+from dashboard.core.resumable import wake
 from dashboard.labels.imports import work
 
 

@@ -13,6 +13,7 @@ from django.db.models import Q, QuerySet
 from dashboard.audit.log import Actor, note
 from dashboard.core.rate_limits import Limit
 from dashboard.core.scenarios import scenarios
+from dashboard.core.tables import Column, Table
 from dashboard.labels.import_counts import KINDS, ImportCounts
 from dashboard.labels.models import (
     APPLYING,
@@ -31,6 +32,10 @@ from domain.scenario import Scenario
 UPLOADS = Limit("tables", 20)
 QUIET_MS = 15_000
 """A table on which nothing has been done for this long waits for the worker."""
+UPLOAD_TABLE = Table(
+    "label-uploads", "File", "Status", Column.number("Labels"), Column.number("Refused"),
+    Column.time("Sent"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,9 @@ from dashboard.audit.log import Actor
 from dashboard.core.access import form_of, role_required, user_of
 from dashboard.core.pages import render_page
 from dashboard.core.rate_limits import TooMany
-from dashboard.core.task_wakeup import wake
+from dashboard.core.resumable import wake
+from dashboard.core.scenarios import scenario_or_404
+from dashboard.core.tables import Column, Table
 from dashboard.core.times import now_ms
 from dashboard.labels import csv_tables, upload_service
 from dashboard.labels.import_counts import LISTED, MOST_REFUSED, ImportCounts
@@ -28,7 +30,11 @@ from dashboard.labels.models import (
     LabelUpload,
 )
 from dashboard.labels.tasks import carry_on
-from dashboard.labels.views import known_or_404, page
+from dashboard.labels.views import page
+
+REFUSED_LINES = Table("", Column.number("Line"), "Why")
+PLANNED = Table("label-changes", "Asset", "Key", "Now", "Then", "What")
+MADE = Table("label-changes", "Asset", "Key", "Before", "After", "What")
 
 
 @form_of("labels:labels")
@@ -36,7 +42,7 @@ from dashboard.labels.views import known_or_404, page
 def upload(request: HttpRequest) -> HttpResponse:
     """Receive a table, to be looked at before it is applied."""
     scenario, sent = request.POST.get("scenario", ""), request.FILES.get("file")
-    known = known_or_404(scenario)
+    known = scenario_or_404(scenario)
     if sent is None or isinstance(sent, list):
         return page(request, scenario, fault="file: expected a CSV file", status=422)
     if (sent.size or 0) > csv_tables.MAX_BYTES:
@@ -62,11 +68,14 @@ def upload(request: HttpRequest) -> HttpResponse:
 def table(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
     """Return the page of a table; to a script, the part of the page that renews itself."""
     progress = upload_service.progress_of(_kept(request, number), now_ms())
+    begun = progress.upload.status in BEGUN
     context: dict[str, Any] = {
         "told": progress,
         "upload": progress.upload,
         "now": progress.now,
-        "begun": progress.upload.status in BEGUN,
+        "begun": begun,
+        "refused_table": REFUSED_LINES,
+        "change_table": MADE if begun else PLANNED,
         "viewer": user_of(request).get_username(),
         "most_changes": LISTED,
         "most_refused": MOST_REFUSED,

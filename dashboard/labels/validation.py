@@ -7,8 +7,8 @@ import re
 from dashboard.filter_language.terms import KEYS
 from dashboard.labels.models import MAX_KEY, MAX_VALUE
 
+# Most labels of one asset.
 MOST = 16
-"""Most labels of one asset."""
 
 _KEY = re.compile(rf"[a-z][a-z0-9_-]{{0,{MAX_KEY - 1}}}")
 KEY_EXPECTED = f"expected a small letter, then at most {MAX_KEY - 1} small letters, digits, _ or -"

@@ -16,7 +16,9 @@ from django.views.decorators.http import require_safe
 from dashboard.audit.log import Actor
 from dashboard.core.access import form_of, is_fragment, role_required, user_of
 from dashboard.core.exports import attachment
-from dashboard.core.scenarios import scenarios
+from dashboard.core.filter_forms import scenario_links
+from dashboard.core.scenarios import scenario_or_404, scenario_or_first, scenarios
+from dashboard.core.tables import Column, Table
 from dashboard.core.times import now_ms
 from dashboard.filter_language.terms import quoted
 from dashboard.labels import csv_tables, queries, upload_service, writer
@@ -29,6 +31,8 @@ from domain.scenario import Scenario
 
 MOST_VALUES = 100
 """Most values of a key that the page lists, those that most assets have."""
+KEYS = Table("label-keys", "Key", Column.number("Assets"), "On the board's rows")
+VALUES = Table("label-values", "Value", Column.number("Assets"))
 
 
 @require_safe
@@ -41,25 +45,24 @@ def labels(request: HttpRequest) -> HttpResponse:
 
 def page(request: HttpRequest, name: str, *, fault: str = "", status: int = 200) -> HttpResponse:
     """Return the page of a scenario's labels; fault: of the file that was sent."""
-    known = scenarios()
-    scenario = known[name] if name in known else next(iter(known.values()))
+    scenario = scenario_or_first(name)
     shown = Label.objects.filter(scenario=scenario.name, shown=True)
     counted = shown.values("key").annotate(n=Count("pk")).order_by("key")
     key = request.GET.get("key", "")
     state = queries.state(scenario.name)
     context = {
         "scenario": scenario,
-        "choices": [
-            {"title": each.title, "query": f"?scenario={each.name}", "chosen": each is scenario}
-            for each in known.values()
-        ],
+        "choices": scenario_links(scenario),
+        "key_table": KEYS,
         "keys": list(counted[: queries.MOST_KEYS]),
         "key": key,
+        "value_table": VALUES,
         "values": _values(scenario, key) if key else [],
         "chips": state.chips,
         "places": range(queries.MOST_CHIPS),
         "fault": fault,
         "most_lines": csv_tables.MAX_LINES,
+        "upload_table": upload_service.UPLOAD_TABLE,
         "uploads": _uploads(request),
         "now": now_ms(),
     }
@@ -92,7 +95,7 @@ def _board(scenario: str, text: str) -> str:
 @role_required("read")
 def label_file(request: HttpRequest) -> HttpResponseBase:
     """Return all labels of a scenario, as a file that can be uploaded again."""
-    scenario = known_or_404(request.GET.get("scenario", next(iter(scenarios()))))
+    scenario = scenario_or_404(request.GET.get("scenario", next(iter(scenarios()))))
     return attachment(request, csv_tables.lines(scenario.name), f"labels-{scenario.name}", "csv")
 
 
@@ -100,7 +103,7 @@ def label_file(request: HttpRequest) -> HttpResponseBase:
 @role_required("command")
 def choose_chips(request: HttpRequest) -> HttpResponse:
     """Set which keys' labels the board's rows show."""
-    scenario = known_or_404(request.POST.get("scenario", ""))
+    scenario = scenario_or_404(request.POST.get("scenario", ""))
     chosen = list(dict.fromkeys(filter(None, request.POST.getlist("key"))))[: queries.MOST_CHIPS]
     if all(not key_fault(key) for key in chosen):
         writer.choose_chips(scenario.name, chosen)
@@ -118,7 +121,7 @@ def choose_chips(request: HttpRequest) -> HttpResponse:
 @role_required("command")
 def of_asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
     """Give an asset a label, or remove one (`do=remove`). Raises Http404."""
-    known = known_or_404(scenario)
+    known = scenario_or_404(scenario)
     if not name_ok(asset):
         raise Http404
     key, value = request.POST.get("key", "").strip().lower(), request.POST.get("value", "").strip()
@@ -138,10 +141,3 @@ def of_asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
     if wrong:
         messages.error(request, f"The label was not changed. {wrong}.")
     return redirect(asset_path(scenario, asset))
-
-
-def known_or_404(name: str) -> Scenario:
-    """Return the scenario of this name. Raises Http404."""
-    if name not in scenarios():
-        raise Http404
-    return scenarios()[name]

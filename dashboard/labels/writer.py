@@ -11,14 +11,15 @@ from django.db import connection, transaction
 from django.db.models import QuerySet
 
 from dashboard.audit.log import Actor, note
+from dashboard.core.sql import execute_many, lock_until_commit
 from dashboard.labels.models import AGENT, PERSON, Label, LabelChange
 from dashboard.labels.validation import MOST
 from dashboard.states.queries import listed
 
+# By asset and key the value that people give; None: they give none any more.
 Wanted = Mapping[str, Mapping[str, str | None]]
-"""By asset and key the value that people give; None: they give none any more."""
-Told = Mapping[str, Mapping[str, tuple[str, str]]]
-"""By asset and key the value that agents give, and which of them."""
+# By asset and key the value that agents give, and which of them.
+ReportedLabels = Mapping[str, Mapping[str, tuple[str, str]]]
 
 _WRITE = """\
 INSERT INTO labels_label (scenario, asset, key, value, source, name, at, shown)
@@ -157,7 +158,7 @@ def _carry_out(scenario: str, changes: Iterable[Change], by: str, now: int) -> N
             rows.append(_Row(scenario, change.asset, change.key, change.after, PERSON, by, now))
         elif change.kind == "removed":
             gone.append(change)
-    _write(rows)
+    execute_many(_WRITE, rows)
     people = Label.objects.filter(scenario=scenario, source=PERSON)
     agents = Label.objects.filter(scenario=scenario, source=AGENT)
     for key, assets in _by_key((row.key, row.asset) for row in rows):
@@ -169,7 +170,7 @@ def _carry_out(scenario: str, changes: Iterable[Change], by: str, now: int) -> N
         bump(scenario)
 
 
-def take_in(scenario: str, reported: Told, now: int) -> None:
+def take_in(scenario: str, reported: ReportedLabels, now: int) -> None:
     """Replace these assets' labels of agents by those that their live votes give.
 
     In the transaction that writes their states.
@@ -187,7 +188,7 @@ def take_in(scenario: str, reported: Told, now: int) -> None:
     if not added and not gone:
         return
     alone(scenario)
-    _write(added)
+    execute_many(_WRITE, added)
     for key, assets in _by_key(gone):
         rows = Label.objects.filter(scenario=scenario, key=key, source=AGENT)
         rows.filter(asset__in=listed(assets)).delete()
@@ -217,13 +218,9 @@ def alone(scenario: str) -> None:
     """Lock a scenario's labels for ourselves until the transaction ends.
 
     Else people and an agent could give one asset the same key at the same time, and both or none
-    would be shown. SQLite has one writer at a time anyway.
+    would be shown.
     """
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT pg_advisory_xact_lock(hashtext('labels'), hashtext(%s))", [scenario]
-            )
+    lock_until_commit("labels", scenario)
 
 
 def bump(scenario: str) -> None:
@@ -235,15 +232,6 @@ def bump(scenario: str) -> None:
 def choose_chips(scenario: str, keys: Collection[str]) -> None:
     """Show these keys' labels on the board's rows."""
     LabelChange.objects.update_or_create(scenario=scenario, defaults={"chips": ",".join(keys)})
-
-
-def _write(rows: list[_Row]) -> None:
-    """Write the rows in plain SQL, as they are many.
-
-    That takes a tenth of the time that model instances take.
-    """
-    with connection.cursor() as cursor:
-        cursor.executemany(_WRITE, rows)
 
 
 def _by_key(pairs: Iterable[tuple[str, str]]) -> Iterable[tuple[str, list[str]]]:

@@ -1,7 +1,7 @@
 """Alarms that a browser requested: assets that have just come to one of some states.
 
-Worked out from records as they come, so never from a snapshot. Whether one is recent enough to be
-told of the browser judges, as a replay may bring what was long ago.
+Worked out from records as they come, so never from a snapshot. The browser judges whether
+one is recent enough to be shown, as a replay may bring what was long ago.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import NamedTuple
 from dashboard.live.entries import Entry
 from dashboard.live.page_filter import Filter
 
+# Most assets that one message names; of others it tells the number.
 MOST = 50
-"""Most assets that one message names; of others it tells the number."""
 
 
 class Alarm(NamedTuple):

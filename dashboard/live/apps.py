@@ -15,14 +15,12 @@ class LiveConfig(AppConfig):
     """Changes on their way to the browsers."""
 
     name = "dashboard.live"
-    label = "live"
-    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         """Offer what this process hears to the packages below, which know of no sockets."""
         from dashboard.annotations.row_marks import marks_changed
         from dashboard.job.liveness import process_signs
-        from dashboard.live.shared_view import live_view
+        from dashboard.live.shared_live_view import live_view
         from dashboard.states.newest import overlay
 
         overlay.register(lambda scenario, asset: live_view().entry(scenario, asset))
@@ -32,6 +30,6 @@ class LiveConfig(AppConfig):
 
 def _show_marks(scenario: str, marks: Collection[Mark], **_kwargs: object) -> None:
     """Show marks on this process's boards at once; other processes find them in the database."""
-    from dashboard.live.shared_view import live_view
+    from dashboard.live.shared_live_view import live_view
 
     live_view().annotate(scenario, marks)

@@ -1,7 +1,7 @@
 """A browser's socket: a snapshot of one scenario, then changes as they come.
 
 docs/live.md describes the messages. A socket that has not acknowledged what it was asked to is soon
-told nothing further; who stays behind is dropped.
+sent nothing more; who stays behind is dropped.
 """
 
 from __future__ import annotations
@@ -32,49 +32,49 @@ from dashboard.live.heartbeats import beats
 from dashboard.live.messages import numbered, plain_changes
 from dashboard.live.page_filter import MAX_TOKEN, Filter, order_of_token
 from dashboard.live.session_checks import admissions
+from dashboard.live.shared_live_view import live_view
 from dashboard.live.shared_reads import shared_reads
-from dashboard.live.shared_view import live_view
 from dashboard.live.subscription import Subscription
-from dashboard.live.typed_filter import NO_PROBLEM, Told, readable, shown, told_error
+from dashboard.live.typed_filter import NO_PROBLEM, FilterProblem, problem_of, readable, shown
 from domain.names import MAX_NAME, MAX_STATE
 from domain.scenario import Scenario
 
 log = structlog.get_logger(__name__)
 
+# At most one message with changes in this time, of each socket.
 FLUSH_S = 0.125
-"""At most one message with changes in this time, of each socket."""
+# At most so many messages with changes a second, of all sockets: more open ones wait longer.
 MOST_FLUSHES = 2_000
-"""At most so many messages with changes a second, of all sockets: more open ones wait longer."""
+# At most one snapshot in this time, unless the browser asked for something else.
 SNAPSHOT_S = 1.0
-"""At most one snapshot in this time, unless the browser asked for something else."""
+# How often a filter that asks how long ago something was is looked at anew.
 RENEW_S = 30.0
-"""How often a filter that asks how long ago something was is looked at anew."""
+# How often a filter that finds more than a page is counted anew, as of others no rows are told.
 RECOUNT_S = 10.0
-"""How often a filter that finds more than a page is counted anew, as of others no rows are told."""
+# At most so many of these a second: more open sockets wait longer.
 MOST_RECOUNTS = 20
-"""At most so many of these a second: more open sockets wait longer."""
+# How often a socket is told the time and when the job was last heard.
 BEAT_S = 2.0
-"""How often a socket is told the time and when the job was last heard."""
+# How often it is looked up whether the session still holds, at the most.
 CHECK_S = 5.0
-"""How often it is looked up whether the session still holds, at the most."""
+# At most so many of these a second: more open sockets wait longer.
 MOST_CHECKS = 50
-"""At most so many of these a second: more open sockets wait longer."""
+# A browser that has not acknowledged for this long is dropped.
 BEHIND_S = 20.0
-"""A browser that has not acknowledged for this long is dropped."""
+# One of so many messages with changes is to be acknowledged; the next that is waits for it.
 ASK_EVERY = 4
-"""One of so many messages with changes is to be acknowledged; the next that is waits for it."""
+# Longer messages are always to be acknowledged, bytes.
 LARGE = 65_536
-"""Longer messages are always to be acknowledged, bytes."""
+# How long to wait before a board is read again after the database did not answer.
 DATABASE_PAUSE_S = 0.5
-"""How long to wait before a board is read again after the database did not answer."""
+# Longest message that a browser may send, characters.
 MAX_MESSAGE = 8_192
-"""Longest message that a browser may send, characters."""
+# Longest text of a filter that is looked at, to say that it is too long.
 MOST_TYPED = 2_000
-"""Longest text of a filter that is looked at, to say that it is too long."""
+# Most states in one filter.
 MAX_STATES = 50
-"""Most states in one filter."""
+# Highest number of a filter: what a browser counts without error.
 MOST_NUMBER = 2**53
-"""Highest number of a filter: what a browser counts without error."""
 
 BAD_MESSAGE, LOGIN_NEEDED, NO_ROLE, NO_SCENARIO, TOO_SLOW, WRONG_ORIGIN, FULL = (
     4400, 4401, 4403, 4404, 4408, 4409, 4429,
@@ -111,7 +111,7 @@ def places() -> Places:
 
 
 class BoardConsumer(AsyncWebsocketConsumer):
-    """One socket. Its flushing task runs beside the handling of what the browser says."""
+    """One socket. Its flushing task runs along with the handling of what the browser says."""
 
     open_sockets = 0
     place: list[Any] | None = None
@@ -134,7 +134,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
         headers = dict(self.scope["headers"])
         origin, host = headers.get(b"origin", b"").decode("latin1"), headers.get(b"host", b"")
         if urlsplit(origin).netloc != host.decode("latin1"):
-            raise Closing(WRONG_ORIGIN, "the page that asks is not one of ours")
+            raise Closing(WRONG_ORIGIN, "the page is of another origin")
         self._take_place()
         await self._check_user(anew=True)
         if self.scope["url_route"]["kwargs"]["scenario"] not in scenarios():
@@ -236,7 +236,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
         except FilterError as error:
             before = subscription.filter
             wanted = replace(wanted, q=before.q, terms=before.terms, now=before.now)
-            await self._say_problem(told_error(error))
+            await self._say_problem(problem_of(error))
         else:
             await self._say_problem(NO_PROBLEM)
         if self.subscription is not None:
@@ -247,7 +247,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
 
     # ---- what the browser is told ----
 
-    async def _say_problem(self, problem: Told) -> None:
+    async def _say_problem(self, problem: FilterProblem) -> None:
         """Send what is wrong with the filter, or that nothing is, unless that was sent last."""
         if problem != self.problem:
             self.problem = problem
@@ -267,7 +267,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
             await self.close(1011)
 
     async def _serve_through_faults(self) -> None:
-        """Serve; wait for a database that is locked or away, then read the board anew."""
+        """Serve; wait for a database that is locked or away, then read the board again."""
         while self.subscription is not None:
             try:
                 await self._serve()

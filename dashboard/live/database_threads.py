@@ -16,8 +16,8 @@ from django.db import DatabaseError, connection
 
 T = TypeVar("T")
 
+# Most readings at a time: a third would wait for the same processor anyway.
 READERS = 2
-"""Most readings at a time: a third would wait for the same processor anyway."""
 
 
 @lru_cache(maxsize=1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from dashboard.filter_language.live_votes import votes_of
+from dashboard.filter_language.live_votes import live_votes
 from dashboard.filter_language.terms import Sight
 from dashboard.labels.queries import chips_of
 from dashboard.states.board_rows import Row
@@ -22,7 +22,7 @@ class Entry:
     """The newest record of one asset, and where it was read.
 
     row: None after a purge; value: the record as it stands in the topic; labels: the asset's; ack:
-    who has acknowledged it.
+    who has acknowledged it; works: whether it is in maintenance.
     """
 
     asset: str
@@ -33,6 +33,7 @@ class Entry:
     value: bytes = b""
     labels: Mapping[str, str] = field(default_factory=dict)
     ack: str | None = None
+    works: bool = False
     _json: bytes = b""
 
     def json(self) -> bytes:
@@ -41,9 +42,15 @@ class Entry:
             self._json = msgspec.json.encode(self.row)
         return self._json
 
-    def tell(self, labels: Mapping[str, str], chips: Collection[str], ack: str | None) -> None:
-        """Set what is known of the asset beside its states. chips: keys of the labels shown."""
-        self.labels, self.ack, self._json = labels, ack, b""
+    def tell(
+        self,
+        labels: Mapping[str, str],
+        chips: Collection[str],
+        ack: str | None,
+        works: bool = False,
+    ) -> None:
+        """Set what is known of the asset besides its states. chips: keys of the labels shown."""
+        self.labels, self.ack, self.works, self._json = labels, ack, works, b""
         if self.row is not None:
             self.row["labels"] = chips_of(labels, chips)
 
@@ -51,7 +58,7 @@ class Entry:
         """Return what a filter looks at. Only of an asset that is on the board."""
         row = self.row
         assert row is not None
-        votes = votes_of(self.value) if self.value else []
+        votes = live_votes(self.value) if self.value else []
         return Sight(
             row["asset"],
             row["state"],
@@ -64,4 +71,5 @@ class Entry:
             self.ack,
             any(vote.muted is not None for vote in votes),
             row["doubts"],
+            self.works,
         )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from dashboard.core.scenarios import scenarios
-from dashboard.job.freshness import standing
+from dashboard.job.freshness import find_troubles
 from dashboard.live.database_threads import per_loop
-from dashboard.live.shared_view import live_view
-from dashboard.live.view import LiveView
+from dashboard.live.live_view import LiveView
+from dashboard.live.shared_live_view import live_view
 from domain.scenario import Scenario
 
+# What was worked out so long ago at the most is told to another socket.
 SHARED_MS = 250
-"""What was worked out so long ago at the most is told to another socket."""
 
 
 class Beats:
@@ -37,9 +37,9 @@ def _body(view: LiveView, known: dict[str, Scenario], current: str, now: int) ->
         for name, scenario in known.items()
         if name in counts and scenario.states
     }
-    troubles = standing(view.signs.facts(), list(known.values()), current, now)
+    troubles = find_troubles(view.signs.facts(), list(known.values()), current, now)
     return msgspec.json.encode(
-        {"type": "beat", "heard": view.heard, "worst": worst, "standing": troubles}
+        {"type": "beat", "heard": view.heard, "worst": worst, "troubles": troubles}
     )
 
 

@@ -11,21 +11,10 @@ from dashboard.live.subscription import Changes
 
 def plain_changes(changes: Changes) -> bytes:
     """Return a `changes` message; each row was serialised once for all sockets."""
+    beside = {name: getattr(changes, name) for name in ("gone", "watched", "marks", "alerts")}
     rest: dict[str, Any] = {"type": "changes"}
-    if changes.gone:
-        rest["gone"] = changes.gone
-    if changes.counts is not None:
-        rest["counts"] = changes.counts
-    if changes.doubts is not None:
-        rest["doubts"] = changes.doubts
-    if changes.watched:
-        rest["watched"] = changes.watched
-    if changes.marks:
-        rest["marks"] = changes.marks
-    if changes.acknowledged is not None:
-        rest["acknowledged"] = changes.acknowledged
-    if changes.alerts is not None:
-        rest["alerts"] = changes.alerts
+    rest.update(changes.figures.items())
+    rest |= {name: news for name, news in beside.items() if news}
     rows = b",".join(entry.json() for entry in changes.entries)
     return msgspec.json.encode(rest)[:-1] + b',"rows":[' + rows + b"]}"
 

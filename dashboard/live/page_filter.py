@@ -11,17 +11,17 @@ from dashboard.states.board_rows import Row, order_of
 from dashboard.states.caveats import rank_of
 from domain.names import name_ok
 
+# Most rows of a snapshot, and most that a browser shows.
 LIMIT = 500
-"""Most rows of a snapshot, and most that a browser shows."""
 
+# A place in the board's order, as `order_of` gives it.
 Order = tuple[int, int, str]
-"""A place in the board's order, as `order_of` gives it."""
+# What decides which rows are shown, as `Filter.page` gives it.
 Page = tuple[frozenset[str], str, bool, Order | None, Terms | None]
-"""What decides which rows are shown, as `Filter.page` gives it."""
 
 _TOKEN = re.compile(r"(?:r(-[12]|[0-9]{1,9})|([0-9]{1,9}))\.([0-9]{1,18})\.(.+)", re.DOTALL)
+# Longest token of a page, characters.
 MAX_TOKEN = 300
-"""Longest token of a page, characters."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Labels and acknowledgements, which filters and rows need of an asset beside its records."""
+"""Labels and acknowledgements, which filters and rows need of an asset besides its records."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Collection, Mapping
 from dashboard.annotations.row_marks import Mark, calm_of, in_force
 from dashboard.labels.queries import State, labels_of, states
 from dashboard.live.entries import Entry
-from dashboard.live.view import LiveView
+from dashboard.live.live_view import LiveView
 from domain.scenario import Scenario
 
+# How often it is looked whether labels have changed: each time boards are read anew.
 LOOK_S = 2.0
-"""How often it is looked whether labels have changed: each time boards are read anew."""
 _NONE = State()
 
 
@@ -25,7 +25,7 @@ class Beside:
         self._next = 0.0
 
     def tell(self, scenario: str, entries: Collection[Entry]) -> None:
-        """Set on records, which have not been sent to anybody yet, what is known beside them."""
+        """Set on records which nobody has been sent yet what else is known of their assets."""
         if self._states is None:
             self._states = states()
         state = self._states.get(scenario, _NONE)
@@ -33,8 +33,10 @@ class Beside:
         labels = labels_of(scenario, names) if state.n else {}
         marks, now = self._view.marks(scenario), time.time_ns() // 1_000_000
         for entry in entries:
-            by = self._by(scenario, entry, marks.get(entry.asset), now)
-            entry.tell(labels.get(entry.asset, {}), state.chips, by)
+            mark = marks.get(entry.asset)
+            by = self._by(scenario, entry, mark, now)
+            works = mark is not None and mark.works(now)
+            entry.tell(labels.get(entry.asset, {}), state.chips, by, works)
 
     def _by(self, scenario: str, entry: Entry, mark: Mark | None, now: int) -> str | None:
         if mark is None or mark.ack is None or entry.row is None:

@@ -18,17 +18,17 @@ from dashboard.accounts.session_store import SessionStore
 from dashboard.core.roles import may
 from dashboard.live.database_threads import per_loop, read_in_thread
 
-Standing = Literal["reader", "no role", "anonymous"]
+Access = Literal["reader", "no role", "anonymous"]
 
 log = structlog.get_logger(__name__)
 
+# A finding may be as old as this for a socket that is open already.
 FRESH_S = 2.5
-"""A finding may be as old as this for a socket that is open already."""
 
 
 class _Look(NamedTuple):
     begun: float
-    finding: asyncio.Future[Standing]
+    finding: asyncio.Future[Access]
 
     def failed(self) -> bool:
         """Return whether there is no finding to come."""
@@ -43,16 +43,16 @@ class Admissions:
 
     def __init__(
         self,
-        look: Callable[[str], Standing] | None = None,
+        look: Callable[[str], Access] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._look, self._clock = look or standing_of, clock
+        self._look, self._clock = look or access_of, clock
         self._known: dict[str, _Look] = {}
 
-    async def of(self, session_key: str | None, *, anew: bool) -> Standing:
-        """Return how the session stands. Raises DatabaseError.
+    async def of(self, session_key: str | None, *, anew: bool) -> Access:
+        """Return what the session gives access to. Raises DatabaseError.
 
-        anew: not as it stood a moment ago.
+        anew: not as it was a moment ago.
         """
         if not session_key:
             return "anonymous"
@@ -70,8 +70,8 @@ class Admissions:
         return self._known[session_key]
 
 
-def standing_of(session_key: str) -> Standing:
-    """Return how the session's user stands now. Raises DatabaseError."""
+def access_of(session_key: str) -> Access:
+    """Return what the session gives access to now. Raises DatabaseError."""
     session = SessionStore(session_key)
     asking: Any = SimpleNamespace(session=session)
     user = get_user(asking)

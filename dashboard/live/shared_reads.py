@@ -14,7 +14,7 @@ import msgspec
 from dashboard.live.database_threads import READERS, per_loop, read_in_thread
 from dashboard.live.entries import Offsets
 from dashboard.live.page_filter import Filter, Order, Page
-from dashboard.live.shared_view import live_view
+from dashboard.live.shared_live_view import live_view
 from dashboard.live.snapshots import Read, read
 from dashboard.states.board_rows import Row
 from domain.scenario import Scenario

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from dashboard.annotations.row_marks import Mark
 from dashboard.live.alarms import Alarm, Alerts, Raised
@@ -13,12 +13,12 @@ from dashboard.live.entries import Entry, Offsets
 from dashboard.live.page_filter import LIMIT, Filter, Order
 from dashboard.states.board_rows import Row, order_of
 
+# More rows than this in one browser, or waiting for it, and it gets a new snapshot instead.
 MOST_HELD = 2 * LIMIT
-"""More rows than this in one browser, or waiting for it, and it gets a new snapshot instead."""
+# Most changes that are kept while a snapshot is read.
 MOST_WAITING = 20 * LIMIT
-"""Most changes that are kept while a snapshot is read."""
+# Fewer rows than this while more would match, and the browser gets a new snapshot.
 FEW_HELD = LIMIT * 4 // 5
-"""Fewer rows than this while more would match, and the browser gets a new snapshot."""
 
 
 class News(NamedTuple):
@@ -44,25 +44,24 @@ class News(NamedTuple):
         return self.shown if last is None else self.shown[: bisect_right(self.orders, last)]
 
 
+Figure = Literal["counts", "acknowledged", "doubts"]
+"""How many assets of a scenario are in each state, how many of them are acknowledged, and how many
+there is each doubt of."""
+
+
 class Changes(NamedTuple):
-    """The content of one flush to a socket. counts, acknowledged, doubts: None where they are as
-    before; marks: what is new, and those of the entries; alerts: of how many the browser is to be
-    alarmed."""
+    """The content of one flush to a socket. figures: those that have changed; marks: what is new,
+    and those of the entries; alerts: of how many the browser is to be alarmed."""
 
     entries: list[Entry]
     gone: list[tuple[str, str]]
-    counts: dict[str, int] | None
+    figures: Mapping[Figure, Mapping[str, int]]
     watched: str | None
     marks: list[Mark] = []
-    acknowledged: dict[str, int] | None = None
     alerts: tuple[int, list[Raised]] | None = None
-    doubts: Mapping[str, int] | None = None
 
     def __bool__(self) -> bool:
-        numbers = (self.counts, self.acknowledged, self.doubts)
-        counted = any(each is not None for each in numbers)
-        beside = self.watched or self.marks or self.alerts
-        return bool(self.entries or self.gone or beside or counted)
+        return any(self)
 
 
 @dataclass(slots=True, eq=False)
@@ -88,9 +87,7 @@ class Subscription:
     _awake: bool = False
     _base: Offsets = field(default_factory=dict)
     _pending: dict[str, Entry] = field(default_factory=dict)
-    _counts: dict[str, int] | None = None
-    _acknowledged: dict[str, int] | None = None
-    _doubts: Mapping[str, int] | None = None
+    _figures: dict[Figure, Mapping[str, int]] = field(default_factory=dict)
     _watched: str | None = None
     _marks: dict[str, Mark] = field(default_factory=dict)
 
@@ -183,17 +180,9 @@ class Subscription:
         """Return whether the snapshot does not rest on it already."""
         return entry.offset >= self._base.get(entry.place, 0)
 
-    def tell_counts(self, counts: dict[str, int]) -> None:
-        """Set the scenario's counts, which have changed."""
-        self._counts = counts
-
-    def tell_acknowledged(self, counts: dict[str, int]) -> None:
-        """Set how many of the scenario are acknowledged, which has changed."""
-        self._acknowledged = counts
-
-    def tell_doubts(self, doubts: Mapping[str, int]) -> None:
-        """Set how many of the scenario there is each doubt of, which has changed."""
-        self._doubts = doubts
+    def tell(self, figure: Figure, numbers: Mapping[str, int]) -> None:
+        """Set a figure of the scenario, which has changed."""
+        self._figures[figure] = numbers
 
     def rouse(self) -> None:
         """Wake the socket, unless it has been woken and has not looked yet."""
@@ -221,11 +210,9 @@ class Subscription:
                 gone.append((entry.asset, entry.version))
                 self.held.discard(entry.asset)
         self._marks.update((e.asset, marks[e.asset]) for e in entries if e.asset in marks)
-        new_marks = list(self._marks.values())
-        numbers = (self._acknowledged, self._alerts.take(), self._doubts)
-        changes = Changes(entries, gone, self._counts, self._watched, new_marks, *numbers)
-        self._pending, self._counts, self._watched = {}, None, None
-        self._marks, self._acknowledged, self._doubts = {}, None, None
+        new_marks, alerts = list(self._marks.values()), self._alerts.take()
+        changes = Changes(entries, gone, self._figures, self._watched, new_marks, alerts)
+        self._pending, self._figures, self._watched, self._marks = {}, {}, None, {}
         self._awake = False
         few = self._last and self._full and len(self.held) < FEW_HELD
         if len(self.held) > MOST_HELD or few:

@@ -6,24 +6,23 @@ import time
 from collections.abc import Iterable
 from threading import Event, Thread
 
-import msgspec
 import structlog
 from django.db import DatabaseError, close_old_connections
 
 from bus.base import Bus, BusError, Message, Reader, TopicSpec
 from dashboard.annotations.row_marks import Changes
 from dashboard.core.metrics import UNREADABLE
-from dashboard.job.stored_status import recall
+from dashboard.job.status import recall
 from dashboard.live.entries import Entry, Offsets, Place
+from dashboard.live.live_view import LiveView
 from dashboard.live.row_context import Beside
 from dashboard.live.snapshots import counted
-from dashboard.live.view import LiveView
 from dashboard.states.board_rows import row_of
 from dashboard.states.newest import kept_of
 from dashboard.states.queries import sink_offsets
-from domain.records import Tombstone
 from domain.scenario import Scenario
-from wire.sink import UnreadableState, decode_state
+from domain.version import Version
+from wire.sink import TombstoneValue, read_state
 from wire.topics import Topics
 
 log = structlog.get_logger(__name__)
@@ -124,7 +123,7 @@ class Tailer:
         self._prune()
 
     def care(self) -> None:
-        """Prune the overlay, and count anew where something has changed."""
+        """Prune the overlay, and count again where something has changed."""
         begun = time.monotonic()
         self._prune()
         self._annotate()
@@ -148,9 +147,9 @@ class Tailer:
 
     def _count(self, name: str) -> None:
         numbers = counted(self._scenarios[name], self._view.overlay(name))
-        self._view.set_counts(name, numbers.merged.counts)
-        self._view.set_doubts(name, numbers.merged.doubts)
-        self._view.set_acknowledged(name, numbers.held.counts)
+        self._view.set_figure(name, "counts", numbers.merged.counts)
+        self._view.set_figure(name, "doubts", numbers.merged.doubts)
+        self._view.set_figure(name, "acknowledged", numbers.held.counts)
         self._ends.pop(name, None)
         if numbers.held.ends is not None:
             self._ends[name] = numbers.held.ends
@@ -225,13 +224,13 @@ def entry_of(scenario: Scenario, message: Message) -> Entry | None:
     """
     place = (message.topic, message.partition)
     try:
-        if message.value is None:
-            gone = decode_state(message.key, None, message.headers)
-            assert isinstance(gone, Tombstone)
-            return Entry(gone.asset, gone.version.sortable(), None, place, message.offset)
-        row = row_of(scenario, msgspec.json.decode(message.value))
-        return Entry(row["asset"], row["version"], row, place, message.offset, message.value)
-    except (UnreadableState, KeyError, TypeError, ValueError, AttributeError) as error:
+        record = read_state(message.key, message.value, message.headers)
+        if isinstance(record, TombstoneValue):
+            version = Version.parse(record.version).sortable()
+            return Entry(record.asset, version, None, place, message.offset)
+        row = row_of(scenario, record)
+        return Entry(record.asset, row["version"], row, place, message.offset, message.value or b"")
+    except ValueError as error:
         UNREADABLE.labels(message.topic).inc()
         log.warning("sink record cannot be read", topic=message.topic, error=repr(error))
         return None

@@ -13,9 +13,9 @@ from dashboard.labels.queries import keys
 from dashboard.live.page_filter import Filter as Shown
 from domain.scenario import Scenario
 
-Told = dict[str, str | int]
-"""What is said of a text that is no filter: in words, where, and what may have been meant."""
-NO_PROBLEM: Told = {"message": "", "start": 0, "end": 0, "meant": ""}
+FilterProblem = dict[str, str | int]
+# What is wrong with a text that is no filter: in words, where, and what may have been meant.
+NO_PROBLEM: FilterProblem = {"message": "", "start": 0, "end": 0, "meant": ""}
 
 
 def readable(states: Iterable[str]) -> frozenset[str]:
@@ -31,8 +31,8 @@ def named(scenario: Scenario, states: Iterable[str]) -> frozenset[str]:
     return readable(state_of(state, scenario) or state for state in states)
 
 
-def asked(scenario: Scenario, states: Iterable[str], text: str, now: int) -> Filter:
-    """Return one filter of what a text finds in these states (none: in all). Raises FilterError."""
+def with_states(scenario: Scenario, states: Iterable[str], text: str, now: int) -> Filter:
+    """Return the filter of a text within these states (none: all). Raises FilterError."""
     wanted = parse(text, scenario, now, _keys(scenario))
     some = tuple(Text(name) for name in sorted(named(scenario, states)))
     return Filter((*wanted.terms, Term("state", some))) if some else wanted
@@ -44,7 +44,7 @@ def shown(scenario: Scenario, states: frozenset[str], text: str, now: int, **res
     What is requested of states and of one part of the name alone is looked up without a further
     term: that is counted exactly and costs the least. now: Unix ms. Raises FilterError.
     """
-    return told(parse(text, scenario, now, _keys(scenario)), states, now, **rest)
+    return filter_of(parse(text, scenario, now, _keys(scenario)), states, now, **rest)
 
 
 def _keys(scenario: Scenario) -> tuple[str, ...] | None:
@@ -55,8 +55,8 @@ def _keys(scenario: Scenario) -> tuple[str, ...] | None:
         return None
 
 
-def told(wanted: Filter, states: frozenset[str], now: int, **rest: Any) -> Shown:
-    """Return the same of a filter that has been read."""
+def filter_of(wanted: Filter, states: frozenset[str], now: int, **rest: Any) -> Shown:
+    """Return the rows that a parsed filter finds; states, now, rest: as for `shown`."""
     terms = list(wanted.terms)
     for term in wanted.terms:
         named = _states(term)
@@ -69,8 +69,8 @@ def told(wanted: Filter, states: frozenset[str], now: int, **rest: Any) -> Shown
     return Shown(states, terms=Filter(tuple(terms)) if terms else None, now=now, **rest)
 
 
-def told_error(error: FilterError) -> Told:
-    """Return what is shown of the error."""
+def problem_of(error: FilterError) -> FilterProblem:
+    """Return the error as a page and the live protocol have it."""
     return {"message": str(error), "start": error.start, "end": error.end, "meant": error.meant}
 
 

@@ -23,6 +23,7 @@ from wire.job import (
     decode_heartbeat,
     decode_progress,
 )
+from wire.pipeline import PipelineProgress, decode_pipeline
 from wire.sink import UnreadableState
 from wire.topics import Topics
 
@@ -44,7 +45,7 @@ class Batch:
 
     answers: the states that answer a command, in the order of the log; beats: each bucket's newest
     heartbeat; late: all of those with reports that came too late, in the order of the log; letters:
-    what the job refused; results: of errands; counted: how often what has happened, by name and
+    what the job refused; results: of queries; counted: how often what has happened, by name and
     topic; offsets: the next one of each partition.
     """
 
@@ -53,6 +54,7 @@ class Batch:
     beats: dict[str, Heartbeat] = field(default_factory=dict)
     late: list[Heartbeat] = field(default_factory=list)
     progress: list[Progress] = field(default_factory=list)
+    pipelines: list[PipelineProgress] = field(default_factory=list)
     letters: list[DeadLetter] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
     counted: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -117,6 +119,8 @@ def _take(batch: Batch, message: Message, topics: Topics) -> None:
         batch.progress.append(progress)
     elif message.topic == topics.dead_letters:
         batch.letters.append(read_letter(message, topics))
+    elif message.topic == topics.pipelines:
+        batch.pipelines.append(decode_pipeline(message.value))
     elif message.topic == topics.results:
         batch.results.append(decode_result(message.value))
 

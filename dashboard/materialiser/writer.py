@@ -14,31 +14,43 @@ from uuid import UUID
 
 import msgspec
 import structlog
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Coalesce
 
 from dashboard.agents import late_reports
 from dashboard.agents.mutes import dump
 from dashboard.agents.report_counts import Counts
-from dashboard.annotations.acknowledgement_ends import Move, end_by
-from dashboard.checkpoints.models import Divergence, SinkOffset
+from dashboard.annotations.acknowledgements import Move, end_by
+from dashboard.checkpoints import counts
+from dashboard.checkpoints.models import Divergence
+from dashboard.checkpoints.offsets import advance
 from dashboard.commands.models import Command
 from dashboard.console import samples
 from dashboard.core.chunks import STATEMENT, chunks
+from dashboard.core.sql import execute_many, lock_until_commit
 from dashboard.dead_letters.ingestion import take_in
+from dashboard.incidents import recorder as incidents
 from dashboard.job import ingestion as progress
 from dashboard.job.models import FIGURES
 from dashboard.labels import reported_labels as labels
-from dashboard.materialiser import batch_query_results as results
 from dashboard.materialiser.batch import Batch, Place
+from dashboard.notifications import ingestion as notifications
+from dashboard.pipelines import ingestion as pipelines
 from dashboard.reconciliation import log_bounds
+from dashboard.recounts import ingestion as recounts
 from dashboard.rules import ingestion as rulebook
+from dashboard.schedules import recorder as schedules
+from dashboard.state_store import ingestion as statestore
 from dashboard.states import queries
 from dashboard.states.caveats import Doubts
-from dashboard.states.models import CHANGE, Answer, AssetState
-from dashboard.states.record_rows import COLUMNS, Seen, row_of, same_content
+from dashboard.states.models import CHANGE, CONFIRMED, UNCONFIRMED, Answer, AssetState
+from dashboard.states.record_rows import COLUMNS, Seen, row_of, same_content, same_epoch
+from dashboard.summaries import recorder as summaries
+from dashboard.summaries.recorder import Condition, condition_of, move_of
+from dashboard.what_if import ingestion as whatif
 from domain.scenario import Scenario
+from wire.batch_query import Compared, Recounted, Result
 from wire.job import Heartbeat
 from wire.sink import StateValue
 
@@ -58,8 +70,9 @@ TRANSITION = (
     "state",
     "cause_type",
     "cause",
+    "unconfirmed",
 )
-KEPT_UNCHANGED = frozenset(("reminder", "override-end"))
+KEPT_UNCHANGED = frozenset(("reminder", "override-end", "schedule"))
 """Causes of records that are in the history although the state stayed as it was."""
 BEAT = (*FIGURES, "mutes", "received_at")
 COUNT = """\
@@ -68,18 +81,16 @@ ON CONFLICT (scenario, state) DO UPDATE SET n = board_statecount.n + excluded.n"
 COUNT_DOUBT = """\
 INSERT INTO board_doubtcount (scenario, doubt, n) VALUES (%s, %s, %s)
 ON CONFLICT (scenario, doubt) DO UPDATE SET n = board_doubtcount.n + excluded.n"""
-COUNTED = """\
-INSERT INTO materialiser_counted (name, topic, n) VALUES (%s, %s, %s)
-ON CONFLICT (name, topic) DO UPDATE SET n = materialiser_counted.n + excluded.n"""
 
 
 class Stored(NamedTuple):
     """The database's record of an asset; `record` only of what was read in this batch, `doubts`
-    only of what was there before."""
+    only of what was there before; condition: what summaries look at."""
 
     version: str
     state: str
     doubts: Doubts = ()
+    condition: Condition = Condition()
     record: str | None = None
 
 
@@ -93,7 +104,8 @@ class Changes:
 
     repeated: records of the very version that the database has, by asset; counts: by how many more
     assets are in a state now, by scenario and state; doubts: by how many more there is a doubt of,
-    by scenario and doubt; newest: of each asset that has changed, by scenario.
+    by scenario and doubt; newest: of each asset that has changed, by scenario; moves: what
+    summaries record of each, by scenario; tasks: records that tell of tasks, with their scenario.
     """
 
     rows: list[tuple[Any, ...]] = field(default_factory=list)
@@ -103,7 +115,9 @@ class Changes:
     counts: Counter[Place] = field(default_factory=Counter)
     doubts: Counter[Place] = field(default_factory=Counter)
     newest: dict[str, dict[str, Seen]] = field(default_factory=dict)
+    moves: dict[str, summaries.ByAsset] = field(default_factory=dict)
     agents: Counts = field(default_factory=Counts)
+    tasks: list[tuple[str, Seen]] = field(default_factory=list)
 
 
 def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
@@ -115,22 +129,29 @@ def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
         changes.agents.write(now)
         _upsert("board_assetstate", COLUMNS, ("scenario", "asset"), changes.rows, ("version",))
         _upsert("board_transition", TRANSITION, TRANSITION[:3], changes.transitions, ("version",))
-        end_by(_moves(changes), scenarios, now)
+        moves = list(_moves(changes))
+        end_by(moves, scenarios, now)
+        notifications.take_in(incidents.record(moves, scenarios), now)
+        dirty = summaries.record(changes.moves, scenarios)
+        schedules.record(changes.tasks, changes.newest)
+        notifications.take_in_tasks(changes.tasks, now)
         labels.take(changes.newest, now)
         Divergence.objects.bulk_create(changes.divergences, ignore_conflicts=True)
         _answer(batch.answers, now)
         _beat(batch.beats.values(), now)
         batch.counted.update(late_reports.take_in(batch.late))
         progress.take_in(batch.progress)
+        pipelines.take_in(batch.pipelines)
         log_bounds.take_in(batch.progress)
         rulebook.take_in(batch.progress)
         take_in(batch.letters)
         samples.take_in(changes.newest, batch.beats.values(), batch.letters, now)
-        results.take_in(batch.results, now)
-        _advance(batch.offsets)
+        _take_results(batch.results, now)
+        advance(batch.offsets)
         count(changes.counts)  # last, as a scenario's other writers wait from here on
         count_doubts(changes.doubts)
-        _add(COUNTED, batch.counted)
+        summaries.mark(dirty)
+        counts.add(batch.counted)
 
 
 # ---- states -------------------------------------------------------------------------------
@@ -140,12 +161,10 @@ def _alone(offsets: Iterable[tuple[str, int]]) -> None:
     """Lock these partitions for ourselves until the transaction ends.
 
     Else another writer could change a row between our look at it and our writing, and it would be
-    counted twice. SQLite has one writer at a time anyway.
+    counted twice.
     """
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            for topic, partition in sorted(offsets):
-                cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s), %s)", [topic, partition])
+    for topic, partition in sorted(offsets):
+        lock_until_commit(topic, str(partition))
 
 
 def stored(places: Iterable[Place]) -> Known:
@@ -156,34 +175,75 @@ def stored(places: Iterable[Place]) -> Known:
     known: Known = {}
     for scenario, assets in by_scenario.items():
         for asset, kept in queries.stored(scenario, assets).items():
-            known[scenario, asset] = Stored(*kept)
+            known[scenario, asset] = Stored(kept.version, kept.state, kept.doubts, _before(kept))
     return known
+
+
+def _before(kept: queries.Kept) -> Condition:
+    """Return the condition that the database knows: not which state is pending, but that one is."""
+    return Condition(kept.state, "unconfirmed" in kept.doubts, "?" if kept.waits else "")
 
 
 def compare(batch: Batch, scenarios: dict[str, Scenario], known: Known, now: int) -> Changes:
     """Return the changes that each asset's records make to what is known; drop older versions."""
     changes = Changes()
     for place, records in batch.states.items():
+        scenario = scenarios[place[0]]
         before = current = known.get(place, _NOTHING)
         newest = None
         for seen in records:
             if seen.version > current.version:
+                if isinstance(seen.shape, StateValue) and seen.shape.tasks:
+                    changes.tasks.append((place[0], seen))
                 changes.agents.record(place[0], seen.shape.cause, seen.state != current.state)
-                if seen.state != current.state:
-                    changes.transitions.append(_transition(place[0], seen, current.state))
-                elif seen.shape.cause.type in KEPT_UNCHANGED:
-                    changes.transitions.append(_unchanged(place[0], seen))
-                current, newest = Stored(seen.version, seen.state, record=seen.text), seen
+                condition = condition_of(scenario, seen)
+                _note_transition(changes, place[0], seen, current)
+                _note_move(changes, place, seen, current, before.condition, condition)
+                current = Stored(seen.version, seen.state, (), condition, seen.text)
+                newest = seen
             elif seen.version == current.version:
                 _repeat(changes, place[0], current, seen, now)
         if newest is not None:
-            changes.rows.append(row_of(scenarios[place[0]], newest))
+            changes.rows.append(row_of(scenario, newest))
             changes.newest.setdefault(place[0], {})[place[1]] = newest
             if isinstance(newest.shape, StateValue):
                 changes.agents.votes(place[0], newest.shape.votes)
             _move(changes.counts, place[0], before.state, newest.state)
             _doubt(changes.doubts, place[0], before.doubts, newest.doubts)
     return changes
+
+
+def _note_transition(changes: Changes, scenario: str, seen: Seen, current: Stored) -> None:
+    """Note what the asset's history keeps of a record."""
+    cause = seen.shape.cause.type
+    if seen.state != current.state:
+        changes.transitions.append(_transition(scenario, seen, current.state))
+    elif cause in KEPT_UNCHANGED:
+        changes.transitions.append(_unchanged(scenario, seen, cause))
+    elif _is_unconfirmed(seen) != current.condition.unconfirmed:
+        kind = UNCONFIRMED if _is_unconfirmed(seen) else CONFIRMED
+        changes.transitions.append(_unchanged(scenario, seen, kind))
+
+
+def _note_move(
+    changes: Changes,
+    place: Place,
+    seen: Seen,
+    current: Stored,
+    before: Condition,
+    condition: Condition,
+) -> None:
+    """Note what summaries record of a record: what changes the condition, or comes again."""
+    if condition == current.condition and same_epoch(seen.version, current.version):
+        return
+    move = move_of(seen, current.version, current.state, condition)
+    if condition != current.condition or move.anew:
+        of_assets = changes.moves.setdefault(place[0], {})
+        of_assets.setdefault(place[1], summaries.Moves(before)).steps.append(move)
+
+
+def _is_unconfirmed(seen: Seen) -> bool:
+    return isinstance(seen.shape, StateValue) and seen.shape.unconfirmed
 
 
 def _doubt(counts: Counter[Place], scenario: str, before: Doubts, after: Doubts) -> None:
@@ -203,9 +263,9 @@ def _move(counts: Counter[Place], scenario: str, before: str, after: str) -> Non
 
 def _moves(changes: Changes) -> Iterator[Move]:
     """Yield the changes of a state, as acknowledgements look at them."""
-    for scenario, asset, place, kind, _version, at, _previous, state, *_ in changes.transitions:
+    for scenario, asset, place, kind, _version, at, previous, state, *_ in changes.transitions:
         if kind == CHANGE:
-            yield Move(scenario, asset, place, at, state)
+            yield Move(scenario, asset, place, at, state, previous)
 
 
 def _transition(scenario: str, seen: Seen, previous: str) -> tuple[Any, ...]:
@@ -216,15 +276,15 @@ def _transition(scenario: str, seen: Seen, previous: str) -> tuple[Any, ...]:
     cause = msgspec.json.encode(shape.cause).decode()
     at = shape.since if isinstance(shape, StateValue) else shape.cause.time
     fields = (CHANGE, seen.version, at, previous, seen.state, shape.cause.type, cause)
-    return (scenario, seen.asset, seen.place, *fields)
+    return (scenario, seen.asset, seen.place, *fields, _is_unconfirmed(seen))
 
 
-def _unchanged(scenario: str, seen: Seen) -> tuple[Any, ...]:
+def _unchanged(scenario: str, seen: Seen, kind: str) -> tuple[Any, ...]:
     """Return the row of a record after which the state is what it was before."""
     cause = seen.shape.cause
     text = msgspec.json.encode(cause).decode()
-    fields = (cause.type, seen.version, cause.time, seen.state, seen.state, cause.type, text)
-    return (scenario, seen.asset, seen.place, *fields)
+    fields = (kind, seen.version, cause.time, seen.state, seen.state, cause.type, text)
+    return (scenario, seen.asset, seen.place, *fields, _is_unconfirmed(seen))
 
 
 def _repeat(changes: Changes, scenario: str, current: Stored, seen: Seen, now: int) -> None:
@@ -258,10 +318,7 @@ def count_doubts(moves: Mapping[Place, int]) -> None:
 
 def _add(sql: str, numbers: Mapping[tuple[str, str], int]) -> None:
     """Add to kept numbers. In order: no deadlock."""
-    rows = [(*key, number) for key, number in sorted(numbers.items()) if number]
-    if rows:
-        with connection.cursor() as cursor:
-            cursor.executemany(sql, rows)
+    execute_many(sql, [(*key, number) for key, number in sorted(numbers.items()) if number])
 
 
 def _divergence(scenario: str, kept: str, seen: Seen, now: int) -> Divergence:
@@ -300,8 +357,7 @@ def _upsert(
         f"VALUES ({', '.join(['%s'] * len(names))}) "
         f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes} WHERE ({new}) > ({old})"
     )
-    with connection.cursor() as cursor:
-        cursor.executemany(sql, rows)
+    execute_many(sql, rows)
 
 
 # ---- answers ------------------------------------------------------------------------------
@@ -358,14 +414,16 @@ def _beat(beats: Iterable[Heartbeat], now: int) -> None:
     progress.note_ahead({row[0] for row in rows})
 
 
-def _advance(offsets: dict[tuple[str, int], int]) -> None:
-    rows = [
-        SinkOffset(topic=topic, partition=partition, next_offset=offset)
-        for (topic, partition), offset in offsets.items()
-    ]
-    SinkOffset.objects.bulk_create(
-        rows,
-        update_conflicts=True,
-        unique_fields=["topic", "partition"],
-        update_fields=["next_offset"],
-    )
+def _take_results(results: Sequence[Result], now: int) -> None:
+    """Store the parts of results of batch queries that were requested here."""
+    for result in results:
+        try:
+            request = UUID(result.ask)
+        except ValueError:
+            continue  # another program's
+        if isinstance(result, Compared):
+            whatif.take_in(request, result, now)
+        elif isinstance(result, Recounted):
+            recounts.take_in(request, result, now)
+        else:
+            statestore.take_in(request, result, now)

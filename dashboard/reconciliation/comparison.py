@@ -3,7 +3,7 @@
 The job goes on meanwhile. So the fold runs to the log's end as it is at the start; then the
 database must have come as far; then its rows are read; then the fold goes on to the end as it is
 then. Each row must be what was last emitted at the start, or something emitted since. Last, what
-the database keeps beside the rows is held against the rows.
+the database keeps in addition to the rows is compared with the rows.
 """
 
 from __future__ import annotations

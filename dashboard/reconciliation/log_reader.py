@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from bus.base import Bus, BusError, Reader, Unavailable
 from dashboard.reconciliation.partition_replay import Replay
 
+# Called with how many records have been read, and of how many.
 OnProgress = Callable[[int, int], None]
-"""Called with how many records have been read, and of how many."""
 
 BATCH = 10_000
+# How long nothing may arrive although there is more to read, s.
 STALLED_S = 30.0
-"""How long nothing may arrive although there is more to read, s."""
 
 
 def read_on(

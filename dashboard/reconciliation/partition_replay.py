@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from bus.base import Message
-from dashboard.core import kafka
+from dashboard.core import kafka_gateway
 from dashboard.reconciliation.log_bounds import NONE, Terms
 from domain.bounds import applied_time
 from domain.fold import Bucket, UnknownFoldVersion
@@ -78,7 +78,7 @@ class Replay:
             self._held = []
 
     def _read(self, message: Message) -> Record:
-        trust = kafka.trust(message.topic)
+        trust = kafka_gateway.trust(message.topic)
         return decode_placed(
             message.key, message.value, message.timestamp, self.partition, self.partitions, trust
         )

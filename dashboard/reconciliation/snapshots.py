@@ -24,8 +24,8 @@ from wire.topics import Topics
 
 log = structlog.get_logger(__name__)
 
+# Snapshots kept per bucket: one a day, for longer than the log is kept.
 KEPT = 9
-"""Snapshots kept per bucket: one a day, for longer than the log is kept."""
 
 
 class Snapshots:
@@ -86,7 +86,7 @@ class Snapshots:
         except OSError as error:
             raise DamagedSnapshot(error.strerror) from None
         if hashlib.sha256(data).hexdigest() != row.digest:
-            raise DamagedSnapshot("its digest is not the one that was written down")
+            raise DamagedSnapshot("its digest is not the recorded one")
         replay = Replay(row.scenario, row.partition, scenario.partitions, terms)
         replay.next_offset = row.next_offset
         _restore(replay, data)

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from django import forms
 
+from dashboard.core.fields import UtcTimeField
 from dashboard.core.scenarios import scenarios
 from dashboard.replays.plan import Choice, Edges, ahead
 from wire.job import MAX_REASON, bucket_name
@@ -34,23 +35,9 @@ class ChoiceForm(forms.Form):
         initial="earliest",
         widget=forms.RadioSelect,
     )
-    time = forms.DateTimeField(
-        label="Time (UTC)",
-        required=False,
-        widget=forms.DateTimeInput(
-            attrs={"type": "datetime-local", "step": 1}, format="%Y-%m-%dT%H:%M:%S"
-        ),
-        error_messages={"invalid": "Expected a day and a time, as 2026-09-21T14:30."},
-    )
+    time = UtcTimeField(label="Time (UTC)", seconds=True)
     exactly = forms.BooleanField(label="Exactly there, without any state", required=False)
-    bound = forms.DateTimeField(
-        label="Last time that counts (UTC)",
-        required=False,
-        widget=forms.DateTimeInput(
-            attrs={"type": "datetime-local", "step": 1}, format="%Y-%m-%dT%H:%M:%S"
-        ),
-        error_messages={"invalid": "Expected a day and a time, as 2026-09-21T14:30."},
-    )
+    bound = UtcTimeField(label="Last time that counts (UTC)", seconds=True)
 
     def __init__(
         self, queries: Mapping[str, Sequence[str]], edges: Edges | None, data: Any = None
@@ -59,7 +46,7 @@ class ChoiceForm(forms.Form):
 
         queries: what each carries; edges: of their logs, None where Kafka does not answer.
         """
-        super().__init__(data, auto_id="replay-%s", label_suffix="")
+        super().__init__(data, auto_id="replay-%s")
         self.ahead = {query: names for query in queries if (names := list(ahead(query)))}
         if self.ahead:
             self.fields["bound"].initial = datetime.now(UTC).replace(microsecond=0)
@@ -125,9 +112,9 @@ class ChoiceForm(forms.Form):
 
     def _check_bound(self, data: Mapping[str, Any]) -> None:
         if data["bound"] > datetime.now(UTC):
-            self.add_error("bound", "Expected a time that is past: what comes now must count.")
+            self.add_error("bound", "Expected a past time: present records must count.")
         elif data.get("query") and data["query"] not in self.ahead:
-            self.add_error("bound", "Expected none: no clock of this query's buckets is ahead.")
+            self.add_error("bound", "Expected no time: no clock of this query's buckets is ahead.")
 
     def _check_offsets(self, data: Mapping[str, Any]) -> None:
         for bucket, place in self.buckets.items():
@@ -170,7 +157,7 @@ class ConfirmForm(forms.Form):
         word: what is to be typed; seen: the digest of the plan that is shown.
         """
         initial = {"id": uuid4(), "seen": seen}
-        super().__init__(data, auto_id="confirm-%s", initial=initial, label_suffix="")
+        super().__init__(data, auto_id="confirm-%s", initial=initial)
         self._word = word
         self.fields["typed"].label = f"Type {word} to confirm"
         for name in ("typed", "reason"):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from django.db import models
 
-from wire.job import MAX_ID, MAX_REASON, MAX_USER
+from dashboard.core.retention import Retention
+from dashboard.core.times import DAY_MS
+from dashboard.job.models import RequestDetail
+from wire.job import MAX_REASON
 
 WAITING, RUNNING, DONE, FAILED = "", "running", "done", "failed"
 """How far the reconcile at a replay's end has come."""
 
 
-class Replay(models.Model):
+class Replay(RequestDetail):
     """A reset or rebuild of a query; its progress is that of the request with the same id.
 
     scenario: the one that it was for, empty: all; start: where it was to begin, in words; whole:
@@ -19,13 +22,9 @@ class Replay(models.Model):
     not judge, or the first differences.
     """
 
-    id = models.UUIDField(primary_key=True)
-    query = models.CharField(max_length=MAX_ID)
     scenario = models.CharField(max_length=40, blank=True)
     start = models.CharField(max_length=200)
     reason = models.CharField(max_length=MAX_REASON)
-    username = models.CharField(max_length=MAX_USER)
-    asked_at = models.BigIntegerField(db_index=True)
     whole = models.BooleanField()
     epoch = models.IntegerField()
     plan = models.TextField()
@@ -40,3 +39,8 @@ class Replay(models.Model):
 
     def __str__(self) -> str:
         return f"{self.query} from {self.start}"
+
+
+KEPT_MS = 90 * DAY_MS
+
+KEPT = (Retention("replays", Replay, "asked_at", KEPT_MS),)

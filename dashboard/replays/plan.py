@@ -23,19 +23,19 @@ from dashboard.states.models import AssetState
 from wire.job import Action, bucket_name
 
 From = Literal["earliest", "time", "offsets"]
+# What a bucket begins with: the whole log, a snapshot, no state although there was a log before,
+# and no record at all.
 Means = Literal["log", "snapshot", "forgets", "nothing"]
-"""What a bucket begins with: the whole log, a snapshot, no state although there was a log before,
-and no record at all."""
 
+# Records/s of a query in micro-batches, until some have been measured here.
 ASSUMED: Mapping[str, float] = {"kernel": 60_000.0, "python": 15_000.0}
-"""Records/s of a query in micro-batches, until some have been measured here."""
+# So many of the last batches of catching up are looked at.
 MEASURED_OF = 30
-"""So many of the last batches of catching up are looked at."""
+# A smaller batch says little of the rate.
 LEAST_ROWS = 2_000
-"""A smaller batch says little of the rate."""
 
+# Where the offset stands in a version's sortable form: board_assetstate.version.
 _OFFSET_AT, _OFFSET_DIGITS = 8, 19
-"""Where the offset stands in a version's sortable form: board_assetstate.version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +157,8 @@ def carried(query: str) -> list[str]:
     return [name for name in scenarios() if name in names]
 
 
+# First and next offset by scenario and partition.
 Edges = Mapping[tuple[str, int], tuple[int, int]]
-"""First and next offset by scenario and partition."""
 
 
 def plan(choice: Choice, edges: Edges) -> Plan:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from dashboard.job.heartbeats import newest_beats
 from dashboard.job.models import JobRequest
 from dashboard.job.request_progress import RequestProgress
+from dashboard.job.status import newest_beats
 from dashboard.replays.models import Replay
 from dashboard.replays.plan import Plan
 

@@ -10,8 +10,8 @@ from bus.base import Bus, BusError, TopicPartition
 from dashboard.replays.plan import Bucket, Plan
 from wire.topics import Topics
 
+# So long the broker may take for all of them; what is not known by then is shown as that.
 PATIENCE_S = 2.0
-"""So long the broker may take for all of them; what is not known by then is shown as that."""
 
 
 def with_moments(plan: Plan, bus: Bus, topics: Topics) -> Plan:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.db.models import Max
 from django.http import HttpRequest
 
 from dashboard.audit.log import Actor, note
+from dashboard.core.access import user_of
 from dashboard.core.times import now_ms
 from dashboard.job.models import BucketStatus, JobRequest
 from dashboard.job.requests import send
@@ -24,8 +24,7 @@ def submit(request: HttpRequest, plan: Plan, fields: Mapping[str, Any]) -> JobRe
 
     fields: `id` and `reason` of the form. Raises rate_limits.TooMany.
     """
-    user, choice, now = request.user, plan.choice, now_ms()
-    assert isinstance(user, User)
+    user, choice, now = user_of(request), plan.choice, now_ms()
     epoch = BucketStatus.objects.filter(engine=choice.query).aggregate(at=Max("epoch"))["at"]
     replay = Replay(
         id=fields["id"],

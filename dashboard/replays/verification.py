@@ -16,12 +16,12 @@ from dashboard.replays.models import DONE, FAILED, RUNNING, WAITING, Replay
 
 log = structlog.get_logger(__name__)
 
+# A comparison that has not ended after so long was cut short: it is done again.
 GIVEN_UP_MS = 3_600_000
-"""A comparison that has not ended after so long was cut short: it is done again."""
+# Most differences that are kept in words.
 NAMED = 20
-"""Most differences that are kept in words."""
+# Of so many replays it is looked whether one has ended: an older one is not judged any more.
 NEWEST = 3
-"""Of so many replays it is looked whether one has ended: an older one is not judged any more."""
 MAX_TROUBLE = 4_000
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -15,9 +14,10 @@ from django.views.decorators.http import require_safe
 from dashboard.console import query_status
 from dashboard.console.partitions import edges
 from dashboard.core.access import form_of, is_fragment, role_required
-from dashboard.core.kafka import gateway
+from dashboard.core.kafka_gateway import gateway
 from dashboard.core.navigation import ADMINS
 from dashboard.core.rate_limits import TooMany
+from dashboard.core.tables import Column, Table
 from dashboard.core.times import now_ms
 from dashboard.job.models import JobProgress
 from dashboard.replays.forms import ChoiceForm, ConfirmForm
@@ -29,9 +29,14 @@ from dashboard.replays.submission import submit
 MEANS = {
     "log": "its whole log, from an empty state",
     "snapshot": "the snapshot's state, then what came since",
-    "forgets": "no state: what came before is forgotten",
+    "forgets": "no state: everything before is forgotten",
     "nothing": "nothing: its log is empty",
 }
+PLAN = Table(
+    "replay-plan", "Bucket", Column.number("Log begins"), Column.number("Read from"),
+    Column.time("From time"), Column.number("To"), Column.number("Records"),
+    Column.number("Takes", "its part of the whole"), "Begins with",
+)  # fmt: skip
 
 
 @require_safe
@@ -64,9 +69,8 @@ def start(request: HttpRequest) -> HttpResponse:
         return _page(request, form, reviewed, confirm, "", 422)
     if confirm.cleaned_data["seen"] != reviewed.digest():
         fresh = ConfirmForm(reviewed.word, reviewed.digest())
-        moved = "What would be read has changed meanwhile: look at it once more."
+        moved = "The logs have changed meanwhile: review it again."
         return _page(request, form, reviewed, fresh, moved, 409)
-    assert isinstance(request.user, User)
     try:
         sent = submit(request, reviewed, confirm.cleaned_data)
     except TooMany as error:
@@ -108,6 +112,7 @@ def _page(
     context = _list() | {
         "form": form,
         "plan": reviewed,
+        "plan_table": PLAN,
         "rows": _rows(reviewed) if reviewed else [],
         "confirm": confirm,
         "trouble": trouble,

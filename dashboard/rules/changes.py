@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 
+from dashboard.core.tables import Column, Table
 from dashboard.job import requests
 from dashboard.job.request_progress import RequestProgress
 from dashboard.rules.active_rule import parsed
@@ -73,6 +74,9 @@ class Change(RequestProgress):
         """Return the keys that it changes, before and after."""
         both = compared(parsed(self.row.before), parsed(self.row.after))
         return [each for each in both if each.differs]
+
+
+CHANGES = Table("changes", Column.time("When"), "Who", "Why", "What", "Outcome", css="compared")
 
 
 def changes(scenario: str, now: int) -> list[Change]:

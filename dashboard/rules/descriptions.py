@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from dashboard.core.tables import Column, Table
+from domain.config_values import duration_text
 from domain.overlay import LIVE_KEYS
-from domain.plain import duration_text
-from domain.scenario import KEEP, Latest, PythonRule, Rung, Scenario
+from domain.scenario import KEEP, Latest, PythonRule, Scenario, TaskRule, Threshold
 
 TITLES = {
     "rule": "Rule",
@@ -20,6 +21,7 @@ TITLES = {
     "reminders": "Reminders",
     "purge_after": "Purge after",
     "weights": "Weights",
+    "tasks": "Tasks",
 }
 MOST_NAMED = 40
 """Most weights that are listed."""
@@ -53,6 +55,8 @@ def lines(scenario: Scenario, key: str) -> Lines:
             return _one("the live votes" if of is None else f"weight {of:,} in all")
         case "weights":
             return _weights(scenario.weights or {})
+        case "tasks":
+            return tuple(_task(scenario, each) for each in scenario.tasks) or _one("none")
         case _:
             return _by_state(scenario, getattr(scenario, key) or {})
 
@@ -95,7 +99,7 @@ def _memory(scenario: Scenario) -> str:
     if scenario.life_cycle:
         return "never: no state is worse than another"
     if scenario.forget_delay is None:
-        return "never: what a silent agent said last is forgotten at once"
+        return "never: silent votes are forgotten at once"
     usual = " (three vote lifetimes, at least 15 m)" if scenario.forget_after is None else ""
     return f"{span(scenario.forget_delay)}{usual}"
 
@@ -133,37 +137,56 @@ def _weights(weights: Mapping[str, int]) -> Lines:
     return (*listed[:MOST_NAMED], Line("", rest))
 
 
+def _task(scenario: Scenario, task: TaskRule) -> Line:
+    """Return a task: what begins it, and what it does when and if what."""
+
+    def label(state: str | None) -> str:
+        return scenario.spec(state or "").label
+
+    begins = f"in {label(task.on)}" if task.on else f"a report of {label(task.on_report)}"
+    when = [f"after {span(task.after)}"] if task.after else []
+    when += [f"every {span(task.every)}"] if task.every else []
+    most = f", at most {task.times:,} times" if task.times else ""
+    condition = f" if it is {label(task.condition)}" if task.condition else ""
+    does = f"set {label(task.state)}" if task.state else task.do
+    return Line(begins, f"{', then '.join(when)}{most}{condition}: {does}")
+
+
 # ---- the rule -------------------------------------------------------------------------------
 
 
 def rule(scenario: Scenario) -> Lines:
-    """Return how votes become a state, a sentence for each rung, from the top."""
+    """Return how votes become a state, a sentence for each threshold, from the top."""
     how = scenario.rule
     if isinstance(how, Latest):
         return _one("The latest report decides.")
     if isinstance(how, PythonRule):
         return _one(f"The Python function {how.function} decides.")
-    rungs = [Line(scenario.spec(rung.state).label, _rung(scenario, rung)) for rung in how.ladder]
+    thresholds = [
+        Line(scenario.spec(threshold.state).label, _threshold(scenario, threshold))
+        for threshold in how.ladder
+    ]
     if how.default == KEEP:
-        return (*rungs, Line("", "Where none of these holds, the state stays as it is."))
-    return (*rungs, Line(scenario.spec(how.default).label, "where none of these holds."))
+        return (*thresholds, Line("", "Where none of these holds, the state stays as it is."))
+    return (*thresholds, Line(scenario.spec(how.default).label, "where none of these holds."))
 
 
-def _rung(scenario: Scenario, rung: Rung) -> str:
-    electorate, it = scenario.electorate, _it(scenario, rung.state)
-    if rung.q == 0:
-        return f"when the live votes for {it} weigh {rung.p:,} or more."
-    how = "more than" if rung.strict else "at least"
+def _threshold(scenario: Scenario, threshold: Threshold) -> str:
+    electorate, it = scenario.electorate, _it(scenario, threshold.state)
+    if threshold.q == 0:
+        return f"when the live votes for {it} weigh {threshold.p:,} or more."
+    how = "more than" if threshold.strict else "at least"
     of = (
         "the weight of all live votes" if electorate is None else f"an electorate of {electorate:,}"
     )
-    if (rung.strict, rung.p, rung.q) == (True, 1, 2):
+    if (threshold.strict, threshold.p, threshold.q) == (True, 1, 2):
         return f"when more than half of {of} is for {it}."
-    return f"when {how} {rung.p}/{rung.q} of {of} {'are' if rung.p > 1 else 'is'} for {it}."
+    are = "are" if threshold.p > 1 else "is"
+    return f"when {how} {threshold.p}/{threshold.q} of {of} {are} for {it}."
 
 
 def _it(scenario: Scenario, state: str) -> str:
-    """Return what a rung counts votes for: its state, or worse ones too where there are any."""
+    """Return what a threshold counts votes for: its state, or worse ones too if there are any."""
     ends = (scenario.states[0].name, scenario.mildest)
     return "it" if scenario.life_cycle or state in ends else "it or worse"
 
@@ -178,6 +201,14 @@ class Compared(NamedTuple):
     title: str
     values: tuple[Lines, ...]
     differs: bool
+
+
+COMPARED = Table(
+    "", "Key", "scenarios.toml", "The job uses", Column.unseen("Differs"), css="compared"
+)
+PROPOSAL = Table(
+    "", "Key", "scenarios.toml", "Now", "Proposed", Column.unseen("Differs"), css="compared"
+)
 
 
 def compared(*scenarios: Scenario) -> list[Compared]:

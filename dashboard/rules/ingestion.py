@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 
+from dashboard.core.retention import delete_surplus
 from dashboard.job.requests import settle
 from dashboard.rules.models import CarriedScenario, RuleChange, RuleRecord
 from domain.scenario import Scenario, ScenarioError
@@ -86,6 +87,4 @@ def _keep(scenario: str, partition: int, offset: int, text: str, at: int) -> Non
             scenario=scenario, partition=partition, offset=offset, at=at, rule=text
         )
     stored.exclude(rule=text).update(rule=text, at=at)
-    kept = kept.order_by("-offset")
-    for first in kept.values_list("offset", flat=True)[RECORDS_KEPT : RECORDS_KEPT + 1]:
-        kept.filter(offset__lte=first).delete()
+    delete_surplus(kept.order_by("-offset"), RECORDS_KEPT)

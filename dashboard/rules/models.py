@@ -6,7 +6,9 @@ A scenario as text is its plain form as JSON with sorted keys: equal texts are e
 from __future__ import annotations
 
 from django.db import models
+from django.db.models import Index, UniqueConstraint
 
+from dashboard.core.models import ScenarioRow
 from dashboard.job.models import TrackedRequest
 from wire.job import MAX_ID, MAX_REASON, MAX_USER
 
@@ -34,10 +36,9 @@ class CarriedScenario(models.Model):
         return f"{self.scenario} {self.version}"
 
 
-class RuleRecord(models.Model):
+class RuleRecord(ScenarioRow):
     """A scenario record of the log, as the job reported it: from its offset on `rule` holds."""
 
-    scenario = models.CharField(max_length=40)
     partition = models.IntegerField()
     offset = models.BigIntegerField()
     at = models.BigIntegerField()
@@ -45,28 +46,21 @@ class RuleRecord(models.Model):
 
     class Meta:
         constraints = (
-            models.UniqueConstraint(
+            UniqueConstraint(
                 fields=["scenario", "partition", "offset"], name="one_rule_per_offset"
             ),
         )
 
-    def __str__(self) -> str:
-        return f"{self.scenario}/{self.partition}@{self.offset}"
 
-
-class RuleChange(TrackedRequest):
+class RuleChange(ScenarioRow, TrackedRequest):
     """A request for another rule, kept longer than the job's other requests.
 
     before, after: the scenario, as text; reverted: the overlay is gone with it.
     """
 
-    scenario = models.CharField(max_length=40)
     before = models.TextField()
     after = models.TextField()
     reverted = models.BooleanField(default=False)
 
     class Meta:
-        indexes = (models.Index(fields=["scenario", "-asked_at"], name="rule_changes_of_scenario"),)
-
-    def __str__(self) -> str:
-        return f"{self.scenario}: {self.status}"
+        indexes = (Index(fields=["scenario", "-asked_at"], name="rule_changes_of_scenario"),)

@@ -13,8 +13,8 @@ from django.core.exceptions import ValidationError
 from django.forms.boundfield import BoundField
 
 from dashboard.rules.scenario_status import Known
+from domain.config_values import duration_text
 from domain.overlay import LIVE_KEYS, MAX_TEXT, differing, overlaid, overlay_text, read_overlay
-from domain.plain import duration_text
 from domain.scenario import Scenario, ScenarioError
 from wire.job import MAX_PARAMETERS, MAX_REASON
 from wire.source import MAX_BRACKETS, MAX_RECORD, fits
@@ -93,7 +93,7 @@ class ChangeForm(forms.Form):
 
     def __init__(self, status: Known, start: Scenario, data: Any = None) -> None:
         """Prepare the form. start: what the fields show at first."""
-        super().__init__(data, auto_id="rule-%s", label_suffix="", initial=_initial(start))
+        super().__init__(data, auto_id="rule-%s", initial=_initial(start))
         self.one, self.states = status, _states(status, start)
         for at, state in enumerate(self.states):
             for key in BY_STATE:
@@ -203,7 +203,7 @@ class ConfirmForm(forms.Form):
         initial = {"id": uuid4(), "base": base, "reason": reason}
         if proposal is not None:
             initial["keys"] = proposal.text
-        super().__init__(data, auto_id="confirm-%s", label_suffix="", initial=initial)
+        super().__init__(data, auto_id="confirm-%s", initial=initial)
         self.one = status
         self.fields["name"].help_text = f"Type {status.scenario.name}: it changes at once."
         for name in ("reason", "name"):

@@ -12,7 +12,8 @@ from typing import Any, Literal
 from django.db.models import Max, Q, Sum
 
 from dashboard.core.scenarios import FileNow, file_now, scenarios
-from dashboard.job.heartbeats import Beats, newest_beats
+from dashboard.core.tables import Column, Table
+from dashboard.job.status import Beats, newest_beats
 from dashboard.rules.active_rule import parsed
 from dashboard.rules.models import CarriedScenario, RuleRecord
 from dashboard.states.models import StateCount
@@ -20,9 +21,24 @@ from domain.overlay import LIVE_KEYS
 from domain.scenario import Scenario
 from wire.job import bucket_name
 
-Standing = Literal["in force", "not taken up yet", "another rule", "not in the log", "unknown"]
+PlaceStatus = Literal["in force", "not taken up yet", "another rule", "not in the log", "unknown"]
 NAMED = 8
 """Most partitions that a sentence names."""
+
+SCENARIOS = Table(
+    "scenarios", "Scenario", "States", "Rule", "Changed from here", Column.number("Assets"),
+    Column.number("Partitions"), "Engine", "Status", css="scenarios",
+)  # fmt: skip
+PLACES = Table(
+    "rules",
+    Column.time("Partition"),
+    "Status",
+    Column.number("Rule at", "offset of the newest scenario record", "rule's offset"),
+    Column.number("Reached", "the last offset that the bucket applied"),
+    "Engine",
+    Column.number("Epoch", "how many times the query has begun anew from its log"),
+    narrow=True,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +53,7 @@ class Place:
     reached: int | None
     engine: str
     epoch: int | None
-    standing: Standing
+    status: PlaceStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +82,12 @@ class Known:
     @property
     def taken_up(self) -> int:
         """Return in how many partitions the rule is in force."""
-        return sum(place.standing == "in force" for place in self.places)
+        return sum(place.status == "in force" for place in self.places)
 
     @property
     def in_the_log(self) -> int:
         """Return in how many partitions the log has the rule."""
-        return sum(place.standing in ("in force", "not taken up yet") for place in self.places)
+        return sum(place.status in ("in force", "not taken up yet") for place in self.places)
 
     @property
     def file_waits(self) -> bool:
@@ -130,7 +146,7 @@ def _places(scenario: Scenario, carried: CarriedScenario | None, beats: Beats) -
                 reached=reached,
                 engine=beat.engine if beat else "",
                 epoch=beat.epoch if beat else None,
-                standing=_standing(carried, newest.get(at), reached),
+                status=_status(carried, newest.get(at), reached),
             )
         )
     return places
@@ -145,9 +161,9 @@ def _newest(scenario: str) -> dict[int, RuleRecord]:
     return {record.partition: record for record in newest}
 
 
-def _standing(
+def _status(
     carried: CarriedScenario | None, record: RuleRecord | None, reached: int | None
-) -> Standing:
+) -> PlaceStatus:
     if carried is None:
         return "unknown"
     if record is None:
@@ -161,25 +177,23 @@ def troubles(status: Known, file_error: str) -> list[str]:
     """Return what is to be known before the figures are believed, in words."""
     messages = [f"{file_error}. What the job has taken up before goes on."] if file_error else []
     if status.told is None:
-        return [*messages, "The job has not told which rule it uses: see that it runs."]
+        return [*messages, "The job has not reported its rule: check that it runs."]
     if status.file is None and not file_error:
         messages.append("The file lacks this scenario now.")
     if status.told.problem:
         messages.append(f"What was changed from here does not count: {status.told.problem}")
     if status.file_waits:
-        messages.append(
-            "The file has changed since the job read it: reload the job to take it over."
-        )
-    for standing, words in _WAITING.items():
-        if waits := [place.partition for place in status.places if place.standing == standing]:
+        messages.append("The file has changed since the job read it: reload the job to apply it.")
+    for waiting, words in _WAITING.items():
+        if waits := [place.partition for place in status.places if place.status == waiting]:
             messages.append(f"{words}{_partitions(waits, len(status.places))}.")
     return messages
 
 
-_WAITING: dict[Standing, str] = {
+_WAITING: dict[PlaceStatus, str] = {
     "another rule": "The log still has another rule",
     "not in the log": "The rule is not in the log yet",
-    "not taken up yet": "The job has not taken the rule up yet",
+    "not taken up yet": "The job has not applied the rule yet",
 }
 
 

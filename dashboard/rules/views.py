@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import Resolver404, resolve, reverse
@@ -14,15 +13,16 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboard.accounts import drafts
 from dashboard.audit.log import Actor, note
-from dashboard.core.access import form_of, role_required
-from dashboard.core.kafka import gateway
+from dashboard.core.access import form_of, role_required, user_of
+from dashboard.core.kafka_gateway import gateway
 from dashboard.core.pages import render_page
 from dashboard.core.rate_limits import TooMany
-from dashboard.core.roles import Role, role_of
+from dashboard.core.roles import OPERATORS, Role, role_of
 from dashboard.core.scenarios import file_now, scenarios
+from dashboard.core.tables import Column, Table
 from dashboard.core.times import now_ms
 from dashboard.rules import descriptions
-from dashboard.rules.changes import changes, send
+from dashboard.rules.changes import CHANGES, changes, send
 from dashboard.rules.proposal import (
     EVERY,
     ChangeForm,
@@ -32,7 +32,7 @@ from dashboard.rules.proposal import (
     propose,
     taken_back,
 )
-from dashboard.rules.scenario_status import Known, all_known, known, troubles
+from dashboard.rules.scenario_status import PLACES, SCENARIOS, Known, all_known, known, troubles
 from domain.overlay import overlaid, read_overlay
 from domain.scenario import Scenario, ScenarioError
 
@@ -45,7 +45,7 @@ MOVED = "Somebody changed the rule meanwhile. Beside your proposal is the rule a
 
 @require_safe
 @never_cache
-@role_required("read")
+@role_required("read", OPERATORS)
 def listing(request: HttpRequest) -> HttpResponse:
     """Return every scenario; to a script, the part of the page that renews itself."""
     now, error = now_ms(), file_now().error
@@ -58,13 +58,13 @@ def listing(request: HttpRequest) -> HttpResponse:
         )
         for entry in all_known(now)
     ]
-    context = {"now": now, "found": rows, "error": error}
+    context = {"now": now, "table": SCENARIOS, "found": rows, "error": error}
     return render_page(request, "rules/scenarios", context)
 
 
 @require_safe
 @never_cache
-@role_required("read")
+@role_required("read", OPERATORS)
 def scenario(request: HttpRequest, name: str) -> HttpResponse:
     """Return one scenario; to a script, the part of the page that renews itself."""
     entry, now = _known(name), now_ms()
@@ -73,6 +73,10 @@ def scenario(request: HttpRequest, name: str) -> HttpResponse:
         "rule": descriptions.rule(entry.present),
         "severity": descriptions.severity(entry.present),
         "states": _states(entry),
+        "state_table": STATES,
+        "compared_table": descriptions.COMPARED,
+        "place_table": PLACES,
+        "change_table": CHANGES,
         "compared": [
             (each, each.key in entry.keys)
             for each in descriptions.compared(entry.configured, entry.present)
@@ -105,7 +109,7 @@ def change(request: HttpRequest, name: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @role_required("read", ADMINS)
 def review(request: HttpRequest, name: str) -> HttpResponse:
-    """Return a proposal beside the file and the rule that is there, before it is sent."""
+    """Return a proposal next to the file and the rule in force, before it is sent."""
     entry = _known(name)
     if request.method == "POST":
         return _proposed(request, entry)
@@ -162,10 +166,9 @@ def confirm(request: HttpRequest, name: str) -> HttpResponse:
     if data["base"] != entry.told.version:
         again = ConfirmForm(entry, proposal, reason=data["reason"])
         return _review(request, entry, proposal, 409, again, moved=True)
-    assert isinstance(request.user, User)
     try:
         outcome = send(
-            entry, proposal, data["base"], data["reason"], data["id"], request.user, now_ms()
+            entry, proposal, data["base"], data["reason"], data["id"], user_of(request), now_ms()
         )
     except TooMany as error:
         form.add_error(None, str(error))
@@ -193,6 +196,18 @@ def _head(entry: Known, now: int) -> dict[str, Any]:
         "now": now,
         "troubles": troubles(entry, error),
     }
+
+
+STATES = Table(
+    "",
+    "State",
+    "Name",
+    Column.number("Hold", term="hold"),
+    Column.number("Reminder", term="reminder"),
+    Column.number("Purge after", "how long an asset may stay in it before it purges itself"),
+    Column.unseen("Differs"),
+    narrow=True,
+)
 
 
 def _states(entry: Known) -> list[dict[str, Any]]:
@@ -242,6 +257,7 @@ def _review(
     name, text = entry.scenario.name, change_text(entry, proposal)
     context = _head(entry, now_ms()) | {
         "proposal": proposal,
+        "table": descriptions.PROPOSAL,
         "compared": [(each, each.key in changed) for each in three],
         "changed": changed or dict(entry.keys) != proposal.keys,
         "form": form or ConfirmForm(entry, proposal),

@@ -1,8 +1,8 @@
-"""daphne with a tailer beside it: started once the address is taken, stopped with the server."""
+"""daphne with a tailer: started once the address is taken, stopped with the server."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from daphne.server import Server
@@ -11,12 +11,12 @@ from twisted.internet import reactor
 from dashboard.server.limits import Bounds
 from dashboard.server.request_limits import IDLE_S, Connection, Crowd
 
+# Largest websocket frame that is read at all, bytes.
 MAX_FRAME = 65_536
-"""Largest websocket frame that is read at all, bytes."""
+# Largest websocket message either way, bytes: a snapshot of long names is some megabytes.
 MAX_MESSAGE = 16 << 20
-"""Largest websocket message either way, bytes: a snapshot of long names is some megabytes."""
+# How long a request may go on after its browser has gone, or the server was told to stop, s.
 PATIENCE_S = 2
-"""How long a request may go on after its browser has gone, or the server was told to stop, s."""
 
 
 class WebServer(Server):
@@ -44,18 +44,19 @@ class WebServer(Server):
 
 
 def serve(
-    application: Any, host: str, port: int, bounds: Bounds, start: Callable[[], None]
+    application: Any, host: str, port: int, bounds: Bounds, starts: Iterable[Callable[[], None]]
 ) -> str | None:
     """Serve until SIGTERM or SIGINT; returns why it could not listen, or None.
 
-    start: called once the address is taken.
+    starts: called once the address is taken.
     """
 
     def ready() -> None:
         server.http_factory.protocol, server.http_factory.timeOut = Connection, IDLE_S
         server.http_factory.crowd = Crowd(bounds)
         server.ws_factory.setProtocolOptions(failByDrop=False)  # an oversized message is told so
-        start()
+        for start in starts:
+            start()
 
     server = WebServer(
         application=application,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from typing import NamedTuple
 
 from config.settings import Settings
@@ -30,3 +31,24 @@ def bounds_of(settings: Settings) -> Bounds:
         settings.http_connections,
         0 if settings.trusted_proxies else settings.http_connections_per_address,
     )
+
+
+SPARE = 300
+"""What a web process needs beside its connections: modules, the database, Kafka, a body's files."""
+
+
+class TooFew(Exception):
+    """The refusal where the system allows fewer than are needed; the message says what to do."""
+
+
+def raise_limit(connections: int) -> None:
+    """Raise this process's limit as far as the system allows. Raises TooFew."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hard != resource.RLIM_INFINITY and hard < connections + SPARE:
+        raise TooFew(
+            f"This process may have {hard} files open and needs {connections + SPARE}: raise the "
+            "hard limit (ulimit -Hn, LimitNOFILE=), or lower TALLYBOARD_HTTP_CONNECTIONS or "
+            "TALLYBOARD_SOCKETS."
+        )

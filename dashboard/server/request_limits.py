@@ -24,31 +24,31 @@ from dashboard.core.metrics import LIMITED
 from dashboard.labels.csv_tables import MAX_BYTES
 from dashboard.server.limits import Bounds
 
+# Largest body without a token or the cookie of a session, bytes: of a login it is some hundred.
 ANONYMOUS = 65_536
-"""Largest body without a token or the cookie of a session, bytes: of a login it is some hundred."""
+# What a form around a file, or around what a view bounds itself, may add, bytes.
 FRAME = 65_536
-"""What a form around a file, or around what a view bounds itself, may add, bytes."""
+# Where more than a form is sent, and how much with it, bytes: a little over what the view takes,
+# which says so in its own words. Elsewhere it is Django's DATA_UPLOAD_MAX_MEMORY_SIZE.
 LARGE = (
     (re.compile(rb"/api/v1/scenarios/[^/]+/(reports|alertmanager)"), MAX_BODY + FRAME),
     (re.compile(rb"/labels/upload/"), MAX_BYTES + FRAME),
     (re.compile(rb"/bulk/"), MAX_FILE + settings.DATA_UPLOAD_MAX_MEMORY_SIZE),
 )
-"""Where more than a form is sent, and how much with it, bytes: a little over what the view takes,
-which says so in its own words. Elsewhere it is Django's DATA_UPLOAD_MAX_MEMORY_SIZE."""
+# A body may take a second more for so many bytes that it announces, or may have.
 LEAST_RATE = 131_072
-"""A body may take a second more for so many bytes that it announces, or may have."""
+# Most bytes of larger bodies on their way at once, of all connections.
 BODIES = 256 << 20
-"""Most bytes of larger bodies on their way at once, of all connections."""
+# How long a connection may wait for its next request.
 IDLE_S = 60
-"""How long a connection may wait for its next request."""
+# How long what a refused client still sends is read and dropped, so that it reads the answer.
 LINGER_S = 2.0
-"""How long what a refused client still sends is read and dropped, so that it reads the answer."""
+# How much of it, bytes.
 LINGER = 32 << 20
-"""How much of it, bytes."""
 
 WORDS = {
     408: ("Request Timeout", "The request came too slowly."),
-    413: ("Content Too Large", "The body is larger than what is taken here."),
+    413: ("Content Too Large", "The body is too large."),
     503: ("Service Unavailable", "This server has no room for more connections. Try again soon."),
 }
 
@@ -315,5 +315,5 @@ def answer_of(status: int, path: bytes) -> bytes:
     return "\r\n".join([*head, "", ""]).encode() + body
 
 
+# The reasons that programs are told.
 PROBLEMS = {408: "too-slow", 413: "too-large", 503: "no-room"}
-"""The reasons that programs are told."""

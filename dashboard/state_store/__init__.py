@@ -1,1 +1,1 @@
-"""What Spark has committed of the state, row by row, beside the database."""
+"""What Spark has committed of the state, row by row, next to the database."""

@@ -13,28 +13,28 @@ from domain.version import Version
 from wire.batch_query import StoredAsset
 
 EQUAL, BEHIND, BOARD_BEHIND, DIFFERS = "equal", "behind", "board-behind", "differs"
+# By verdict: its word, icon, colour and meaning; what matters most first.
 VERDICTS: dict[str, tuple[str, str, str, str]] = {
     DIFFERS: (
         "differs",
         "warning",
         "red",
-        "neither is behind, and they do not say the same: run manage.py reconcile",
+        "neither is behind, and they are different: run manage.py reconcile",
     ),
     BOARD_BEHIND: (
         "board behind",
         "clock",
         "orange",
-        "the store had told of more than the database had taken in: is the materialiser behind?",
+        "the store had emitted more than the database had stored: is the materialiser behind?",
     ),
     BEHIND: (
         "store behind",
         "clock",
         "grey",
-        "the board has moved on since this batch was committed, as it should while the job runs",
+        "the board has changed since this batch was committed, as is usual while the job runs",
     ),
     EQUAL: ("equal", "check", "green", "state, doubts, votes, override and pending are the same"),
 }
-"""By verdict: its word, icon, colour and meaning; what matters most first."""
 
 
 class Board(NamedTuple):

@@ -6,6 +6,8 @@ from typing import Any
 
 from django import forms
 
+from dashboard.core.fields import scenario_choices
+from dashboard.core.filter_forms import FilterForm
 from dashboard.core.scenarios import scenarios
 from dashboard.state_store.comparison import VERDICTS
 from domain.names import MAX_NAME, name_ok
@@ -16,7 +18,7 @@ from wire.batch_query import ReadState
 class ReadForm(forms.Form):
     """The form of a scenario, and of it one asset, one partition, or all."""
 
-    scenario = forms.ChoiceField()
+    scenario = forms.ChoiceField(choices=scenario_choices)
     partition = forms.IntegerField(required=False, min_value=0, max_value=999)
     asset = forms.CharField(required=False, max_length=MAX_NAME, strip=False)
     after = forms.CharField(
@@ -24,10 +26,7 @@ class ReadForm(forms.Form):
     )
 
     def __init__(self, data: Any = None, initial: Any = None) -> None:
-        super().__init__(data, initial=initial, label_suffix="", auto_id="read-%s")
-        field = self.fields["scenario"]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = [(each.name, each.title) for each in scenarios().values()]
+        super().__init__(data, initial=initial, auto_id="read-%s")
         self.fields["partition"].widget.attrs["placeholder"] = "all"
         for name, hint in (
             ("asset", "its whole name, or empty for all"),
@@ -68,10 +67,10 @@ class ReadForm(forms.Form):
         return ReadState(data["scenario"], data["partition"], data["asset"] or None, data["after"])
 
 
-class ShowForm(forms.Form):
+class ShowForm(FilterForm):
     """The form of what is shown of a reading: by verdict and name, ordered, a page at a time."""
 
-    verdict = forms.ChoiceField(required=False, label="Standing")
+    verdict = forms.ChoiceField(required=False, label="Status")
     q = forms.CharField(required=False, max_length=MAX_NAME, label="Name holds")
     sort = forms.ChoiceField(required=False, widget=forms.HiddenInput)
     page = forms.IntegerField(
@@ -79,17 +78,12 @@ class ShowForm(forms.Form):
     )
 
     def __init__(self, data: Any) -> None:
-        super().__init__(data, label_suffix="", auto_id="show-%s")
+        super().__init__(data, auto_id="show-%s")
         choices = [("", "any"), *((name, words[0]) for name, words in VERDICTS.items())]
-        self._offer("verdict", choices)
-        self._offer("sort", [(way + name, name) for name in ORDERS for way in ("", "-")])
+        self.offer("verdict", choices)
+        self.offer("sort", [(way + name, name) for name in ORDERS for way in ("", "-")])
         self.fields["verdict"].widget = forms.Select(choices=choices)
         self.fields["q"].widget.attrs["type"] = "search"
-
-    def _offer(self, name: str, choices: list[tuple[str, str]]) -> None:
-        field = self.fields[name]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = choices
 
 
 ORDERS = {

@@ -1,4 +1,4 @@
-"""Rows of the state store into the database, each beside what the board has at that moment."""
+"""Rows of the state store into the database, each with what the board has at that moment."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dashboard.states.models import AssetState
 from domain.version import Version
 from wire.batch_query import MOST_ROWS, Stored, StoredAsset
 
+# Rows read or written in one statement.
 CHUNK = 500
-"""Rows read or written in one statement."""
 
 
 def take_in(request: UUID, result: Stored, now: int) -> None:

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models import Index, UniqueConstraint
 
-from wire.job import MAX_ID, MAX_USER
+from dashboard.core.models import ScenarioRow
+from dashboard.core.retention import Retention
+from dashboard.core.times import DAY_MS
+from dashboard.job.models import RequestDetail
 
 
-class Reading(models.Model):
+class Reading(ScenarioRow, RequestDetail):
     """A requested reading, and, once it is complete, of which committed batch it came.
 
     id: of the request; partition, asset: None and empty where all are meant; after: names after
     this one; buckets: their clocks, offsets and rules, as JSON; cut: there are more assets.
     """
 
-    id = models.UUIDField(primary_key=True)
-    scenario = models.CharField(max_length=40)
-    query = models.CharField(max_length=MAX_ID)
     partition = models.IntegerField(null=True)
     asset = models.CharField(max_length=255, blank=True)
     after = models.CharField(max_length=255, blank=True)
-    username = models.CharField(max_length=MAX_USER)
-    asked_at = models.BigIntegerField(db_index=True)
     complete = models.BooleanField(default=False)
     received_at = models.BigIntegerField(null=True)
     engine = models.CharField(max_length=20, blank=True)
@@ -30,9 +29,6 @@ class Reading(models.Model):
     committed_at = models.BigIntegerField(default=0)
     cut = models.BooleanField(default=False)
     buckets = models.TextField(default="[]")
-
-    def __str__(self) -> str:
-        return f"{self.scenario} as of batch {self.batch}"
 
 
 class StoredRow(models.Model):
@@ -58,10 +54,14 @@ class StoredRow(models.Model):
     board = models.TextField(blank=True)
 
     class Meta:
-        constraints = (
-            models.UniqueConstraint(fields=["reading", "asset"], name="one_row_per_reading"),
-        )
-        indexes = (models.Index(fields=["reading", "verdict", "asset"], name="rows_by_verdict"),)
+        constraints = (UniqueConstraint(fields=["reading", "asset"], name="one_row_per_reading"),)
+        indexes = (Index(fields=["reading", "verdict", "asset"], name="rows_by_verdict"),)
 
     def __str__(self) -> str:
         return f"{self.asset}: {self.verdict}"
+
+
+KEPT_MS = 3 * DAY_MS
+MOST_READINGS = 5
+
+KEPT = (Retention("readings of the state store", Reading, "asked_at", KEPT_MS, MOST_READINGS),)

@@ -9,14 +9,20 @@ import msgspec
 from django.db.models import Case, Count, F, IntegerField, QuerySet, Value, When
 from django.utils.http import urlencode
 
+from dashboard.core.tables import Column, Table
 from dashboard.state_store.comparison import VERDICTS
 from dashboard.state_store.forms import ORDERS
 from dashboard.state_store.models import Reading, StoredRow
-from domain.overlay import overlay_text
+from domain.overlay import LIVE_KEYS, overlay_text
 from wire.batch_query import StoredAsset, StoredBucket
 
 PAGE = 100
 """Rows of one page."""
+ROWS = Table(
+    "", Column.text("Status", name="standing"), "Asset", Column.number("Partition"), "State",
+    "Since", Column.number("Votes"), "Due", Column("On the board"), Column("Side by side"),
+    css="stored",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +41,10 @@ class Shown:
         plain = {"verdict": "", "q": "", "sort": "standing", "page": 1}
         return "?" + urlencode({name: v for name, v in values.items() if v != plain[name]})
 
-    def sorting(self) -> list[dict[str, Any]]:
-        """Return the columns' links: each sorts by its column, or the other way round if it
-        does."""
-        return [
-            {
-                "title": name.capitalize(),
-                "num": name in ("partition", "votes"),
-                "query": self.query(sort=("-" if self.sort == name else "") + name, page=1),
-                "way": {name: "ascending", f"-{name}": "descending"}.get(self.sort),
-            }
-            for name in ORDERS
-        ]
+    @property
+    def table(self) -> Table:
+        """Return the rows' table: the heads sort by their columns."""
+        return ROWS.ordered(self.sort, lambda order: self.query(sort=order, page=1))
 
 
 def rows_of(reading: Reading, shown: Shown) -> QuerySet[StoredRow]:
@@ -90,18 +88,7 @@ def buckets_of(reading: Reading) -> list[dict[str, Any]]:
 
 def _live(rule: dict[str, Any]) -> dict[str, Any]:
     """Return of a scenario what makes its rule, without what is not set."""
-    names = (
-        "rule",
-        "min_voters",
-        "vote_lifetime",
-        "forget_after",
-        "max_report_age",
-        "electorate",
-        "holds",
-        "reminders",
-        "purge_after",
-    )
-    return {name: rule[name] for name in names if rule.get(name) not in (None, {})}
+    return {name: rule[name] for name in LIVE_KEYS if rule.get(name) not in (None, {})}
 
 
 def stored_of(row: StoredRow) -> StoredAsset | None:

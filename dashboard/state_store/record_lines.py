@@ -1,4 +1,4 @@
-"""An asset of the store beside the database's record, line by line. Times in Unix ms."""
+"""An asset of the store next to the database's record, line by line. Times in Unix ms."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import msgspec
 
 from wire.batch_query import StoredAsset
 
+# Most votes that are told one by one.
 MOST_VOTES = 20
-"""Most votes that are told one by one."""
 
 
+# What both sides have.
 FIELDS = ("state", "previous", "since", "unconfirmed", "disputed", "votes", "pending", "override")
-"""What both sides have."""
 
 
 class Line(NamedTuple):
@@ -40,14 +40,14 @@ def lines(stored: StoredAsset | None, board: dict[str, Any] | None, differing: s
 def _own(stored: StoredAsset | None) -> list[Line]:
     if stored is None:
         return []
-    dues = [
+    timers = [
         f"{type_}{f' of {agent}' if agent else ''} {_time(at)}" for at, type_, agent in stored.dues
     ]
     texts = {
         "tallied": stored.tallied or "nothing",
         "last event": f"offset {stored.offset}, step {stored.step}",
         "last change": f"offset {stored.changed[0]}, step {stored.changed[1]}",
-        "dues": "; ".join(dues) or "none",
+        "timers": "; ".join(timers) or "none",
         "answers remembered": str(stored.answers),
     }
     if stored.waits:

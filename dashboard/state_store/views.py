@@ -1,4 +1,4 @@
-"""The state store's pages: requested, followed, shown beside the database, exported as a file."""
+"""The state store's pages: requested, followed, shown next to the database, exported as a file."""
 
 from __future__ import annotations
 
@@ -7,27 +7,26 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import msgspec
-from django.contrib.auth.models import User
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import redirect, render
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboard.audit.log import Actor, note
 from dashboard.batch_queries.progress import progress_of, progress_of_all
-from dashboard.batch_queries.submission import NoQuery, submit
-from dashboard.core.access import role_required
+from dashboard.batch_queries.submission import submit_form
+from dashboard.core.access import role_required, user_of
 from dashboard.core.exports import attachment, written
 from dashboard.core.pages import render_page
-from dashboard.core.rate_limits import TooMany
 from dashboard.core.retention import apply_all
 from dashboard.core.roles import Role
 from dashboard.core.scenarios import scenarios
+from dashboard.core.tables import Column, Pager, Table
 from dashboard.core.times import DAY_MS, now_ms
 from dashboard.state_store.comparison import VERDICTS
 from dashboard.state_store.forms import ReadForm, ShowForm
-from dashboard.state_store.models import Reading, StoredRow
+from dashboard.state_store.models import KEPT, KEPT_MS, MOST_READINGS, Reading, StoredRow
 from dashboard.state_store.queries import (
     PAGE,
     Shown,
@@ -37,13 +36,19 @@ from dashboard.state_store.queries import (
     stored_of,
 )
 from dashboard.state_store.record_lines import lines
-from dashboard.state_store.retention import KEPT, KEPT_MS, MOST_READINGS
 from dashboard.states.board_rows import asset_path
 from wire.batch_query import MOST_ROWS, ReadState
 
 ADMINS = (Role.ADMIN,)
 PORTION = 500
 """Rows of a file that are read and sent at a time."""
+READINGS = Table(
+    "readings", Column.time("Asked"), "Scenario", "Of it", "By", Column.number("Batch"), "Outcome"
+)
+BUCKETS = Table(
+    "stored-buckets", Column.time("Partition"), Column.time("Clock"), Column.number("Offset"),
+    Column.number("Assets"), "Rule",
+)  # fmt: skip
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -59,13 +64,10 @@ def readings(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _list(request, form, 422)
     wanted = form.wanted()
-    assert isinstance(request.user, User)
     reading, now = _new(wanted), now_ms()
-    try:
-        submit("read-state", wanted, reading, request.user, now)
-    except (NoQuery, TooMany) as error:
-        form.add_error(None, str(error))
-        return _list(request, form, 409 if isinstance(error, NoQuery) else 429)
+    status = submit_form(form, "read-state", wanted, reading, user_of(request), now)
+    if form.errors:
+        return _list(request, form, status)
     apply_all(KEPT, now)
     note(
         Actor.of(request),
@@ -93,6 +95,7 @@ def _list(request: HttpRequest, form: ReadForm, status: int = 200) -> HttpRespon
     context = {
         "now": now,
         "form": form,
+        "table": READINGS,
         "readings": list(zip(newest, progress_of_all(newest, now), strict=True)),
         "kept": MOST_READINGS,
         "kept_days": KEPT_MS // DAY_MS,
@@ -106,7 +109,7 @@ def _list(request: HttpRequest, form: ReadForm, status: int = 200) -> HttpRespon
 @role_required("read", ADMINS)
 def reading(request: HttpRequest, id: UUID) -> HttpResponse:  # noqa: A002 - as in the URL
     """Return one reading, its progress and its rows; to a script, the part that renews itself."""
-    reading, now = _kept(id), now_ms()
+    reading, now = get_object_or_404(Reading, pk=id), now_ms()
     context: dict[str, Any] = {
         "now": now,
         "reading": reading,
@@ -126,11 +129,11 @@ def reading(request: HttpRequest, id: UUID) -> HttpResponse:  # noqa: A002 - as 
             "page": page,
             "rows": [_row(reading, row) for row in page],
             "counts": counts(reading, shown),
-            "columns": shown.sorting(),
+            "row_table": shown.table,
             "exported": shown.query(page=1),
+            "bucket_table": BUCKETS,
             "buckets": buckets_of(reading),
-            "next": shown.query(page=shown.page + 1) if page.has_next() else "",
-            "before": shown.query(page=shown.page - 1) if page.has_previous() else "",
+            "pager": Pager.numbered(page, lambda at: shown.query(page=at)),
         }
     return render_page(request, "state_store/reading", context)
 
@@ -166,7 +169,7 @@ def _row(reading: Reading, row: StoredRow) -> dict[str, Any]:
 @role_required("read", ADMINS)
 def export(request: HttpRequest, id: UUID) -> HttpResponseBase:  # noqa: A002 - as in the URL
     """Return the rows that are to be shown as a file: a JSON object in a line each."""
-    reading = _kept(id)
+    reading = get_object_or_404(Reading, pk=id)
     shown = _shown(ShowForm(request.GET))
     lines = written("ndjson", (), _portions(reading, shown))
     return attachment(request, lines, f"state-store-{reading.scenario}", "ndjson")
@@ -191,10 +194,3 @@ def _object(row: StoredRow) -> dict[str, Any]:
         "store": msgspec.Raw(row.record.encode()) if row.record else None,
         "board": msgspec.Raw(row.board.encode()) if row.board else None,
     }
-
-
-def _kept(id_: UUID) -> Reading:
-    reading = Reading.objects.filter(pk=id_).first()
-    if reading is None:
-        raise Http404
-    return reading

@@ -1,4 +1,4 @@
-"""Numbers kept beside the rows, so that nobody counts or searches a million of them.
+"""Numbers kept with the rows, so that nobody counts or searches a million of them.
 
 Both are written in the transactions that write the rows, so at any moment they must agree.
 """

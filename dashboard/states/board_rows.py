@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 from dashboard.core.bidi import isolated
-from dashboard.states.caveats import doubts_of, rank_of
+from dashboard.states.caveats import doubts_of, rank_of, silent_votes
 from domain.names import USER_PREFIX
 from domain.scenario import Scenario
 from domain.version import Version
+from wire.sink import CauseValue, StateValue, VoteValue
 
 Row = dict[str, Any]
 
@@ -24,6 +24,9 @@ CAUSES = {
     "set": "set by {user}",
     "release": "released by {user}",
     "purge": "purged by {user}",
+    "scheduled": "task scheduled by {user}",
+    "cancelled": "task cancelled by {user}",
+    "schedule": "task of {user} ran",
     "refused": "command of {user} refused",
     "scenario": "rule changed",
     "mute": "{agent} muted by {user}",
@@ -40,91 +43,81 @@ CAUSES = {
 
 OF_SEVERAL = {
     "vote-expiry": "several agents fell silent",
-    "vote-forgotten": "last words of several agents forgotten",
+    "vote-forgotten": "silent votes of several agents forgotten",
     "mute-end": "mutes of several agents ended",
 }
 """Causes where several agents' time came at once, so that none of them is named."""
 
 
-def row_of(scenario: Scenario, record: dict[str, Any]) -> Row:
+def row_of(scenario: Scenario, record: StateValue) -> Row:
     """Return the row of a state record as it stands in the topic. Times in Unix ms.
 
     version: sortable, so that the browser compares it as text; votes: agent and state, live ones
     before silent ones, of both the most severe first; muted: whose of these count nothing; silent:
     whose are, and since when; beneath: as `beneath_of` has it; doubts: of
-    `dashboard.states.caveats.DOUBTS`. Raises KeyError, TypeError or ValueError for anything that is
-    no state record.
+    `dashboard.states.caveats.DOUBTS`. Raises ValueError for a version that is none.
     """
-    votes = sorted(record["votes"], key=partial(_place, scenario))
+    votes = sorted(record.votes, key=partial(_place, scenario))
     shown = votes[:VOTES_SHOWN]
-    override, pending = record["override"], record["pending"]
-    severity, disputed = scenario.severity(record["state"]), record.get("disputed")
+    override, pending = record.override, record.pending
+    severity, disputed = scenario.severity(record.state), record.disputed
     return {
-        "asset": record["asset"],
-        "url": asset_path(scenario.name, record["asset"]),
-        "state": record["state"],
+        "asset": record.asset,
+        "url": asset_path(scenario.name, record.asset),
+        "state": record.state,
         "severity": severity,
         "rank": rank_of(severity, disputed),
-        "colour": scenario.spec(record["state"]).colour,
-        "since": record["since"],
-        "version": Version.parse(record["version"]).sortable(),
-        "unconfirmed": record["unconfirmed"],
-        "unconfirmed_reason": record.get("unconfirmed_reason"),
+        "colour": scenario.spec(record.state).colour,
+        "since": record.since,
+        "version": Version.parse(record.version).sortable(),
+        "unconfirmed": record.unconfirmed,
+        "unconfirmed_reason": record.unconfirmed_reason,
         "disputed": disputed,
         "beneath": beneath_of(scenario, record),
-        "doubts": list(doubts_of(disputed, record["unconfirmed"], silent_votes(votes))),
-        "votes": [[vote["agent"], vote["state"]] for vote in shown],
+        "doubts": list(doubts_of(disputed, record.unconfirmed, silent_votes(votes))),
+        "votes": [[vote.agent, vote.state] for vote in shown],
         "more_votes": len(votes) - len(shown),
-        "muted": [vote["agent"] for vote in shown if vote.get("muted")],
-        "silent": [[v["agent"], v["silent"]] for v in shown if v.get("silent") is not None],
-        "pending": [pending["state"], pending["due"]] if pending else None,
-        "override": [override["user"], override["until"]] if override else None,
-        "cause": cause_text(record["cause"]),
-        "caused_at": record["cause"]["time"],
+        "muted": [vote.agent for vote in shown if vote.muted],
+        "silent": [[v.agent, v.silent] for v in shown if v.silent is not None],
+        "pending": [pending.state, pending.due] if pending else None,
+        "override": [override.user, override.until] if override else None,
+        "cause": cause_text(record.cause),
+        "caused_at": record.cause.time,
     }
 
 
-def beneath_of(scenario: Scenario, record: dict[str, Any]) -> str | None:
+def beneath_of(scenario: Scenario, record: StateValue) -> str | None:
     """Return the state that would show without the pin, where that is worse; None otherwise.
 
     Worse means than the pin and than all that anybody says: last words may be forgotten while the
     pin stands.
     """
-    if scenario.life_cycle or not record["override"]:
+    if scenario.life_cycle or not record.override:
         return None
-    known = [record["state"], record.get("disputed") or record["state"]]
-    beneath: str | None = record["override"].get("underlying")
+    known = [record.state, record.disputed or record.state]
+    beneath = record.override.underlying
     if beneath is None or scenario.severity(beneath) >= min(map(scenario.severity, known)):
         return None
     return beneath
 
 
-def _place(scenario: Scenario, vote: dict[str, Any]) -> tuple[bool, int, str]:
+def _place(scenario: Scenario, vote: VoteValue) -> tuple[bool, int, str]:
     """Return where a vote stands among a row's: silent ones crowd no live vote out."""
-    return (vote.get("silent") is not None, scenario.severity(vote["state"]), vote["agent"])
+    return (vote.silent is not None, scenario.severity(vote.state), vote.agent)
 
 
-def silent_votes(votes: Iterable[dict[str, Any]]) -> int | None:
-    """Return how many of the votes of a record that count are silent; None for none."""
-    return sum(_counts_silently(vote) for vote in votes) or None
-
-
-def _counts_silently(vote: dict[str, Any]) -> bool:
-    return vote.get("silent") is not None and not vote.get("muted") and vote["weight"] > 0
-
-
-def cause_text(cause: dict[str, Any]) -> str:
+def cause_text(cause: CauseValue) -> str:
     """Return what brought a record about, in words."""
-    text = CAUSES.get(cause["type"], "{type}")
-    agent = cause.get("agent")
+    text = CAUSES.get(cause.type, "{type}")
+    agent = cause.agent
     if agent is None:
-        text = OF_SEVERAL.get(cause["type"], text)
-    elif cause["type"] == "vote-expiry" and agent.startswith(USER_PREFIX):
+        text = OF_SEVERAL.get(cause.type, text)
+    elif cause.type == "vote-expiry" and agent.startswith(USER_PREFIX):
         text = "vote of {agent} expired"
     return text.format(
-        type=cause["type"],
+        type=cause.type,
         agent=isolated(agent or "an agent"),
-        user=isolated(cause.get("user") or "a user"),
+        user=isolated(cause.user or "a user"),
     )
 
 

@@ -6,7 +6,11 @@ bear it out; and a vote is silent where its agent has not reported for the vote'
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import compress, product
 from typing import NamedTuple
+
+from wire.sink import VoteValue
 
 DOUBTS = ("disputed", "unconfirmed", "silent")
 """Every doubt there may be of a row, by its name."""
@@ -32,10 +36,20 @@ NAMED = (
 )
 
 
+def silent_votes(votes: Iterable[VoteValue]) -> int | None:
+    """Return how many of the votes that count are silent; None for none."""
+    return sum(v.silent is not None and v.muted is None and v.weight > 0 for v in votes) or None
+
+
 def doubts_of(disputed: str | None, unconfirmed: bool, silent: int | None) -> Doubts:
     """Return the doubts of a row. silent: how many votes are, None for none."""
-    marks = (disputed is not None, unconfirmed, silent is not None)
-    return tuple(name for name, on in zip(DOUBTS, marks, strict=True) if on)
+    return _BY_MARKS[disputed is not None, unconfirmed, silent is not None]
+
+
+# Looked up: the materialiser asks twice for each record.
+_BY_MARKS: dict[tuple[bool, ...], Doubts] = {
+    marks: tuple(compress(DOUBTS, marks)) for marks in product((False, True), repeat=len(DOUBTS))
+}
 
 
 def rank_of(severity: int, disputed: str | None) -> int:

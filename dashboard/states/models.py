@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models import Index, Q, UniqueConstraint
+
+from dashboard.core.models import AssetRow, ScenarioRow
 
 VERSION = 40
 """Length of a version in its sortable form."""
@@ -11,9 +14,11 @@ PLACE = 33
 
 CHANGE = "change"
 """Kind of a transition that changed the state."""
+UNCONFIRMED, CONFIRMED = "unconfirmed", "confirmed"
+"""Kinds of one that changed the mark `unconfirmed` alone."""
 
 
-class AssetState(models.Model):
+class AssetState(AssetRow):
     """The newest state record of one asset.
 
     record: the record's JSON as it stands in the topic (of a purged asset, the last one); rank: its
@@ -25,8 +30,6 @@ class AssetState(models.Model):
     back. Its names are indexed by their parts too, see `dashboard.states.name_search`.
     """
 
-    scenario = models.CharField(max_length=40)
-    asset = models.CharField(max_length=255)
     partition = models.IntegerField()
     state = models.CharField(max_length=64)
     severity = models.IntegerField()
@@ -51,139 +54,114 @@ class AssetState(models.Model):
     purged_at = models.BigIntegerField(null=True)
 
     class Meta:
-        constraints = (
-            models.UniqueConstraint(fields=["scenario", "asset"], name="one_row_per_asset"),
-        )
+        constraints = (UniqueConstraint(fields=["scenario", "asset"], name="one_row_per_asset"),)
         # Each row is in one of the two. The state stands in the first so that a filter, by state
         # or by text, is answered from the index alone.
         indexes = (
-            models.Index(
+            Index(
                 fields=["scenario", "rank", "-since", "asset", "state"],
-                condition=models.Q(purged=False),
+                condition=Q(purged=False),
                 name="board_order",
             ),
-            models.Index(fields=["purged_at"], condition=models.Q(purged=True), name="purged_rows"),
-            models.Index(
+            Index(fields=["purged_at"], condition=Q(purged=True), name="purged_rows"),
+            Index(
                 fields=["scenario", "override_until", "override_since"],
-                condition=models.Q(overridden=True),
+                condition=Q(overridden=True),
                 name="overrides",
             ),
             # Two, of rows that no other question is about: a planner would take one over all rows
             # for questions that the board's order answers without looking at a row.
-            models.Index(
+            Index(
                 fields=["scenario", "reported_at"],
-                condition=models.Q(purged=False, reported_at__isnull=False),
+                condition=Q(purged=False, reported_at__isnull=False),
                 name="last_reports",
             ),
-            models.Index(
+            Index(
                 fields=["scenario", "changed_at"],
-                condition=models.Q(purged=False, reported_at__isnull=True),
+                condition=Q(purged=False, reported_at__isnull=True),
                 name="voteless",
             ),
             # Three, each of the rows alone that a filter asks for by it: most often few.
-            models.Index(
+            Index(
                 fields=["scenario"],
-                condition=models.Q(purged=False, disputed__isnull=False),
+                condition=Q(purged=False, disputed__isnull=False),
                 name="disputed_rows",
             ),
-            models.Index(
+            Index(
                 fields=["scenario"],
-                condition=models.Q(purged=False, unconfirmed=True),
+                condition=Q(purged=False, unconfirmed=True),
                 name="unconfirmed_rows",
             ),
-            models.Index(
+            Index(
                 fields=["scenario"],
-                condition=models.Q(purged=False, silent__isnull=False),
+                condition=Q(purged=False, silent__isnull=False),
                 name="silent_rows",
             ),
         )
 
-    def __str__(self) -> str:
-        return f"{self.scenario}/{self.asset}: {self.state}"
 
-
-class StateCount(models.Model):
+class StateCount(ScenarioRow):
     """The number of visible assets in a state: of a million rows nobody wants to count them.
 
     The materialiser keeps it in the transactions that write the rows.
     """
 
-    scenario = models.CharField(max_length=40)
     state = models.CharField(max_length=64)
     n = models.BigIntegerField()
 
     class Meta:
-        constraints = (
-            models.UniqueConstraint(fields=["scenario", "state"], name="one_count_per_state"),
-        )
-
-    def __str__(self) -> str:
-        return f"{self.scenario}/{self.state}: {self.n}"
+        constraints = (UniqueConstraint(fields=["scenario", "state"], name="one_count_per_state"),)
 
 
-class DoubtCount(models.Model):
+class DoubtCount(ScenarioRow):
     """The number of visible assets that have a doubt: disputed, unconfirmed, or with silent votes.
 
     Kept as `StateCount` is, one row for each. doubt: of `dashboard.states.caveats.DOUBTS`.
     """
 
-    scenario = models.CharField(max_length=40)
     doubt = models.CharField(max_length=20)
     n = models.BigIntegerField()
 
     class Meta:
-        constraints = (
-            models.UniqueConstraint(fields=["scenario", "doubt"], name="one_count_per_doubt"),
-        )
-
-    def __str__(self) -> str:
-        return f"{self.scenario}/{self.doubt}: {self.n}"
+        constraints = (UniqueConstraint(fields=["scenario", "doubt"], name="one_count_per_doubt"),)
 
 
-class Transition(models.Model):
+class Transition(AssetRow):
     """A change of an asset's state, or a record that changed none and is of its history.
 
-    kind: `change` (an empty `state` is a purge), or the cause of a record after which the state
-    stayed: `reminder`, `override-end`. Who queries changes queries that kind. place: offset and
-    step of the version. A rebuild reports the same again in a new epoch: it takes the place of what
-    was reported before.
+    kind: `change` (an empty `state` is a purge), `unconfirmed` or `confirmed` where only that mark
+    changed, or the cause of a record after which the state stayed: `reminder`, `override-end`. Who
+    queries changes queries that kind. place: offset and step of the version. unconfirmed: the mark
+    after it; empty for what was written before it was kept. A rebuild reports the same again in a
+    new epoch: it takes the place of what was reported before.
     """
 
-    scenario = models.CharField(max_length=40)
-    asset = models.CharField(max_length=255)
     kind = models.CharField(max_length=20, default=CHANGE, db_default=CHANGE)
     version = models.CharField(max_length=VERSION)
     place = models.CharField(max_length=PLACE)
     at = models.BigIntegerField()
     previous = models.CharField(max_length=64, blank=True)
     state = models.CharField(max_length=64, blank=True)
+    unconfirmed = models.BooleanField(null=True)
     cause_type = models.CharField(max_length=20)
     cause = models.TextField()
 
     class Meta:
         constraints = (
-            models.UniqueConstraint(
+            UniqueConstraint(
                 fields=["scenario", "asset", "place"], name="one_transition_per_place"
             ),
         )
-        indexes = (models.Index(fields=["at"], name="transition_age"),)
-
-    def __str__(self) -> str:
-        return f"{self.scenario}/{self.asset}: {self.previous} -> {self.state}"
+        indexes = (Index(fields=["scenario", "at"], name="transitions_by_age"),)
 
 
-class Answer(models.Model):
+class Answer(AssetRow):
     """The first answer to a command, whoever sent it. `version`: of the answering record."""
 
     command = models.CharField(max_length=36, unique=True)
-    scenario = models.CharField(max_length=40)
-    asset = models.CharField(max_length=255)
     outcome = models.CharField(max_length=200)
     version = models.CharField(max_length=VERSION)
     at = models.BigIntegerField()
 
     class Meta:
-        indexes = (models.Index(fields=["at"], name="answer_age"),)
-
-    def __str__(self) -> str:
-        return f"{self.command}: {self.outcome}"
+        indexes = (Index(fields=["at"], name="answer_age"),)

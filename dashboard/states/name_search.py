@@ -1,4 +1,4 @@
-"""Assets by a part of their name, by the index that migration 0004 makes where it can.
+"""Assets by a part of their name, by the index that its migration makes where it can.
 
 What it finds is a little more than what contains the text: the caller looks at the names too.
 """

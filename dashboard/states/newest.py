@@ -6,14 +6,13 @@ The process that listens to the states topics registers what it has heard: `over
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Protocol
+from typing import Protocol
 
-import msgspec
-
-from dashboard.core.provider import Provider
+from dashboard.core.extension_point import Provider
 from dashboard.states.board_rows import Row
 from dashboard.states.models import AssetState
 from dashboard.states.queries import Kept, stored
+from wire.sink import StateValue, state_value
 
 
 class NewestRecord(Protocol):
@@ -28,13 +27,13 @@ overlay: Provider[[str, str], NewestRecord | None] = Provider(lambda _scenario, 
 """Returns the newest record of an asset of a scenario, or None where the database has it."""
 
 
-def record_of(scenario: str, asset: str) -> dict[str, Any] | None:
+def record_of(scenario: str, asset: str) -> StateValue | None:
     """Return the newest state record of one visible asset, or None."""
     newer = overlay(scenario, asset)
     row = AssetState.objects.filter(scenario=scenario, asset=asset).first()
     if newer is not None and (row is None or newer.version > row.version):
-        return msgspec.json.decode(newer.value) if newer.row is not None else None
-    return msgspec.json.decode(row.record) if row and not row.purged else None
+        return state_value(newer.value) if newer.row is not None else None
+    return state_value(row.record) if row and not row.purged else None
 
 
 def newest_states(scenario: str, assets: Collection[str]) -> dict[str, tuple[str, str]]:

@@ -22,6 +22,7 @@ from dashboard.states.caveats import DOUBTS, LEAST_RANK, Doubts, doubts_of, rank
 from dashboard.states.models import AssetState, DoubtCount, StateCount
 from dashboard.states.name_search import candidates
 from domain.names import CONTROL
+from wire.sink import StateValue, state_value
 
 LIMIT = 500
 """Most rows that a page shows."""
@@ -41,11 +42,15 @@ Order = tuple[int, int, str]
 
 
 class Kept(NamedTuple):
-    """The database's record of an asset; a state of "" is a purged one's, or of none."""
+    """The database's record of an asset; a state of "" is a purged one's, or of none.
+
+    waits: whether a tally is pending.
+    """
 
     version: str = ""
     state: str = ""
     doubts: Doubts = ()
+    waits: bool = False
 
 
 NOTHING = Kept()
@@ -58,7 +63,7 @@ class Found(NamedTuple):
     skipped.
     """
 
-    records: list[dict[str, Any]]
+    records: list[StateValue]
     total: int
     least: bool = False
     stopped: Order | None = None
@@ -265,11 +270,11 @@ def _ranges(ranks: list[int] | None, after: Order | None) -> Iterator[Q]:
             yield Q(rank=each)
 
 
-def records(places: Iterable[Place], limit: int, skip: Collection[str]) -> list[dict[str, Any]]:
+def records(places: Iterable[Place], limit: int, skip: Collection[str]) -> list[StateValue]:
     """Return the records of the first `limit` places, without those of `skip`."""
     ids = list(islice((place.pk for place in places if place.asset not in skip), limit))
     texts = dict(AssetState.objects.filter(pk__in=listed(ids)).values_list("pk", "record"))
-    return [msgspec.json.decode(texts[pk]) for pk in ids if pk in texts]
+    return [state_value(texts[pk]) for pk in ids if pk in texts]
 
 
 def listed(values: Collection[int] | Collection[str]) -> Any:
@@ -284,10 +289,11 @@ def listed(values: Collection[int] | Collection[str]) -> Any:
 def stored(scenario: str, assets: Collection[str]) -> dict[str, Kept]:
     """Return what the database has of those of `assets` that it knows."""
     rows = AssetState.objects.filter(scenario=scenario, asset__in=listed(assets))
-    columns = ("asset", "version", "state", "disputed", "unconfirmed", "silent")
+    doubts = ("disputed", "unconfirmed", "silent")
+    columns = ("asset", "version", "state", "pending_due", *doubts)
     return {
-        asset: Kept(version, state, doubts_of(disputed, unconfirmed, silent))
-        for asset, version, state, disputed, unconfirmed, silent in rows.values_list(*columns)
+        asset: Kept(version, state, doubts_of(*doubted), due is not None)
+        for asset, version, state, due, *doubted in rows.values_list(*columns)
     }
 
 
@@ -323,7 +329,7 @@ def consistent() -> Iterator[None]:
     """Read all that is read within as of one moment, and hold up no writer.
 
     SQLite's transactions are set to take the write lock at once, which a reader must not do;
-    PostgreSQL's see each statement's own moment unless told otherwise. For reading alone.
+    PostgreSQL's see each statement's own moment unless set otherwise. For reading alone.
     """
     if connection.in_atomic_block:
         yield

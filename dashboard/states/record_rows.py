@@ -14,7 +14,7 @@ from uuid import UUID
 
 import msgspec
 
-from dashboard.states.caveats import Doubts, doubts_of, rank_of
+from dashboard.states.caveats import Doubts, doubts_of, rank_of, silent_votes
 from domain.names import USER_PREFIX, name_ok, state_name_ok
 from domain.records import StateRecord, Tombstone
 from domain.scenario import Scenario
@@ -118,16 +118,16 @@ def read(key: bytes | None, value: bytes | None, headers: Headers = ()) -> Seen:
 def _asset(key: bytes | None) -> str:
     asset = (key or b"").decode()
     if not name_ok(asset):
-        raise ValueError("the key is no asset's name")
+        raise ValueError("the key is not a valid name of an asset")
     return asset
 
 
 def _check_state(asset: str, shape: StateValue) -> None:
     if shape.asset != asset:
         raise ValueError(f"it is about {shape.asset!r}, not about its key")
-    named = (shape.state, shape.previous, shape.disputed)
-    if not all(state is None or _state_ok(state) for state in named):
-        raise ValueError("its state is no name of a state")
+    for state in (shape.state, shape.previous, shape.disputed):
+        if state is not None and not _state_ok(state):
+            raise ValueError("its state is not a valid name")
     if "\0" in (shape.unconfirmed_reason or ""):
         raise ValueError("its reason cannot be stored")
 
@@ -154,6 +154,11 @@ def sortable(version: str) -> str:
 def place_of(version: str) -> str:
     """Return offset and step of a sortable version."""
     return version[VERSION_PARTS[0] + 1 :]
+
+
+def same_epoch(version: str, other: str) -> bool:
+    """Return whether two sortable versions are of the same epoch."""
+    return version[:_EPOCH] == other[:_EPOCH]
 
 
 def seen_of(emission: StateRecord | Tombstone) -> Seen:
@@ -217,11 +222,6 @@ def _reported_at(votes: Iterable[VoteValue]) -> int | None:
     """Return when an agent last reported, of those whose votes are live; None without one."""
     live = (v for v in votes if v.silent is None and not v.agent.startswith(USER_PREFIX))
     return max((v.time for v in live), default=None)
-
-
-def silent_votes(votes: Iterable[VoteValue]) -> int | None:
-    """Return how many of the votes that count are silent; None for none."""
-    return sum(v.silent is not None and v.muted is None and v.weight > 0 for v in votes) or None
 
 
 def same_content(one: str, other: str) -> bool:

@@ -1,4 +1,4 @@
-"""Retention of history, and of the rows of purged assets."""
+"""Retention of history; how long the rows of purged assets are kept."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ its labels, so it is deleted where these are known: `dashboard.labels.retention`
 HISTORY_KEPT_MS = 90 * DAY_MS
 
 KEPT = (
-    Retention("changes of assets", Transition, "at", HISTORY_KEPT_MS),
+    Retention("changes of assets", Transition, "at", HISTORY_KEPT_MS, by_scenario=True),
     Retention("answers to commands", Answer, "at", HISTORY_KEPT_MS),
 )

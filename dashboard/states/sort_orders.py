@@ -30,9 +30,10 @@ COLUMNS = (
     Column("pending", "Pending", "ascending"),
     Column("cause", "Last cause"),
 )
+# What of a row may be left out.
 CHOSEN = (("since", "Since"), ("labels", "Labels"), ("votes", "Votes"), ("pending", "Pending"),
           ("cause", "Last cause"))  # fmt: skip
-"""What of a row may be left out."""
+# Every order that a page may be asked for, and in words. "": the board's own.
 OFFERED = (
     ("", "most severe first"),
     ("-state", "least severe first"),
@@ -44,7 +45,6 @@ OFFERED = (
     ("-votes", "fewest votes first"),
     ("pending", "what changes soonest"),
 )
-"""Every order that a page may be asked for, and in words. "": the board's own."""
 
 _KEYS: dict[str, Key] = {
     "asset": lambda row: row["asset"],

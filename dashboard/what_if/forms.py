@@ -7,8 +7,9 @@ from typing import Any
 
 from django import forms
 
+from dashboard.core.fields import UtcTimeField
+from domain.config_values import duration_text
 from domain.overlay import MAX_TEXT, canonical, differing, overlaid, read_overlay
-from domain.plain import duration_text
 from domain.scenario import Scenario, ScenarioError
 from wire.job import MAX_REASON
 
@@ -18,13 +19,12 @@ LONGEST_MS = 7 * 24 * HOUR_MS
 """The log holds no more than that."""
 _SPANS = ("vote_lifetime", "forget_after")
 """Fields of a duration, each named as its key."""
-_MINUTE = "%Y-%m-%dT%H:%M"
 
 
 class TrialForm(forms.Form):
     """A proposed rule for one scenario.
 
-    rule: the changed keys, as they would stand in scenarios.toml; the fields beside it set one key
+    rule: the changed keys, as they would be in scenarios.toml; the fields next to it set one key
     each, so that nobody has to write TOML for a hold.
     """
 
@@ -34,11 +34,7 @@ class TrialForm(forms.Form):
         choices=[*((str(n), f"the last {n} h" if n > 1 else "the last hour") for n in HOURS),
                  ("since", "since…")],
     )  # fmt: skip
-    since = forms.DateTimeField(
-        required=False,
-        label="Since (UTC)",
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format=_MINUTE),
-    )
+    since = UtcTimeField(label="Since (UTC)")
     vote_lifetime = forms.CharField(required=False, max_length=20, label="Vote lifetime")
     forget_after = forms.CharField(required=False, max_length=20, label="Silent votes kept for")
     min_voters = forms.IntegerField(
@@ -57,7 +53,7 @@ class TrialForm(forms.Form):
     reason = forms.CharField(required=False, max_length=MAX_REASON, label="Why (optional)")
 
     def __init__(self, running: Scenario, now: int, data: Any = None, initial: Any = None) -> None:
-        super().__init__(data, initial=initial, label_suffix="", auto_id="try-%s")
+        super().__init__(data, initial=initial, auto_id="try-%s")
         self.running, self._now = running, now
         for number, spec in enumerate(running.states):
             field = forms.CharField(required=False, max_length=20, label=f"Hold: {spec.label}")
@@ -95,7 +91,7 @@ class TrialForm(forms.Form):
     def _from(self, data: dict[str, Any]) -> int:
         if data["back"] != "since":
             if data.get("since"):
-                text = "Expected nothing here, or “since…” under Replay: it says how far back."
+                text = "Expected nothing here, or “since…” chosen under Replay."
                 self.add_error("since", text)
             return self._now - int(data["back"]) * HOUR_MS
         when = data.get("since")
@@ -126,7 +122,7 @@ class TrialForm(forms.Form):
             self.add_error(self._field_of(str(error), data), str(error))
             return {}
         if not changed:
-            self.add_error(None, "Nothing is changed: the rule is as it is used now.")
+            self.add_error(None, "Nothing is changed: this is the present rule.")
         return changed
 
     def _simple_keys(self, data: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 
+from dashboard.core.models import named_fields
 from dashboard.what_if.models import Fared, Trial
 from wire.batch_query import MOST_DIFFERENT, Compared, Difference
 
@@ -31,11 +32,6 @@ def _row(trial: Trial, place: int, row: Difference) -> Fared:
     return Fared(
         trial=trial,
         place=place,
-        asset=row.asset,
-        gained=row.gained,
-        lost=row.lost,
-        earlier=row.earlier,
-        later=row.later,
-        shift=row.shift,
+        **named_fields(row, ("asset", "gained", "lost", "earlier", "later", "shift")),
         record=msgspec.json.encode(row).decode(),
     )

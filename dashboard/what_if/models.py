@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models import Index, UniqueConstraint
 
-from wire.job import MAX_ID, MAX_REASON, MAX_USER
+from dashboard.core.models import ScenarioRow
+from dashboard.core.retention import Retention
+from dashboard.core.times import DAY_MS
+from dashboard.job.models import RequestDetail
+from wire.job import MAX_REASON
 
 
-class Trial(models.Model):
+class Trial(ScenarioRow, RequestDetail):
     """A rule that somebody tries. id: of the request; keys: its changes, as TOML; totals: JSON."""
 
-    id = models.UUIDField(primary_key=True)
-    scenario = models.CharField(max_length=40)
-    query = models.CharField(max_length=MAX_ID)
     since = models.BigIntegerField()
     keys = models.TextField()
     reason = models.CharField(max_length=MAX_REASON, blank=True)
-    username = models.CharField(max_length=MAX_USER)
-    asked_at = models.BigIntegerField(db_index=True)
     complete = models.BooleanField(default=False)
     totals = models.TextField(blank=True)
-
-    def __str__(self) -> str:
-        return f"{self.scenario} since {self.since}"
 
 
 class Fared(models.Model):
@@ -39,10 +36,14 @@ class Fared(models.Model):
     record = models.TextField()
 
     class Meta:
-        constraints = (
-            models.UniqueConstraint(fields=["trial", "asset"], name="one_row_per_trial"),
-        )
-        indexes = (models.Index(fields=["trial", "place"], name="fared_in_order"),)
+        constraints = (UniqueConstraint(fields=["trial", "asset"], name="one_row_per_trial"),)
+        indexes = (Index(fields=["trial", "place"], name="fared_in_order"),)
 
     def __str__(self) -> str:
         return f"{self.asset}: {self.gained} gained, {self.lost} lost"
+
+
+KEPT_MS = 14 * DAY_MS
+MOST_TRIALS = 30
+
+KEPT = (Retention("trials of a rule", Trial, "asked_at", KEPT_MS, MOST_TRIALS),)

@@ -8,17 +8,32 @@ from typing import Any
 
 import msgspec
 from django.urls import reverse
+from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 
+from dashboard.batch_queries.snapshots import snapshots_before
+from dashboard.core.tables import Column, Table
+from dashboard.core.times import moment
 from dashboard.states.board_rows import asset_path
 from dashboard.what_if.models import Fared, Trial
 from dashboard.what_if.timeline_bars import bars, told_span
 from domain.scenario import Scenario, ScenarioError
 from domain.scenario_parser import scenario_from_plain
-from wire.batch_query import Difference, StateTotal, Totals
+from wire.batch_query import Difference, Snapshot, StateTotal, Totals, lead_time
 
 PAGE = 50
 """Assets of one page."""
+STATES = Table(
+    "whatif-states",
+    "State",
+    Column.number("Time as it is"),
+    Column.number("Time proposed"),
+    Column.number("Difference"),
+    Column("Side by side"),
+    Column.number("Times entered, as it is"),
+    Column.number("Proposed"),
+    Column.number("Difference", name="difference in entries"),
+)
 
 
 def totals_of(trial: Trial) -> Totals | None:
@@ -80,6 +95,18 @@ def _state(total: StateTotal, scenario: Scenario, longest: int) -> dict[str, Any
     }
 
 
+def asset_table(axis: Iterable[int], now: int) -> Table:
+    """Return the table of assets. axis: times that the timelines' head marks, Unix ms."""
+    marks = format_html_join("", "<span>{}</span>", ((moment(at, now),) for at in axis))
+    timelines = format_html(
+        'Timelines: above as it is, below proposed<span class="timeline-axis">{}</span>', marks
+    )
+    figures = ("Gained", "Lost", "Earlier", "Later", "Shift in all")
+    return Table(
+        "fared", "Asset", *map(Column.number, figures), Column(timelines), "Ends in", css="fared"
+    )
+
+
 def rows_of(
     trial: Trial, rows: Iterable[Fared], scenario: Scenario, totals: Totals
 ) -> tuple[list[dict[str, Any]], tuple[int, int, int]]:
@@ -121,3 +148,14 @@ def again_url(trial: Trial) -> str:
     """Return where the same can be tried once more, or otherwise."""
     query = urlencode({"scenario": trial.scenario, "rule": trial.keys})
     return f"{reverse('what_if:trials')}?{query}"
+
+
+def snapshots(running: Scenario, proposed: Scenario, since: int) -> dict[str, Snapshot]:
+    """Return by bucket the newest snapshot that lies far enough before the window for the rules.
+
+    Whether it still meets the log, and was made by the rule that is running, the job sees.
+    """
+    lead = lead_time(running, (running, proposed))
+    if lead is None:
+        return {}
+    return snapshots_before(running, since - lead)

@@ -9,8 +9,8 @@ from itertools import pairwise
 from domain.scenario import Scenario, StateSpec
 from wire.batch_query import MOST_MOMENTS, Difference, Moment
 
+# Width of a bar, in units of its own.
 WIDTH = 1000
-"""Width of a bar, in units of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,48 +5,54 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID, uuid4
 
-from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.audit.log import Actor, note
 from dashboard.batch_queries.progress import progress_of, progress_of_all
-from dashboard.batch_queries.submission import NoQuery, submit
-from dashboard.core.access import form_of, role_required
+from dashboard.batch_queries.submission import submit_form
+from dashboard.core.access import form_of, role_required, user_of
+from dashboard.core.filter_forms import scenario_links
 from dashboard.core.pages import render_page
-from dashboard.core.rate_limits import TooMany
 from dashboard.core.retention import apply_all
-from dashboard.core.roles import Role, role_of
-from dashboard.core.scenarios import scenarios
+from dashboard.core.roles import OPERATORS, Role, role_of
+from dashboard.core.scenarios import scenario_or_first, scenarios
+from dashboard.core.tables import Column, Pager, Table
 from dashboard.core.times import DAY_MS, now_ms
 from dashboard.rules.active_rule import as_carried
 from dashboard.what_if.forms import TrialForm
-from dashboard.what_if.models import Trial
+from dashboard.what_if.models import KEPT, KEPT_MS, MOST_TRIALS, Trial
 from dashboard.what_if.queries import (
     PAGE,
+    STATES,
     again_url,
+    asset_table,
     began_of,
     propose_url,
     proposed,
     rows_of,
+    snapshots,
     states_of,
     totals_of,
 )
-from dashboard.what_if.retention import KEPT, KEPT_MS, MOST_TRIALS
-from dashboard.what_if.start_snapshots import snapshots
 from domain.overlay import MAX_TEXT, overlaid, overlay_text
 from domain.scenario import Scenario
 from wire.batch_query import WhatIf
 
 ADMINS = (Role.ADMIN,)
+TRIALS = Table(
+    "trials", Column.time("When"), "Scenario", "Changed keys", Column.time("Since"), "By", "Why",
+    "Outcome",
+)  # fmt: skip
 
 
 @require_safe
 @never_cache
-@role_required("read")
+@role_required("read", OPERATORS)
 def trials(request: HttpRequest) -> HttpResponse:
     """Return what was tried; to admins, the form that tries another rule."""
     running = _running(request.GET.get("scenario", ""))
@@ -66,7 +72,6 @@ def run(request: HttpRequest) -> HttpResponse:
     form = TrialForm(_running(name), now, request.POST)
     if not form.is_valid():
         return _list(request, form, 422)
-    assert isinstance(request.user, User)
     data = form.cleaned_data
     tried = Trial(
         id=uuid4(),
@@ -78,11 +83,9 @@ def run(request: HttpRequest) -> HttpResponse:
     proposed = overlaid(form.running, data["keys"])
     begin = snapshots(form.running, proposed, tried.since)
     what_if = WhatIf(name, tried.since, data["keys"], begin)
-    try:
-        submit("what-if", what_if, tried, request.user, now, tried.reason)
-    except (NoQuery, TooMany) as error:
-        form.add_error(None, str(error))
-        return _list(request, form, 409 if isinstance(error, NoQuery) else 429)
+    status = submit_form(form, "what-if", what_if, tried, user_of(request), now)
+    if form.errors:
+        return _list(request, form, status)
     apply_all(KEPT, now)
     note(
         Actor.of(request),
@@ -97,8 +100,7 @@ def run(request: HttpRequest) -> HttpResponse:
 
 def _running(name: str) -> Scenario:
     """Return a scenario with the rule that the job uses; the first one where none has the name."""
-    known = scenarios()
-    return as_carried(known.get(name) or next(iter(known.values())))
+    return as_carried(scenario_or_first(name))
 
 
 def _list(request: HttpRequest, form: TrialForm, status: int = 200) -> HttpResponse:
@@ -108,8 +110,9 @@ def _list(request: HttpRequest, form: TrialForm, status: int = 200) -> HttpRespo
         "now": now,
         "form": form,
         "running": form.running,
-        "known": scenarios().values(),
+        "choices": scenario_links(form.running),
         "admin": role_of(request.user) is Role.ADMIN,
+        "table": TRIALS,
         "trials": [
             (each, progress, totals_of(each))
             for each, progress in zip(newest, progress_of_all(newest, now), strict=True)
@@ -122,15 +125,13 @@ def _list(request: HttpRequest, form: TrialForm, status: int = 200) -> HttpRespo
 
 @require_safe
 @never_cache
-@role_required("read")
+@role_required("read", OPERATORS)
 def trial(request: HttpRequest, id: UUID) -> HttpResponse:  # noqa: A002 - as in the URL
     """Return one trial, its progress and its result; to a script, the part that renews itself.
 
     Raises Http404.
     """
-    trial, now = Trial.objects.filter(pk=id).first(), now_ms()
-    if trial is None:
-        raise Http404
+    trial, now = get_object_or_404(Trial, pk=id), now_ms()
     known = scenarios().get(trial.scenario)
     admin = role_of(request.user) is Role.ADMIN
     context: dict[str, Any] = {
@@ -164,11 +165,12 @@ def _result(
         "totals": totals,
         "scenario": scenario,
         "began": began_of(totals),
+        "state_table": STATES,
         "states": states_of(totals, scenario),
         "q": q,
-        "page": page,
+        "pager": Pager.numbered(page, lambda at: f"?{urlencode({'q': q, 'page': str(at)})}"),
+        "row_table": asset_table(axis, now_ms()),
         "rows": drawn,
-        "axis": axis,
         "moved": totals.earlier + totals.later,
         "mean_shift": totals.shift // max(1, totals.earlier + totals.later),
         "told": trial.fared.count(),

@@ -1,1 +1,1 @@
-"""Batch queries: Spark batches that the console asks for, each in a process beside the query."""
+"""Batch queries: Spark batches that the console asks for, each in a process next to the query."""

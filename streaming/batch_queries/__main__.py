@@ -21,13 +21,21 @@ from config.entry import enter
 from config.logs import configure_logs
 from config.settings import Settings
 from streaming.batch_queries.errors import QueryRefused
-from streaming.batch_queries.protocol import Ended, Line, ReadRequest, Request, Stepped
+from streaming.batch_queries.protocol import (
+    Ended,
+    Line,
+    ReadRequest,
+    RecountRequest,
+    Request,
+    Stepped,
+)
 from streaming.batch_queries.publisher import Publisher
+from streaming.batch_queries.recount import recount
 from streaming.batch_queries.replay import what_if
 from streaming.batch_queries.session import scratch_of, start_batch_session
 from streaming.batch_queries.state_reader import read_state
-from streaming.error_policy import first_line
 from streaming.kernel import KernelProblem
+from streaming.restart_policy import first_line
 from streaming.session import VersionProblem
 from wire.job import Step
 from wire.topics import Topics
@@ -42,7 +50,7 @@ class Teller:
         self._out = out
 
     def step(self, done: int, of: int, what: str) -> None:
-        """So much of so much is done."""
+        """Report that `done` of `of` is done."""
         self.tell(Stepped(Step(done, of, what)))
 
     def tell(self, line: Line) -> None:
@@ -52,7 +60,7 @@ class Teller:
 
 
 def main() -> None:
-    """Carry out one batch query, and tell how it ended."""
+    """Carry out one batch query, and report how it ended."""
     # What libraries print goes to standard error: standard output is the driver's alone.
     teller = Teller(os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
@@ -83,6 +91,8 @@ def _carry_out(settings: Settings, request: Request, teller: Teller) -> str:
     try:
         if isinstance(request, ReadRequest):
             return read_state(spark, request, publisher, teller.step)
+        if isinstance(request, RecountRequest):
+            return recount(spark, settings, bus, request, publisher, teller.step)
         return what_if(spark, settings, bus, request, publisher, teller.step)
     finally:
         publisher.close()

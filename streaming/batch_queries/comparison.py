@@ -26,9 +26,9 @@ from wire.batch_query import (
     Totals,
 )
 
+# Pairs that are weighed between two transitions which are the same; of more, the first that fits is
+# taken.
 MOST_PAIRS = 40_000
-"""Pairs that are weighed between two transitions which are the same; of more, the first that fits
-is taken."""
 
 
 class History(NamedTuple):
@@ -65,7 +65,7 @@ class Matched(NamedTuple):
 
 
 def within(history: Sequence[Moment], since: int) -> tuple[str | None, list[Moment]]:
-    """The state when the window begins, and what begins within it."""
+    """Return the state when the window begins, and the moments within it. since: Unix ms."""
     before: str | None = None
     for number, (at, state) in enumerate(history):
         if at >= since:
@@ -75,16 +75,16 @@ def within(history: Sequence[Moment], since: int) -> tuple[str | None, list[Mome
 
 
 def transitions(before: str | None, moments: Iterable[Moment]) -> list[Transition]:
-    """The changes that a history is made of."""
-    found = []
+    """Return the changes that a history is made of."""
+    changes = []
     for at, state in moments:
-        found.append(Transition(at, before, state))
+        changes.append(Transition(at, before, state))
         before = state
-    return found
+    return changes
 
 
 def match(running: Sequence[Transition], proposed: Sequence[Transition]) -> Matched:
-    """Hold one history's transitions against the other's."""
+    """Compare one history's transitions with the other's. Returns counts, and shifts in ms."""
     common = Counter(running) & Counter(proposed)
     pieces = zip(_cut(running, common), _cut(proposed, common), strict=True)
     shifts = [shift for one, other in pieces for shift in _shifts(one, other)]
@@ -92,11 +92,11 @@ def match(running: Sequence[Transition], proposed: Sequence[Transition]) -> Matc
     return Matched(common.total(), len(running) - known, len(proposed) - known, tuple(shifts))
 
 
-def _cut(found: Sequence[Transition], common: Counter[Transition]) -> list[list[Transition]]:
+def _cut(history: Sequence[Transition], common: Counter[Transition]) -> list[list[Transition]]:
     """Return what lies between the transitions that are the same in both."""
     common = common.copy()
     pieces: list[list[Transition]] = [[]]
-    for transition in found:
+    for transition in history:
         if common[transition] > 0:
             common[transition] -= 1
             pieces.append([])
@@ -106,7 +106,7 @@ def _cut(found: Sequence[Transition], common: Counter[Transition]) -> list[list[
 
 
 def _shifts(one: Sequence[Transition], other: Sequence[Transition]) -> list[int]:
-    """By how much each transition of `one` that has its like in `other` has moved."""
+    """Return by how much (ms) each transition of `one` with a like one in `other` has moved."""
     if not one or not other:
         return []
     if len(one) * len(other) > MOST_PAIRS:
@@ -141,10 +141,10 @@ def _way(
 def _first_shifts(one: Sequence[Transition], other: Sequence[Transition]) -> list[int]:
     shifts, j = [], 0
     for transition in one:
-        found = next((k for k in range(j, len(other)) if other[k].kind == transition.kind), None)
-        if found is not None:
-            shifts.append(other[found].at - transition.at)
-            j = found + 1
+        like = next((k for k in range(j, len(other)) if other[k].kind == transition.kind), None)
+        if like is not None:
+            shifts.append(other[like].at - transition.at)
+            j = like + 1
     return shifts
 
 
@@ -174,21 +174,21 @@ class Tally:
         """Count one asset."""
         self.assets += 1
         sides = [within(side, self.since) for side in (history.running, history.proposed)]
-        found = [transitions(*side) for side in sides]
+        changes = [transitions(*side) for side in sides]
         for side, (before, moments) in enumerate(sides):
             self._time(side, before, moments)
             self.states[side].update(state for _, state in moments if state is not None)
-        matched = match(*found)
-        self._count(found, matched)
+        matched = match(*changes)
+        self._count(changes, matched)
         ends = [moments[-1][1] if moments else before for before, moments in sides]
         self.other_end += ends[0] != ends[1]
-        if found[0] != found[1] or sides[0][0] != sides[1][0]:
+        if changes[0] != changes[1] or sides[0][0] != sides[1][0]:
             self._keep(_difference(history.asset, sides, matched), ends[0] != ends[1])
 
-    def _count(self, found: list[list[Transition]], matched: Matched) -> None:
+    def _count(self, changes: list[list[Transition]], matched: Matched) -> None:
         self.counts.update(
-            running=len(found[0]),
-            proposed=len(found[1]),
+            running=len(changes[0]),
+            proposed=len(changes[1]),
             same=matched.same,
             gained=matched.gained,
             lost=matched.lost,
@@ -204,19 +204,20 @@ class Tally:
             if state is not None:
                 self.durations[side][state] += max(0, min(ended, self.until) - begun)
 
-    def _keep(self, found: Difference, other_end: bool) -> None:
+    def _keep(self, difference: Difference, other_end: bool) -> None:
         """Keep those that differ most: in the number of transitions, at the end, by time."""
         self.differing += 1
-        weight = (found.gained + found.lost, int(other_end), found.shift)
-        entry = (weight, -self.differing, found)
+        weight = (difference.gained + difference.lost, int(other_end), difference.shift)
+        entry = (weight, -self.differing, difference)
         if len(self._kept) < MOST_DIFFERENT:
             heapq.heappush(self._kept, entry)
         else:
             heapq.heappushpop(self._kept, entry)
 
     def different(self) -> list[Difference]:
-        """The assets that differ most, most of all first."""
-        return [found for _, _, found in sorted(self._kept, key=lambda e: e[:2], reverse=True)]
+        """Return the assets that differ most, the largest difference first."""
+        kept = sorted(self._kept, key=lambda entry: entry[:2], reverse=True)
+        return [difference for _, _, difference in kept]
 
     def totals(
         self,
@@ -226,7 +227,7 @@ class Tally:
         rules: tuple[dict[str, Any], dict[str, Any]],
         took_ms: int,
     ) -> Totals:
-        """All in numbers. began: with what each partition began; offsets: what was replayed."""
+        """Return the totals. began: with what each partition began; offsets: what was replayed."""
         names = ("running", "proposed", "same", "gained", "lost", "earlier", "later", "shift")
         return Totals(
             begun=min(one.at for one in began.values()),
@@ -246,10 +247,10 @@ class Tally:
         )
 
     def _state_totals(self) -> list[StateTotal]:
-        """By state, the most severe first; at most so many of an open vocabulary."""
-        seen = {*self.durations[0], *self.durations[1], *self.states[0], *self.states[1]}
-        seen |= {spec.name for spec in self.scenario.states}
-        order = sorted(seen, key=lambda state: (self.scenario.severity(state), state))
+        """Return the totals by state, the most severe first: at most MOST_MOMENTS of them."""
+        states = {*self.durations[0], *self.durations[1], *self.states[0], *self.states[1]}
+        states |= {spec.name for spec in self.scenario.states}
+        order = sorted(states, key=lambda state: (self.scenario.severity(state), state))
         return [
             StateTotal(
                 state,

@@ -26,7 +26,10 @@ class Times:
         self._reader.close()
 
     def at(self, place: TopicPartition, offset: int) -> int:
-        """The time of the first record at or after an offset that there is. Raises Unavailable."""
+        """Return the time (Unix ms) of the first record at or after an offset.
+
+        Raises Unavailable.
+        """
         self._reader.assign({place: offset})
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
@@ -35,7 +38,10 @@ class Times:
         raise Unavailable(f"{place[0]}/{place[1]}: offset {offset} cannot be read")
 
     def first_since(self, place: TopicPartition, begin: int, end: int, since: int) -> int:
-        """The first offset of [begin, end) whose record is not before `since`; else `end`."""
+        """Return the first offset of [begin, end) whose record is not before `since`, else `end`.
+
+        since: Unix ms. Raises Unavailable.
+        """
         while begin < end:
             middle = (begin + end) // 2
             if self.at(place, middle) < since:

@@ -1,4 +1,4 @@
-"""What a batch query's process is told by the driver, and what it tells back: lines of JSON."""
+"""Messages between the driver and a batch query's process: lines of JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from wire.batch_query import ReadState, Snapshot
+from wire.batch_query import ReadState, Recount, Snapshot
 from wire.job import Outcome, Step
 
 
@@ -31,7 +31,15 @@ class ReplayRequest(msgspec.Struct, frozen=True, tag="what-if"):
     buckets: dict[str, Snapshot] = {}
 
 
-Request = ReadRequest | ReplayRequest
+class RecountRequest(msgspec.Struct, frozen=True, tag="recount"):
+    """Count a scenario's hours from its log. rule: the one in force, as plain data."""
+
+    id: str
+    wanted: Recount
+    rule: dict[str, Any]
+
+
+Request = ReadRequest | ReplayRequest | RecountRequest
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):

@@ -10,8 +10,8 @@ from wire.topics import Topics
 
 CONFIRM_S = 30.0
 
+# Called with how much is done, of how much, and of what.
 OnStep = Callable[[int, int, str], None]
-"""Called with how much is done, of how much, and of what."""
 
 
 class Publisher:

@@ -20,6 +20,7 @@ import msgspec
 from pyspark.sql import functions as sql
 
 from bus.base import Bus, TopicPartition
+from domain.asset import Asset
 from domain.fold import Bucket
 from domain.quarantine import QuarantinedRange
 from domain.records import ScenarioChange
@@ -42,7 +43,7 @@ from streaming.processor import Plan, TallyProcessor
 from streaming.quarantine_bypass import jump, next_bounded_batch, plan_batch
 from streaming.query import SOURCE, batch_metadata
 from streaming.rules import dump_rule
-from wire.batch_query import Compared, Totals, portions
+from wire.batch_query import Compared, Totals, lead_time, portions
 from wire.topics import Topics
 
 if TYPE_CHECKING:
@@ -50,10 +51,10 @@ if TYPE_CHECKING:
 
     from config.settings import Settings
 
+# Most records of a batch: a batch query has little memory.
 PER_BATCH: Mapping[Engine, int] = {"kernel": 100_000, "python": 50_000}
-"""Most records of a batch: a batch query has little memory."""
 LOOK_S = 0.5
-STATE = "state string, since bigint"
+STATE = "state string, since bigint, unconfirmed boolean, cause struct<time:bigint>"
 BEGUN: Mapping[str, str] = {
     "snapshot": "with a snapshot",
     "log": "at the log's beginning",
@@ -61,18 +62,24 @@ BEGUN: Mapping[str, str] = {
 }
 
 
-class Told(msgspec.Struct):
-    """That an asset is in a state since `at` ms; offset, step: of the version that tells so."""
+class Shown(msgspec.Struct):
+    """An asset's state, shown since `at` ms; said_at: when it was said, unconfirmed or not; offset,
+    step: of the version that shows it."""
 
     asset: str
     state: str
     at: int
+    unconfirmed: bool
+    said_at: int
     offset: int
     step: int
 
 
-TOLD = "asset string, state string, at bigint, offset bigint, step bigint"
-"""Told, as Spark has it. state: null of an asset that is gone."""
+SHOWN = (
+    "asset string, state string, at bigint, unconfirmed boolean, said_at bigint, offset bigint, "
+    "step bigint"
+)
+# Shown, as Spark has it. state: null of an asset that is gone.
 
 
 def what_if(
@@ -83,7 +90,7 @@ def what_if(
     publisher: Publisher,
     on_step: OnStep,
 ) -> str:
-    """Replay under both rules, compare, and publish; what it came to, in words.
+    """Replay under both rules, compare, and publish. Returns the outcome in words.
 
     Raises QueryRefused or BusError.
     """
@@ -123,18 +130,18 @@ def _begun(
 
 
 def _replay(window: Window, runs: list[Run], on_step: OnStep) -> None:
-    whole = len(runs) * window.records
+    total = len(runs) * window.records
 
-    def told(before: int, done: int) -> None:
-        on_step(before + done, whole, "records")
+    def report(before: int, done: int) -> None:
+        on_step(before + done, total, "records")
 
     for number, run in enumerate(runs):
-        run.replay(window, partial(told, number * window.records))
-    on_step(whole, whole, "comparing")
+        run.replay(window, partial(report, number * window.records))
+    on_step(total, total, "comparing")
 
 
 def in_words(totals: Totals) -> str:
-    """The outcome in a line."""
+    """Return the outcome in one line."""
     moved = totals.earlier + totals.later
     means = Counter(began.means for began in totals.began.values())
     begun = ", ".join(f"{BEGUN[each]} in {n}" for each, n in sorted(means.items()))
@@ -148,7 +155,7 @@ def in_words(totals: Totals) -> str:
 
 
 class Run:
-    """One replay, under one rule."""
+    """One replay: under one rule, or under those of the log."""
 
     def __init__(
         self,
@@ -156,8 +163,11 @@ class Run:
         settings: Settings,
         scenario: Scenario,
         home: Path,
+        *,
+        logged_rules: bool = False,
     ) -> None:
         self._spark, self._settings, self.scenario = spark, settings, scenario
+        self._logged_rules = logged_rules
         self._home, self._begun = home, home / "begun"
         self._begun.mkdir(parents=True)
         self._seeds: dict[str, str] = {}
@@ -165,16 +175,21 @@ class Run:
         self.engine: Engine = "python" if isinstance(scenario.rule, PythonRule) else "kernel"
 
     def take_up(self, bucket: Bucket) -> None:
-        """Begin a partition with this state, put under the run's rule."""
-        bucket.apply(ScenarioChange(self.scenario), bucket.offset, bucket.clock)
+        """Begin a partition with this state, put under the run's rule if it has one."""
+        if not self._logged_rules:
+            bucket.apply(ScenarioChange(self.scenario), bucket.offset, bucket.clock)
         seed = self._home / f"{bucket.partition}.seed"
         write_initial_state(seed, bucket, {}, self.engine, EPOCH)
         self._seeds[str(BucketId(self.scenario.name, bucket.partition))] = str(seed)
         with (self._begun / f"{bucket.partition}.json").open("wb") as file:
             for name, asset in bucket.assets.items():
                 if asset.shown is not None:
-                    told = Told(name, asset.shown, asset.since, asset.offset, asset.step)
-                    file.write(msgspec.json.encode(told) + b"\n")
+                    file.write(msgspec.json.encode(_shown(name, asset)) + b"\n")
+
+    def lead_time(self, then: Scenario) -> int | None:
+        """Return how long before the window a state that `then` made must be, ms; None: never
+        enough."""
+        return 0 if self._logged_rules else lead_time(then, [self.scenario])
 
     def replay(self, window: Window, on_records: Callable[[int], None]) -> None:
         """Run through the window. on_records: called with how many records are through."""
@@ -219,7 +234,7 @@ class Run:
                 return
 
     def _source(self, window: Window, *, one_by_one: bool) -> DataFrame:
-        """The window's records, but for rules."""
+        """Return a stream of the window's records; without the rules, if the run has its own."""
         begin: dict[str, dict[str, int]] = {}
         for (topic, partition), offset in window.begin.items():
             begin.setdefault(topic, {})[str(partition)] = offset
@@ -234,10 +249,11 @@ class Run:
         if one_by_one:
             options["kafka.max.poll.records"] = "1"
         stream = self._spark.readStream.format("kafka").options(**options).load()
-        return stream.where(_within(window) & ~_is_rule())
+        within = stream.where(_within(window))
+        return within if self._logged_rules else within.where(~_is_rule())
 
     def _through(self, source: DataFrame, window: Window) -> DataFrame:
-        """The states topic's records."""
+        """Return the records for the states topic that an engine makes of the source."""
         name, rule = self.scenario.name, dump_rule(self.scenario)
         buckets = {BucketId(name, at): rule for _, at in window.begin}
         partitions, folder = (
@@ -261,37 +277,57 @@ class Run:
         value = sql.from_json(sql.col("value").cast("string"), STATE)
         headers = sql.map_from_entries("headers")
         cause = sql.from_json(headers["cause"].cast("string"), "time bigint")
+        said_at = sql.coalesce(value["cause"]["time"], cause["time"])
         version = sql.split(headers["version"].cast("string"), r"\.")
         kept = batch.select(
             sql.col("key").cast("string").alias("asset"),
             value["state"].alias("state"),
             sql.coalesce(value["since"], cause["time"]).alias("at"),
+            sql.coalesce(value["unconfirmed"], sql.lit(False)).alias("unconfirmed"),
+            said_at.alias("said_at"),
             version[1].cast("long").alias("offset"),
             version[2].cast("long").alias("step"),
         )
         kept.write.mode("append").parquet(str(self._home / "emitted"))
 
     def transitions(self) -> DataFrame:
-        """Of each asset the times and states at which its state changed, in order."""
+        """Return the times (Unix ms) and states of each asset's changes of state, in order."""
+        return self._history(["state"], sql.col("at"), "state")
+
+    def statuses(self) -> DataFrame:
+        """Return the same with the turns of the mark `unconfirmed`, and the mark itself."""
+        at = sql.when(_same("state"), sql.col("said_at")).otherwise(sql.col("at"))
+        return self._history(["state", "unconfirmed"], at, "state", "unconfirmed")
+
+    def _history(self, watched: list[str], at: Column, *fields: str) -> DataFrame:
+        """Return, by asset, the time and the fields of each emission that changed what is watched.
+
+        at: of an emission beside which `before_...` has what was watched of the one before.
+        """
         from pyspark.sql import Window as Over
 
         (self._home / "emitted").mkdir(parents=True, exist_ok=True)
-        reader = self._spark.read.schema(TOLD)
+        reader = self._spark.read.schema(SHOWN)
         emitted = reader.json(str(self._begun)).union(reader.parquet(str(self._home / "emitted")))
         order = Over.partitionBy("asset").orderBy("offset", "step")
-        changed = emitted.withColumn("before", sql.lag("state").over(order)).where(
-            ~sql.col("state").eqNullSafe(sql.col("before"))
-        )
-        moment = sql.struct("offset", "step", "at", "state")
-        listed = changed.groupBy("asset").agg(sql.sort_array(sql.collect_list(moment)).alias("all"))
-        return listed.select(
-            "asset",
-            sql.transform("all", lambda m: sql.struct(m["at"], m["state"])).alias("moments"),
-        )
+        for name in watched:
+            emitted = emitted.withColumn(f"before_{name}", sql.lag(name).over(order))
+        same = reduce(lambda one, other: one & other, [_same(name) for name in watched])
+        moment = sql.struct("offset", "step", at.alias("at"), *fields)
+        changed = emitted.where(~same).groupBy("asset")
+        listed = changed.agg(sql.sort_array(sql.collect_list(moment)).alias("all"))
+        kept = ("at", *fields)
+        moments = sql.transform("all", lambda m: sql.struct(*(m[name] for name in kept)))
+        return listed.select("asset", moments.alias("moments"))
+
+
+def _same(name: str) -> Column:
+    """Return the condition that an emission has of a field what the one before has."""
+    return sql.col(name).eqNullSafe(sql.col(f"before_{name}"))
 
 
 def _within(window: Window) -> Column:
-    """Records before each partition's end."""
+    """Return the condition for records before each partition's end."""
     conditions = [
         (sql.col("partition") == partition) & (sql.col("offset") < end)
         for (_, partition), (_, end) in window.edges.items()
@@ -304,8 +340,14 @@ def _is_rule() -> Column:
     return sql.coalesce(sql.col("key").isNull() & (kind == "scenario"), sql.lit(False))
 
 
+def _shown(name: str, asset: Asset) -> Shown:
+    """Return what an asset shows as a run begins."""
+    mark = asset.unconfirmed is not None
+    return Shown(name, asset.shown or "", asset.since, mark, asset.since, asset.offset, asset.step)
+
+
 def histories(running: DataFrame, proposed: DataFrame) -> Iterator[History]:
-    """Every asset that was seen, with what became of it under each rule; read bit by bit."""
+    """Yield every asset that was seen, with its history under each rule; read bit by bit."""
     both = running.withColumnRenamed("moments", "running").join(
         proposed.withColumnRenamed("moments", "proposed"), "asset", "full_outer"
     )

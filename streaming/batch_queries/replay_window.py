@@ -22,13 +22,13 @@ from streaming.batch_queries.log_times import Times
 from streaming.batch_queries.publisher import OnStep
 from streaming.buckets import BucketId
 from streaming.initial_state import check_place, read_snapshot
-from wire.batch_query import Began, Snapshot, lead_time
+from wire.batch_query import Began, Snapshot
 from wire.snapshot import DamagedSnapshot, load_fold
 
+# Most records that are replayed under each rule.
 MOST_RECORDS = 10_000_000
-"""Most records that are replayed under each rule."""
+# Of the versions that a replay gives: nobody compares them with others.
 EPOCH = 1
-"""Of the versions that a replay gives: nobody compares them with others."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ class Window:
         return min(began.at for began in self.began.values())
 
     def without(self, place: TopicPartition, why: str) -> Window:
-        """Begun without a snapshot that was at hand."""
-        told = msgspec.structs.replace(self.began[place], why=why)
-        return replace(self, began={**self.began, place: told})
+        """Return the window begun without a snapshot that was there. why: the reason."""
+        began = msgspec.structs.replace(self.began[place], why=why)
+        return replace(self, began={**self.began, place: began})
 
     def after(self, place: TopicPartition, offset: int, clock: int) -> Window:
-        """Begun with a snapshot of that time."""
+        """Return the window begun with a snapshot of that time. clock: Unix ms."""
         began = {**self.began, place: Began("snapshot", clock)}
         return replace(self, begin={**self.begin, place: offset}, began=began)
 
@@ -80,10 +80,10 @@ class Window:
 
 
 def warm_up(scenarios: Sequence[Scenario]) -> int | None:
-    """How long before the window an empty state begins, ms: a vote's life, for as long as it is
-    kept once it is silent, and the longest hold.
+    """Return how long (ms) before the window an empty state begins.
 
-    None: at the log's beginning, as votes do not expire.
+    This is a vote's life, for as long as it is kept once it is silent, and the longest hold. None:
+    at the log's beginning, as votes do not expire.
     """
     lifetimes = [scenario.vote_lifetime for scenario in scenarios]
     holds = [max((scenario.holds or {"": 0}).values()) for scenario in scenarios]
@@ -94,7 +94,10 @@ def warm_up(scenarios: Sequence[Scenario]) -> int | None:
 
 
 def window_of(bus: Bus, topic: str, since: int, scenarios: Sequence[Scenario]) -> Window:
-    """From the warm-up on to the log's end. Raises QueryRefused or BusError."""
+    """Return the window from the warm-up to the log's end. since: Unix ms.
+
+    Raises QueryRefused or BusError.
+    """
     edges = {place: edge for place, edge in bus.offsets([topic]).items() if edge[0] < edge[1]}
     if not edges:
         raise QueryRefused(f"{topic} holds no records")
@@ -104,15 +107,16 @@ def window_of(bus: Bus, topic: str, since: int, scenarios: Sequence[Scenario]) -
         if since >= until:
             raise QueryRefused("since: expected a time before the log's end")
         begun = 0 if before is None else since - before
-        found = {place: _empty(times, place, edge, begun) for place, edge in edges.items()}
-    begin = {place: offset for place, (offset, _) in found.items()}
-    return Window(edges, begin, {place: began for place, (_, began) in found.items()}, since, until)
+        beginnings = {place: _empty(times, place, edge, begun) for place, edge in edges.items()}
+    begin = {place: offset for place, (offset, _) in beginnings.items()}
+    began = {place: began for place, (_, began) in beginnings.items()}
+    return Window(edges, begin, began, since, until)
 
 
 def _empty(
     times: Times, place: TopicPartition, edge: tuple[int, int], begun: int
 ) -> tuple[int, Began]:
-    """The first offset from a time on, and what it means to begin there without a state."""
+    """Return the first offset from a time on, and what it means to begin there without a state."""
     offset = times.first_since(place, *edge, begun) if begun > 0 else edge[0]
     if offset > edge[0]:
         return offset, Began("empty", begun)
@@ -125,7 +129,7 @@ def _empty(
 def choose(
     window: Window, scenario: str, offered: Mapping[str, Snapshot]
 ) -> tuple[Window, dict[TopicPartition, Snapshot]]:
-    """The snapshots to begin with: those that meet the log.
+    """Choose the snapshots to begin with: those that meet the log.
 
     Where they lie so far back that too much would have to be replayed, the farthest are left out,
     as long as an empty state begins later. offered: by bucket.
@@ -155,6 +159,10 @@ class Run(Protocol):
     def take_up(self, bucket: Bucket) -> None:
         """Begin a partition with this state, which it puts under the run's rule."""
 
+    def lead_time(self, then: Scenario) -> int | None:
+        """Return how long before the window a state that `then` made must be, ms; None: never
+        enough."""
+
 
 def begin_with(
     window: Window,
@@ -178,16 +186,18 @@ def begin_with(
 def _begin_with(
     partition: int, kept: Snapshot, folder: Path, runs: Sequence[Run], since: int
 ) -> int:
-    """The snapshot's time. Raises DamagedSnapshot, also where it lies too near to the window."""
-    rules = [run.scenario for run in runs]
-    bucket = _read(partition, kept, folder, rules[0].name)
+    """Have the runs begin with a snapshot. Returns its time (Unix ms).
+
+    Raises DamagedSnapshot, also if the snapshot is too near to the window.
+    """
+    name = runs[0].scenario.name
+    bucket = _read(partition, kept, folder, name)
     clock, then = bucket.clock, bucket.scenario
-    lead = lead_time(then, rules)
-    if lead is None or clock + lead >= since:
+    if any((lead := run.lead_time(then)) is None or clock + lead >= since for run in runs):
         raise DamagedSnapshot("its rule was another one, and it lies too near to the window")
     for run in runs:
         if bucket.scenario != then:  # it has been put under another rule
-            bucket = _read(partition, kept, folder, rules[0].name)
+            bucket = _read(partition, kept, folder, name)
         run.take_up(bucket)
     return clock
 

@@ -21,10 +21,17 @@ import msgspec
 
 from domain.overlay import overlaid
 from domain.scenario import Scenario, ScenarioError
-from streaming.batch_queries.protocol import Ended, Line, ReadRequest, ReplayRequest, Request
+from streaming.batch_queries.protocol import (
+    Ended,
+    Line,
+    ReadRequest,
+    RecountRequest,
+    ReplayRequest,
+    Request,
+)
 from streaming.checkpoint import Epoch, measure
 from streaming.engine import Engine
-from wire.batch_query import Cancel, ReadState, WhatIf, parameters_of
+from wire.batch_query import Cancel, ReadState, Recount, WhatIf, parameters_of
 from wire.job import Control, Outcome, Step, UnreadableJobRecord
 
 if TYPE_CHECKING:
@@ -33,8 +40,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("streaming.batch_queries")
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+# How often progress is told at most.
 STEP_EVERY_S = 0.5
-"""How often progress is told at most."""
 
 
 class Answers(Protocol):
@@ -47,7 +54,7 @@ class Answers(Protocol):
 
 @dataclass
 class _Running:
-    """A batch query under way. lines: what it has told and nobody has read yet."""
+    """A batch query under way. lines: what it has reported and nobody has read yet."""
 
     ask: Control
     process: subprocess.Popen[bytes]
@@ -187,8 +194,8 @@ class BatchQueries:
 def _listen(process: subprocess.Popen[bytes], lines: queue.SimpleQueue[Line]) -> None:
     assert process.stdout is not None
     decoder = msgspec.json.Decoder(Line)
-    with process.stdout as told:
-        for line in told:
+    with process.stdout as output:
+        for line in output:
             try:
                 lines.put(decoder.decode(line))
             except msgspec.MsgspecError:
@@ -198,18 +205,20 @@ def _listen(process: subprocess.Popen[bytes], lines: queue.SimpleQueue[Line]) ->
 def request_of(
     ask: Control, engine: Engine, scenarios: Mapping[str, Scenario], epoch: Epoch
 ) -> Request:
-    """Return what the batch query's process is told.
+    """Return the request that the batch query's process gets.
 
     Raises UnreadableJobRecord, ScenarioError, or LookupError where there is nothing to be read.
     """
     wanted = parameters_of(ask)
-    assert isinstance(wanted, ReadState | WhatIf)
+    assert isinstance(wanted, ReadState | WhatIf | Recount)
     scenario = scenarios.get(wanted.scenario)
     if scenario is None:
         raise LookupError(f"{wanted.scenario} is not carried by the query {engine}")
     if isinstance(wanted, WhatIf):
         rules = scenario.to_plain(), overlaid(scenario, wanted.changes).to_plain()
         return ReplayRequest(ask.id, wanted.since, *rules, wanted.buckets)
+    if isinstance(wanted, Recount):
+        return RecountRequest(ask.id, wanted, scenario.to_plain())
     if measure(epoch.path) is None:
         raise LookupError("nothing has been committed yet: the first batch is under way")
     return ReadRequest(ask.id, wanted, scenario.partitions, str(epoch.path), engine, epoch.number)

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
     from config.settings import Settings
 
+# Tasks of a batch query that run at once.
 SLOTS = 2
-"""Tasks of a batch query that run at once."""
 
+# How far behind the query a batch query stands when both want the processor.
 NICE = 10
-"""How far behind the query a batch query stands when both want the processor."""
 
 
 def scratch_of(settings: Settings) -> Path:

@@ -14,7 +14,7 @@ import msgspec
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType
 
-from domain.asset import Asset, all_dues
+from domain.asset import Asset, all_timers
 from domain.scenario import Scenario
 from streaming.batch_queries.errors import QueryRefused
 from streaming.batch_queries.protocol import ReadRequest
@@ -37,12 +37,12 @@ from wire.partitioner import partition_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+# How the kernel's meta of a bucket begins: codec version, clock, offset, live assets.
 KERNEL_META = struct.Struct(">xqqq")
-"""How the kernel's meta of a bucket begins: codec version, clock, offset, live assets."""
 
 
+# Of an entry of an asset, whatever either engine calls them; the Python engine has one more.
 COLUMNS = ("bucket", "name", "data")
-"""Of an entry of an asset, whatever either engine calls them; the Python engine has one more."""
 
 
 class _Meta(NamedTuple):
@@ -91,9 +91,9 @@ def read_state(
 
 
 def _first(rows: Iterator[Any], most: int) -> tuple[list[Any], bool]:
-    """At most so many, and whether there were more."""
-    found = list(rows)
-    return found[:most], len(found) > most
+    """Return the first `most` rows, and whether there were more."""
+    read = list(rows)
+    return read[:most], len(read) > most
 
 
 class _Store:
@@ -103,14 +103,14 @@ class _Store:
         self._spark, self._request, self._batch = spark, request, batch
 
     def metas(self) -> dict[BucketId, _Meta]:
-        """Every bucket that is wanted, as the state knows it."""
+        """Return every bucket that is wanted, as the state knows it."""
         if self._request.engine == "kernel":
             return self._kernel_metas()
         rows = self._read("meta").select("key.*", "value.*").collect()
-        found = {self._id(row[0]): row for row in rows}
+        metas = {self._id(row[0]): row for row in rows}
         return {
             bucket: _Meta(row["clock"], row["offset"], row["live"], row["scenario"])
-            for bucket, row in found.items()
+            for bucket, row in metas.items()
             if self._wanted(bucket)
         }
 
@@ -119,18 +119,18 @@ class _Store:
             self._id(row[0]): row[1]
             for row in self._read("rule").select("key.*", "value.*").collect()
         }
-        found = {
+        metas = {
             self._id(row[0]): KERNEL_META.unpack_from(row[1])
             for row in self._read("meta").select("key.*", "value.*").collect()
         }
         return {
             bucket: _Meta(meta[0], meta[1], meta[2], rules[bucket])
-            for bucket, meta in found.items()
+            for bucket, meta in metas.items()
             if self._wanted(bucket)
         }
 
     def assets(self, metas: dict[BucketId, _Meta]) -> Iterator[tuple[BucketId, str, Asset]]:
-        """The assets that are wanted in the order of their names, and one more than may be told."""
+        """Yield the wanted assets by name, at most one more than an answer may hold."""
         wanted = self._request.wanted
         rows = self._read("assets").select("key.*", "user_map_key.*", "user_map_value.*")
         rows = rows.toDF(*COLUMNS, *rows.columns[len(COLUMNS) :]).select(*COLUMNS)
@@ -142,7 +142,7 @@ class _Store:
             yield self._id(row["bucket"]), row["name"], _asset(row["data"])
 
     def _decoded(self, rows: DataFrame) -> DataFrame:
-        """The kernel's assets as JSON: what it wrote, it alone can read."""
+        """Return rows with the kernel's assets as JSON: what it wrote, it alone can read."""
         if self._request.engine == "python":
             return rows
         self._spark.udf.registerJavaFunction(
@@ -165,7 +165,7 @@ class _Store:
 
 
 def _partition(request: ReadRequest) -> int | None:
-    """The one partition that is wanted, or None for all."""
+    """Return the one partition that is wanted, or None for all."""
     wanted: ReadState = request.wanted
     if wanted.asset is not None:
         return partition_of(wanted.asset.encode(), request.partitions)
@@ -173,7 +173,7 @@ def _partition(request: ReadRequest) -> int | None:
 
 
 def _asset(data: bytes | str) -> Asset:
-    """An asset of either engine's state. The kernel's comes as a list of the same fields."""
+    """Load an asset of either engine's state. The kernel's comes as a list of the same fields."""
     if isinstance(data, str):
         return load_asset(bytes([CODEC]) + msgspec.msgpack.encode(json.loads(data)))
     return load_asset(bytes(data))
@@ -184,7 +184,7 @@ def _bucket(bucket: BucketId, meta: _Meta) -> StoredBucket:
 
 
 def _stored(bucket: BucketId, name: str, asset: Asset, rule: Scenario) -> StoredAsset:
-    found = StoredAsset(
+    stored = StoredAsset(
         partition=bucket.partition,
         asset=name,
         tallied=asset.state,
@@ -199,7 +199,7 @@ def _stored(bucket: BucketId, name: str, asset: Asset, rule: Scenario) -> Stored
         votes=sorted(asset.votes.values(), key=lambda vote: vote.agent),
         pending=asset.pending(rule),
         override=asset.override,
-        dues=_dues(asset, rule),
+        dues=_timers(asset, rule),
         answers=len(asset.answers),
         forget_at=asset.forget_at,
         unconfirmed_reason=asset.unconfirmed,
@@ -207,20 +207,20 @@ def _stored(bucket: BucketId, name: str, asset: Asset, rule: Scenario) -> Stored
         waits=sorted(asset.waits.items()),
         purged_at=asset.purged_at,
     )
-    return found if len(msgspec.json.encode(found)) <= PART_BYTES else _slim(found)
+    return stored if len(msgspec.json.encode(stored)) <= PART_BYTES else _slim(stored)
 
 
-def _dues(asset: Asset, rule: Scenario) -> list[tuple[int, str, str]]:
-    """Time and type of what is due, and on whose vote."""
-    own = Counter(all_dues(replace(asset, votes={}), rule))
-    found = [(due, "") for due in own.elements()]
+def _timers(asset: Asset, rule: Scenario) -> list[tuple[int, str, str]]:
+    """Return time and type of each timer, and whose vote it is of."""
+    own = Counter(all_timers(replace(asset, votes={}), rule))
+    timers = [(timer, "") for timer in own.elements()]
     for agent, vote in asset.votes.items():
-        with_vote = Counter(all_dues(replace(asset, votes={agent: vote}), rule))
-        found += [(due, agent) for due in (with_vote - own).elements()]
-    return [(due.time, due.type, agent) for due, agent in sorted(found)]
+        with_vote = Counter(all_timers(replace(asset, votes={agent: vote}), rule))
+        timers += [(timer, agent) for timer in (with_vote - own).elements()]
+    return [(timer.time, timer.type, agent) for timer, agent in sorted(timers)]
 
 
-def _slim(found: StoredAsset) -> StoredAsset:
-    """Without the votes' details, which alone can be too much for a record."""
-    votes = [replace(vote, detail=None) for vote in found.votes]
-    return msgspec.structs.replace(found, votes=votes)
+def _slim(stored: StoredAsset) -> StoredAsset:
+    """Return the asset without its votes' details, which alone can be too much for a record."""
+    votes = [replace(vote, detail=None) for vote in stored.votes]
+    return msgspec.structs.replace(stored, votes=votes)

@@ -14,10 +14,11 @@ import zipfile
 from pathlib import Path
 
 from config.archives import ArchivesProblem, pyspark_jars, verify
+from config.java import JavaProblem, find_java
 
 MAIN = Path(__file__).resolve().parent / "src" / "main"
+# The oldest Java that runs the kernel.
 RELEASE = "17"
-"""The oldest Java that runs the kernel."""
 
 
 class KernelProblem(Exception):
@@ -75,19 +76,19 @@ def compile_java(files: list[Path], target: Path, jars_dir: Path, *also: Path) -
     compiler = next((jars_dir / "compiler").glob("ecj-*.jar"), None)
     if compiler is None:
         raise KernelProblem(f"{jars_dir}/compiler: no compiler there: run make setup")
+    try:
+        java = find_java()
+    except JavaProblem as problem:
+        raise KernelProblem(str(problem)) from None
     against = os.pathsep.join(str(path) for path in [*library(jars_dir), *also])
-    command = [java_command(), "-jar", str(compiler), "-d", str(target), "-cp", against]
-    command += ["--release", RELEASE, "-encoding", "UTF-8", "-nowarn", *map(str, files)]
+    command = [str(java), "-jar", str(compiler), "-d", str(target), "-cp", against]
+    # Not --release: a runtime has no record of what older ones had.
+    command += ["-source", RELEASE, "-target", RELEASE, "-encoding", "UTF-8", "-nowarn"]
+    command += map(str, files)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         shutil.rmtree(target, ignore_errors=True)
         raise KernelProblem(f"the kernel does not compile:\n{done.stderr or done.stdout}")
-
-
-def java_command() -> str:
-    """Return the command that runs Java: of JAVA_HOME, else of the path."""
-    home = os.environ.get("JAVA_HOME")
-    return str(Path(home) / "bin" / "java") if home else "java"
 
 
 def _pack(classes: Path, target: Path) -> None:

@@ -9,7 +9,7 @@ from streaming.kernel import KernelProblem, build
 
 
 def main() -> None:
-    """Compile; ends with one message when that cannot be done."""
+    """Compile the kernel. Exit with one message if that cannot be done."""
     try:
         build(load_settings().jars_dir)
     except KernelProblem as problem:

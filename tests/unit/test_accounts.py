@@ -36,7 +36,7 @@ def user_in(*groups: str, **fields: bool) -> User:
 
 
 def holder(token: str, now: datetime) -> User | None:
-    """Whose token in force this is."""
+    """Return whose token in force this is."""
     row = tokens.find(token, now)
     return row.user if row else None
 

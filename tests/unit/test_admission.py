@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from dashboard.live.session_checks import FRESH_S, Admissions, Standing
+from dashboard.live.session_checks import FRESH_S, Access, Admissions
 
 
 class Looks:
@@ -14,10 +14,10 @@ class Looks:
 
     def __init__(self) -> None:
         self.keys: list[str] = []
-        self.stands: Standing = "reader"
+        self.stands: Access = "reader"
         self.now = 100.0
 
-    def __call__(self, key: str) -> Standing:
+    def __call__(self, key: str) -> Access:
         self.keys.append(key)
         return self.stands
 
@@ -63,9 +63,9 @@ async def test_no_session_needs_no_look(admissions: Admissions, looks: Looks) ->
 
 
 async def test_a_look_that_fails_is_told_to_who_asked_and_made_again() -> None:
-    found: list[Standing | None] = [None, "reader"]
+    found: list[Access | None] = [None, "reader"]
 
-    def look(_: str) -> Standing:
+    def look(_: str) -> Access:
         standing = found.pop(0)
         if standing is None:
             raise OSError("away")

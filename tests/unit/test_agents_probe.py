@@ -203,7 +203,7 @@ def test_wrong_file_is_named_with_key_and_expectation(
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ProbesError, match=r"none\.toml: expected a readable file: No such file"):
+    with pytest.raises(ProbesError, match=r"none\.toml: cannot be read: No such file"):
         load_targets(tmp_path / "none.toml", {})
 
 

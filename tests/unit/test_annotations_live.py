@@ -7,16 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from dashboard.annotations.acknowledgement_ends import Move, why_ended
+from dashboard.annotations.acknowledgements import Move, why_ended
 from dashboard.annotations.models import Acknowledgement
 from dashboard.annotations.row_marks import Ack, Mark, in_force
 from dashboard.annotations.templatetags.annotations import linked
 from dashboard.live.alarms import MOST, Alarm, Alerts, Raised
 from dashboard.live.entries import Entry
+from dashboard.live.live_view import LiveView
 from dashboard.live.messages import plain_changes
 from dashboard.live.page_filter import Filter
 from dashboard.live.subscription import Subscription
-from dashboard.live.view import LiveView
 from domain.scenario_parser import scenario_from_plain
 
 PLACE = ("watch.states", 0)
@@ -65,7 +65,7 @@ def test_a_mark_is_told_to_who_shows_the_row_and_to_nobody_else(live):
     view.annotate("other", [mark("a")])
     assert (woken, bool(view.take(subscription))) == ([], False)
     view.annotate("watch", [mark("a", 7, 2)])
-    assert told(view, subscription)["marks"] == [["a", 7, None, 2]]
+    assert told(view, subscription)["marks"] == [["a", 7, None, 2, None]]
 
 
 def test_an_older_mark_and_the_same_again_are_not_told(live):
@@ -82,7 +82,7 @@ def test_a_row_that_comes_brings_its_mark(live):
     view.apply("watch", [row("b", offset=2)], {})
     message = told(view, subscription)
     assert [each["asset"] for each in message["rows"]] == ["b"]
-    assert message["marks"] == [["b", 7, None, 1]]
+    assert message["marks"] == [["b", 7, None, 1, None]]
 
 
 def test_a_mark_that_comes_while_the_snapshot_is_read_is_told_after_it(live):
@@ -92,7 +92,7 @@ def test_a_mark_that_comes_while_the_snapshot_is_read_is_told_after_it(live):
     view.annotate("watch", [mark("a", 7)])
     view.settle(subscription, [row("a").row or {}], False, {PLACE: 1})
     assert woken == [1]
-    assert told(view, subscription)["marks"] == [["a", 7, None, 1]]
+    assert told(view, subscription)["marks"] == [["a", 7, None, 1, None]]
 
 
 def test_the_watched_asset_is_told_of_its_marks(live):
@@ -106,12 +106,12 @@ def test_the_watched_asset_is_told_of_its_marks(live):
 
 def test_what_is_acknowledged_is_told_once_when_it_changes(live):
     view, subscription, _ = live
-    view.set_acknowledged("watch", {"bad": 1})
-    view.set_acknowledged("watch", {"bad": 1})
+    view.set_figure("watch", "acknowledged", {"bad": 1})
+    view.set_figure("watch", "acknowledged", {"bad": 1})
     assert told(view, subscription)["acknowledged"] == {"bad": 1}
-    view.set_acknowledged("watch", {})
+    view.set_figure("watch", "acknowledged", {})
     assert told(view, subscription)["acknowledged"] == {}
-    view.set_acknowledged("watch", {})
+    view.set_figure("watch", "acknowledged", {})
     assert not view.take(subscription)
 
 
@@ -201,7 +201,7 @@ def test_it_holds_while_the_state_is_no_worse_and_not_calm(severity: int, now: i
 )  # fmt: skip
 def test_which_change_ends_it(state: str, place: str, why: str):
     ack = Acknowledgement(severity=1, place="1")
-    assert why_ended(ack, Move("watch", "a", place, 1, state), SCENARIO) == why
+    assert why_ended(ack, Move("watch", "a", place, 1, state, ""), SCENARIO) == why
 
 
 # ---- links in notes -------------------------------------------------------------------------

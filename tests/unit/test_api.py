@@ -17,8 +17,8 @@ from web_fixtures import answer, bearer, commands_sent, make_user, sent, show
 from dashboard.api import operations
 from dashboard.commands import submission
 from dashboard.commands.models import Command as Row
-from dashboard.core import delivery, rate_limits, times
-from dashboard.core import kafka as gateway_module
+from dashboard.core import kafka_delivery, rate_limits, times
+from dashboard.core import kafka_gateway as gateway_module
 from dashboard.core.scenarios import scenarios
 from domain.records import Report, Vote
 
@@ -74,7 +74,13 @@ def test_scenarios_with_their_counts(api, bus):
     }  # fmt: skip
     assert found["orders"]["vocabulary"] == "open"
     severities = {name: each["severity"] for name, each in found.items()}
-    assert severities == {"attack": "order", "connectivity": "order", "orders": "none"}
+    assert severities == {
+        "attack": "order",
+        "connectivity": "order",
+        "orders": "none",
+        "clients": "order",
+        "customers": "none",
+    }
 
 
 VOTE = Vote("waf-1", "under-attack", 900, 1_000, 1, 2_000, 1)
@@ -342,7 +348,7 @@ def test_a_key_of_another_command_is_409(api, bus):
 
 
 def test_without_a_broker_it_is_503(api, bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(delivery, "REACH_S", 0)
+    monkeypatch.setattr(kafka_delivery, "REACH_S", 0)
     bus.bus.stop()
     body = problem(api("put", SHOP, set_body()), 503, "unsent")
     assert "Kafka does not answer" in body["detail"]
@@ -438,7 +444,7 @@ def test_reports_without_a_broker_are_503(api, bus, monkeypatch: pytest.MonkeyPa
 
 def test_reports_that_are_not_confirmed_say_so(api, bus, monkeypatch: pytest.MonkeyPatch):
 
-    monkeypatch.setattr(delivery, "SEND_TIMEOUT_S", -0.9)
+    monkeypatch.setattr(kafka_delivery, "SEND_TIMEOUT_S", -0.9)
     monkeypatch.setattr(bus.bus, "wait", lambda _timeout: None)
     bus.bus.stop()
     body = problem(api("post", REPORTS, report()), 503, "unsent")

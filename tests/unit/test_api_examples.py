@@ -11,7 +11,17 @@ from urllib.parse import quote, urlencode
 import pytest
 from django.core.cache import cache
 from django.test import Client
-from web_fixtures import answer, bearer, make_user, memory_bus, show
+from web_fixtures import (
+    answer,
+    bearer,
+    known_incident,
+    known_notifications,
+    known_view,
+    known_window,
+    make_user,
+    memory_bus,
+    show,
+)
 
 from dashboard.api.api import api
 from dashboard.api.examples import COMMAND, OF_OPERATION, PARAMETERS
@@ -51,10 +61,15 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The example's asset and command are there, and a job that answers at once."""
     cache.clear()
     show("attack", PARAMETERS["asset"], "suspicious")
+    show("orders", PARAMETERS["order"], "picking")
     Row.objects.create(
         id=COMMAND, scenario="attack", asset="shop", kind="set", state="clear", username="x",
         source="form", created_at=times.now_ms(), status="sent",
     )  # fmt: skip
+    known_incident(PARAMETERS["number"])
+    known_window(PARAMETERS["number"])
+    known_notifications(PARAMETERS["number"], COMMAND)
+    known_view((b"order-1", b"{}"))
     real = submission._deliver
 
     def answered(row: Row, command: Any) -> None:
@@ -80,7 +95,7 @@ def test_an_example_works(
     world: None, method: str, path: str, operation: dict[str, Any], body: Any
 ):
     places = given(operation, "path")
-    filled = re.sub(r"\{(\w+)\}", lambda name: quote(places[name[1]], safe=""), path)
+    filled = re.sub(r"\{(\w+)\}", lambda name: quote(str(places[name[1]]), safe=""), path)
     response = Client().generic(
         method.upper(),
         f"{filled}?{urlencode(given(operation, 'query'), doseq=True)}",

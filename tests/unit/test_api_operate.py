@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def headers() -> dict[str, str]:
-    return bearer(make_user("manager"))
+    return bearer(make_user("operator"))
 
 
 def get(path: str, headers: dict[str, str]) -> Any:
@@ -256,7 +256,7 @@ def test_nothing_is_told_that_no_document_names(bus, headers):
     Client().get("/api/v1/job", headers=headers)
     beat()
     ours = {name for name, _ in scrape(headers) if name.startswith("tallyboard_")}
-    told = {each.name for each in vars(names).values() if isinstance(each, names.Told)}
+    told = {each.name for each in vars(names).values() if isinstance(each, names.Metric)}
     counted = {
         f"{family.name}_total"
         for each in vars(names).values()

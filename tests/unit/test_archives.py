@@ -15,7 +15,7 @@ from config.archives import ArchivesProblem, read_lock, verify
 from config.settings import Settings
 from ops import jars
 from ops.broker import BrokerProblem, prepare
-from ops.jarslock import as_toml, changes
+from ops.jars_lock import as_toml, changes
 from streaming import kernel
 from streaming.session import VersionProblem, check_archives
 

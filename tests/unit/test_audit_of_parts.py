@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ops import audit, inventory
+from ops import inventory, vulnerability_audit
 from ops.advisories import (
     Advisories,
     Advisory,
@@ -86,20 +86,20 @@ def write(folder: Path, advisory: dict[str, Any]) -> None:
 
 @pytest.fixture(autouse=True)
 def _parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "inventory", lambda _jars_dir: PARTS)
+    monkeypatch.setattr(vulnerability_audit, "inventory", lambda _jars_dir: PARTS)
 
 
 def run(*arguments: object) -> int:
-    return audit.main([str(each) for each in arguments])
+    return vulnerability_audit.main([str(each) for each in arguments])
 
 
 def test_without_a_copy_nothing_is_judged(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run() == audit.NOT_JUDGED
+    assert run() == vulnerability_audit.NOT_JUDGED
     assert "nothing was judged" in capsys.readouterr().err
 
 
 def test_nothing_known_is_another_status(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(copy) == audit.NONE
+    assert run(copy) == vulnerability_audit.NONE
     told = capsys.readouterr()
     assert told.err == ""
     assert "4 parts; 0 findings, 0 accepted; advisories: 1 for PyPI, 1 for Maven, 2 for npm" in (
@@ -143,7 +143,7 @@ def test_a_finding_is_told_in_a_line(
     copy: Path, advisory: dict[str, Any], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(copy, advisory)
-    assert run(copy) == audit.FOUND
+    assert run(copy) == vulnerability_audit.FOUND
     assert capsys.readouterr().out.startswith(line)
 
 
@@ -158,7 +158,7 @@ def test_a_zip_file_is_a_copy_too(copy: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "all.zip", "w") as packed:
         for path in copy.rglob("*.json"):
             packed.write(path, path.name)
-    assert run(tmp_path / "all.zip") == audit.FOUND
+    assert run(tmp_path / "all.zip") == vulnerability_audit.FOUND
 
 
 def test_an_advisory_may_be_yaml(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_copy_without_an_ecosystem_does_not_judge_it(
     copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (copy / "Maven" / "GHSA-2.json").unlink()
-    assert run(copy) == audit.NOT_JUDGED
+    assert run(copy) == vulnerability_audit.NOT_JUDGED
     assert "no advisories for Maven" in capsys.readouterr().err
 
 
@@ -186,9 +186,9 @@ def test_an_old_copy_says_so_and_does_not_judge(
             "modified": f"{NOW - timedelta(days=31):%Y-%m-%d}T00:00:00Z"
         }
         path.write_text(json.dumps(old))
-    assert run(copy) == audit.NOT_JUDGED
+    assert run(copy) == vulnerability_audit.NOT_JUDGED
     assert "31 days old" in capsys.readouterr().err
-    assert run("--oldest", 40, copy) == audit.NONE
+    assert run("--oldest", 40, copy) == vulnerability_audit.NONE
 
 
 @pytest.mark.parametrize("spoil", ["{", '{"id": 5}'])
@@ -196,14 +196,14 @@ def test_a_file_that_is_no_advisory_is_named(
     copy: Path, spoil: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (copy / "bad.json").write_text(spoil)
-    assert run(copy) == audit.NOT_JUDGED
+    assert run(copy) == vulnerability_audit.NOT_JUDGED
     assert "bad.json is no advisory in the OSV format" in capsys.readouterr().err
 
 
 def test_a_path_that_is_not_there_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(tmp_path / "none") == audit.NOT_JUDGED
+    assert run(tmp_path / "none") == vulnerability_audit.NOT_JUDGED
     assert "none cannot be read" in capsys.readouterr().err
 
 
@@ -244,7 +244,7 @@ def test_an_accepted_finding_stands_until_its_day(tmp_path: Path) -> None:
     path.write_text(
         '[[accepted]]\nid = "CVE-1"\npackage = "oro"\nreason = "not reached"\nuntil = 2026-12-31\n'
     )
-    (entry,) = audit.read_accepted(path)
+    (entry,) = vulnerability_audit.read_accepted(path)
     finding = Finding(PARTS[2], Advisory("GHSA-9", aliases=["CVE-1"]), "")
     assert entry.covers(finding, date(2026, 12, 31))
     assert not entry.covers(finding, date(2027, 1, 1))
@@ -253,17 +253,17 @@ def test_an_accepted_finding_stands_until_its_day(tmp_path: Path) -> None:
 
 def test_accepted_findings_are_not_counted(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(copy, osv("GHSA-9", "npm", ZERO, package="uplot"))
-    entry = audit.Accepted("GHSA-9", "uplot", "no", date.max)
-    monkeypatch.setattr(audit, "read_accepted", lambda: [entry])
-    assert run(copy) == audit.NONE
+    entry = vulnerability_audit.Accepted("GHSA-9", "uplot", "no", date.max)
+    monkeypatch.setattr(vulnerability_audit, "read_accepted", lambda: [entry])
+    assert run(copy) == vulnerability_audit.NONE
 
 
 def test_an_acceptance_says_why(tmp_path: Path) -> None:
     path = tmp_path / "advisories.toml"
     path.write_text('[[accepted]]\nid = "CVE-1"\npackage = "oro"\nuntil = 2026-12-31\n')
     with pytest.raises(CopyProblem, match=r"advisories\.toml.*reason"):
-        audit.read_accepted(path)
-    assert all(entry.reason for entry in audit.read_accepted())
+        vulnerability_audit.read_accepted(path)
+    assert all(entry.reason for entry in vulnerability_audit.read_accepted())
 
 
 def test_every_python_package_of_the_lock_is_a_part() -> None:
@@ -275,9 +275,9 @@ def test_every_python_package_of_the_lock_is_a_part() -> None:
 
 
 def test_vendored_scripts_tell_their_versions() -> None:
-    assert {part.name for part in script_parts()} == {"uplot", "htmx.org"}
+    assert {part.name for part in script_parts()} == {"uplot", "altcha", "htmx.org"}
     vendored = {path.name for path in (inventory.ROOT / "static" / "vendor").iterdir()}
-    assert vendored == {"uplot"}
+    assert vendored == {"uplot", "altcha"}
 
 
 def test_an_archive_is_named_by_its_lock_by_itself_or_by_its_file(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ import pytest
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
 from config.settings import Settings
+from dashboard.batch_queries.snapshots import newest_before
 from dashboard.checkpoints.models import FoldSnapshot
 from dashboard.state_store.comparison import BEHIND, BOARD_BEHIND, DIFFERS, EQUAL, Board, judge
-from dashboard.what_if.start_snapshots import newest_before
 from domain.fold import Bucket
 from domain.overlay import overlaid
 from domain.records import Report, Vote
@@ -322,6 +322,9 @@ class Taker:
 
     def take_up(self, bucket: Bucket) -> None:
         self.taken[bucket.partition] = bucket.offset
+
+    def lead_time(self, then: Scenario) -> int | None:
+        return lead_time(then, [self.scenario])
 
 
 def folded(folder: Path, clock: int, rule: Scenario = RULE) -> Snapshot:

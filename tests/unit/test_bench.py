@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from bench import drain, live, recovery, scale
-from bench.boards import Board, _Told
+from bench.boards import Board, _Message
 from bench.command import engines_of
 from bench.figures import Delays, percentile
 from bench.load import (
@@ -155,7 +155,7 @@ def test_the_warm_up_is_left_out():
 
 
 def test_a_missing_state_record_is_a_problem():
-    seen = live.Seen(samples((0, 1, 1.0)), [])
+    seen = live.SinkRecords(samples((0, 1, 1.0)), [])
     observed = live.Observed(0.0, samples((0, 1, 0.9), (0, 2, 0.9)), seen, Samples())
     with pytest.raises(BenchProblem, match="1 of 2 reports"):
         observed.sink(live.Load(2, 1))
@@ -177,7 +177,7 @@ def test_a_board_counts_newer_rows_after_its_first_snapshot():
 
     def tell(kind: str, *rows: tuple[str, int], at: float) -> None:
         plain = [{"asset": a, "version": Version(1, o, 0).sortable()} for a, o in rows]
-        board.take(msgspec.convert({"type": kind, "seq": 1, "rows": plain}, _Told), at)
+        board.take(msgspec.convert({"type": kind, "seq": 1, "rows": plain}, _Message), at)
 
     tell("snapshot", ("a", 5), ("b", 6), at=1.0)
     assert board.open
@@ -222,14 +222,14 @@ def test_engines_are_read():
 def test_rows_of_a_drain_leave_out_what_no_engine_took():
     run = drain.Drained("python", 300, 20, fill_s=1, start_s=2, s=3, records=5)
     rows = drain.rows_of([run], [drain.Size(2000, 20, 9000), drain.Size(300, 20)])
-    assert [row.found for row in rows] == [{"python": 100.0}, {"python": 60.0}]
+    assert [row.figures for row in rows] == [{"python": 100.0}, {"python": 60.0}]
     assert rows[0].command == "python -m bench.drain --reports=300 --assets=20"
 
 
 def test_a_recovery_counts_by_its_slowest_kill():
     runs = [recovery.Recovered("kernel", 10, 4.0 + n, state) for n, state in enumerate((6, 9, 7))]
     state, running = recovery.rows_of(runs, [recovery.Size(10, 12.0)])
-    assert (state.found, running.found) == ({"kernel": 9}, {"kernel": 5.0})
+    assert (state.figures, running.figures) == ({"kernel": 9}, {"kernel": 5.0})
 
 
 def test_rows_of_the_live_bench_have_targets_under_the_judged_load_alone():
@@ -275,14 +275,14 @@ def test_every_target_of_the_board_at_scale_is_a_row():
     filters |= {q: [40.0] for q in wanted.none}
     pages = {"first": [100.0, 400.0], "middle": [50.0], "palette": [60.0]}
     rows = scale.board_rows(1_000, pages, filters, wanted, [5.0, 900.0], "python")
-    assert [row.found[""] for row in rows] == [100, 400, 50, 20, 30, 40, 60, 900]
+    assert [row.figures[""] for row in rows] == [100, 400, 50, 20, 30, 40, 60, 900]
     assert [row.target for row in rows] == [None, 300, 300, 100, 100, 100, 100, 1_000]
 
 
 def test_rows_of_a_page_under_changes():
     options = argparse.Namespace(assets=10, changes=100, seconds=2)
     rows = scale.page_rows([16.0, 17.0, 140.0], [20.0, 90.0, 60.0], 95.0, options)
-    assert [(row.found[""], row.target) for row in rows] == [
+    assert [(row.figures[""], row.target) for row in rows] == [
         (95, None), (140, 100), (140, None), (90, 300),
     ]  # fmt: skip
 

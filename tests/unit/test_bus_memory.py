@@ -54,3 +54,10 @@ def test_record_is_given_up_after_its_timeout(bus: MemoryBus) -> None:
         producer.send_and_wait(topic, b"k", b"v", timeout_s=5)
     bus.start()
     assert bus.offsets([topic]) == {(topic, 0): (0, 0)}
+
+
+def test_a_topic_made_again_is_another(bus: MemoryBus) -> None:
+    before = bus.topic_ids([made(bus, "t")])
+    bus.delete("t")
+    assert bus.topic_ids(["t"]) == {}
+    assert bus.topic_ids([made(bus, "t")]) != before

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
-from django.apps import apps
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from state_records import Record, as_read, record, vote
 
 from bus.base import Message
 from dashboard.core.scenarios import scenarios, topics
@@ -21,34 +19,12 @@ from dashboard.materialiser.writer import write
 from dashboard.states import queries
 from dashboard.states.board_rows import VOTES_SHOWN, cause_text, order_of, row_of
 from dashboard.states.caveats import DOUBTS, LEAST_RANK, NAMED, rank_of, ranks_of
-from dashboard.states.models import AssetState, DoubtCount
 from dashboard.states.record_rows import COLUMNS, read
 from dashboard.states.record_rows import row_of as columns_of
 from domain.records import CAUSE_TYPES
-from wire.sink import UnreadableState
+from wire.sink import CauseValue, UnreadableState
 
 NOW = 1_790_000_000_000
-
-
-def vote(agent: str = "waf-1", state: str = "clear", **more: Any) -> dict[str, Any]:
-    made = {"agent": agent, "state": state, "reported_at": 5, "time": 5, "offset": 1,
-            "expires": 9, "weight": 1, "detail": None}  # fmt: skip
-    return made | more
-
-
-Record = dict[str, Any]
-"""A state record as it stands in the topic."""
-
-
-def record(asset: str = "shop", state: str = "clear", offset: int = 1, **more: Any) -> Record:
-    cause = {"type": "report", "partition": 0, "offset": offset, "time": 5, "agent": "waf-1",
-             "user": None, "command": None}  # fmt: skip
-    made: Record = {
-        "asset": asset, "state": state, "previous": None, "since": 5, "unconfirmed": False,
-        "version": f"1.{offset}.0", "cause": cause, "votes": [], "pending": None,
-        "override": None, "answer": None,
-    }  # fmt: skip
-    return made | more
 
 
 def columns(made: Record) -> dict[str, Any]:
@@ -91,7 +67,7 @@ def test_a_silent_vote_that_counts_for_nothing_raises_no_doubt():
     muted = {"until": None, "user": "olga"}
     votes = [vote(silent=7, weight=0), vote("waf-2", silent=7, muted=muted, weight=0)]
     assert columns(record(votes=votes))["silent"] is None
-    assert row_of(scenarios()["attack"], record(votes=votes))["doubts"] == []
+    assert row_of(scenarios()["attack"], as_read(record(votes=votes)))["doubts"] == []
 
 
 def test_a_silent_agent_has_not_reported_of_late():
@@ -117,7 +93,7 @@ def test_a_live_row_says_the_same():
     scenario = scenarios()["attack"]
     votes = [vote("b", "under-attack", silent=7), vote("c"), vote("a", "suspicious")]
     made = record(votes=votes, disputed="under-attack", unconfirmed=True)
-    row = row_of(scenario, made)
+    row = row_of(scenario, as_read(made))
     assert row["votes"] == [["a", "suspicious"], ["c", "clear"], ["b", "under-attack"]]
     assert row["silent"] == [["b", 7]]
     assert (row["disputed"], row["unconfirmed_reason"]) == ("under-attack", None)
@@ -127,17 +103,17 @@ def test_a_live_row_says_the_same():
 
 def test_a_silent_vote_that_is_not_shown_is_a_doubt_too():
     votes = [vote(f"waf-{n:02}") for n in range(VOTES_SHOWN)] + [vote("waf-99", silent=1)]
-    row = row_of(scenarios()["attack"], record(votes=votes))
+    row = row_of(scenarios()["attack"], as_read(record(votes=votes)))
     assert (row["silent"], row["doubts"], row["more_votes"]) == ([], ["silent"], 1)
 
 
 def test_every_cause_has_words_with_and_without_an_agent():
     for kind in CAUSE_TYPES:
         for agent in (None, "waf-1", "user:olga"):
-            words = cause_text({"type": kind, "agent": agent, "user": "ed"})
+            words = cause_text(CauseValue(kind, 0, 0, 0, agent, "ed"))
             assert kind == "reminder" or words != kind, kind
-    assert cause_text({"type": "vote-expiry", "agent": None}) == "several agents fell silent"
-    assert "user:olga" in cause_text({"type": "vote-expiry", "agent": "user:olga"})
+    assert cause_text(CauseValue("vote-expiry", 0, 0, 0)) == "several agents fell silent"
+    assert "user:olga" in cause_text(CauseValue("vote-expiry", 0, 0, 0, "user:olga"))
 
 
 # ---- its place ----------------------------------------------------------------------------------
@@ -161,10 +137,10 @@ def test_a_disputed_row_stands_above_its_equals_and_an_unknown_state_above_all()
     )
     expected = ["left behind", "attacked", "pinned", "calm", "calm too"]
     found = queries.find("attack", limit=10).records
-    assert [each["asset"] for each in found] == expected
+    assert [each.asset for each in found] == expected
     live = [row_of(scenarios()["attack"], each) for each in reversed(found)]
     assert [row["asset"] for row in sorted(live, key=order_of)] == expected
-    assert [r["asset"] for r in queries.find("attack", ["no-more"]).records] == ["left behind"]
+    assert [r.asset for r in queries.find("attack", ["no-more"]).records] == ["left behind"]
     assert queries.find("attack", q="e").total == 3
 
 
@@ -183,17 +159,6 @@ def test_counts_follow_each_record():
     put(record("a", unconfirmed=True, offset=3), record("a", unconfirmed=True, offset=2))
     assert queries.doubt_counts("attack") == {"disputed": 0, "unconfirmed": 1, "silent": 1}
     assert queries.doubt_counts("orders")["silent"] == 0
-
-
-@pytest.mark.django_db
-def test_the_migration_ranks_and_counts_what_is_there():
-    put(record("a", unconfirmed=True), record("b", offset=2))
-    AssetState.objects.update(rank=None)
-    DoubtCount.objects.all().delete()
-    editor = SimpleNamespace(connection=connection)
-    import_module("dashboard.states.migrations.0009_doubts").fill(apps, editor)
-    assert set(AssetState.objects.values_list("asset", "rank")) == {("a", 5), ("b", 5)}
-    assert queries.doubt_counts("attack") == {"disputed": 0, "unconfirmed": 1, "silent": 0}
 
 
 # ---- filters ------------------------------------------------------------------------------------
@@ -217,12 +182,12 @@ def test_a_doubt_is_asked_of_an_index_of_its_own(doubt):
     put(record("a", offset=1), record("b", offset=2, **more))
     with CaptureQueriesContext(connection) as captured:
         found = find(doubt.term)
-    assert ([each["asset"] for each in found.records], found.total) == (["b"], 1)
+    assert ([each.asset for each in found.records], found.total) == (["b"], 1)
     with connection.cursor() as cursor:
         cursor.execute("EXPLAIN QUERY PLAN " + captured.captured_queries[0]["sql"])
         (plan,) = (detail for *_, detail in cursor.fetchall())
     assert f"INDEX {doubt.name}_rows" in plan
-    assert [each["asset"] for each in find(f"-{doubt.term}").records] == ["a"]
+    assert [each.asset for each in find(f"-{doubt.term}").records] == ["a"]
 
 
 @pytest.mark.django_db

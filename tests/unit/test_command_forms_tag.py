@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from django.template import RequestContext, Template
 from django.test import RequestFactory
+from msgspec.structs import replace
+from state_records import as_read, record
 from web_fixtures import make_user
 
 from dashboard.commands.models import Command as Row
@@ -20,13 +22,7 @@ pytestmark = pytest.mark.django_db
 PAGE = Template("{% load commands %}{% command_forms scenario asset record %}")
 
 
-RECORD: dict[str, Any] = {
-    "version": "1.42.0",
-    "state": "clear",
-    "pending": None,
-    "override": None,
-    "votes": [],
-}
+RECORD = as_read(record(version="1.42.0"))
 
 
 def page(role: str, asset: str = "shop", query: str = "", **more: Any) -> str:
@@ -46,9 +42,9 @@ def stored(asset: str = "shop", **more: Any) -> Row:
 
 
 @pytest.mark.parametrize("role", ["operator", "admin"])
-def test_operators_and_admins_get_four_forms(role: str):
+def test_operators_and_admins_get_a_form_for_each_command(role: str):
     assert re.findall(r'action="/s/attack/command/(\w+)/shop/"', page(role)) == [
-        "set", "vote", "release", "purge",
+        "set", "vote", "release", "schedule", "purge",
     ]  # fmt: skip
 
 
@@ -65,8 +61,8 @@ def test_without_a_role_there_is_nothing_to_see():
 def test_each_form_has_an_id_of_its_own_and_its_csrf_token():
     shown = page("operator")
     ids = re.findall(r'name="id" value="([^"]+)"', shown)
-    assert len(set(ids)) == 4
-    assert shown.count("csrfmiddlewaretoken") == 4
+    assert len(set(ids)) == 5
+    assert shown.count("csrfmiddlewaretoken") == 5
 
 
 def test_the_scenario_may_be_named():
@@ -101,6 +97,8 @@ def test_another_assets_command_is_not_followed():
 
 
 def test_names_are_escaped():
-    shown = page("operator", asset="<script>alert(1)</script>", record=RECORD | {"version": "<b>"})
+    shown = page(
+        "operator", asset="<script>alert(1)</script>", record=replace(RECORD, version="<b>")
+    )
     assert "<script>alert" not in shown
     assert "<b>" not in shown

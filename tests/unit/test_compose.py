@@ -14,7 +14,7 @@ import yaml
 from agents.checks import load_targets
 from agents.probe import variables
 from config.settings import PREFIX, Settings
-from dashboard.server.file_descriptors import SPARE
+from dashboard.server.limits import SPARE
 from ops.processes import processes
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -84,9 +84,11 @@ def test_every_setting_exists_and_is_accepted(
 NEEDS = {
     "prepare": {"DATABASE_URL"},
     "job": {"KAFKA_PASSWORD", "SPARK_SECRET"},
+    "pipelines": {"KAFKA_PASSWORD"},
     "materialiser": {"KAFKA_PASSWORD", "DATABASE_URL"},
     "web": {"KAFKA_PASSWORD", "DATABASE_URL", "REDIS_URL", "SECRET_KEY", "DATA_KEYS"},
     "worker": {"KAFKA_PASSWORD", "DATABASE_URL", "REDIS_URL"},
+    "notifier": {"DATABASE_URL", "REDIS_URL", "SMTP_PASSWORD", "DATA_KEYS"},
     "simulator": {"KAFKA_PASSWORD"},
     "probe-a": {"KAFKA_PASSWORD"},
     "probe-b": {"KAFKA_PASSWORD"},
@@ -106,11 +108,15 @@ def test_a_process_is_told_the_secrets_that_it_needs(service: str) -> None:
 
 
 def test_agents_share_no_volume_with_what_keeps_secrets() -> None:
-    for name in set(PRODUCT) - {"job", "materialiser", "web", "worker"}:
+    for name in set(PRODUCT) - {
+        "job", "materialiser", "notifier", "pipelines", "web", "worker",
+    }:  # fmt: skip
         assert "data:/data" not in SERVICES[name]["volumes"]
 
 
 PASSED = {
+    "worker": {"PUBLIC_URL": "https://board.example.org"},
+    "notifier": {"SMTP_HOST": "mail.example.org", "PUBLIC_URL": "https://board.example.org"},
     "web": {"HTTPS": "1", "TRUSTED_PROXIES": "2", "ALLOWED_HOSTS": "board.example.org"},
     "job": {
         "KAFKA_BOOTSTRAP": "kafka.example.org:9093",
@@ -129,7 +135,7 @@ def test_what_is_set_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
         told = environment(service)
         assert {name: told[f"{PREFIX}{name}"] for name in passed} == passed
     monkeypatch.setitem(FILLED, f"{PREFIX}KAFKA_CA_FILE", "./ca.pem")
-    for service in PRODUCT - {"target"}:
+    for service in PRODUCT - {"target", "notifier"}:
         told = environment(service)
         assert {name: told[f"{PREFIX}{name}"] for name in PASSED["job"]} == PASSED["job"]
         mounted = told[f"{PREFIX}KAFKA_CA_FILE"]

@@ -27,7 +27,7 @@ def judged() -> Judged:
 
 @pytest.fixture
 def states(judged: Judged) -> list[Message]:
-    """What a job that is right would have written, last versions twice."""
+    """Return what a job that is right would have written, last versions twice."""
     keys = list(judged.emissions)
     return [
         Message(key.topic, 0, at, 0, *judged.emissions[key])
@@ -45,7 +45,7 @@ def dead(judged: Judged) -> list[Message]:
 
 
 def complaint(judged: Judged, states: Sequence[Message], dead: Sequence[Message]) -> str:
-    """What the judge says of them."""
+    """Return what the judge says of them."""
     with pytest.raises(AssertionError) as failed:
         judged.check(states, dead)
     text = str(failed.value)

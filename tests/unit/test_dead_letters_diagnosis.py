@@ -51,41 +51,41 @@ def judged(key: bytes | None, value: bytes | None, partition: int = PARTITION) -
 
 # key, value, the job's reason, the words, the bytes that are marked
 FAULTS = [
-    (b"shop", b'{"a":\xc3(}', "not-utf8", "no UTF-8: c3", b"\xc3"),
-    (b"sh\xffop", report(), "not-utf8", "no UTF-8: ff", b"\xff"),
-    (b"shop", None, "not-json", "no value", b""),
-    (b"shop", b"  ", "not-json", "empty", b""),
-    (b"shop", b'{"a":1,}', "not-json", "no JSON from here on", b"}"),
-    (b"shop", b'{"a":NaN}', "not-json", "no JSON from here on", b"N"),
-    (b"shop", b'{"a":1', "not-json", "ends here", b""),
+    (b"shop", b'{"a":\xc3(}', "not-utf8", "expected UTF-8, got c3", b"\xc3"),
+    (b"sh\xffop", report(), "not-utf8", "key: expected UTF-8, got ff", b"\xff"),
+    (b"shop", None, "not-json", "expected a value, got nothing", b""),
+    (b"shop", b"  ", "not-json", "expected more JSON, got the end", b""),
+    (b"shop", b'{"a":1,}', "not-json", "expected JSON (trailing comma in object), got }", b"}"),
+    (b"shop", b'{"a":NaN}', "not-json", "expected JSON (invalid character), got N", b"N"),
+    (b"shop", b'{"a":1', "not-json", "expected more JSON, got the end", b""),
     (b"shop", b'{"a":"\\ud800"}', "not-json", "surrogate pair", b"\\ud800"),
-    (b"shop", b"[" * 400, "too-large", "400 opening brackets", b"["),
-    (b"shop", b"1" * 65_537, "too-large", "65,536 bytes", b""),
-    (b"shop", report(detail='{"a":"%s"}' % ("x" * 3_000)), "too-large", "detail has 3,008", None),
-    (b"shop", b"[1]", "unknown-type", "no object", b""),
+    (b"shop", b"[" * 400, "too-large", "at most 300 opening brackets, got 400", b"["),
+    (b"shop", b"1" * 65_537, "too-large", "over 65,536 bytes", b""),
+    (b"shop", report(detail='{"a":"%s"}' % ("x" * 3_000)), "too-large", "got 3,008", None),
+    (b"shop", b"[1]", "unknown-type", "expected an object with a type, got [1]", b""),
     (b"shop", report(type=""), "unknown-type", "type is missing", b""),
-    (b"shop", report(type='"gossip"'), "unknown-type", "gossip", b'"gossip"'),
-    (None, report(), "bad-asset", "no key", b""),
+    (b"shop", report(type='"gossip"'), "unknown-type", "expected one of report, ", b'"gossip"'),
+    (None, report(), "bad-asset", "expected a key, which names the asset", b""),
     (b"a\nb", report(), "bad-asset", "U+000A", b"\n"),
-    (b"x" * 256, report(), "bad-asset", "256 characters", b"x" * 256),
+    (b"x" * 256, report(), "bad-asset", "at most 255 characters, got 256", b"x" * 256),
     (b"shop", report(agent=""), "bad-agent", "agent is missing", b""),
-    (b"shop", report(agent="7"), "bad-agent", "expected a text, got 7", b"7"),
+    (b"shop", report(agent="7"), "bad-agent", "agent: expected a text of 1-255 characters", b"7"),
     (None, mute(user=""), "bad-field", "user is missing", b""),
-    (None, mute(user="7"), "bad-field", "expected a text, got 7", b"7"),
-    (None, mute(user='""'), "bad-field", "user is an empty text", b'""'),
+    (None, mute(user="7"), "bad-field", "user: expected a text of 1-255 characters", b"7"),
+    (None, mute(user='""'), "bad-field", "control characters, got ''", b'""'),
     (None, mute(reason="[]"), "bad-field", "at most 500 characters", b"[]"),
     (None, mute(until='"x"'), "bad-time", "expected Unix milliseconds", b'"x"'),
     (b"shop", report(agent='"user:a"'), "bad-agent", "kept for operators", b'"user:a"'),
-    (b"shop", report(agent='"\\u0007"'), "bad-agent", "U+0007", b'"\\u0007"'),
-    (b"shop", report(state="[]"), "bad-field", "expected a text", b"[]"),
+    (b"shop", report(agent='"\\u0007"'), "bad-agent", "without control characters", b'"\\u0007"'),
+    (b"shop", report(state="[]"), "bad-field", "state: expected a text, got []", b"[]"),
     (b"shop", report(detail='"x"'), "bad-field", "expected an object", b'"x"'),
-    (b"shop", report(state='""'), "unknown-state", "1-64 characters", b'""'),
+    (b"shop", report(state='""'), "unknown-state", "1-64 characters without control", b'""'),
     (b"shop", report(state='"on-fire"'), "unknown-state", "expected under-attack", b'"on-fire"'),
-    (b"shop", report(reported_at="1.0"), "bad-time", "as an integer, got 1.0", b"1.0"),
-    (b"shop", report(reported_at="-1"), "bad-time", "negative", b"-1"),
+    (b"shop", report(reported_at="1.0"), "bad-time", "clock, got 1.0", b"1.0"),
+    (b"shop", report(reported_at="-1"), "bad-time", "clock, got -1", b"-1"),
     (b"shop", report(reported_at=str(NOW + 3_600_000)), "bad-time", "1 h 00 m ahead", None),
     (b"shop", report(reported_at="9" * 300), "bad-time", "a thousand years ahead", None),
-    (None, b'{"type":"scenario","scenario":{}}', "bad-scenario", "scenario", b"{}"),
+    (None, b'{"type":"scenario","scenario":{}}', "bad-scenario", "scenario.name: expected", b"{}"),
     (None, b'{"type":"scenario"}', "bad-scenario", "scenario is missing", b""),
     (b"shop", b'{"type":"purge","id":"7"}', "bad-command", "expected a UUID", b'"7"'),
 ]  # fmt: skip
@@ -119,7 +119,7 @@ def test_the_right_partition_is_told():
     assert judged(b"shop", report(), wrong) == "wrong-partition"
     sample = Sample(b"shop", report(), wrong, NOW)
     fault = fault_of("wrong-partition", sample, ATTACK)
-    assert f"on partition {wrong}; its key belongs on partition {PARTITION}" in fault.text
+    assert f"expected partition {PARTITION}, got partition {wrong}" in fault.text
 
 
 def test_another_scenarios_record_is_told():

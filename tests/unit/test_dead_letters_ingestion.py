@@ -19,8 +19,8 @@ from dashboard.dead_letters import ingestion, retention
 from dashboard.dead_letters.ingestion import UnreadableLetter, read_letter
 from dashboard.dead_letters.models import OPEN, DeadLetter, LetterCount
 from dashboard.dead_letters.stored_records import key_of, value_of
-from dashboard.materialiser import tasks
 from dashboard.materialiser.worker import Materialiser
+from dashboard.retention import tasks
 from domain.records import DEAD_LETTER_REASONS, Report
 from domain.scenario_parser import load_scenarios
 from wire.sink import DeadRecord, Headers, encode_dead_letter
@@ -112,7 +112,7 @@ def test_offsets_and_letters_are_written_together(job, monkeypatch):
     tell(job, 5)
     job.run()
     monkeypatch.setattr(
-        "dashboard.materialiser.writer._advance", lambda _: (_ for _ in ()).throw(ZeroDivisionError)
+        "dashboard.materialiser.writer.advance", lambda _: (_ for _ in ()).throw(ZeroDivisionError)
     )
     worker = Materialiser(job.bus, job.topics, SCENARIOS, lambda: NOW)
     with pytest.raises(ZeroDivisionError):

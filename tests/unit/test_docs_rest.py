@@ -19,7 +19,7 @@ from web_fixtures import bearer, make_user, memory_bus
 
 from dashboard.accounts.tokens import MAX_TOKENS, SCOPES
 from dashboard.annotations import acknowledgements
-from dashboard.api import alertmanager, limits, operations, problems, reporting
+from dashboard.api import alertmanager, auth, operations, problems, reporting
 from dashboard.api.api import api
 from dashboard.core import metrics
 from dashboard.core.rate_limits import COMMANDS, REPORTS
@@ -47,6 +47,17 @@ def code(text: str) -> str:
     return str(re.findall(r"`([^`]*)`", text)[0])
 
 
+def callbacks() -> dict[str, Any]:
+    """What each operation asks of its caller."""
+    return {
+        re.sub(r"\{(\w+:)?", "{", f"{method} {path.lstrip('/')}"): operation.auth_callbacks[0]
+        for _, router in api._routers
+        for path, view in router.path_operations.items()
+        for operation in view.operations
+        for method in operation.methods
+    }
+
+
 def test_every_operation_is_listed_with_its_scope_and_its_roles():
     document = api.get_openapi_schema(path_prefix="")
     known = {
@@ -58,7 +69,8 @@ def test_every_operation_is_listed_with_its_scope_and_its_roles():
     named = {re.sub(r"\{s\}", "{scenario}", name): row for name, row in listed.items()}
     assert set(named) == known
     for name, (_, _, scope, roles) in named.items():
-        allowed = {role.value for role in ALLOWED if code(scope) in ALLOWED[role]}
+        among = callbacks()[re.sub(r"\{(\w+:)?", "{", name)].among
+        allowed = {role.value for role in among if code(scope) in ALLOWED[role]}
         said = {role.value for role in ALLOWED} if roles == "any" else set(roles.split(", "))
         assert said == allowed, name
 
@@ -94,7 +106,7 @@ def test_the_reasons_of_problems_are_listed():
 
 def test_the_limits_are_told():
     text = PLAIN.replace(",", "")
-    for limit in (limits.REQUESTS, COMMANDS, REPORTS, acknowledgements.LIMIT):
+    for limit in (auth.REQUESTS, COMMANDS, REPORTS, acknowledgements.LIMIT):
         assert f"{limit.count} {limit.what}" in text
         assert limit.window == 60
     assert f"{reporting.MAX_REPORTS} reports" in text
@@ -110,7 +122,7 @@ def test_the_metrics_are_listed_with_their_labels_and_no_others():
         if isinstance(collector, MetricWrapperBase)
         for family in collector.describe()
     }
-    told = [each for each in vars(metrics).values() if isinstance(each, metrics.Told)]
+    told = [each for each in vars(metrics).values() if isinstance(each, metrics.Metric)]
     known = {name: tuple(each._labelnames) for name, each in counted.items()}
     known |= {each.name: each.labels for each in told}
     listed = {code(row[0]): tuple(re.findall(r"`(\w+)`", row[1])) for row in table("Metrics")}

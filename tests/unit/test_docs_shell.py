@@ -32,7 +32,7 @@ def inline(beginning: str) -> list[tuple[str, list[str]]]:
 
 
 def targets() -> set[str]:
-    """What `make` knows."""
+    """Return what `make` knows."""
     asked = ["make", "-npRrq", "help"]
     told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False).stdout
     return set(re.findall(r"^([a-z][a-z-]*):", told, re.MULTILINE))

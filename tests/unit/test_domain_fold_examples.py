@@ -96,7 +96,7 @@ def test_the_ladder_ends_in_keep():
     assert only(log.report("a2", "up", 100)).state == "down"
 
 
-def test_a_rung_sums_the_integer_weights_of_the_live_votes_for_its_state_or_a_worse_one():
+def test_a_threshold_sums_the_integer_weights_of_the_live_votes_for_its_state_or_a_worse_one():
     ladder = [{"state": "down", "at_least": 3}, {"state": "slow", "at_least": 3}]
     rule = {"kind": "quorum", "ladder": ladder, "default": "up"}
     log = Log(rule=rule, weights={"big": 2})
@@ -106,7 +106,7 @@ def test_a_rung_sums_the_integer_weights_of_the_live_votes_for_its_state_or_a_wo
     assert only(log.report("a2", "down", 100)).state == "down"
 
 
-def test_the_mildest_states_rung_sums_the_votes_for_exactly_it():
+def test_the_mildest_states_threshold_sums_the_votes_for_exactly_it():
     log = Log(rule=MAJORITY)
     log.report("a1", "down", 100)
     assert only(log.report("a2", "up", 100)).state == "down"
@@ -127,7 +127,7 @@ def test_k_is_a_weight():
 
 
 @pytest.mark.parametrize(
-    ("rung", "for_it", "against", "met"),
+    ("threshold", "for_it", "against", "met"),
     [
         ({"at_least": "1/2"}, 1, 1, True),
         ({"more_than": "1/2"}, 1, 1, False),
@@ -138,8 +138,8 @@ def test_k_is_a_weight():
         ({"more_than": "0/1"}, 1, 9, True),
     ],
 )
-def test_fractions_are_of_the_weight_of_all_live_votes(rung, for_it, against, met):
-    rule = {"kind": "quorum", "ladder": [{"state": "down", **rung}], "default": "up"}
+def test_fractions_are_of_the_weight_of_all_live_votes(threshold, for_it, against, met):
+    rule = {"kind": "quorum", "ladder": [{"state": "down", **threshold}], "default": "up"}
     log = Log(rule=rule)
     for number in range(against):
         log.report(f"n{number}", "slow", 100)
@@ -456,7 +456,7 @@ def test_what_time_causes_happens_at_its_due_time_not_when_it_was_noticed():
     assert (record.since, record.cause.time) == (1200, 1200)
 
 
-def test_lag_delays_a_due_and_never_changes_its_outcome():
+def test_lag_delays_a_timer_and_never_changes_its_outcome():
     late, prompt = Log(holds={"up": 1000}), Log(holds={"up": 1000})
     for log in (late, prompt):
         log.report("a1", "down", 100)
@@ -501,7 +501,7 @@ def test_the_same_rule_again_changes_nothing():
     assert log.now().version.offset == log.offset + 1
 
 
-def test_dues_are_computed_again_from_their_starts():
+def test_timers_are_computed_again_from_their_starts():
     log = Log(vote_lifetime=5000)
     log.report("a1", "down", 1000)
     log.switch(1500, vote_lifetime=2000)
@@ -517,7 +517,7 @@ def test_a_pending_goes_on_with_the_new_hold_from_its_start():
     assert (pending.since, pending.due) == (1000, 4000)
 
 
-def test_dues_already_past_fire_at_that_records_time():
+def test_timers_already_past_fire_at_that_records_time():
     log = Log()
     log.report("a1", "up", 1000)
     [tombstone] = log.switch(9000, purge_after={"up": 2000})
@@ -836,7 +836,7 @@ def test_the_same_override_again_is_no_change():
     assert log.outcome("set", state="down", until=950) == "applied"
 
 
-def test_purge_removes_votes_dues_and_override_the_next_report_starts_afresh():
+def test_purge_removes_votes_timers_and_override_the_next_report_starts_afresh():
     log = Log(vote_lifetime=1000, holds={"up": 500}, reminders={"down": 300})
     log.report("a1", "down", 0)
     log.report("a1", "up", 0)

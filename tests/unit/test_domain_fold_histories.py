@@ -15,16 +15,15 @@ from histories import (
     SPACING,
     Entry,
     History,
-    due_times,
     every_history,
     play,
     restored_by_asset,
     restored_whole,
     seeded,
+    timer_times,
 )
 
 from domain.asset import ANSWERS_KEPT, LEAST_TRACE, Asset
-from domain.dues import Dues
 from domain.fold import Bucket
 from domain.lateness import Kind
 from domain.records import (
@@ -46,11 +45,13 @@ from domain.records import (
 )
 from domain.scenario import UNKNOWN, Latest, Scenario
 from domain.tally import tally
+from domain.tasks import RULE_OWNER
+from domain.timer_index import TimerHeap
 from wire.asset import dump_bucket, load_bucket
 
 
 def updates(emissions: Iterable[Emission]) -> dict[str, list[StateRecord | Tombstone]]:
-    """What was emitted for each asset, in order."""
+    """Return what was emitted for each asset, in order."""
     found: dict[str, list[StateRecord | Tombstone]] = defaultdict(list)
     for emission in emissions:
         if not isinstance(emission, DeadLetter):
@@ -138,14 +139,14 @@ def with_ticks(history: History, rng: random.Random) -> Iterator[Entry]:
 def test_ticks_change_when_a_state_is_known_and_never_what_it_is(
     history: History, rng: random.Random
 ) -> None:
-    """Each asset's records are the same, but for reminders that one record stood for."""
+    """Each asset's records are the same, but for what recurred and one record stood for."""
     plain = updates(play(history.bucket(), history.entries))
     ticked = updates(play(history.bucket(), with_ticks(history, rng)))
     assert plain.keys() == ticked.keys()
     for asset, records in plain.items():
         extra = [record for record in ticked[asset] if record not in records]
         assert [record for record in ticked[asset] if record in records] == records
-        assert {record.cause.type for record in extra} <= {"reminder"}
+        assert {record.cause.type for record in extra} <= {"reminder", "schedule"}
 
 
 @every_history
@@ -157,17 +158,17 @@ def test_ticks_leave_the_same_state_behind(history: History, rng: random.Random)
 
 
 @every_history
-def test_the_index_of_dues_is_what_the_assets_say(history: History, rng: random.Random) -> None:
+def test_the_timer_index_is_what_the_assets_say(history: History, rng: random.Random) -> None:
     for bucket, _, _ in walk(history):
-        assert isinstance(bucket.dues, Dues)
-        assert dict(bucket.dues.items()) == due_times(bucket)
-        assert bucket.dues.earliest() == min(due_times(bucket).values(), default=None)
+        assert isinstance(bucket.timer_index, TimerHeap)
+        assert dict(bucket.timer_index.items()) == timer_times(bucket)
+        assert bucket.timer_index.earliest() == min(timer_times(bucket).values(), default=None)
 
 
 @every_history
 def test_nothing_that_was_due_is_left_over(history: History, rng: random.Random) -> None:
     for bucket, _, _ in walk(history):
-        assert all(time > bucket.clock for time in due_times(bucket).values())
+        assert all(time > bucket.clock for time in timer_times(bucket).values())
 
 
 @every_history
@@ -207,6 +208,7 @@ BY_TIME = {
     "vote-forgotten",
     "mute-end",
     "hold",
+    "schedule",
     "reminder",
     "purge-after",
 }
@@ -304,10 +306,12 @@ def visible(seen: StateRecord | Asset, rule: Scenario | None = None) -> tuple:
     if isinstance(seen, StateRecord):
         assert seen.unconfirmed == (seen.unconfirmed_reason is not None)
         parts: tuple = seen.state, seen.pending, seen.unconfirmed_reason
-        return *parts, seen.override, seen.disputed, _shown(seen.votes)
+        tasks = [task for task in seen.tasks if task.due is not None]
+        return *parts, seen.override, seen.disputed, _shown(seen.votes), tasks
     assert rule is not None
     parts = seen.shown, seen.pending(rule), seen.unconfirmed
-    return *parts, seen.override, seen.disputed, _shown(seen.votes.values())
+    shown = _shown(seen.votes.values())
+    return *parts, seen.override, seen.disputed, shown, list(seen.tasks)
 
 
 def _shown(votes: Iterable[Vote]) -> list[tuple]:
@@ -341,8 +345,9 @@ def test_a_record_without_a_reason_is_not_emitted(history: History, rng: random.
                 continue
             now, at = visible(emission), emission.cause.time
             then, since = before.get(emission.asset, ((), 0))
+            repeated = emission.cause.type in ("reminder", "schedule")
             refresh = emission.cause.type == "report" and at - since >= 30_000
-            assert now != then or emission.answer or emission.cause.type == "reminder" or refresh
+            assert now != then or emission.answer or repeated or refresh
             before[emission.asset] = (now, at)
 
 
@@ -413,16 +418,24 @@ def test_a_vote_is_marked_while_its_agent_is_muted_and_no_longer(
 
 @every_history
 def test_a_muted_agent_is_as_good_as_silent(history: History, rng: random.Random) -> None:
-    """Of a log in which an agent is muted from its start, the states are those without it."""
+    """Of a log in which an agent is muted from its start, the states are those without it.
+
+    But a report that counts nothing has a place in the log, which a command may be too old for.
+    """
     agent = rng.choice(AGENTS)
-    silent = [
-        e if getattr(e.record, "agent", "") != agent else e._replace(record=Tick())
+    entries = [
+        e._replace(record=replace(e.record, if_version=None))
+        if isinstance(e.record, Command)
+        else e
         for e in history.entries
     ]
-    start = Entry(-1, history.entries[0].time, Mute(agent, None, "olga", "", "id"))
+    silent = [
+        e if getattr(e.record, "agent", "") != agent else e._replace(record=Tick()) for e in entries
+    ]
+    start = Entry(-1, entries[0].time, Mute(agent, None, "olga", "", "id"))
     muted = [
         e if isinstance(e.record, Report) or getattr(e.record, "agent", "") != agent else silent[at]
-        for at, e in enumerate(history.entries)
+        for at, e in enumerate(entries)
     ]
     one, other = history.bucket(), history.bucket()
     for entry, instead in zip(
@@ -500,6 +513,8 @@ class Labels:
         later = now.version.step - before.version.step
         same_base = now.version.offset == before.version.offset
         self._add(cause == "reminder" and same_base and later > 1, "merged reminders")
+        self._add(cause == "schedule" and same_base and later > 1, "merged runs")
+        self._tasks(bucket, before, now)
         self._add(cause == "report" and visible(before) == visible(now), "refreshed")
         self._add(cause == "override-end" and before.state != now.state, "override end shows state")
         next_latest = bucket.scenario.life_cycle and isinstance(bucket.scenario.rule, Latest)
@@ -510,6 +525,17 @@ class Labels:
         change = isinstance(entry.record, ScenarioChange) and now.version.offset == entry.offset
         self._add(change and cause in BY_TIME, "due by the new rule")
         self._add(change and len(now.votes) < len(before.votes), "vote outside the new words")
+
+    def _tasks(self, bucket: Bucket, before: StateRecord, now: StateRecord) -> None:
+        self._add(now.notify, "notification")
+        aside = {task.id for task in before.tasks if task.aside}
+        for task in now.tasks:
+            self._add(task.outcome, f"task {task.outcome}")
+            self._add(task.aside, "task set aside")
+            self._add(task.id in aside and not task.aside, "task resumed")
+            self._add(task.user == RULE_OWNER, "task of the scenario")
+        begun = {task.id for task in bucket.scenario.tasks if task.on_report}
+        self._add(begun & {task.id for task in now.tasks}, "task of a report")
 
     def _pending(self, cause: str, before: StateRecord, now: StateRecord) -> None:
         old, new = before.pending, now.pending
@@ -548,6 +574,19 @@ WANTED = {
     "outcome refused: the end is in the past",
     "outcome refused: too many agents",
     "outcome refused: reason: expected a text",
+    "outcome refused: no such asset",
+    "outcome refused: no such task",
+    "outcome refused: the time is in the past",
+    "outcome refused: the end is before the first run",
+    "merged runs",
+    "task applied",
+    "task no-change",
+    "task condition not met",
+    "task set aside",
+    "task resumed",
+    "task of the scenario",
+    "task of a report",
+    "notification",
     "dead Report unknown-state",
     "dead Report too-many-agents",
     "dead Mute too-many-mutes",

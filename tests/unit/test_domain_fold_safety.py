@@ -36,7 +36,7 @@ def vote_of(log: Log, agent: str) -> Vote:
 
 
 def waits(log: Log) -> dict[str, int]:
-    """What the shop waits for, since when."""
+    """Return what the shop waits for, since when."""
     return log.bucket.assets[SHOP].waits
 
 
@@ -569,7 +569,7 @@ def test_nothing_is_worse_than_an_unknown_state(says):
 def test_a_later_fold_stops_whoever_folds_the_log():
     log = Log()
     log.report("a1", "up", 100)
-    with pytest.raises(UnknownFoldVersion, match=r"needs version 4 of the fold, .* knows 3"):
+    with pytest.raises(UnknownFoldVersion, match=r"needs version 5 of the fold, .* knows 4"):
         log.add(UnknownFold("net", FOLD + 1))
     assert log.add(UnknownFold("another", FOLD + 1)) == [DeadLetter("bad-scenario")]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from domain.config_values import MAX_DURATION, duration, duration_text
 from domain.overlay import (
     LIVE_KEYS,
     MAX_PARTS,
@@ -20,8 +21,7 @@ from domain.overlay import (
     overlay_text,
     read_overlay,
 )
-from domain.plain import MAX_DURATION, duration, duration_text
-from domain.scenario import Latest, Quorum, Rung, ScenarioError
+from domain.scenario import Latest, Quorum, ScenarioError, Threshold
 from domain.scenario_parser import load_scenarios, scenario_from_plain
 
 SITES = scenario_from_plain(
@@ -150,4 +150,4 @@ def test_every_scenario_of_the_product_can_be_overlaid() -> None:
         assert overlaid(scenario, read_overlay(overlay_text(whole))) == scenario
     assert overlaid(SITES, {"rule": {"kind": "quorum", "ladder": [
         {"state": "good", "at_least": 1}, {"state": "bad", "at_least": "1/3"}]}}).rule == Quorum(
-        (Rung("bad", 1, 3), Rung("good", 1)))  # fmt: skip
+        (Threshold("bad", 1, 3), Threshold("good", 1)))  # fmt: skip

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from selection import examples
 
 from domain.python_rules import EXPECTED
-from domain.scenario import FOLD, Latest, PythonRule, Quorum, Rung, Scenario, ScenarioError
+from domain.scenario import FOLD, Latest, PythonRule, Quorum, Scenario, ScenarioError, Threshold
 from domain.scenario_parser import load_scenarios, scenario_from_plain
 
 SHIPPED = Path(__file__).parents[2] / "scenarios.toml"
@@ -55,7 +55,8 @@ def load(tmp_path: Path, text: str, demo: bool = False) -> Scenario:
 
 @pytest.mark.parametrize("demo", [False, True])
 def test_the_shipped_scenarios_are_read(demo):
-    assert list(load_scenarios(SHIPPED, demo)) == ["attack", "connectivity", "orders"]
+    shipped = ["attack", "connectivity", "orders", "clients", "customers"]
+    assert list(load_scenarios(SHIPPED, demo)) == shipped
 
 
 def test_the_shipped_scenarios_are_what_the_product_promises():
@@ -64,9 +65,16 @@ def test_the_shipped_scenarios_are_what_the_product_promises():
     attack, net, orders = (found[name] for name in ("attack", "connectivity", "orders"))
     assert (attack.hold("under-attack"), attack.hold("clear")) == (0, 300_000)
     assert isinstance(attack.rule, Quorum)
-    assert attack.rule.ladder[0] == Rung("under-attack", 1, 2, strict=True)
+    assert attack.rule.ladder[0] == Threshold("under-attack", 1, 2, strict=True)
     assert (net.rule, net.hold("down"), net.reminder("down")) == (Latest(), 300_000, 600_000)
     assert (orders.open_vocabulary, orders.purge_delay("delivered")) == (True, 86_400_000)
+
+
+def test_of_clients_one_agent_is_enough():
+    rule = load_scenarios(SHIPPED)["clients"].rule
+    assert isinstance(rule, Quorum)
+    states = ("challenge", "verified", "quiet")
+    assert rule.ladder == tuple(Threshold(state, 1) for state in states)
 
 
 def test_the_demo_overlay_replaces_whole_keys_and_only_in_the_demo(tmp_path):
@@ -96,30 +104,30 @@ def test_a_hold_may_be_zero(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rung", "expected"),
+    ("threshold", "expected"),
     [
-        ('{ state = "up", at_least = 3 }', Rung("up", 3)),
-        ('{ state = "up", at_least = "1/2" }', Rung("up", 1, 2)),
-        ('{ state = "up", more_than = "0/1" }', Rung("up", 0, 1, strict=True)),
+        ('{ state = "up", at_least = 3 }', Threshold("up", 3)),
+        ('{ state = "up", at_least = "1/2" }', Threshold("up", 1, 2)),
+        ('{ state = "up", more_than = "0/1" }', Threshold("up", 0, 1, strict=True)),
     ],
 )
-def test_rungs(tmp_path, rung, expected):
-    assert load(tmp_path, QUORUM % rung).rule == Quorum((expected,), "up")
+def test_thresholds(tmp_path, threshold, expected):
+    assert load(tmp_path, QUORUM % threshold).rule == Quorum((expected,), "up")
 
 
 def test_the_ladder_is_put_in_order_of_severity(tmp_path):
-    rungs = '{ state = "up", at_least = 1 }, { state = "down", at_least = 2 }'
-    rule = load(tmp_path, QUORUM % rungs).rule
+    thresholds = '{ state = "up", at_least = 1 }, { state = "down", at_least = 2 }'
+    rule = load(tmp_path, QUORUM % thresholds).rule
     assert isinstance(rule, Quorum)
-    assert [rung.state for rung in rule.ladder] == ["down", "up"]
+    assert [threshold.state for threshold in rule.ladder] == ["down", "up"]
 
 
 @pytest.mark.parametrize(
-    ("rung", "default"), [("slow", "slow"), ("slow", "up"), ("slow", "keep"), ("down", "down")]
+    ("threshold", "default"), [("slow", "slow"), ("slow", "up"), ("slow", "keep"), ("down", "down")]
 )
-def test_no_rung_but_the_mildest_states_is_milder_than_the_default(tmp_path, rung, default):
+def test_only_the_mildest_states_threshold_is_milder_than_the_default(tmp_path, threshold, default):
     """Two votes for down would make slow, where nobody says so, in place of down."""
-    rule = load(tmp_path, MIDDLE % (rung, default)).rule
+    rule = load(tmp_path, MIDDLE % (threshold, default)).rule
     assert isinstance(rule, Quorum)
     assert rule.default == default
 
@@ -289,10 +297,10 @@ REFUSED = [
         GOOD + "vote_lifetime = '10m'\nforget_after = '1m'\nmax_report_age = '61s'",
         'net.max_report_age: expected at most forget_after, which is "1m", got',
     ),
-    (GOOD + f"fold = {FOLD + 1}", "net.fold: expected an integer from 1 to 3, got 4"),
+    (GOOD + f"fold = {FOLD + 1}", "net.fold: expected an integer from 1 to 4, got 5"),
     (
         MIDDLE % ("slow", "down"),
-        "net.rule.default: expected keep, or a state no worse than the rung slow, got 'down'",
+        "net.rule.default: expected keep, or a state no worse than the threshold slow, got 'down'",
     ),
     (GOOD + "holds = 5", "net.holds: expected a table, got 5"),
     (GOOD + "holds = { odd = '1s' }", "net.holds.odd: expected one of the scenario's states"),
@@ -331,7 +339,7 @@ REFUSED = [
         GOOD.replace(LATEST, 'kind = "python", function = "loudest", k = 1'),
         "net.rule.k: expected a known key (function, kind)",
     ),
-    (QUORUM % "", "net.rule.ladder: expected at least one rung"),
+    (QUORUM % "", "net.rule.ladder: expected at least one threshold"),
     (QUORUM % "5", "net.rule.ladder[0]: expected a table, got 5"),
     (QUORUM % "{ at_least = 1 }", "net.rule.ladder[0].state: expected a text"),
     (

@@ -99,7 +99,7 @@ def test_anothers_data_directory_is_refused_in_one_line(mode: int):
 
 
 def as_nobody(data_dir: Path) -> str:
-    """What a process of another user is told of a data directory."""
+    """Return what a process of another user is told of a data directory."""
     out, into = os.pipe()
     if os.fork() == 0:
         os.setgid(NOBODY)
@@ -116,12 +116,12 @@ def as_nobody(data_dir: Path) -> str:
 
 # ---- every entry point ----------------------------------------------------------------------
 
-MAKE_WHAT_OTHERS_SHARE = {"ops/jars.py", "ops/classes.py", "ops/jarslock.py", "ops/setup.py",
+MAKE_WHAT_OTHERS_SHARE = {"ops/jars.py", "ops/class_archive.py", "ops/jars_lock.py", "ops/setup.py",
                           "streaming/cds_archive.py", "streaming/cds_training.py",
                           "streaming/kernel/__main__.py"}  # fmt: skip
 """Archives, which hold no secret, and which other users of the machine may run."""
 KEEP_NOTHING = {
-    "ops/audit.py",
+    "ops/vulnerability_audit.py",
     "ops/child.py",
     "ops/health.py",
     "ops/pictures.py",

@@ -21,12 +21,24 @@ from dashboard.board.explanation import (
     names,
     need,
 )
-from dashboard.board.forecast import Flip, aim_of, current_of
+from dashboard.board.forecast import Flip, TaskRun, aim_of, current_of
 from dashboard.core.times import exact_span
 from domain.asset import Asset
 from domain.fold import Bucket
-from domain.records import Cause, Command, Leave, Mute, Muted, Report, StateRecord, Tick
-from domain.scenario import PythonRule, Rung, Scenario
+from domain.records import (
+    Cause,
+    Command,
+    Leave,
+    Mute,
+    Muted,
+    Report,
+    ScenarioChange,
+    Schedule,
+    StateRecord,
+    Tick,
+    Tombstone,
+)
+from domain.scenario import PythonRule, Scenario, Threshold
 from domain.scenario_parser import scenario_from_plain
 
 STATES = ("bad", "meh", "good")
@@ -88,7 +100,7 @@ class Log:
 
 
 def reported(rule: Scenario, *said: tuple[str, str]) -> StateRecord:
-    """What the fold makes of one report after the other, a second apart."""
+    """Return what the fold makes of one report after the other, a second apart."""
     bucket = Bucket(rule, 0, 1)
     for at, (agent, state) in enumerate(said):
         bucket.apply(Report("a", agent, state), at, 1_000 * at)
@@ -111,7 +123,7 @@ def test_a_majority_says_how_many_and_what_would_flip_it() -> None:
     assert flip_text(log.flip("good")) == "with one more vote, or when b0, b1 or b2 says so"
 
 
-def test_a_rung_counts_the_votes_for_its_state_or_worse() -> None:
+def test_a_threshold_counts_the_votes_for_its_state_or_worse() -> None:
     log = Log().say(("a", "good"), ("b", "meh"), ("c", "meh"), ("d", "bad"))
     why = log.why()
     assert why.headline.startswith("Meh: 3 of 4 live votes, for it or worse; ")
@@ -144,7 +156,7 @@ def test_an_electorate_is_what_a_fraction_is_of() -> None:
 
 @pytest.mark.parametrize(
     ("default", "words"),
-    [("keep", "no rung is met, so it stays"), ("good", "no rung is met")],
+    [("keep", "no threshold is met, so it stays"), ("good", "no threshold is met")],
 )
 def test_a_ladder_that_is_not_met_says_what_holds_then(default: str, words: str) -> None:
     ladder = [{"state": "bad", "at_least": 2}]
@@ -248,7 +260,7 @@ def test_silence_alone_lowers_nothing_until_somebody_says_it_again() -> None:
     assert log.now().state == "bad"
     why = log.why()
     assert why.headline == (
-        "Bad: the live votes make Good, but silence alone moves nothing: the next report that "
+        "Bad: the live votes make Good, but silence alone changes no state: the next report that "
         "says so counts; g saying the same again flips it."
     )
     assert log.flip("good").again == ("g",)
@@ -336,7 +348,7 @@ def test_a_pin_is_above_the_votes_which_go_on_beneath() -> None:
     log = Log().say(*((f"w{n}", "bad") for n in range(3)))
     found = log.add(Command("set", "a", "c", "olga", "seen", "good")).now()
     headline = log.why().headline
-    assert headline.startswith("Good: pinned by olga; beneath it the votes make Bad; ")
+    assert headline.startswith("Good: pinned by olga; beneath it the votes give Bad; ")
     assert headline.endswith(" flips it beneath the pin.")
     assert log.why().dispute == Dispute("bad", ("w0", "w1", "w2"), ())
     assert dissenters(found) == {"w0", "w1", "w2"}
@@ -365,6 +377,45 @@ def test_a_silence_that_stops_a_wait_is_told() -> None:
     lapse = log.why().lapse
     assert (lapse.agents, lapse.at, lapse.stops) == (("b",), 61_000, "good")
     assert lapse.reason == "1 of 2 voters"
+
+
+def tasked(do: Any, state: str | None = None, **more: Any) -> Log:
+    """An asset that is bad, and has a task of olga's in five seconds."""
+    log = Log().say(("a", "bad"), ("b", "bad"))
+    order = Schedule(do, after=5_000, **more)
+    return log.add(Command("schedule", "a", "c", "olga", "later", state, schedule=order))
+
+
+@pytest.mark.parametrize(
+    ("log", "run"),
+    [
+        (tasked("set", "good"), TaskRun("set", "olga", 7_000, "good")),
+        (tasked("purge"), TaskRun("purge", "olga", 7_000, None)),
+        (tasked("purge", condition="good"), None),
+        (tasked("notify"), None),
+        (tasked("release"), None),
+        (
+            tasked("release").add(Command("set", "a", "p", "omar", "seen", "good")),
+            TaskRun("release", "olga", 7_000, "bad"),
+        ),
+        (
+            tasked("set", "good", every=1_000, condition="meh").add(
+                Command("set", "a", "p", "omar", "seen", "meh")
+            ),
+            TaskRun("set", "olga", 7_000, "good"),
+        ),
+    ],
+)
+def test_the_first_run_of_a_task_that_changes_it_is_told(log: Log, run: TaskRun | None) -> None:
+    assert log.why().task_run == run
+
+
+def test_a_silence_after_a_tasks_run_is_not_foretold() -> None:
+    log = Log(min_voters=2, vote_lifetime=60_000).say(("a", "bad"), ("b", "bad"))
+    assert log.why().lapse is not None
+    order = Schedule("purge", after=5_000)
+    log.add(Command("schedule", "a", "c", "olga", "later", schedule=order))
+    assert log.why().lapse is None
 
 
 def test_agents_that_fall_silent_at_one_time_are_told_together() -> None:
@@ -415,32 +466,32 @@ def test_spans_in_words(ms: int, words: str) -> None:
     assert exact_span(ms) == words
 
 
-RUNGS = st.one_of(
-    st.builds(Rung, st.just("bad"), st.integers(1, 50)),
+THRESHOLDS = st.one_of(
+    st.builds(Threshold, st.just("bad"), st.integers(1, 50)),
     st.builds(
-        lambda q, p, strict: Rung("bad", p % q if strict else 1 + p % q, q, strict),
+        lambda q, p, strict: Threshold("bad", p % q if strict else 1 + p % q, q, strict),
         st.integers(1, 9), st.integers(0, 99), st.booleans(),
     ),
 )  # fmt: skip
 
 
-@given(RUNGS, st.integers(0, 200))
-def test_what_a_rung_needs_is_the_least_that_meets_it(rung: Rung, whole: int) -> None:
-    least = need(rung, whole)
-    assert rung.met(least, whole)
-    assert least == 0 or not rung.met(least - 1, whole)
+@given(THRESHOLDS, st.integers(0, 200))
+def test_a_threshold_needs_the_least_weight_that_meets_it(threshold: Threshold, whole: int) -> None:
+    least = need(threshold, whole)
+    assert threshold.met(least, whole)
+    assert least == 0 or not threshold.met(least - 1, whole)
 
 
 # ---- what is said to change it, does --------------------------------------------------------
 
 
 def aims_at(bucket: Bucket, asset: Asset) -> str | None:
-    """What the votes have made, whether it waits out its hold or not."""
+    """Return what the votes have made, whether it waits out its hold or not."""
     return aim_of(bucket.scenario, asset.state, asset.waits)
 
 
 def after_votes(bucket: Bucket, name: str, state: str, count: int) -> str | None:
-    """What the asset aims at once `count` users who did not vote before have voted."""
+    """Return what the asset aims at once `count` users who did not vote before have voted."""
     trial = restored_whole(bucket)
     for n in range(count):
         vote = Command("vote", name, f"trial-{n}", f":{n}", "", state)
@@ -449,7 +500,7 @@ def after_votes(bucket: Bucket, name: str, state: str, count: int) -> str | None
 
 
 def after_saying(bucket: Bucket, name: str, agents: tuple[str, ...], state: str) -> str | None:
-    """What the asset aims at once these agents have said `state`, one after the other."""
+    """Return what the asset aims at once these agents have said `state`, one after the other."""
     trial = restored_whole(bucket)
     for n, agent in enumerate(agents):
         vote: Any = Report(name, agent, state)
@@ -504,6 +555,21 @@ def test_a_record_of_this_rule_is_never_doubted(history: History, rng: random.Ra
             assert decides == [waits] or isinstance(bucket.scenario.rule, PythonRule)
 
 
+def test_a_state_of_a_rule_before_is_not_doubted_while_it_waits_to_go():
+    states = [{"name": state} for state in STATES]
+    plain: dict[str, Any] = {"partitions": 1, "states": states, "rule": {"kind": "latest"}}
+    before = scenario_from_plain({"name": "watch", **plain, "vocabulary": "open"})
+    ladder = {"kind": "quorum", "ladder": [{"state": "bad", "at_least": 1}]}
+    after = scenario_from_plain({"name": "watch", **plain, "rule": ladder, "holds": {"bad": 1000}})
+    bucket = Bucket(before, 0, 1)
+    bucket.apply(Report("a", "w1", "odd"), 0, 1000)
+    bucket.apply(ScenarioChange(after), 1, 1000)
+    bucket.apply(Report("a", "w1", "bad"), 2, 1000)
+    found = record(bucket, "a")
+    assert (found.state, found.pending and found.pending.state) == ("odd", "bad")
+    assert explain(after, found).doubt == ""
+
+
 @most_histories
 def test_the_silence_that_is_foretold_comes(history: History, rng: random.Random) -> None:
     for bucket, name, found, why in explained(history):
@@ -524,6 +590,25 @@ def test_the_silence_that_is_foretold_comes(history: History, rng: random.Random
         assert current_of(bucket.scenario, one) == current_of(bucket.scenario, found) or (
             bucket.scenario.life_cycle
         )
+
+
+@most_histories
+def test_the_run_of_a_task_that_is_foretold_comes(history: History, rng: random.Random) -> None:
+    for bucket, name, _found, why in explained(history):
+        run = why.task_run
+        if run is None:
+            continue
+        trial = restored_whole(bucket)
+        emitted = trial.apply(Tick(), trial.offset + 1, run.at)
+        came = [one for one in emitted if isinstance(one, StateRecord | Tombstone)]
+        [one] = [
+            one
+            for one in came
+            if one.asset == name
+            and (one.cause.type, one.cause.time, one.cause.user) == ("schedule", run.at, run.user)
+            and (one.state if isinstance(one, StateRecord) else None) == run.state
+        ]
+        assert (run.state is None) == isinstance(one, Tombstone)
 
 
 @most_histories

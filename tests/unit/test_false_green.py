@@ -10,7 +10,7 @@ from domain.records import Emission
 
 
 def folded(example: Example) -> list[Emission]:
-    """What the fold makes of the example's log."""
+    """Return what the fold makes of the example's log."""
     bucket = Bucket(example.scenario, example.partition, 1)
     return [out for offset, at, record in example.lines for out in bucket.apply(record, offset, at)]
 

@@ -42,6 +42,22 @@ def channel(folder: Path) -> Iterator[file_queue.Channel]:
         yield connection.default_channel
 
 
+def test_a_queue_that_nobody_empties_takes_so_many_messages_and_no_more(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """What waking survives, as below; another queue is not full."""
+    from dashboard.bulk.tasks import carry_on
+
+    monkeypatch.setattr(file_queue, "MOST_WAITING", 2)
+    with connect(folder) as connection:
+        for queue in ("q", "q", "other"):
+            carry_on.apply_async(retry=False, connection=connection, queue=queue)
+        with pytest.raises((KombuError, OSError), match="q: 2 messages wait, and no worker takes"):
+            carry_on.apply_async(retry=False, connection=connection, queue="q")
+        connection.default_channel._get("q")
+        carry_on.apply_async(retry=False, connection=connection, queue="q")
+
+
 def test_a_message_is_read_whole_or_not_at_all(folder: Path):
     """kombu's own transport fails this within the first few messages."""
     failed: list[Exception] = []
@@ -111,7 +127,7 @@ def test_all_that_bind_at_once_are_bound(folder: Path):
 
 
 def test_a_message_that_cannot_be_written_is_an_error_that_waking_survives(folder: Path):
-    """dashboard.core.task_wakeup expects these; its file would have a name of more than 255."""
+    """dashboard.core.resumable expects these; its file would have a name of more than 255."""
     from dashboard.bulk.tasks import carry_on
 
     with connect(folder) as connection, pytest.raises((KombuError, OSError)):
@@ -138,9 +154,9 @@ def test_what_is_asked_for_out_of_turn_is_asked_for_within_ten_seconds_anyway():
             if isinstance(call, ast.Call):
                 name = getattr(call.func, "attr", getattr(call.func, "id", ""))
                 assert name not in ("delay", "send_task"), (
-                    f"{path}: use dashboard.core.task_wakeup.wake"
+                    f"{path}: use dashboard.core.resumable.wake"
                 )
-                assert name != "apply_async" or path.name == "task_wakeup.py", f"{path}: use wake"
+                assert name != "apply_async" or path.name == "resumable.py", f"{path}: use wake"
                 if name == "wake" and call.args:
                     woken.add(f"dashboard.{path.parent.name}.tasks.{ast.unparse(call.args[0])}")
     assert woken

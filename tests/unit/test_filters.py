@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from selection import examples
+from state_records import as_read, vote
+from state_records import record as state_record
 
 from dashboard.annotations.models import Mark
 from dashboard.annotations.row_marks import Ack, calm_of, in_force
@@ -18,11 +20,11 @@ from dashboard.filter_language.parser import Filter, FilterError, parse
 from dashboard.filter_language.terms import Sight
 from dashboard.filters import query, search
 from dashboard.labels.models import Label
-from dashboard.live.typed_filter import told
-from dashboard.states.board_rows import silent_votes
-from dashboard.states.caveats import doubts_of, rank_of
+from dashboard.live.typed_filter import filter_of
+from dashboard.states.caveats import doubts_of, rank_of, silent_votes
 from dashboard.states.models import AssetState
 from domain.scenario import Scenario
+from wire.sink import StateValue, state_value
 
 NOW = 1_790_000_000_000
 
@@ -75,7 +77,7 @@ def test_a_filter_is_printed_as_it_is_read(text: str, same: str) -> None:
     [
         ("shop sate:clear", "sate:", "did you mean state:?"),
         ("teir:gold", "teir:", "did you mean tier:?"),
-        ("order:12 x", "order:12", "stands in quotes"),
+        ("order:12 x", "order:12", "in quotes"),
         ("state:atack", "atack", "did you mean under-attack?"),
         ("state:", ":", "expected a value after state:"),
         ("a since:1h", "1h", "did you mean <1h?"),
@@ -147,21 +149,23 @@ VALUES = ("gold", "Gold", "Acme GmbH", "100%")
 def record(dice: random.Random, since: int) -> dict[str, Any]:
     """The parts of a state record that a filter looks at."""
     votes: list[dict[str, Any]] = [
-        {"agent": agent, "state": dice.choice(STATES), "weight": 1}
-        for agent in dice.sample(AGENTS, dice.randrange(4))
+        vote(agent, dice.choice(STATES)) for agent in dice.sample(AGENTS, dice.randrange(4))
     ]
     if votes and dice.random() < 0.3:
-        votes[0]["muted"] = {"until": None}
+        votes[0]["muted"] = {"until": None, "user": "ada"}
     elif votes and dice.random() < 0.5:
         votes[-1]["silent"] = since
     until = dice.choice([None, NOW + 600_000, NOW + 7_200_000])
-    return {
-        "votes": votes,
-        "pending": {"state": dice.choice(STATES)} if dice.random() < 0.3 else None,
-        "override": {"user": dice.choice(USERS), "until": until} if dice.random() < 0.5 else None,
-        "since": since,
-        **({"disputed": "under-attack"} if dice.random() < 0.4 else {}),
-    }
+    pending = {"state": dice.choice(STATES), "since": since, "due": NOW}
+    override = {"state": "clear", "user": dice.choice(USERS), "until": until, "reason": "",
+                "command": "", "since": since, "underlying": None}  # fmt: skip
+    return state_record(
+        votes=votes,
+        pending=pending if dice.random() < 0.3 else None,
+        override=override if dice.random() < 0.5 else None,
+        since=since,
+        disputed="under-attack" if dice.random() < 0.4 else None,
+    )
 
 
 def sight(name: str, state: str, made: dict[str, Any], labels: dict[str, str]) -> Sight:
@@ -179,7 +183,7 @@ def sight(name: str, state: str, made: dict[str, Any], labels: dict[str, str]) -
         labels=labels,
         ack=acknowledged(name),
         muted=any("muted" in vote for vote in live),
-        doubts=doubts_of(made.get("disputed"), unconfirmed, silent_votes(made["votes"])),
+        doubts=doubts_of(made.get("disputed"), unconfirmed, silent_votes(as_read(made).votes)),
     )
 
 
@@ -208,7 +212,7 @@ def world(seed: int) -> list[Sight]:
             severity=severity, rank=rank_of(severity, made.get("disputed")), since=since,
             version=name, changed_at=0, cause_type="report",
             record=msgspec.json.encode(made).decode(),
-            disputed=made.get("disputed"), silent=silent_votes(made["votes"]),
+            disputed=made.get("disputed"), silent=silent_votes(as_read(made).votes),
             unconfirmed=dice.random() < 0.5, overridden=override is not None,
             override_until=override and override["until"],
             override_user=override and override["user"], pending_due=NOW if pending else None,
@@ -293,7 +297,7 @@ def pages(wanted: Filter, limit: int, skip: set[str]) -> tuple[list[str], list[A
 ORDERS: dict[str, tuple[int, int, str]] = {}
 
 
-def json_of(record: dict[str, Any]) -> str:
+def json_of(record: StateValue) -> str:
     return msgspec.json.encode(record).decode()
 
 
@@ -306,7 +310,7 @@ def test_page_after_page_shows_what_matches_once(seed: int, near: None) -> None:
         row.record = json_of(msgspec.json.decode(row.record) | {"asset": row.asset})
         row.save()
         assert row.rank is not None
-        ORDERS[row.record] = (row.rank, -row.since, row.asset)
+        ORDERS[json_of(state_value(row.record))] = (row.rank, -row.since, row.asset)
     dice, stopped = random.Random(seed), 0
     for text in dice.sample((*TERMS, *(f"-{term}" for term in TERMS)), 40):
         wanted, skip = read(text), {dice.choice(NAMES)}
@@ -349,13 +353,13 @@ def test_by_name_gives_all_that_match_once(near: None) -> None:
 def test_what_states_and_a_part_of_the_name_say_stays_what_it_was(
     text: str, states: set[str], q: str, rest: str | None
 ) -> None:
-    shown = told(read(text), frozenset(), NOW)
+    shown = filter_of(read(text), frozenset(), NOW)
     assert set(shown.states) == states
     assert shown.q == q
     assert (str(shown.terms) if shown.terms else None) == rest
 
 
 def test_buttons_and_text_that_agree_on_no_state_find_nothing() -> None:
-    shown = told(read("state:clear"), frozenset(["under-attack"]), NOW)
+    shown = filter_of(read("state:clear"), frozenset(["under-attack"]), NOW)
     assert shown.states == {"under-attack"}
     assert str(shown.terms) == "state:clear"

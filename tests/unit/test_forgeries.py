@@ -15,8 +15,7 @@ from dashboard.audit.models import AuditEntry
 from dashboard.checkpoints.models import SinkOffset
 from dashboard.commands.models import Command as Row
 from dashboard.core.times import now_ms
-from dashboard.dead_letters.command_rejections import settle_sent
-from dashboard.dead_letters.forgeries import ACTION, MOST_A_MINUTE, refused
+from dashboard.dead_letters.forgeries import ACTION, MOST_A_MINUTE, refused, settle_sent
 from dashboard.dead_letters.models import DeadLetter
 from dashboard.materialiser.worker import Materialiser
 from domain.scenario_parser import load_scenarios

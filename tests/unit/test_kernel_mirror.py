@@ -18,22 +18,23 @@ from domain import (
     adoption,
     asset,
     commands,
+    config_values,
     fold,
     lateness,
     mutes,
     names,
-    plain,
     python_rules,
     records,
     scenario,
     scenario_parser,
     tally,
+    tasks,
     timers,
     transitions,
     votes,
 )
 from streaming import processor
-from streaming.kernel import sources, state
+from streaming.kernel import sources, state_codec
 from wire import asset as wire_asset
 from wire import signature, sink, source
 
@@ -47,19 +48,20 @@ SHARED: Mapping[str, Any] = {
     "Asset.VOTE_FORGOTTEN": asset.VOTE_FORGOTTEN,
     "Asset.MUTE_END": asset.MUTE_END,
     "Asset.HOLD": asset.HOLD,
+    "Asset.SCHEDULE": asset.SCHEDULE,
     "Asset.REMINDER": asset.REMINDER,
     "Asset.PURGE_AFTER": asset.PURGE_AFTER,
     "Asset.FORGET": asset.FORGET,
-    "Asset.DUE_TYPES": list(asset.DUE_TYPES),
+    "Asset.TIMER_TYPES": list(asset.TIMER_TYPES),
     "Asset.UNKNOWN": scenario.UNKNOWN,
     "Asset.ANSWERS_KEPT": asset.ANSWERS_KEPT,
     "Asset.LEAST_TRACE": asset.LEAST_TRACE,
     "Bucket.REFRESH_AFTER": fold.REFRESH_AFTER,
-    "Codec.CURRENT": state.CURRENT,
-    "Codec.HAS_MUTE": state.HAS_MUTE,
-    "Codec.HAS_SILENCE": state.HAS_SILENCE,
-    "Codec.HAS_ORDER": state.HAS_ORDER,
-    "Codec.HAS_AGE": state.HAS_AGE,
+    "Codec.CURRENT": state_codec.CURRENT,
+    "Codec.HAS_MUTE": state_codec.HAS_MUTE,
+    "Codec.HAS_SILENCE": state_codec.HAS_SILENCE,
+    "Codec.HAS_ORDER": state_codec.HAS_ORDER,
+    "Codec.HAS_AGE": state_codec.HAS_AGE,
     "Codec.OLD_MARK": wire_asset.OLD_MARK,
     "Commands.APPLIED": records.APPLIED,
     "Commands.NO_CHANGE": records.NO_CHANGE,
@@ -74,17 +76,21 @@ SHARED: Mapping[str, Any] = {
     "Rule.LEAST_MEMORY": scenario.LEAST_MEMORY,
     "Rule.MAX_VOTERS": scenario.MAX_MIN_VOTERS,
     "Rule.MAX_WEIGHT": scenario.MAX_WEIGHT,
-    "Rule.MAX_DURATION": plain.MAX_DURATION,
-    "Rule.UNITS": plain._UNITS,
+    "Rule.MAX_DURATION": config_values.MAX_DURATION,
+    "Rule.LEAST_PERIOD": scenario.LEAST_PERIOD,
+    "Rule.MAX_RUNS": scenario.MAX_RUNS,
+    "Rule.MAX_RULE_TASKS": scenario.MAX_RULE_TASKS,
+    "Rule.ACTIONS": list(scenario.ACTIONS),
+    "Rule.UNITS": config_values._UNITS,
     "Rule.NAME": scenario_parser._NAME,
-    "Rule.DURATION": plain._DURATION,
+    "Rule.DURATION": config_values._DURATION,
     "Rule.FUNCTION": python_rules._NAME,
     "Rule.FRACTION": scenario_parser._FRACTION,
     "Rule.COLOURS": list(scenario.COLOURS),
     "Rule.ICONS": list(scenario.ICONS),
     "Run.HEARTBEAT_MS": processor.HEARTBEAT_MS,
-    "Run.META_PLAIN": state.META_PLAIN,
-    "Run.META_MUTES": state.META_MUTES,
+    "Run.META_PLAIN": state_codec.META_PLAIN,
+    "Run.META_MUTES": state_codec.META_MUTES,
     "Sink.MAX_DEAD_VALUE": sink.MAX_DEAD_VALUE,
     "Source.MAX_RECORD": source.MAX_RECORD,
     "Source.MAX_BRACKETS": source.MAX_BRACKETS,
@@ -95,6 +101,10 @@ SHARED: Mapping[str, Any] = {
     "Source.MAX_TIME": source.MAX_TIME,
     "Source.COMMANDS": list(records.COMMAND_KINDS),
     "Source.UUID": source._UUID,
+    "Tasks.RULE_OWNER": tasks.RULE_OWNER,
+    "Tasks.NOT_MET": records.NOT_MET,
+    "Tasks.ENDLESS": tasks.ENDLESS,
+    "Tasks.MAX_TASKS": records.MAX_TASKS,
     "Trust.MAX_SKEW": signature.MAX_SKEW,
     "Trust.TAG": signature._TAG,
     "Trust.MEMBER": signature._MEMBER,
@@ -104,26 +114,30 @@ SHARED: Mapping[str, Any] = {
 """What both have: the kernel's name, and the fold's value."""
 
 KERNEL_ALONE = {
-    "Assets.MAX_READ", "Codec.MUTED", "Json.MAX_DIGITS", "Kernel.HEADER", "Kernel.KEPT",
-    "Kernel.SINK", "Keys.NEVER", "Keys.READ", "Rule.NONE", "Run.HOST", "Run.META_LATENESS",
+    "Assets.MAX_READ", "Codec.MUTED", "Codec.WAITS", "Json.MAX_DIGITS", "Kernel.HEADER",
+    "Kernel.KEPT", "Kernel.SINK", "Keys.NEVER", "Keys.READ", "Rule.NONE", "Run.HOST",
+    "Run.META_LATENESS",
     "Source.TICK", "Source.VERSION", "SuppressedOutput.MAX_FRESH", "Tally.NONE",
 }  # fmt: skip
 """How it keeps and reads what the fold has as objects: its stand-in for None, caches, codecs."""
 
-COPIES = {f"{name}.NONE" for name in ("Asset", "Bucket", "Commands", "Source", "Votes")} | {
-    f"Asset.NO_{what}" for what in ("VOTES", "WAITS", "ANSWERS")
-}
+COPIES = {
+    f"{name}.NONE" for name in ("Asset", "Bucket", "Commands", "Source", "Tasks", "Votes")
+} | {f"Asset.NO_{what}" for what in ("VOTES", "WAITS", "ANSWERS", "TASKS")}
 
 FOLD_ALONE = {
     "CAUSE_TYPES", "DEAD_LETTER_REASONS",  # compared below
     "LETTER_REASONS", "SET_ASIDE",  # of records that no fold meets
+    "ALARMING",  # of what pages call an incident
     "CONTROL", "MAX_PART", "ROOM", "UNSIGNED", "BAD", "EXPIRED_KEY", "UNTIMELY", "FAULTS",
     "TYPE_CHECKING",
+    "STATE_COMMANDS",  # compared below
 }  # fmt: skip
 
 MIRRORED = {
     "Adoption": adoption, "Asset": asset, "Bucket": fold, "Commands": commands,
-    "Lateness": lateness, "Mutes": mutes, "Names": names, "Tally": tally, "Timers": timers,
+    "Lateness": lateness, "Mutes": mutes, "Names": names, "Tally": tally, "Tasks": tasks,
+    "Timers": timers,
     "Transitions": transitions, "Votes": votes,
 }  # fmt: skip
 
@@ -212,12 +226,13 @@ def test_both_refuse_records_for_the_same_reasons() -> None:
 
 
 def test_both_have_the_same_causes() -> None:
-    due = set(value_of(kernel_constants()["Asset.DUE_TYPES"])) - {"forget"}
+    timed = set(value_of(kernel_constants()["Asset.TIMER_TYPES"])) - {"forget"}
     named = texts_in("Bucket", r"cause\(") | texts_in("Bucket", r"REFUSED\) \? ")
-    assert named | due | set(records.COMMAND_KINDS) == set(records.CAUSE_TYPES)
+    of_commands = set(records.STATE_COMMANDS) | texts_in("Commands", r"\? ")
+    assert named | timed | of_commands == set(records.CAUSE_TYPES)
 
 
-@pytest.mark.parametrize("name", ["Commands", "Tally"])
+@pytest.mark.parametrize("name", ["Commands", "Tally", "Tasks"])
 def test_both_say_the_same_in_words(name: str) -> None:
     """Why a command is refused, and why a state is unconfirmed."""
     written = Path(str(MIRRORED[name].__file__)).read_text()

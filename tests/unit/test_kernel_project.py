@@ -62,6 +62,7 @@ def test_a_dependency_is_the_archive_of_the_lock(dependency: Dependency) -> None
         assert dependency.scope == "provided"
 
 
+@pytest.mark.extensive
 def test_the_dependencies_hold_every_class_that_is_imported(jars_dir: Path) -> None:
     folders = {
         file_name(key): folder_of(group, jars_dir)

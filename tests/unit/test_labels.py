@@ -19,8 +19,8 @@ from dashboard.labels import csv_tables, queries, writer
 from dashboard.labels.models import Label
 from dashboard.labels.reported_labels import labels_of_votes
 from dashboard.labels.validation import MOST, fault
-from dashboard.materialiser import tasks
 from dashboard.materialiser.worker import Materialiser
+from dashboard.retention import tasks
 from dashboard.states.models import AssetState
 from domain.records import Command, Report
 from wire.sink import VoteValue
@@ -159,7 +159,7 @@ def test_a_line_for_each_asset_as_a_spreadsheet_saves_it() -> None:
         ("shop,state,x", "key: state is a word"),
         ("shop,Ti er,x", "key: expected"),
         (f"shop,tier,{'x' * 101}", "value: expected"),
-        ("first,tier,other", "an earlier line says something else"),
+        ("first,tier,other", "an earlier line has another"),
     ],
 )
 def test_a_line_that_is_none_is_refused_and_named(line: str, says: str) -> None:
@@ -176,7 +176,7 @@ def test_a_line_that_is_none_is_refused_and_named(line: str, says: str) -> None:
         (b"", "the header"),
         (b"name,tier\n", "the header"),
         (b"asset,state\n", "the header: state"),
-        (b"asset,tier,tier\n", "twice"),
+        (b"asset,tier,tier\n", "repeated"),
         (b"\xff", "UTF-8"),
         (b"asset,tier\n" + b"a" * 200_000 + b",b\n", "line 2"),
     ],

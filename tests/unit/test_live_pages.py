@@ -63,7 +63,7 @@ def opened(board: Board, after: str | None) -> None:
 
 
 def by_http(board: Board, meanwhile: Callable[[], None]) -> tuple[list[Row], str | None]:
-    """What the page says that the server makes, and where its link leads."""
+    """Return what the page says that the server makes, and where its link leads."""
     overlay = board.view.overlay("watch")
     meanwhile()
     merged = board.database(overlay)
@@ -71,7 +71,7 @@ def by_http(board: Board, meanwhile: Callable[[], None]) -> tuple[list[Row], str
 
 
 def by_socket(board: Board, meanwhile: Callable[[], None]) -> tuple[list[Row], str | None]:
-    """What a browser shows some time after its first snapshot, and where its link leads."""
+    """Return what a browser shows some time after its first snapshot, and where its link leads."""
     board.snapshot()
     meanwhile()
     if board.reading is not None:

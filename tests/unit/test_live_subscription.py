@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from dashboard.live.entries import Entry
+from dashboard.live.live_view import LiveView
 from dashboard.live.messages import plain_changes
 from dashboard.live.page_filter import Filter
 from dashboard.live.subscription import MOST_HELD, Subscription
-from dashboard.live.view import LiveView
 
 PLACE = ("watch.states", 0)
 
@@ -125,10 +125,10 @@ def test_a_watched_asset_is_told_of_though_no_row_shows_it(live):
 
 def test_counts_are_told_once_when_they_change(live):
     view, subscription, _ = live
-    view.set_counts("watch", {"bad": 1})
-    view.set_counts("watch", {"bad": 1})
-    assert view.take(subscription).counts == {"bad": 1}
-    view.set_counts("watch", {"bad": 1})
+    view.set_figure("watch", "counts", {"bad": 1})
+    view.set_figure("watch", "counts", {"bad": 1})
+    assert view.take(subscription).figures == {"counts": {"bad": 1}}
+    view.set_figure("watch", "counts", {"bad": 1})
     assert not view.take(subscription)
 
 
@@ -194,7 +194,7 @@ def test_a_socket_is_woken_once_until_it_has_looked(live):
     view, subscription, woken = live
     view.apply("watch", [row("a", version=1)], {})
     view.apply("watch", [row("a", version=2)], {})
-    view.set_counts("watch", {"bad": 1})
+    view.set_figure("watch", "counts", {"bad": 1})
     assert woken == [1]
     view.take(subscription)
     view.apply("watch", [row("a", version=3)], {})

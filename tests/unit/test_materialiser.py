@@ -18,17 +18,19 @@ from dashboard.commands.models import Command as Row
 from dashboard.job.models import BucketStatus
 from dashboard.materialiser.worker import Materialiser
 from dashboard.states.caveats import rank_of
-from dashboard.states.models import Answer, AssetState, Transition
+from dashboard.states.models import CONFIRMED, UNCONFIRMED, Answer, AssetState, Transition
 from dashboard.states.queries import counts, find, sink_offsets
 from domain.records import Command, Report
 from domain.scenario_parser import load_scenarios
+from wire.sink import StateValue
 
 pytestmark = pytest.mark.django_db
 SCENARIOS = load_scenarios(Path(__file__).parents[2] / "scenarios.toml")
+MARKS = (UNCONFIRMED, CONFIRMED)
 ID = "0b8f7e0c-51a3-4f0e-9d3e-6a8a3a1f2c55"
 
 
-def rows(scenario: str, **wanted: Any) -> list[dict[str, Any]]:
+def rows(scenario: str, **wanted: Any) -> list[StateValue]:
     """The records that a board shows."""
     return find(scenario, **wanted).records
 
@@ -77,7 +79,7 @@ def report(job: PlayedJob, asset: str, state: str, agent: str = "scrubber-1") ->
 def test_a_report_reaches_the_database(job):
     report(job, "order-1", "received")
     catch_up(job)
-    assert [row["asset"] for row in rows("orders")] == ["order-1"]
+    assert [row.asset for row in rows("orders")] == ["order-1"]
     assert counts("orders") == {"received": 1}
     assert BucketStatus.objects.count() == len(job.buckets)
 
@@ -87,15 +89,15 @@ def test_rows_come_by_severity_then_newest_first(job):
         report(job, asset, state)
         job.run()
     catch_up(job)
-    assert [row["asset"] for row in rows("orders")] == ["c", "b", "a"]
+    assert [row.asset for row in rows("orders")] == ["c", "b", "a"]
 
 
 def test_rows_by_state_and_by_text(job):
     for asset, state in (("alpha", "shipped"), ("beta", "received")):
         report(job, asset, state)
     catch_up(job)
-    assert [row["asset"] for row in rows("orders", states=["shipped"])] == ["alpha"]
-    assert [row["asset"] for row in rows("orders", q="ET")] == ["beta"]
+    assert [row.asset for row in rows("orders", states=["shipped"])] == ["alpha"]
+    assert [row.asset for row in rows("orders", q="ET")] == ["beta"]
 
 
 def test_each_change_is_in_the_history(job):
@@ -113,15 +115,31 @@ def minutes_pass(job: PlayedJob, minutes: int) -> None:
 
 
 def history(asset: str) -> list[tuple]:
-    found = Transition.objects.filter(asset=asset).order_by("version")
+    """What happened to an asset but its mark `unconfirmed`."""
+    found = Transition.objects.filter(asset=asset).exclude(kind__in=MARKS).order_by("version")
     return list(found.values_list("kind", "previous", "state", "at", "cause_type"))
+
+
+def test_the_mark_unconfirmed_is_in_the_history(job):
+    """It goes on and off while the state stays; each change of the state says which it is."""
+    job.put("connectivity", Report("net-1", "probe-a", "up"))
+    minutes_pass(job, 16)
+    job.put("connectivity", Report("net-1", "probe-a", "up"))
+    catch_up(job)
+    rows = Transition.objects.filter(asset="net-1").order_by("version")
+    assert list(rows.values_list("kind", "state", "cause_type", "unconfirmed")) == [
+        ("change", "up", "report", False),
+        (UNCONFIRMED, "up", "vote-expiry", True),
+        (CONFIRMED, "up", "report", False),
+    ]
 
 
 def test_reminders_are_in_the_history_as_what_they_are(job):
     job.put("connectivity", Report("net-1", "probe-a", "down"))
     minutes_pass(job, 22)
     catch_up(job)
-    (_, _, _, since, _), *told = history("net-1")
+    (_, _, _, since, _), *kept = history("net-1")
+    told = [row for row in kept if row[0] != "schedule"]
     assert told == [
         ("reminder", "down", "down", since + minutes * 60_000, "reminder") for minutes in (10, 20)
     ]
@@ -171,7 +189,7 @@ def test_a_purged_asset_comes_back_only_by_a_later_report(job):
     assert rows("orders") == []
     report(job, "order-1", "packing")
     catch_up(job)
-    assert [row["state"] for row in rows("orders")] == ["packing"]
+    assert [row.state for row in rows("orders")] == ["packing"]
 
 
 @pytest.mark.parametrize("back", range(1, 12))
@@ -225,14 +243,14 @@ def test_what_cannot_be_read_is_passed_over(job):
     job.producer.send_and_wait(job.topics.buckets, b"x", None)
     report(job, "order-1", "received")
     catch_up(job)
-    assert [row["asset"] for row in rows("orders")] == ["order-1"]
+    assert [row.asset for row in rows("orders")] == ["order-1"]
 
 
 def test_offsets_are_written_with_what_they_stand_for(job, monkeypatch):
     report(job, "order-1", "received")
     job.run()
     monkeypatch.setattr(
-        "dashboard.materialiser.writer._advance", lambda _: (_ for _ in ()).throw(ZeroDivisionError)
+        "dashboard.materialiser.writer.advance", lambda _: (_ for _ in ()).throw(ZeroDivisionError)
     )
     worker = materialiser(job)
     with pytest.raises(ZeroDivisionError):

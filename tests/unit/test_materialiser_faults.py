@@ -67,7 +67,7 @@ def drain(worker: Materialiser) -> None:
 
 
 def counted(name: str, topic: str = "") -> int:
-    """What the database has of it."""
+    """Return what the database has of it."""
     return sum(Counted.objects.filter(name=name, topic=topic).values_list("n", flat=True))
 
 
@@ -107,7 +107,7 @@ def test_what_is_read_is_counted_with_it_and_by_another_process_on(job, worker, 
     job.put("orders", Report("order-1", "station-1", "shipped"))
     job.run()
     with monkeypatch.context() as patch:
-        patch.setattr("dashboard.materialiser.writer._advance", lambda _: 1 / 0)
+        patch.setattr("dashboard.materialiser.writer.advance", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             worker.step()
     assert counted("records", topic) == 1

@@ -52,7 +52,7 @@ def source(seed: int) -> Record:
 
 
 def sink_log(seed: int, length: int = 60) -> list[tuple[bytes, bytes | None, tuple]]:
-    """What a job emits for a generated source log."""
+    """Return what a job emits for a generated source log."""
     bucket = Bucket(SCENARIOS["attack"], 0, 1)
     out = []
     for offset in range(length):
@@ -64,7 +64,7 @@ def sink_log(seed: int, length: int = 60) -> list[tuple[bytes, bytes | None, tup
 
 
 def content(order: Sequence[int], log: list[tuple], cuts: Sequence[int]) -> list[list[tuple]]:
-    """What the database holds after the log's records in this order, cut into batches."""
+    """Return what the database holds after the log's records in this order, cut into batches."""
     found: list[list[tuple]] = []
     messages = [Message(TOPIC, 0, at, 0, *log[index]) for at, index in enumerate(order)]
     edges = [0, *sorted(cut % (len(messages) + 1) for cut in cuts), len(messages)]
@@ -85,7 +85,7 @@ def content(order: Sequence[int], log: list[tuple], cuts: Sequence[int]) -> list
 
 
 def counted_by_rows(scenario: str) -> dict[str, int]:
-    """What the kept counts must say."""
+    """Return what the kept counts must say."""
     return dict(
         Counter(
             AssetState.objects.filter(scenario=scenario, purged=False).values_list(
@@ -96,7 +96,7 @@ def counted_by_rows(scenario: str) -> dict[str, int]:
 
 
 def doubts_by_rows(scenario: str) -> dict[str, int]:
-    """What the kept counts of doubts must say, by the records themselves."""
+    """Return what the kept counts of doubts must say, by the records themselves."""
     found: Counter[str] = Counter()
     for text in AssetState.objects.filter(scenario=scenario, purged=False).values_list("record"):
         record = msgspec.json.decode(text[0])

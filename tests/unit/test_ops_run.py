@@ -17,13 +17,13 @@ from ops.checks import UpProblem, check_files
 from ops.leftovers import MARK, find_leftovers, mark_of
 from ops.processes import Process, processes
 from ops.readiness import base_url, phases, ready
-from ops.supervise import Seen, configuration, socket_path
+from ops.supervise import ProcessStatus, configuration, socket_path
 from ops.test import Count, read_count
 from ops.up import print_welcome
 from ops.watch import QUIET_S, Watch
 
-CORE = {"job", "materialiser", "web", "worker"}
-DEMO = {"simulator", "target", "probe-a", "probe-b", "probe-c"}
+CORE = {"job", "materialiser", "notifier", "pipelines", "web", "worker"}
+DEMO = {"simulator", "target", "probe-a", "probe-b", "probe-c", "mail"}
 
 
 def names(settings: Settings) -> set[str]:
@@ -95,7 +95,7 @@ class Answering(BaseHTTPRequestHandler):
 def says() -> Iterator[Callable[[int, bytes], bool]]:
     """Whether a start that began at 100 is through where `/readyz` says this."""
     with HTTPServer(("127.0.0.1", 0), Answering) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
 
         def through(status: int, body: bytes) -> bool:
             server.said = status, body  # type: ignore[attr-defined]
@@ -185,13 +185,13 @@ class Scene:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.seen: dict[str, Seen] = {}
+        self.statuses: dict[str, ProcessStatus] = {}
         self.said: list[str] = []
-        self.watch = Watch(Path("/d"), self.said.append, lambda: self.seen, lambda: self.now)
+        self.watch = Watch(Path("/d"), self.said.append, lambda: self.statuses, lambda: self.now)
 
     def look(self, state: str, pid: int) -> int:
         """Have the watch see `job` in this state; returns how many lines were said so far."""
-        self.seen = {"job": Seen("job", "tallyboard:job", state, pid, 0, 0)}
+        self.statuses = {"job": ProcessStatus("job", "tallyboard:job", state, pid, 0, 0)}
         self.watch.look()
         return len(self.said)
 

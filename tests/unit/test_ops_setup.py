@@ -1,4 +1,4 @@
-"""Setting up: Java's version, the lock file, the archives' pins, clear messages."""
+"""Setting up: the lock file, the archives' pins, clear messages."""
 
 from __future__ import annotations
 
@@ -13,50 +13,7 @@ import pytest
 
 from config.settings import Settings
 from ops import checks, jars, setup
-from ops.java import JavaProblem, find_java, java_major
 from ops.ports import PortProblem, free_port, require_free
-
-
-def fake_java(directory: Path, version: str) -> Path:
-    path = directory / "java"
-    path.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
-    path.chmod(0o755)
-    return path
-
-
-@pytest.mark.parametrize(
-    ("text", "major"),
-    [
-        ('openjdk version "17.0.15" 2025-04-15', 17),
-        ('java version "1.8.0_202"', 8),
-        ('Picked up JAVA_TOOL_OPTIONS: -Dx\nopenjdk version "21" 2023-09-19', 21),
-        ("nonsense", None),
-    ],
-)
-def test_java_version_is_read(text: str, major: int | None) -> None:
-    assert java_major(text) == major
-
-
-def test_missing_java_is_told(tmp_path: Path) -> None:
-    with pytest.raises(JavaProblem, match="Java is missing: install Java 17"):
-        find_java({"PATH": str(tmp_path)})
-
-
-def test_old_java_is_told(tmp_path: Path) -> None:
-    java = fake_java(tmp_path, "11.0.2")
-    with pytest.raises(JavaProblem, match=f"{java} is Java 11"):
-        find_java({"PATH": str(tmp_path)})
-
-
-def test_java_home_goes_before_path(tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    java = fake_java(tmp_path / "bin", "21.0.1")
-    assert find_java({"PATH": os.defpath, "JAVA_HOME": str(tmp_path)}) == java
-
-
-def test_wrong_java_home_is_told(tmp_path: Path) -> None:
-    with pytest.raises(JavaProblem, match="JAVA_HOME is /nowhere"):
-        find_java({"PATH": os.defpath, "JAVA_HOME": "/nowhere"})
 
 
 def test_lock_entry_is_cut_with_its_hashes() -> None:

@@ -154,7 +154,7 @@ def test_a_rule_in_python_takes_over_at_its_place_in_the_log():
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.spread(10)
 def test_a_rule_that_says_what_latest_says_makes_the_same_board(seed, rule):
-    rule("newest", returning("max(votes, key=lambda vote: vote.offset).state"))
+    rule("newest", returning("max(votes, key=lambda vote: (vote.order, vote.offset)).state"))
     history = seeded(seed)
 
     def spelt_out(scenario: Scenario) -> Scenario:

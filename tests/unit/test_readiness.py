@@ -137,8 +137,8 @@ def test_who_stopped_it_is_listed_for_a_terminal(bus, capsys: pytest.CaptureFixt
     stop("python", 1_790_000_060_000)
     call_command("stopped")
     assert capsys.readouterr().out == (
-        "python (Attacks, Connectivity, Orders) was stopped by ada on 2026-09-21 14:13:20 UTC: "
-        "maintenance\ufffd[2J\n"
+        "python (Attacks, Clients, Connectivity, Customers, Orders) was stopped by ada on "
+        "2026-09-21 14:13:20 UTC: maintenance\ufffd[2J\n"
     )
 
 

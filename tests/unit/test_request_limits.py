@@ -30,7 +30,7 @@ class Transport(StringTransportWithDisconnection):
 
     @property
     def gone(self) -> bool:
-        """Whether it is closed."""
+        """Return whether it is closed."""
         return not self.connected
 
     def loseWriteConnection(self) -> None:  # noqa: N802

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 from pathlib import Path
 
 import pytest
-from django.apps import apps
 from django.conf import settings
-from django_celery_beat.models import IntervalSchedule, PeriodicTask
 from sinks import PlayedJob
 
 from bus.memory import MemoryBus
 from dashboard.celery import app
 from dashboard.checkpoints.models import FoldSnapshot
 from dashboard.core import retention as core_retention
-from dashboard.materialiser import tasks
-from dashboard.materialiser.retention import KEPT as ALL_KEPT
+from dashboard.materialiser import tasks as snapshot_tasks
 from dashboard.reconciliation.snapshots import KEPT, Snapshots, take
+from dashboard.retention import tasks
 from dashboard.states.models import Answer, AssetState, Transition
 from domain.records import Report
 from domain.scenario_parser import load_scenarios
@@ -32,7 +29,8 @@ DAY = 86_400_000
 @pytest.fixture(autouse=True)
 def now(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker's clock stands still."""
-    monkeypatch.setattr(tasks, "now_ms", lambda: NOW)
+    for module in (tasks, snapshot_tasks):
+        monkeypatch.setattr(module, "now_ms", lambda: NOW)
 
 
 def row(asset: str, *, purged_at: int | None) -> None:
@@ -77,21 +75,12 @@ def test_what_cannot_be_deleted_hinders_nothing_else(monkeypatch):
     def fail(_now: int) -> int:
         raise OSError
 
-    monkeypatch.setattr(tasks, "KEPT", (core_retention.Thinning("letters", fail), *ALL_KEPT))
+    monkeypatch.setattr(tasks, "KEPT", (core_retention.Thinning("letters", fail), *tasks.KEPT))
     row("old", purged_at=1)
     with pytest.raises(ExceptionGroup) as raised:
         tasks.apply_retention()
     assert [type(error) for error in raised.value.exceptions] == [OSError]
     assert not AssetState.objects.exists()
-
-
-def test_the_schedule_of_tasks_that_are_gone_goes():
-    hourly = IntervalSchedule.objects.create(every=1, period="hours")
-    for name in ("prune-audit", "retention"):
-        PeriodicTask.objects.create(name=name, task="t", interval=hourly)
-    migration = importlib.import_module("dashboard.checkpoints.migrations.0006_retention_schedule")
-    migration.delete_entries(apps, None)
-    assert [task.name for task in PeriodicTask.objects.filter(task="t")] == ["retention"]
 
 
 def test_the_newest_are_kept_where_only_so_many_are(monkeypatch):
@@ -106,7 +95,7 @@ def test_the_newest_are_kept_where_only_so_many_are(monkeypatch):
 
 def test_the_operators_table_is_what_is_declared():
     text = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
-    section = text.partition("## What is kept how long")[2].partition("\n## ")[0]
+    section = text.partition("## Retention")[2].partition("\n## ")[0]
     lines = [line.split("|")[1:4] for line in section.splitlines() if line[:2] == "| "]
     declared = [
         (
@@ -114,15 +103,15 @@ def test_the_operators_table_is_what_is_declared():
             "" if each.kept_ms is None else f"{each.kept_ms // DAY} d",
             "" if each.at_most is None else f"{each.at_most:,}",
         )
-        for each in ALL_KEPT
+        for each in tasks.KEPT
     ]
     assert [tuple(cell.strip() for cell in line) for line in lines[1:]] == declared
 
 
 @pytest.mark.parametrize(("age", "taken"), [(22, 0), (24, 12)])
 def test_snapshots_are_taken_once_a_day(monkeypatch, age, taken):
-    monkeypatch.setattr(tasks, "snapshot_now", lambda: 12)
-    assert tasks.snapshot_daily() == 12
+    monkeypatch.setattr(snapshot_tasks, "snapshot_now", lambda: 12)
+    assert snapshot_tasks.snapshot_daily() == 12
     FoldSnapshot.objects.create(
         scenario="orders",
         partition=0,
@@ -133,14 +122,14 @@ def test_snapshots_are_taken_once_a_day(monkeypatch, age, taken):
         assets=0,
         digest="d",
     )
-    assert tasks.snapshot_daily() == taken
+    assert snapshot_tasks.snapshot_daily() == taken
 
 
 def test_every_scheduled_task_is_there():
     app.loader.import_default_modules()
     named = {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
     assert named <= set(app.tasks)
-    assert "dashboard.materialiser.tasks.apply_retention" in named
+    assert "dashboard.retention.tasks.apply_retention" in named
 
 
 def test_of_snapshots_the_newest_are_kept_with_their_files(tmp_path):

@@ -32,7 +32,7 @@ MOST_SEEDS = 1500
 
 @cache
 def found(seed: int, python: bool) -> list[Breach]:
-    """What the history of this seed breaks; python: with a rule in Python for `latest`."""
+    """Return what the history of this seed breaks; python: with a rule in Python for `latest`."""
     return broken(with_loudest(seeded(seed)) if python else seeded(seed))
 
 

@@ -55,6 +55,7 @@ def test_empty_value_means_not_set(bare: Path, monkeypatch: pytest.MonkeyPatch) 
         ("SPARK_MEMORY", "lots", "1500m or 3g"),
         ("DATABASE_URL", "mysql://x", "postgres://"),
         ("REDIS_URL", "localhost", "redis://"),
+        ("PRODUCT_COUNTS", "min=0", "every, changed, or min=N"),
         ("LOG_LEVEL", "loud", "'debug'"),
         ("TICK_MS", "1", "greater than or equal to 10"),
     ],

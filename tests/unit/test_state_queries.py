@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from selection import examples
+from state_records import record
 
 from dashboard.core.scenarios import scenarios
 from dashboard.materialiser.writer import count
@@ -57,7 +58,7 @@ def board(names: Collection[str], scenario: str = "attack") -> list[AssetState]:
                 version=f"{number}",
                 changed_at=0,
                 cause_type="report",
-                record=msgspec.json.encode({"asset": name}).decode(),
+                record=msgspec.json.encode(record(name)).decode(),
                 purged=purged,
                 purged_at=1 if purged else None,
             )
@@ -105,7 +106,7 @@ def check(wanted: Wanted, limit: int, after: AssetState | None, skip: Collection
     found = store.find("attack", *wanted, after=past, limit=limit, skip=skip)
     shown = [row for row in everything if past is None or order(row) > past]
     names = [row.asset for row in shown if row.asset not in skip][:limit]
-    assert [record["asset"] for record in found.records] == names
+    assert [each.asset for each in found.records] == names
     if found.least:
         assert 0 < found.total <= len(everything)
     else:
@@ -144,7 +145,7 @@ def pages(limit: int, states: Collection[str] = (), q: str = "") -> list[str]:
     shown: list[str] = []
     after = None
     while records := store.find("attack", states, q, after=after, limit=limit).records:
-        shown += [record["asset"] for record in records]
+        shown += [each.asset for each in records]
         after = order(AssetState.objects.get(asset=shown[-1]))
     return shown
 
@@ -199,7 +200,7 @@ def test_the_index_knows_what_comes_and_goes():
 def test_a_long_text_is_no_harder():
     name = "".join(chr(0x4E00 + n) for n in range(255))
     board([name])
-    assert [r["asset"] for r in store.find("attack", q=name).records] == [name]
+    assert [r.asset for r in store.find("attack", q=name).records] == [name]
 
 
 def test_the_index_outlives_every_migration():

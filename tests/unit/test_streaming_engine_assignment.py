@@ -40,7 +40,7 @@ def test_a_rule_in_python_runs_on_the_python_engine(
 ) -> None:
     shares = assign_engines("kernel", in_python(scenarios, "orders"), tmp_path)
     assert {engine: set(carries) for engine, carries in shares.items()} == {
-        "kernel": {"attack", "connectivity"},
+        "kernel": {"attack", "clients", "connectivity", "customers"},
         "python": {"orders"},
     }
     assert current_epoch(tmp_path / "kernel").number == 1
@@ -86,7 +86,7 @@ def test_real_time_mode_needs_a_slot_for_every_partition(
     scenarios: dict[str, Scenario], tmp_path: Path
 ) -> None:
     shares = assign_engines("kernel", scenarios, tmp_path)
-    assert slots(shares, "real-time") == 4 + 4 + 4 + 2
+    assert slots(shares, "real-time") == 4 + 4 + 4 + 2 + 2 + 2
     assert slots(shares, "micro-batch") == 4
     shares = assign_engines("kernel", in_python(scenarios, "orders"), tmp_path)
-    assert slots(shares, "real-time") == 4 + 4 + 2 + 4
+    assert slots(shares, "real-time") == 4 + 4 + 2 + 2 + 2 + 4

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,6 @@ import msgspec
 import pytest
 from driver_harness import SCENARIOS, TOPICS, Stage, values
 
-from bus.memory import MemoryBus
 from domain.overlay import digest
 from domain.records import ScenarioChange
 from domain.scenario import Scenario
@@ -29,19 +26,8 @@ from wire.source import decode_source
 HOLD = {"holds": {"good": "2s"}}
 
 
-@pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    """A driver that runs its query."""
-    made = Stage(tmp_path, MemoryBus(lambda: int(time.time() * 1000)), monkeypatch)
-    made.file.write_text(SCENARIOS)
-    made.begin()
-    made.wait_for("running")
-    yield made
-    made.end()
-
-
 def carried(stage: Stage) -> Carried:
-    """What the driver told of its scenario last."""
+    """Return what the driver told of its scenario last."""
     return [p.carried for p in stage.told() if p.carried][-1]
 
 

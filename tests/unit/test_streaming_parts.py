@@ -23,10 +23,10 @@ from streaming.checkpoint import (
     positions,
     raise_epoch,
 )
-from streaming.error_policy import first_line, judge
 from streaming.jvm import JVM_OPTIONS
 from streaming.progress import batch_figures
-from streaming.session import VersionProblem, check_versions, java_major, spark_conf
+from streaming.restart_policy import first_line, judge
+from streaming.session import VersionProblem, check_versions, spark_conf
 from wire.topics import Topics
 
 
@@ -133,12 +133,6 @@ def test_gaps_between_checkpoint_and_log() -> None:
     ]
     with pytest.raises(LogProblem, match=r"a\.reports/1: the log ends at 20, the checkpoint at 21"):
         gaps({two: 21}, edges, {one, two})
-
-
-def test_java_versions() -> None:
-    assert java_major('openjdk version "17.0.15" 2025-04-15') == 17
-    assert java_major('java version "1.8.0_392"') == 8
-    assert java_major("nonsense") is None
 
 
 def test_a_connector_of_another_version_is_one_clear_message(tmp_path: Path) -> None:

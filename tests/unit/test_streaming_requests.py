@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -219,17 +217,6 @@ def test_what_cannot_be_taken_over_at_all(sharing: EngineAssignment) -> None:
 
 
 # ---- the driver -----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    """A driver that runs its query."""
-    made = Stage(tmp_path, MemoryBus(lambda: int(time.time() * 1000)), monkeypatch)
-    made.file.write_text(SCENARIOS)
-    made.begin()
-    made.wait_for("running")
-    yield made
-    made.end()
 
 
 def test_stop_and_start(stage: Stage) -> None:

@@ -18,7 +18,7 @@ from domain.scenario import FOLD, Scenario
 from domain.scenario_parser import scenario_from_plain
 from stack import wait_until
 from streaming.buckets import BucketId
-from streaming.error_policy import judge
+from streaming.restart_policy import judge
 from streaming.rules import Rules, dump_rule, load_rule, scan
 from streaming.ticks import Ticker
 from wire.keys import Key, KeyFile, Ring
@@ -161,7 +161,8 @@ def test_a_rule_for_a_later_fold_stops_the_job(bus: MemoryBus, tmp_path: Path) -
     value = json.dumps({"type": "scenario", "scenario": later}).encode()
     bus.producer().send_and_wait(PLACES[0][0], None, value, partition=1)
     ends = bus.offsets(["t.sites.reports"])
-    with pytest.raises(UnknownFoldVersion, match="sites needs version 4 of the fold") as raised:
+    needs = f"sites needs version {FOLD + 1} of the fold"
+    with pytest.raises(UnknownFoldVersion, match=needs) as raised:
         Rules(bus, TOPICS, tmp_path / "r.json").settle({"sites": SITES})
     assert bus.offsets(["t.sites.reports"]) == ends
     verdict = judge(f"{type(raised.value).__name__}: {raised.value}")

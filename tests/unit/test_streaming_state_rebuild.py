@@ -20,11 +20,11 @@ from streaming.bounds import remember
 from streaming.checkpoint import current_epoch, drop_old, raise_epoch, start_folder
 from streaming.engine_assignment import Refused
 from streaming.epoch_start import EARLIEST, EpochStart, begin, start_of
-from streaming.error_policy import judge
 from streaming.initial_state import read_initial_state
 from streaming.processor import Plan
 from streaming.query import watch
 from streaming.request_queue import RequestQueue
+from streaming.restart_policy import judge
 from streaming.rules import dump_rule, rule_before
 from streaming.state_rebuild import StateRebuild
 from wire.job import Answer, Control, Heartbeat, encode

@@ -24,14 +24,6 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 PAGE = "/account/tokens/"
 
 
-@pytest.fixture
-def client() -> Client:
-    cache.clear()
-    client = Client()
-    client.force_login(make_user("operator"))
-    return client
-
-
 def make(client: Client, **form: object) -> tuple[int, str]:
     """The status, and the token that the page shows, if it does."""
     response = client.post(PAGE, {"label": "cron", "scopes": ["read"], "days": "30"} | form)

@@ -327,7 +327,7 @@ def test_assets_and_buckets_round_trip(history: History) -> None:
     copy = load_bucket(dump_bucket(bucket), 9)
     assert (copy.epoch, copy.partition, copy.scenario) == (9, bucket.partition, bucket.scenario)
     assert (copy.assets, copy.clock, copy.offset) == (bucket.assets, bucket.clock, bucket.offset)
-    assert (copy.live, len(copy.dues)) == (bucket.live, len(bucket.dues))
+    assert (copy.live, len(copy.timer_index)) == (bucket.live, len(bucket.timer_index))
 
 
 def test_the_first_byte_is_the_codecs_version():
@@ -337,7 +337,7 @@ def test_the_first_byte_is_the_codecs_version():
 @pytest.mark.parametrize("version", [0, CODEC + 1, 255])
 def test_an_unknown_codec_version_is_refused(version):
     data = bytes([version]) + dump_asset(Asset())[1:]
-    with pytest.raises(UnreadableAsset, match="expected codec version 1 or 2 or 3 or 4, got"):
+    with pytest.raises(UnreadableAsset, match="expected codec version 1 or 2 or 3 or 4 or 5, got"):
         load_asset(data)
 
 
@@ -393,7 +393,7 @@ THIRD_BUCKET = b64decode(
 
 
 def without_mutes(data: bytes) -> bytes:
-    """What version 2 would have written of it, which had none."""
+    """Return what version 2 would have written of it, which had none."""
     *fields, _ = msgspec.msgpack.decode(data[1:])
     for _, asset in fields[5]:
         asset[5] = [vote[:8] for vote in asset[5]]
@@ -416,7 +416,7 @@ def test_what_versions_2_and_3_wrote_of_a_bucket_is_still_read(data):
     assert bucket.scenario.fold == 1
     again = load_bucket(dump_bucket(bucket), 1)
     assert again.assets == bucket.assets
-    assert len(again.dues) == len(bucket.dues) == 2
+    assert len(again.timer_index) == len(bucket.timer_index) == 2
 
 
 OVER = ("down", "up")
@@ -519,11 +519,11 @@ def test_topics_are_made_as_the_design_asks():
     assert policies["job.buckets"] == "compact"
     assert policies["dead-letters"] == policies["job.progress"] == policies["job.control"]
     assert policies["dead-letters"] == policies["job.results"] == "delete"
-    assert len(specs) == 7
+    assert len(specs) == 9
 
 
 @some
 @given(scenarios())
 def test_every_scenario_has_its_two_topics(scenario: Scenario) -> None:
     names = [spec.name for spec in Topics("p-").specs([scenario])]
-    assert len(set(names)) == len(names) == 7
+    assert len(set(names)) == len(names) == 9

@@ -83,7 +83,7 @@ def fault(value: bytes, key: bytes | None = b"shop", time: int = NOW, topic: str
 def fold(
     *records: tuple[bytes | None, bytes, int], ring: Ring = RING, rule: Scenario = SITES
 ) -> list[Emission]:
-    """What the fold makes of records: key, value, append time."""
+    """Return what the fold makes of records: key, value, append time."""
     bucket, trust = Bucket(rule, 0, 1), Trust(TOPIC, lambda: ring)
     out = []
     for offset, (key, value, time) in enumerate(records):

@@ -25,12 +25,13 @@ from domain.records import (
     Refusal,
     Report,
     ScenarioChange,
+    Schedule,
     Tick,
     UnknownFold,
     Unmute,
     Unreadable,
 )
-from domain.scenario import Scenario
+from domain.scenario import FOLD, Scenario
 from domain.scenario_parser import scenario_from_plain
 from domain.version import Version
 from wire.partitioner import partition_of
@@ -255,6 +256,31 @@ def test_what_cannot_be_read_is_refused_with_one_reason(case):
 )
 def test_a_bad_asset_name_is_refused_for_reports_leaves_and_commands(key, reason, value):
     assert read(value, key) == Unreadable(reason)
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "given", "byte"),
+    [
+        (report(',"reported_at":"now"'), "reported_at", "'now'", None),
+        (command().replace(b'"id"', b'"di"'), "id", "nothing", None),
+        (b'{"type":"report","agent":[[[1]]]}', "agent", "[[[...]]]", None),
+        (
+            b'{"type":"scenario","scenario":{"name":"a","states":[{}]}}',
+            "scenario.states[0].name",
+            "None",
+            None,
+        ),
+        (b"[" * (MAX_BRACKETS + 1), "", "301", MAX_BRACKETS),
+        ('{"ü":1,}'.encode(), "", "}", 8),
+        (b'{"a"', "", "the end", 4),
+        (b'{"a\xff\xfe"', "", "ff", 3),
+        (rb'{"a":"\ud800"}', "", r"\ud800", 6),
+    ],
+)
+def test_a_refusal_tells_field_and_position(value, path, given, byte):
+    refusal = read(value)
+    assert isinstance(refusal, Unreadable)
+    assert (refusal.path, refusal.given, refusal.byte) == (path, given, byte)
 
 
 def test_every_reason_is_given_by_one_layer_or_another():
@@ -512,6 +538,10 @@ def test_any_json_in_any_field_never_raises(kind: str, fields: dict[str, Any]) -
     found = read(value)
     if isinstance(found, Unreadable):
         assert found.reason in DEAD_LETTER_REASONS
+        assert found.expected
+        assert len(found.path) <= 80
+        assert len(found.expected) <= 300
+        assert 0 < len(found.given) <= 80
 
 
 def _is_strict_json(text: str) -> bool:
@@ -650,7 +680,7 @@ def test_scenario_records_round_trip(scenario: Scenario) -> None:
     assert read(encode_scenario(scenario), None) == ScenarioChange(scenario)
 
 
-@pytest.mark.parametrize("fold", [4, 1_000_000])
+@pytest.mark.parametrize("fold", [FOLD + 1, 1_000_000])
 def test_a_scenario_of_a_later_fold_is_none_that_can_be_read(fold):
     """Also where it has other fields than this release knows."""
     assert read(scenario_of(fold), None) == UnknownFold("a", fold)
@@ -686,3 +716,65 @@ def test_a_generated_history_can_be_written_to_a_topic(history: Any) -> None:
             assert decode_source(record.asset.encode(), value, entry.time) == record
         elif isinstance(record, Mute | Unmute):
             assert decode_source(None, encode_mute(record), entry.time) == record
+
+
+# ---- tasks ---------------------------------------------------------------------------------
+
+
+def scheduled(**fields: Any) -> Record:
+    """What is read of a `schedule` command with these fields."""
+    data = {"type": "schedule", "id": ID, "user": "olga", "do": "emit", "after": 1000, **fields}
+    given = {name: value for name, value in data.items() if value is not None}
+    return decode_source(b"a", json.dumps(given).encode(), NOW)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        Command("schedule", "a", ID, "olga", schedule=Schedule("emit", after=1000)),
+        Command(
+            "schedule",
+            "a",
+            ID,
+            "olga",
+            "tired",
+            state="up",
+            until=NOW,
+            schedule=Schedule("set", "down", at=NOW, every=5000, times=3),
+        ),
+        Command("cancel", "a", ID, "olga", task=ID),
+    ],
+)
+def test_a_command_about_a_task_is_read_as_it_was_written(command):
+    assert decode_source(b"a", encode_command(command), NOW) == command
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"do": None}, "do: expected one of emit, notify, set, release, purge"),
+        ({"do": ["emit"]}, "do: expected one of emit, notify, set, release, purge"),
+        ({"do": "set"}, "state: expected a state"),
+        ({"if": 5}, "if: expected a state"),
+        ({"if": ""}, "if: expected a state"),
+        ({"after": 999}, "after: expected milliseconds, from 1 second to 366 days"),
+        ({"after": True}, "after: expected milliseconds, from 1 second to 366 days"),
+        ({"every": 10**11}, "every: expected milliseconds, from 1 second to 366 days"),
+        ({"after": None, "at": -1}, "at: expected Unix milliseconds"),
+        ({"every": 1000, "times": 0}, "times: expected an integer from 1 to 1000000"),
+        ({"at": NOW}, "after: expected none with at"),
+        ({"after": None}, "after: expected a time, or at or every"),
+        ({"times": 2}, "times: expected none without every"),
+        ({"until": "soon"}, "until: expected Unix milliseconds"),
+        ({"reason": 5}, f"reason: expected a text of at most {MAX_REASON} characters"),
+    ],
+)
+def test_a_task_that_makes_no_sense_is_refused_with_its_field(fields, reason):
+    assert scheduled(**fields) == Refusal("a", ID, "olga", reason)
+
+
+@pytest.mark.parametrize("task", [None, 5, "", ID + "0"])
+def test_a_cancel_that_names_no_task_is_refused(task):
+    data = {"type": "cancel", "id": ID, "user": "olga", "task": task}
+    found = decode_source(b"a", json.dumps(data).encode(), NOW)
+    assert found == Refusal("a", ID, "olga", "task: expected a UUID")

@@ -1,5 +1,10 @@
 """What these tests are given, and what keeps them fast."""
 
-from fixtures import admin, bus, client, world  # noqa: F401 - fixtures
+from fixtures import admin, bus, client, gateway, user, world  # noqa: F401 - fixtures
 from page_layout import pages_laid_out  # noqa: F401 - a fixture
-from quick_setup import nobody_remembered, quick_passwords, quick_readers  # noqa: F401 - fixtures
+from quick_setup import (  # noqa: F401 - fixtures
+    nobody_remembered,
+    quick_passwords,
+    quick_readers,
+    static_files_listed_once,
+)

@@ -12,7 +12,7 @@ from hostile import calm, text
 from web_fixtures import make_user
 from world import World
 
-from dashboard.annotations import acknowledgements, notes, retention
+from dashboard.annotations import acknowledgements, models, notes
 from dashboard.annotations.models import Acknowledgement, Mark, Note
 from dashboard.core.retention import apply_all
 from dashboard.core.times import now_ms
@@ -22,18 +22,6 @@ pytestmark = pytest.mark.django_db
 HOUR_MS = 3_600_000
 MAX_LINE = 16_000
 """Longest address that a test asks for, characters."""
-
-
-@pytest.fixture
-def user() -> User:
-    return make_user("operator")
-
-
-@pytest.fixture
-def client(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def acknowledge(client: Client, *assets: str, **more: Any) -> Any:
@@ -283,11 +271,11 @@ def test_a_text_for_the_next_shift_and_of_its_address(attacked: World, client: C
 def test_what_is_over_goes_after_its_time_and_notes_stay(attacked: World, client: Client):
     acknowledge(client, "a", "b")
     client.post("/s/attack/note/b/", {"text": "stays"})
-    later = now_ms() + retention.KEPT_MS + 2 * HOUR_MS
-    assert apply_all(retention.KEPT, now_ms()) == 0
-    apply_all(retention.KEPT, later)
+    later = now_ms() + models.KEPT_MS + 2 * HOUR_MS
+    assert apply_all(models.KEPT, now_ms()) == 0
+    apply_all(models.KEPT, later)
     assert not Acknowledgement.objects.exists()
     assert [mark.asset for mark in Mark.objects.all()] == ["b"]
     Note.objects.update(deleted_at=1)
-    apply_all(retention.KEPT, later)
+    apply_all(models.KEPT, later)
     assert not Note.objects.exists()

@@ -1,4 +1,4 @@
-"""Hostile texts in every field and address of the errands' pages."""
+"""Hostile texts in every field and address of the pages of batch queries."""
 
 from __future__ import annotations
 

@@ -20,10 +20,10 @@ from dashboard.bulk import execution, retention, run_views, targets
 from dashboard.bulk.models import READY, RETURNS, SKIPPED, STAYS, Item, Run
 from dashboard.bulk.review import command_id
 from dashboard.bulk.run_progress import progress_of
-from dashboard.core import resumable
+from dashboard.core import kafka_delivery, resumable
 from dashboard.core.retention import apply_all
 from dashboard.core.times import now_ms
-from domain.records import MAX_VOTERS
+from domain.records import MAX_VOTERS, Command
 
 pytestmark = pytest.mark.django_db
 
@@ -132,7 +132,7 @@ def test_a_list_as_a_file(world: World, client: Client) -> None:
     assert fates(run) == {"a": "ready", " spaced ": "ready", "Zürich": "ready"}
     bad = SimpleUploadedFile("list.txt", b"a\n\xff")
     body = client.post("/bulk/review/", form(by="names", file=bad)).content.decode()
-    assert "byte 2 is none" in body
+    assert "byte 2 is not" in body
 
 
 def test_set_and_release_say_what_is_so_already(world: World, client: Client) -> None:
@@ -218,7 +218,7 @@ def test_a_worker_killed_after_sending_sends_under_the_same_id(
     board(world, "a", "b")
     run = started(client)
 
-    def killed(_results: object) -> int:
+    def killed(*_results: object) -> int:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -250,7 +250,7 @@ def test_one_worker_has_a_run_until_its_lease_ends(world: World, client: Client)
 def test_where_kafka_does_not_answer_it_waits_and_says_so(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(execution, "REACH_S", 0.0)
+    monkeypatch.setattr(kafka_delivery, "REACH_S", 0.0)
     board(world, "a")
     run = started(client)
     world.bus.stop()
@@ -388,15 +388,15 @@ def test_a_run_that_fails_holds_up_no_other(
     board(world, "a", "b")
     bad = started(client, by="names", names="a")
     good = started(client, by="names", names="b")
-    sending = execution.produce
+    sending = execution.send
 
-    def produce(to: Any, run: Run, rows: Any) -> Any:
-        if run.pk == bad.pk:
+    def send(scenario: str, commands: list[Command]) -> Any:
+        if commands[0].asset == "a":
             raise ValueError("odd")
-        return sending(to, run, rows)
+        return sending(scenario, commands)
 
     with monkeypatch.context() as patch:
-        patch.setattr(execution, "produce", produce)
+        patch.setattr(execution, "send", send)
         execution.work()
     assert fates(good) == {"b": "sent"}
     assert "The worker failed: odd" in page(client, bad)

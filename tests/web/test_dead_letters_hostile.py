@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from django.test import Client
 from hostile import TEXTS, calm
-from web_fixtures import make_user
-from world import World, made_world
 
 from dashboard.core.times import now_ms
 from dashboard.dead_letters.ingestion import take_in
@@ -36,19 +32,6 @@ VALUES = {
     "repeated": b'{"state":1,"state":{},"state":"x","agent":[]}',
     "utf-16": '{"state": "clear"}'.encode("utf-16"),
 }
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    with made_world() as made:
-        yield made
-
-
-@pytest.fixture
-def admin(world: World) -> Client:
-    client = Client()
-    client.force_login(make_user("admin"))
-    return client
 
 
 def kept(key: bytes | None, value: bytes | None, reason: str = "not-json") -> DeadLetter:

@@ -196,12 +196,12 @@ def test_what_cannot_be_saved_says_why(
         page = answer.content.decode()
         assert answer.status_code == 422
         assert "The filter is not saved" in page
-        assert f'name="q" value="{given["q"]}"' in page
+        assert not given["q"] or f'name="q" value="{given["q"]}"' in page
         assert f'name="title" value="{given.get("title", "Mine")}"' in page
-        assert 'name="shared" checked' in page
+        assert re.search('name="shared"[^>]* checked', page)
     save(client, q="shop")
     page = save(client, q="mail", title="Other").content.decode()
-    assert "name: you have 1 filters, which is the most" in page
+    assert "name: you have 1 filters, the maximum" in page
 
 
 def test_a_filter_that_replaces_one_of_its_name_says_so(board: World, client: Client) -> None:

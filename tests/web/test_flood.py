@@ -45,7 +45,7 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
 
 
 def memory(web: Web) -> int:
-    """What the process holds in memory, bytes."""
+    """Return what the process holds in memory, bytes."""
     status = Path(f"/proc/{web.process.pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) * 1024
 

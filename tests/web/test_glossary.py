@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from django.test import Client
-from web_fixtures import make_user, show
+from web_fixtures import show
 from world import World
 
 from dashboard.audit.actions import ACTIONS
@@ -25,13 +25,6 @@ ROOT = Path(__file__).parents[2]
 ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 SOMEBODY = Actor(None, "ada", "admin", "page")
 MS = re.compile(r"\b1[6-9]\d{11}\b")
-
-
-@pytest.fixture
-def admin(world: World) -> Client:
-    client = Client()
-    client.force_login(make_user("admin"))
-    return client
 
 
 def test_no_button_is_called_as_a_state_is():

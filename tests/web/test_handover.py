@@ -8,9 +8,8 @@ from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.cache import cache
 from django.test import Client
-from web_fixtures import make_user
+from web_fixtures import error_of
 from world import World
 
 from dashboard.agents.models import MuteRequest
@@ -25,28 +24,11 @@ from dashboard.job.models import JobRequest
 from dashboard.replays.models import Replay
 from dashboard.rules.ingestion import text_of
 from dashboard.rules.models import RuleChange
-from dashboard.states.models import Transition
+from dashboard.states.models import CHANGE, Transition
 
 pytestmark = pytest.mark.django_db
 
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture(autouse=True)
-def nobody_is_remembered() -> None:
-    cache.clear()
-
-
-@pytest.fixture
-def user() -> User:
-    return make_user("operator")
-
-
-@pytest.fixture
-def client(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 @pytest.fixture
@@ -278,7 +260,7 @@ def deeds_of(user: User, at: int, when: str) -> None:
 def test_a_state_that_nobody_knows_any_more_is_the_worst_there_was(world: World):
     world.report("a", "under-attack")
     world.write()
-    (change,) = Transition.objects.all()
+    change = Transition.objects.get(kind=CHANGE)
     change.state = "mitigated"
     change.save()
     attack = scenarios()["attack"]
@@ -329,7 +311,7 @@ def test_what_it_cannot_read_it_names(client: Client, query: str):
     field = query[1:].partition("=")[0]
     response = client.get(f"/handover/{query}")
     assert response.status_code == 422
-    assert f"{field}:" in response.content.decode()
+    assert error_of(response, field)
     assert client.get(f"/handover/text/{query}").status_code == 422
 
 
@@ -337,7 +319,7 @@ def test_what_it_cannot_read_it_names(client: Client, query: str):
 def test_a_time_that_cannot_be_told_of_is_not_taken_for_another(client: Client, typed: str):
     response = client.get(f"/handover/?since={typed}&zone=UTC")
     assert response.status_code == 422
-    assert "since: " in response.content.decode()
+    assert error_of(response, "since")
     assert typed in response.content.decode()
 
 

@@ -94,7 +94,7 @@ def refused(response: Any, text: str = "") -> None:
         assert b"Too much was sent" in response.content
     else:
         assert response.status_code == 200
-        assert b'class="errorlist' in response.content
+        assert b'class="field-errors' in response.content
 
 
 @pytest.mark.parametrize(("path", "field"), FIELDS)

@@ -5,26 +5,22 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 from django.test import Client
 from hostile import calm, text
-from web_fixtures import make_user, memory_bus
+from web_fixtures import logged_in_as
 from world import World
 
 from bus.memory import MemoryBus
 from dashboard.console import samples
-from dashboard.core.kafka import Gateway
-from dashboard.core.scenarios import scenarios
+from dashboard.core.kafka_gateway import Gateway
 from dashboard.core.times import now_ms
 from dashboard.dead_letters.models import DeadLetter
 from dashboard.job.ingestion import take_in
 from dashboard.job.models import FIGURES, BucketStatus, JobProgress, JobRequest, JobSample
 from dashboard.job.requests import REQUESTS
-from dashboard.live.shared_view import live_view
 from dashboard.states.record_rows import seen_of
 from domain.records import Cause, StateRecord
 from domain.version import Version
@@ -39,7 +35,7 @@ from wire.job import (
     decode_control,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("gateway")]
 
 BATCH = {
     "batchId": 41,
@@ -51,16 +47,6 @@ BATCH = {
     "state": {"numRowsTotal": 4711, "memoryUsedBytes": 2_500_000, "numShufflePartitions": 2},
     "rocksdb": {"sstFileSize": 25_899, "getCount": 7167, "commitFlushLatency": 407},
 }
-
-
-@pytest.fixture(autouse=True)
-def gateway() -> Iterator[Gateway]:
-    """A bus in memory to ask through; nothing is known of the job yet."""
-    cache.clear()
-    live_view.cache_clear()
-    with memory_bus(scenarios()) as made:
-        yield made
-    live_view.cache_clear()
 
 
 def tell(status: Any = "running", since: int = 1_000_000, **more: Any) -> None:
@@ -79,19 +65,13 @@ def beat(age: int = 0, **changes: Any) -> None:
     BucketStatus.objects.create(**row, received_at=at)
 
 
-def client_of(role: str) -> Client:
-    client = Client()
-    client.force_login(make_user(role))
-    return client
-
-
 def body(client: Client) -> str:
     return client.get("/job/").content.decode()
 
 
 def test_before_anything_is_told_it_says_what_to_do():
-    page = body(client_of("manager"))
-    assert "The job has not been heard of yet" in page
+    page = body(logged_in_as("operator"))
+    assert "No heartbeat has come from the job yet" in page
     assert "make status" in page
     assert "Nothing yet." in page
 
@@ -100,7 +80,7 @@ def test_figures_of_a_query_that_runs():
     beat()
     tell(checkpoint=Checkpoint(41, now_ms() - 5_000, 1_500_000))
     tell(checkpoint=Checkpoint(41, now_ms() - 5_000, 1_500_000), batch=BATCH)
-    page = body(client_of("manager"))
+    page = body(logged_in_as("operator"))
     for figure in ("running", "real-time", "1.5 MB", "12,345", "9,876", "4,711", "2.5 MB",
                    "Processing 900 ms", "25.9 kB", "7,167", "407 ms", "state 1",
                    "attack.reports", "attack.states", "dead-letters",
@@ -126,7 +106,7 @@ def test_figures_of_a_query_that_runs():
 def test_each_state_in_words(status: Any, more: Any, heard: int, word: str, why: str):
     beat(heard)
     tell(status, **more)
-    page = body(client_of("manager"))
+    page = body(logged_in_as("operator"))
     assert f'<span class="word">{word}</span>' in page
     assert why in page
 
@@ -134,7 +114,7 @@ def test_each_state_in_words(status: Any, more: Any, heard: int, word: str, why:
 def test_restarts_open_to_the_whole_error():
     tell("restarting", message="in 2 s: Caused by: gone", error="Gone\n  at <x>\n" + "y" * 9_000)
     tell("running")
-    page = body(client_of("manager"))
+    page = body(logged_in_as("operator"))
     assert "in 2 s: Caused by: gone" in page
     assert "at &lt;x&gt;" in page
     assert "y" * 9_000 in page
@@ -143,7 +123,7 @@ def test_restarts_open_to_the_whole_error():
 def test_a_broken_batch_is_left_out():
     tell(batch=BATCH)
     JobProgress.objects.update(batch="{")
-    assert "No batch has ended yet" in body(client_of("manager"))
+    assert "No batch has ended yet" in body(logged_in_as("operator"))
 
 
 # ---- asking ---------------------------------------------------------------------------------
@@ -168,7 +148,7 @@ def answer(ask: JobRequest, outcome: Any, why: str = "") -> None:
 
 def test_an_admin_stops_a_query_and_is_told_what_became_of_it(gateway: Gateway):
     tell()
-    admin = client_of("admin")
+    admin = logged_in_as("admin")
     assert admin.post("/job/kernel/ask/", form()).status_code == 302
     ask = JobRequest.objects.get()
     assert asks_in(gateway) == [Control(str(ask.pk), "kernel", "stop", "admin", "a drill")]
@@ -186,7 +166,7 @@ def test_an_admin_stops_a_query_and_is_told_what_became_of_it(gateway: Gateway):
 
 def test_the_same_form_twice_is_one_ask(gateway: Gateway):
     tell()
-    admin, sent = client_of("admin"), form()
+    admin, sent = logged_in_as("admin"), form()
     for _ in range(2):
         assert admin.post("/job/kernel/ask/", sent).status_code == 302
     assert len(asks_in(gateway)) == JobRequest.objects.count() == 1
@@ -205,7 +185,7 @@ def test_a_form_that_is_not_complete_is_shown_again_open(
     gateway: Gateway, changes: dict[str, Any], why: str
 ):
     tell()
-    response = client_of("admin").post("/job/kernel/ask/", form(**changes))
+    response = logged_in_as("admin").post("/job/kernel/ask/", form(**changes))
     assert response.status_code == 422
     page = response.content.decode()
     assert why in page
@@ -216,17 +196,17 @@ def test_a_form_that_is_not_complete_is_shown_again_open(
 @pytest.mark.parametrize(("path", "action"), [("kernel", "dance"), ("other", "stop")])
 def test_what_is_not_there_cannot_be_asked(gateway: Gateway, path: str, action: str):
     tell()
-    response = client_of("admin").post(f"/job/{path}/ask/", form(action))
+    response = logged_in_as("admin").post(f"/job/{path}/ask/", form(action))
     assert response.status_code == 404
     assert asks_in(gateway) == []
 
 
 def test_a_kafka_that_does_not_answer_is_told(gateway: Gateway, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("dashboard.core.delivery.REACH_S", 0.1)
+    monkeypatch.setattr("dashboard.core.kafka_delivery.REACH_S", 0.1)
     assert isinstance(gateway.bus, MemoryBus)
     tell()
     gateway.bus.stop()
-    admin = client_of("admin")
+    admin = logged_in_as("admin")
     assert admin.post("/job/kernel/ask/", form()).status_code == 302
     assert JobRequest.objects.get().status == "unsent"
     assert "not sent" in body(admin)
@@ -234,7 +214,7 @@ def test_a_kafka_that_does_not_answer_is_told(gateway: Gateway, monkeypatch: pyt
 
 def test_asks_are_limited(gateway: Gateway):
     tell()
-    admin = client_of("admin")
+    admin = logged_in_as("admin")
     statuses = [
         admin.post("/job/kernel/ask/", form()).status_code for _ in range(REQUESTS.count + 1)
     ]
@@ -244,7 +224,7 @@ def test_asks_are_limited(gateway: Gateway):
 
 def test_an_ask_that_nobody_answers_is_told_to_be_over():
     tell()
-    admin = client_of("admin")
+    admin = logged_in_as("admin")
     admin.post("/job/kernel/ask/", form())
     JobRequest.objects.update(asked_at=now_ms() - EXPIRES_MS - 1)
     assert "unanswered" in body(admin)
@@ -258,18 +238,18 @@ def test_an_ask_that_nobody_answers_is_told_to_be_over():
 def test_what_is_offered_fits_the_state(status: Any, offered: set[str]):
     beat()
     tell(status)
-    page = body(client_of("admin"))
+    page = body(logged_in_as("admin"))
     assert {a for a in ("stop", "start", "reload") if f'class="ask" data-key="{a}"' in page} == (
         offered
     )
-    assert 'class="ask"' not in body(client_of("manager"))
+    assert 'class="ask"' not in body(logged_in_as("operator"))
 
 
 @text
 @pytest.mark.spread(4)
 def test_hostile_reasons(text: str):
     tell()
-    admin = client_of("admin")
+    admin = logged_in_as("admin")
     value = text.encode(errors="replace").decode()
     calm(admin.post("/job/kernel/ask/", form(reason=value)), text)
     calm(admin.get("/job/"), text)
@@ -285,7 +265,7 @@ def test_charts_have_one_list_for_each_line():
         for age in range(7_200_000, 0, -60_000)
     ]
     take_in(told)
-    client = client_of("manager")
+    client = logged_in_as("operator")
     for span, batches in (("hour", 60), ("day", 120), ("month", 3)):
         found = client.get(f"/job/kernel/figures.json?span={span}").json()
         assert {len(line) for line in found.values()} == {len(found["at"])}
@@ -311,7 +291,7 @@ def test_that_it_was_stopped_keeps_the_board_from_being_ready_and_names_nobody()
 
 
 def sample(age: int, **figures: int) -> JobSample:
-    """How attacks fared so long ago, ms."""
+    """Return how attacks fared so long ago, ms."""
     slot = (now_ms() - age) // samples.SLOT_MS * samples.SLOT_MS
     return JobSample.objects.create(scenario="attack", slot=slot, **figures)
 
@@ -372,7 +352,7 @@ def test_charts_and_their_table_tell_the_same():
     beat()
     for age in (3_000, 63_000, 64_000 + samples.SLOT_MS):
         sample(age, told=2, waited=500, longest=400, behind=900, letters=1)
-    client = client_of("manager")
+    client = logged_in_as("operator")
     found = client.get("/job/kernel/samples.json").json()
     assert {len(line) for line in found.values()} == {3}
     assert (found["mean"], found["longest"]) == ([250] * 3, [400] * 3)

@@ -101,7 +101,7 @@ def test_a_small_table_is_looked_at_and_applied_at_once(
     page = text(client, answer.url)
     one_each = {"New": 1, "Changed": 1, "Removed": 1, "Refused": 1, "In the file": 4}
     assert counts(page) == one_each
-    assert '<td class="num">5</td>' in page, "the line that is refused"
+    assert '<td class="num" data-value="5">5</td>' in page, "the line that is refused"
     assert "state is a word of the filter" in page
     assert "&lt;b&gt;bob" in page
     assert "&lt;i&gt;mine.csv" in page
@@ -109,7 +109,7 @@ def test_a_small_table_is_looked_at_and_applied_at_once(
     done = client.post(f"{answer.url}apply/", follow=True).content.decode()
     assert counts(done) == one_each
     assert ">Done</h2>" in done
-    assert '<td class="num">5</td>' in done
+    assert '<td class="num" data-value="5">5</td>' in done
     found = queries.labels_of("attack", ["shop-1", "shop-2", "mail"])
     assert found == {"shop-1": {"tier": "gilt"}, "mail": {"owner": "<b>bob"}}
     assert woken == []
@@ -189,7 +189,7 @@ def test_a_large_table_is_the_workers(large: None, client: Client, woken: list[A
     tasks.carry_on()
     done = text(client, answer.url)
     assert counts(done) == {"New": 10, "Refused": 1, "In the file": 11}
-    assert '<td class="num">12</td>' in done
+    assert '<td class="num" data-value="12">12</td>' in done
     assert set(given()) == {f"site-{n}" for n in range(10)}
     assert audited() == [("started", 0), ("done", 10)]
     assert not LabelPortion.objects.exists()
@@ -277,7 +277,10 @@ def test_a_label_too_many_is_refused_with_its_line(large: None, client: Client) 
     tasks.carry_on()
     page = text(client, answer.url)
     assert counts(page) == {"New": 9, "Refused": 1, "In the file": 10}
-    assert '<td class="num">5</td><td class="wrap"><bdi>site-3, tier: an asset has' in page
+    assert (
+        '<td class="num" data-value="5">5</td><td class="wrap"><bdi>site-3, tier: an asset has'
+        in page
+    )
 
 
 def test_a_large_file_that_is_no_table_says_why_on_its_page(large: None, client: Client) -> None:

@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 from world import World
 
-from dashboard.agents import retention
+from dashboard.agents import models
 from dashboard.agents.late_reports import NONE, Late, clock_now, of_the_day, reason
 from dashboard.agents.models import Agent, AgentHour, LateHour, LateMark
 from dashboard.agents.statistics import listed, one
@@ -21,7 +21,7 @@ from dashboard.core.retention import apply_all
 from dashboard.core.scenarios import scenarios, topics
 from dashboard.core.times import HOUR_MS, now_ms, span
 from dashboard.job.models import BucketStatus
-from dashboard.live.shared_view import live_view
+from dashboard.live.shared_live_view import live_view
 from dashboard.materialiser.worker import Materialiser
 from domain.records import Leave, Report
 from wire.job import Heartbeat, Lateness, encode
@@ -143,12 +143,12 @@ def test_a_bucket_whose_clock_is_ahead_counts_in_the_hour_of_the_jobs_own(world:
 
 def test_hours_are_forgotten_as_others_are() -> None:
     now = now_ms()
-    oldest = (now - retention.HOURS_KEPT_MS) // HOUR_MS
+    oldest = (now - models.HOURS_KEPT_MS) // HOUR_MS
     for hour in (oldest - 1, oldest):
         fields = {"stale": 1, "late": 0, "silent": 0, "rare": 0, "age": 1, "last": 1}
         LateHour.objects.create(scenario="attack", agent="a", hour=hour, **fields)
         AgentHour.objects.create(scenario="attack", agent="a", hour=hour, records=1, changes=1)
-    assert apply_all(retention.KEPT, now) == 2
+    assert apply_all(models.KEPT, now) == 2
     assert LateHour.objects.get().hour == AgentHour.objects.get().hour == oldest
 
 
@@ -317,7 +317,7 @@ def test_a_clock_ahead_is_told_by_banner_row_readiness_rest_and_metric(
     (row,) = re.findall(r'<tr data-key="attack.reports/0".*?</tr>', page, re.DOTALL)
     assert "clock ahead by 23 h" in text(row)
     assert re.search(r'c-red".*?#i-warning.*?<span class="word">ahead</span>', row)
-    assert "Time stands still in attack/0: its clock is 23 h ahead since" in text(page)
+    assert "No time passes in attack/0: its clock is 23 h ahead since" in text(page)
     assert 'href="/replay/"' in page
     ready = client.get("/readyz")
     assert ready.status_code == 503

@@ -37,11 +37,11 @@ from dashboard.live import (
     shared_reads,
     subscription,
 )
+from dashboard.live.live_view import LiveView
 from dashboard.live.page_filter import LIMIT, Filter, token_of
-from dashboard.live.shared_view import live_view
+from dashboard.live.shared_live_view import live_view
 from dashboard.live.snapshots import read
 from dashboard.live.tailer import Tailer
-from dashboard.live.view import LiveView
 from dashboard.materialiser.worker import Materialiser
 from domain.records import Command, Report
 
@@ -273,7 +273,7 @@ async def test_nothing_is_shown_before_it_is_known_what(
     session = await sync_to_async(cookie)("operator")
     await sync_to_async(told)(world, ("shop", "clear"), ("mail", "clear"))
     async with talk(session) as browser:
-        live_view().set_counts("attack", {"clear": 3})  # wakes whoever is told of counts
+        live_view().set_figure("attack", "counts", {"clear": 3})  # wakes whoever is told of counts
         for _ in range(5):
             await browser.next("beat")
         assert not browser.client.rows
@@ -372,7 +372,7 @@ async def test_what_is_no_token_shows_the_first_page(world: World):
 
 
 def asking(view: LiveView) -> int:
-    """How many sockets wait for a snapshot to be read."""
+    """Return how many sockets wait for a snapshot to be read."""
     return sum(sub._reading for sub in view._subscriptions.get("attack", ()))
 
 
@@ -419,7 +419,7 @@ def test_more_sockets_are_told_less_often(
 
 
 def at_the_end(world: World) -> bool:
-    """Whether the tailer has read all there is."""
+    """Return whether the tailer has read all there is."""
     assert world.tailer._reader is not None
     reached = world.tailer._reader.positions()
     return reached == {
@@ -608,7 +608,7 @@ async def held_until(browser: Talk, who: dict[str, str | None], counted: dict[st
     async with asyncio.timeout(10):
         while said != who or counts != counted:
             message = await browser.next("changes")
-            said |= {asset: ack and ack[0] for asset, _, ack, _ in message.get("marks", [])}
+            said |= {asset: ack and ack[0] for asset, _, ack, *_ in message.get("marks", [])}
             counts = message.get("acknowledged", counts)
 
 

@@ -93,15 +93,24 @@ def test_where_nothing_is_pinned_it_says_how_to(client: Client) -> None:
     assert "Set a state" in page
 
 
-def test_the_list_is_bounded_and_says_so(
+def test_the_list_goes_on_page_by_page(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listing, "MOST", 2)
-    for name in "abc":
+    for name in "abcde":
         pin(world, name)
     world.write()
-    assert len(shown(client)) == 2
-    assert "and 1 more" in client.get("/overrides/").content.decode()
+    seen, query = [], "?whose=all"
+    for size in (2, 2, 1):
+        rows = shown(client, query)
+        assert len(rows) == size
+        seen += rows
+        page = client.get(f"/overrides/{query}").content.decode()
+        assert "5 overrides" in page
+        following = re.search(r'href="(\?after=[\d.]+)">Next page', page)
+        query = following[1] if following else ""
+    assert sorted(seen) == list("abcde")
+    assert not query
 
 
 def test_a_script_gets_the_part_that_renews_itself(world: World, client: Client) -> None:
@@ -116,4 +125,5 @@ def test_the_list_is_read_by_its_index(world: World) -> None:
     if connection.vendor != "sqlite":
         pytest.skip("SQLite's plan")
     rows = AssetState.objects.filter(overridden=True, scenario__in=["attack", "orders"])
-    assert "overrides" in listing._texts(rows).explain()
+    for part in listing._parts(rows):
+        assert "overrides" in part.order.of(part.rows).explain()

@@ -8,23 +8,15 @@ import re
 
 import pytest
 from django.test import Client
-from web_fixtures import make_user
 from world import World
 
 from dashboard.board import log_records
 from dashboard.board.log_records import NotShown, seek
 from wire.partitioner import partition_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
 
 TOPIC = "attack.reports"
-
-
-@pytest.fixture
-def client() -> Client:
-    client = Client()
-    client.force_login(make_user("manager"))
-    return client
 
 
 def same_partition(n: int) -> list[str]:

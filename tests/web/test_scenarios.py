@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,17 +12,16 @@ import pytest
 from django.core.cache import cache
 from django.test import Client
 from hostile import calm, text
-from web_fixtures import make_user, memory_bus, show
+from web_fixtures import logged_in_as, show
 
 from bus.memory import MemoryBus
 from dashboard.audit.models import AuditEntry as Entry
-from dashboard.core.kafka import Gateway
+from dashboard.core.kafka_gateway import Gateway
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 from dashboard.job.ingestion import take_in as take_in_asks
 from dashboard.job.models import BucketStatus, JobProgress, JobRequest
 from dashboard.job.requests import REQUESTS
-from dashboard.live.shared_view import live_view
 from dashboard.rules.active_rule import as_carried, in_force
 from dashboard.rules.ingestion import RECORDS_KEPT, take_in
 from dashboard.rules.models import CarriedScenario, RuleChange, RuleRecord
@@ -31,31 +29,10 @@ from domain.overlay import canonical, digest, overlaid, overlay_text
 from domain.scenario_parser import scenario_from_plain
 from wire.job import Answer, Carried, Control, Heartbeat, Overlay, Progress, decode_control
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("gateway")]
 
 PAGE = "/scenarios/attack/"
 HOLD = {"holds": {"clear": "7s"}}
-
-
-@pytest.fixture(autouse=True)
-def gateway() -> Iterator[Gateway]:
-    """A bus in memory to ask through; the job has told nothing yet."""
-    cache.clear()
-    live_view.cache_clear()
-    with memory_bus(scenarios()) as made:
-        yield made
-    live_view.cache_clear()
-
-
-def client_of(role: str) -> Client:
-    client = Client()
-    client.force_login(make_user(role))
-    return client
-
-
-@pytest.fixture
-def admin() -> Client:
-    return client_of("admin")
 
 
 def tell(keys: Any = None, offset: int = 10, name: str = "attack", **more: Any) -> Carried:
@@ -114,9 +91,10 @@ def body(client: Client, path: str = PAGE) -> str:
 
 
 def test_before_the_job_has_told_anything_the_file_is_shown():
+    operator = logged_in_as("operator")
     for path in (PAGE, "/scenarios/"):
-        page = body(client_of("manager") if path == PAGE else client_of("operator"), path)
-        assert "The job has not told which rule it uses: see that it runs." in page
+        page = body(operator, path)
+        assert "The job has not reported its rule: check that it runs." in page
         assert "Under attack" in page
     assert "Change…" not in page
 
@@ -150,7 +128,7 @@ def test_what_was_changed_from_here_is_marked_and_can_be_taken_back(admin: Clien
     assert page.count('class="differs"') == 1
     assert 'name="take_back" value="holds"' in page
     assert "7 s" in page
-    assert "take_back" not in body(client_of("manager"))
+    assert "take_back" not in body(logged_in_as("operator"))
     assert "Holds" in body(admin, "/scenarios/")
 
 
@@ -158,7 +136,7 @@ def test_what_was_changed_from_here_is_marked_and_can_be_taken_back(admin: Clien
     ("told", "reached", "words"),
     [
         ({"offsets": {0: 10, 1: 10, 2: 10}}, 20, "The rule is not in the log yet in partition 3."),
-        ({"offset": 30}, 20, "The job has not taken the rule up yet."),
+        ({"offset": 30}, 20, "The job has not applied the rule yet."),
         ({"problem": "attack.holds.x: expected y"}, 20, "does not count: attack.holds.x: expected"),
     ],
 )
@@ -213,7 +191,7 @@ def test_a_scenario_that_is_not_there(admin: Client):
 
 
 def fields(client: Client, path: str = f"{PAGE}change/") -> dict[str, Any]:
-    """What the form has at first."""
+    """Return what the form has at first."""
     response = client.get(path)
     form = response.context["form"]
     return {name: form[name].value() or "" for name in form.fields}
@@ -253,7 +231,7 @@ def test_voters_and_the_memory_of_silent_votes_are_changed(admin: Client, gatewa
     for words in (
         "3 agents must vote to lower a state, else it is unconfirmed",
         "2 agents must vote to raise it",
-        "never: what a silent agent said last is forgotten at once",
+        "never: silent votes are forgotten at once",
     ):
         assert words in page, words
     confirm(admin, reviewed)
@@ -305,9 +283,9 @@ def test_an_admin_changes_a_rule_and_follows_it(admin: Client, gateway: Gateway)
     tell(keys, offset=40)
     page = body(admin)
     assert "attack: electorate = 6" in page
-    assert "The job has not taken the rule up yet." in page
+    assert "The job has not applied the rule yet." in page
     beat(40, 0, 1, 2)
-    assert "not taken the rule up yet in partition 3." in body(admin)
+    assert "not applied the rule yet in partition 3." in body(admin)
     beat(41)
     assert 'class="note"' not in body(admin)
     entry = Entry.objects.get(action="rule.changed")
@@ -441,7 +419,7 @@ def test_changes_are_limited(admin: Client, gateway: Gateway):
 def test_a_kafka_that_does_not_answer_is_told(
     admin: Client, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("dashboard.core.delivery.REACH_S", 0.1)
+    monkeypatch.setattr("dashboard.core.kafka_delivery.REACH_S", 0.1)
     tell()
     reviewed = review(admin, min_voters="3")
     assert isinstance(gateway.bus, MemoryBus)
@@ -478,7 +456,7 @@ def _query(rule: str) -> str:
 @pytest.mark.spread(4)
 def test_hostile_texts(text: str):
     tell()
-    admin = client_of("admin")
+    admin = logged_in_as("admin")
     value = text.encode(errors="replace").decode()
     for field in ("min_voters", "vote_lifetime", "holds-0", "text"):
         calm(review(admin, **{field: value}), text)
@@ -534,7 +512,7 @@ def test_a_log_that_begins_anew_is_believed():
 
 def test_an_asset_is_explained_by_the_rule_in_force():
     show("attack", "shop", "clear", offset=12)
-    manager, page = client_of("manager"), "/s/attack/a/shop/"
+    manager, page = logged_in_as("manager"), "/s/attack/a/shop/"
     tell(offset=2)
     tell({"holds": {"suspicious": "77s"}, "min_voters": 1}, offset=13)
     assert "1 m 17 s" not in body(manager, page)  # its bucket is not there yet

@@ -19,7 +19,7 @@ from dashboard.audit.log import Actor
 from dashboard.audit.models import AuditEntry
 from dashboard.board.log_records import show
 from dashboard.commands import submission
-from dashboard.core import kafka as gateways
+from dashboard.core import kafka_gateway as gateways
 from dashboard.dead_letters.ingestion import take_in
 from dashboard.dead_letters.models import REDRIVEN, DeadLetter
 from dashboard.job import requests
@@ -60,7 +60,7 @@ def test_commands_mutes_and_asks_are_signed(world: World) -> None:
     by = submission.Submitter(user, actor, "form")
     submission.submit(rule, replace(pin(), user="admin"), by)
     mute = Mute("waf-7", None, "admin", "wild", str(uuid.uuid4()))
-    mutes.send(rule, mutes.write_down(rule, mute, user, now))
+    mutes.send(rule, mutes.write_down(rule, mute, user, now), Actor.system("test"))
     requests.send("kernel", "stop", user, now, reason="a drill")
     found = log_of(world, TOPIC, (b"set", b"mute"))
     found += log_of(world, world.gateway.topics.control, (b"ask",))
@@ -75,6 +75,14 @@ def test_where_the_brokers_clock_is_another_one_a_command_is_signed_by_it(world:
         to.command(TOPIC, asset.encode(), encode_command(pin(asset)))
     found = log_of(world, TOPIC, (b"set",))
     assert sorted(map(str, faults(found))) == ["None", "None", UNTIMELY]
+
+
+def test_a_portion_that_a_wrong_clock_has_signed_is_signed_anew(world: World) -> None:
+    world.later(86_400_000)
+    deliveries = submission.send("attack", [pin("one"), pin("two")])
+    assert [delivery.status for delivery in deliveries] == ["sent", "sent"]
+    found = sorted(map(str, faults(log_of(world, TOPIC, (b"set",)))))
+    assert found == ["None", "None", UNTIMELY, UNTIMELY]
 
 
 def refused_letter() -> DeadLetter:

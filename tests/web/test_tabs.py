@@ -13,7 +13,7 @@ from dashboard.board import scenario_tabs
 from dashboard.core.scenarios import scenarios, topics
 from dashboard.live import heartbeats
 from dashboard.live.entries import Entry
-from dashboard.live.shared_view import live_view
+from dashboard.live.shared_live_view import live_view
 from dashboard.live.tailer import Tailer
 
 pytestmark = pytest.mark.django_db
@@ -23,6 +23,8 @@ PAGES = (
     "/s/attack/a/shop/", "/s/attack/record/0/0/", "/account/tokens/", "/account/password/change/",
     "/nowhere/",
 )  # fmt: skip
+
+SHOWN = {"attack": 2, "connectivity": 1, "orders": 1, "clients": 0, "customers": 0}
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +62,7 @@ def title(body: str) -> str:
 def test_every_page_has_the_counts(admin: Client, path: str):
     body = admin.get(path).content.decode()
     head = body[: body.index("<main")]
-    assert counts(head) == {"attack": 2, "connectivity": 1, "orders": 1}
+    assert counts(head) == SHOWN
 
 
 def test_the_title_tells_of_the_board_that_is_shown_or_of_all(admin: Client):
@@ -78,7 +80,7 @@ def test_who_is_not_logged_in_is_told_no_counts(admin: Client):
 
 
 def test_an_open_page_is_told_the_counts(admin: Client):
-    assert admin.get("/tabs/").json() == {"worst": {"attack": 2, "connectivity": 1, "orders": 1}}
+    assert admin.get("/tabs/").json() == {"worst": SHOWN}
     assert 'data-tabs="/tabs/"' in admin.get("/job/").content.decode()
     assert "data-tabs" not in admin.get("/").content.decode()  # its socket tells it
 
@@ -87,7 +89,7 @@ def test_counts_of_a_time_when_nobody_looked_are_shown_to_nobody(admin: Client, 
     """Without a socket nothing is counted: a page, and its first beat, know what is so now."""
     view = live_view()
     tailer = Tailer(world.bus, topics(), scenarios(), view)
-    view.set_counts("attack", {"clear": 2})  # as it was when the last socket went
+    view.set_figure("attack", "counts", {"clear": 2})  # as it was when the last socket went
     entry = Entry("new", "0000000001.0000000000000000009.0000000000", None, ("t", 0), 9)
     view.apply("attack", [entry], {})
     tailer._uncounted.add("attack")

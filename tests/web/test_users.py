@@ -16,7 +16,7 @@ from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
 from hostile import TEXTS, calm, text
-from web_fixtures import bearer, make_user
+from web_fixtures import bearer, error_of, make_user
 
 from dashboard.accounts import sessions, user_management
 from dashboard.accounts.models import ApiToken, FirstPassword
@@ -26,7 +26,7 @@ from dashboard.accounts.user_management import Refused
 from dashboard.audit.models import AuditEntry
 from dashboard.core.metrics import LIMITED
 from dashboard.core.roles import ALLOWED, Role, role_of
-from dashboard.live.session_checks import standing_of
+from dashboard.live.session_checks import access_of
 
 pytestmark = pytest.mark.django_db
 
@@ -114,7 +114,7 @@ def test_the_first_login_leads_to_a_new_password_and_nowhere_else(admin):
     assert eve.get("/api/v1/scenarios").json()["reason"] == "not-authenticated"
     assert eve.get("/metrics").status_code == 401
     assert eve.get("/events/", headers={"HX-Request": "true"})["HX-Redirect"] == change
-    assert standing_of(key_of(eve)) == "no role"
+    assert access_of(key_of(eve)) == "no role"
     assert "must be changed" in eve.get(change).content.decode()
     for same in (password, NEW):
         form = {"oldpassword": password, "password1": same, "password2": same}
@@ -122,7 +122,7 @@ def test_the_first_login_leads_to_a_new_password_and_nowhere_else(admin):
         assert answer.status_code == (200 if same == password else 302)
     assert answer["Location"] == "/"
     assert eve.get("/").status_code == 200
-    assert standing_of(key_of(eve)) == "reader"
+    assert access_of(key_of(eve)) == "reader"
     assert not FirstPassword.objects.exists()
     again, _ = log_in("eve", NEW)
     assert again.get("/").status_code == 200
@@ -143,21 +143,23 @@ def test_other_logins_need_no_new_password(admin):
 
 
 @pytest.mark.parametrize(
-    ("form", "told"),
+    ("form", "field", "message"),
     [
-        ({"name": "", "role": "admin"}, "name: This field is required."),
-        ({"name": "a b", "role": "admin"}, "name: Expected letters, digits"),
-        ({"name": "a\u202eb", "role": "admin"}, "name: Expected letters, digits"),
-        ({"name": "x" * 151, "role": "admin"}, "name: Ensure this value has at most 150"),
-        ({"name": "eve", "role": "king"}, "role: Select a valid choice"),
-        ({"name": "eve", "role": ""}, "role: This field is required."),
-        ({"name": "ADMIN", "role": "manager"}, "name: There is a user ADMIN already."),
+        ({"name": "", "role": "admin"}, "name", "This field is required."),
+        ({"name": "a b", "role": "admin"}, "name", "Expected letters, digits"),
+        ({"name": "a\u202eb", "role": "admin"}, "name", "Expected letters, digits"),
+        ({"name": "x" * 151, "role": "admin"}, "name", "Ensure this value has at most 150"),
+        ({"name": "eve", "role": "king"}, "role", "Select a valid choice"),
+        ({"name": "eve", "role": ""}, "role", "This field is required."),
+        ({"name": "ADMIN", "role": "manager"}, "name", "A user ADMIN exists already."),
     ],
 )
-def test_a_form_that_makes_no_user_says_why_and_keeps_what_was_typed(admin, form, told):
+def test_a_form_that_makes_no_user_says_why_and_keeps_what_was_typed(admin, form, field, message):
     response = admin.post("/users/new/", form)
     assert response.status_code in (409, 422)
-    assert told in response.content.decode()
+    assert error_of(response, field).startswith(message)
+    invalid = f'aria-invalid="true" aria-describedby="{field}_error" id="{field}"'
+    assert invalid in response.content.decode()
     assert User.objects.count() == 1
     if form["name"] in ("eve", "ADMIN"):
         assert f'value="{form["name"]}"' in response.content.decode()
@@ -208,9 +210,9 @@ def test_a_superuser_can_be_made_less(admin):
 @pytest.mark.parametrize(
     ("path", "form", "told"),
     [
-        ("role", {"role": "manager"}, "Nobody takes the own admin role away"),
-        ("role", {"role": "none"}, "Nobody takes the own admin role away"),
-        ("deactivate", {}, "Nobody deactivates themselves"),
+        ("role", {"role": "manager"}, "You cannot take your own admin role away"),
+        ("role", {"role": "none"}, "You cannot take your own admin role away"),
+        ("deactivate", {}, "You cannot deactivate yourself"),
         ("password", {}, "Change your own password under Account."),
     ],
 )
@@ -256,7 +258,7 @@ def test_who_is_deactivated_loses_pages_sockets_and_tokens_for_good(admin):
     assert Client().get("/api/v1/scenarios", headers=headers).status_code == 200
     assert admin.post(f"/users/{user.pk}/deactivate/").status_code == 302
     assert client.get("/")["Location"].startswith("/account/login/")
-    assert standing_of(key) == "anonymous"
+    assert access_of(key) == "anonymous"
     assert Client().get("/api/v1/scenarios", headers=headers).status_code == 401
     _, answer = log_in("operator", PASSWORD)
     assert answer["Location"] == "/account/inactive/"
@@ -448,7 +450,8 @@ def test_the_roles_are_those_that_the_code_goes_by(admin):
     for role in Role:
         assert sum(role in right.roles for right in able) == len(ALLOWED[role])
     assert holders() == {Role.ADMIN: 1, Role.OPERATOR: 1, Role.MANAGER: 0}
-    assert "set, vote, release and purge" in admin.get("/users/roles/").content.decode()
+    text = admin.get("/users/roles/").content.decode()
+    assert "set, vote, release, purge, schedule and cancel" in text
 
 
 # ---- hostile input ------------------------------------------------------------------------

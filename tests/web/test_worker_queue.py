@@ -55,7 +55,7 @@ class Soak:
             process.wait(30)
 
     def ran(self) -> Counter[int]:
-        """How often each number was noted."""
+        """Return how often each number was noted."""
         return (
             Counter(map(int, self.noted.read_text().split())) if self.noted.exists() else Counter()
         )
@@ -92,8 +92,8 @@ def check(folder: Path, tasks: int, patience_s: float) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_each_of_60_tasks_is_carried_out_once(tmp_path: Path):
-    check(tmp_path, 60, 60)
+def test_each_of_20_tasks_is_carried_out_once(tmp_path: Path):
+    check(tmp_path, 20, 60)
 
 
 @pytest.mark.extensive

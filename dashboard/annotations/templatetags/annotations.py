@@ -17,11 +17,13 @@ from dashboard.annotations.models import Acknowledgement
 from dashboard.annotations.row_marks import Mark, calm_of, in_force
 from dashboard.annotations.shifts import shift_ends
 from dashboard.annotations.views import forms_of
-from dashboard.core.agent_urls import agent_path
 from dashboard.core.bidi import isolated
+from dashboard.core.paths import agent_path
 from dashboard.core.roles import may
+from dashboard.core.times import until
 from dashboard.states.templatetags.board import icon
 from domain.scenario import Scenario
+from wire.sink import StateValue
 
 register = template.Library()
 
@@ -42,7 +44,8 @@ def agent_url(agent: str, scenario: str) -> str:
 def row_marks(
     scenario: Scenario, row: dict[str, Any], known: Mapping[str, Mark], now: int
 ) -> SafeString:
-    """Return who has it in hand, and how many notes there are, as `js/board/badges.js` does."""
+    """Return who has it in hand, how many notes there are, and whether it is in maintenance, as
+    `js/board/badges.js` does."""
     mark = known.get(row["asset"])
     if mark is None:
         return mark_safe("")
@@ -50,6 +53,8 @@ def row_marks(
     if in_force(mark.ack, row["severity"], calm_of(scenario), now):
         assert mark.ack is not None
         badges.append(_ack(mark))
+    if mark.works(now):
+        badges.append(_work(mark, now))
     if mark.notes:
         words = "1 note" if mark.notes == 1 else f"{mark.notes} notes"
         badges.append(
@@ -78,11 +83,22 @@ def _ack(mark: Mark) -> SafeString:
     )
 
 
-@register.inclusion_tag("annotations/_held.html", takes_context=True)
-def held(context: Any, scenario: Scenario, asset: str, record: dict[str, Any]) -> dict[str, Any]:
+def _work(mark: Mark, now: int) -> SafeString:
+    assert mark.work is not None
+    return format_html(
+        '<span class="badge work" title="in maintenance: {}">{}'
+        '<span class="word">maintenance</span> {}</span>',
+        isolated(mark.work.name),
+        icon("wrench"),
+        until(mark.work.until, now),
+    )
+
+
+@register.inclusion_tag("annotations/_acknowledgement.html", takes_context=True)
+def held(context: Any, scenario: Scenario, asset: str, record: StateValue) -> dict[str, Any]:
     """Return the context for who has the asset in hand; `ack` is None where nobody does."""
     now = context["now"]
-    severity = scenario.severity(record["state"])
+    severity = scenario.severity(record.state)
     rows = Acknowledgement.objects.filter(
         scenario=scenario.name, asset=asset, ended_at=None, until__gt=now, severity__lte=severity
     )

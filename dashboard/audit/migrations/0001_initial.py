@@ -1,17 +1,15 @@
 """The entries, and the triggers that keep them."""
 
-from typing import Any
-
 from django.db import migrations, models
 
 from dashboard.audit.triggers import install, remove
 
 
-def make(_apps: Any, schema_editor: Any) -> None:
+def install_triggers(_apps, schema_editor):
     install(schema_editor.connection)
 
 
-def unmake(_apps: Any, schema_editor: Any) -> None:
+def remove_triggers(_apps, schema_editor):
     remove(schema_editor.connection)
 
 
@@ -48,5 +46,5 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
-        migrations.RunPython(make, unmake),
+        migrations.RunPython(install_triggers, remove_triggers),
     ]

@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 from django import template
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 
 from dashboard.console.templatetags.console import lag
-from dashboard.states.templatetags.board import icon
 
 register = template.Library()
-
-
-@register.simple_tag
-def mark(word: str, shape: str, colour: str) -> SafeString:
-    """Return a word that stands out, as icon, colour and word."""
-    return format_html(
-        '<span class="state sign c-{}">{}<span class="word">{}</span></span>',
-        colour,
-        icon(shape),
-        word,
-    )
 
 
 @register.filter

@@ -17,11 +17,11 @@ register.filter("span", exact_span)
 
 @register.simple_tag
 def colour(scenario: Scenario, name: str) -> str:
-    """The colour of a state, by name."""
+    """Return the colour of a state, by name."""
     return scenario.spec(name).colour
 
 
 @register.simple_tag
 def label(scenario: Scenario, name: str) -> str:
-    """What a state is called on pages."""
+    """Return what a state is called on pages."""
     return scenario.spec(name).label

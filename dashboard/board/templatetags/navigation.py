@@ -14,7 +14,7 @@ register = template.Library()
 
 @register.simple_tag(takes_context=True)
 def scenario_tabs(context: Context) -> list[Tab]:
-    """The tabs of a page: those that its view has made, else as of now; none without a role."""
+    """Return a page's tabs: those its view has made, else as of now; none without a role."""
     if context.get("role") is None:
         return []
     made: list[Tab] | None = context.get("tabs")
@@ -23,11 +23,11 @@ def scenario_tabs(context: Context) -> list[Tab]:
 
 @register.simple_tag
 def palette_verbs(role: Role | None) -> tuple[Verb, ...]:
-    """What the palette offers to do to this role."""
+    """Return what the palette offers this role to do."""
     return VERBS if role is not None and "command" in ALLOWED[role] else ()
 
 
 @register.simple_tag
 def alarm_count(found: list[Tab]) -> int:
-    """How many assets the title of the browser's tab tells of."""
+    """Return how many assets the title of the browser's tab counts."""
     return alarms(found)

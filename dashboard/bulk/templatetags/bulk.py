@@ -21,11 +21,11 @@ from dashboard.bulk.models import (
 )
 from dashboard.bulk.pins import pin_of
 from dashboard.bulk.run_progress import RunProgress
-from dashboard.core.bidi import isolated
+from dashboard.commands.schedule_fields import words_of
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import duration, moment
-from dashboard.states.board_rows import asset_path
-from dashboard.states.templatetags.board import icon
+from dashboard.states.templatetags.board import mark
+from domain.records import Schedule
 
 register = template.Library()
 
@@ -46,24 +46,7 @@ MARKS = {
 @register.simple_tag
 def fate(progress: RunProgress, item: Item) -> SafeString:
     """Return what became of an asset, as icon, colour and word."""
-    shape, colour = MARKS[item.fate]
-    return format_html(
-        '<span class="state c-{}">{}<span class="word">{}</span></span>',
-        colour,
-        icon(shape),
-        progress.word(item.fate),
-    )
-
-
-@register.simple_tag
-def asset_link(run: Run, item: Item) -> SafeString:
-    """Return an asset's name as a link to its page."""
-    return format_html(
-        '<a class="asset-name" href="{}" title="{}"><bdi>{}</bdi></a>',
-        asset_path(run.scenario, item.asset),
-        isolated(item.asset),
-        item.asset,
-    )
+    return mark(progress.word(item.fate), *MARKS[item.fate])
 
 
 @register.simple_tag
@@ -83,3 +66,9 @@ def pin_words(run: Run, item: Item, now: int) -> SafeString:
 def took(run: Run) -> str:
     """Return how long a run took from its start to its end."""
     return duration((run.ended_at or 0) - (run.started_at or 0))
+
+
+@register.filter
+def schedule_words(run: Run) -> str:
+    """Return what a run that schedules a task asks for, in words."""
+    return words_of(Schedule(**run.schedule), run.until)

@@ -12,13 +12,14 @@ from dashboard.commands.models import Command as Row
 from dashboard.core.roles import may
 from dashboard.core.scenarios import scenarios
 from domain.scenario import Scenario
+from wire.sink import StateValue
 
 register = template.Library()
 
 
 @register.inclusion_tag("commands/_forms.html", takes_context=True)
 def command_forms(
-    context: Any, scenario: Scenario | str, asset: str, record: dict[str, Any] | None = None
+    context: Any, scenario: Scenario | str, asset: str, record: StateValue | None = None
 ) -> dict[str, Any]:
     """Return the asset's command forms for the request's user; `?command=` in the URL is followed,
     `?do=` opens a form, `?to=` chooses its state."""

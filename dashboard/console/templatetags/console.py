@@ -12,7 +12,7 @@ from dashboard.core.navigation import Place, places
 from dashboard.core.roles import Role
 from dashboard.core.times import duration, span
 from dashboard.job.throughput import Sign, Trend
-from dashboard.states.templatetags.board import icon
+from dashboard.states.templatetags.board import icon, mark
 
 register = template.Library()
 
@@ -20,13 +20,13 @@ NOTHING = "–"
 """What is shown where something is not known."""
 
 SIGNS: dict[Sign, tuple[str, str, str]] = {
-    "unknown": ("question", "grey", "the job has not been heard of here yet"),
+    "unknown": ("question", "grey", "no heartbeat has come from here yet"),
     "silent": ("off", "red", "no heartbeat for five seconds or more"),
     "ahead": ("warning", "red", "its clock is ahead of the job's own: no time passes until then"),
     "behind": ("warning", "amber", "its clock is ten seconds or more behind"),
     "hot": ("flame", "orange", "twice its even share of the scenario's load, or more"),
     "idle": ("ring", "grey", "nothing but ticks in the last minute"),
-    "well": ("check", "green", "nothing stands out"),
+    "well": ("check", "green", "nothing unusual"),
 }
 """By sign: its icon, its colour and what it means."""
 
@@ -38,7 +38,7 @@ TRENDS: dict[Trend, tuple[str, str]] = {
 
 @register.simple_tag
 def console_places(role: Role | None) -> list[tuple[str, list[Place]]]:
-    """The console's pages that `role` may open, by group."""
+    """Return the console's pages that `role` may open, by group."""
     return places(role)
 
 
@@ -48,13 +48,13 @@ Unknown = Literal[""] | None
 
 @register.filter
 def figure(value: int | Unknown) -> str:
-    """A whole number in groups of three digits: `12,345`."""
+    """Return a whole number in groups of three digits: `12,345`."""
     return NOTHING if value is None or value == "" else f"{value:,}"
 
 
 @register.filter
 def rate(value: float | Unknown) -> str:
-    """A number a second: `0.4`, `12.3`, `1,234`."""
+    """Return a number per second as text: `0.4`, `12.3`, `1,234`."""
     if value is None or value == "":
         return NOTHING
     return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
@@ -62,7 +62,7 @@ def rate(value: float | Unknown) -> str:
 
 @register.filter
 def lag(ms: int | None) -> str:
-    """A lag: `0.8 s` below ten seconds, then as durations are."""
+    """Return a lag in ms as text: `0.8 s` below ten seconds, then as durations are."""
     if ms is None:
         return NOTHING
     return f"{ms / 1000:.1f} s" if ms < 10_000 else duration(ms)
@@ -73,35 +73,27 @@ register.filter(span)
 
 @register.filter
 def share(value: float | None) -> str:
-    """A multiple of the even share: `1.3 ×`."""
+    """Return a multiple of the even share as text: `1.3 ×`."""
     return NOTHING if value is None else f"{value:.1f} ×"
 
 
 @register.filter
 def raw(value: float | Unknown) -> str:
-    """A number as tables sort by it; empty where it is not known."""
+    """Return a number as tables sort by it; empty where it is not known."""
     return "" if value is None else str(value)
 
 
 @register.simple_tag
 def sign(name: Sign, count: int | None = None) -> SafeString:
-    """What stands out, as icon, colour and word; count: in how many partitions."""
+    """Return what stands out, as icon, colour and word. count: in how many partitions."""
     shape, colour, meaning = SIGNS[name]
     words = name if count is None else f"{count} {name}"
-    quiet = " calm" if name == "well" else ""
-    return format_html(
-        '<span class="state sign{} c-{}" title="{}">{}<span class="word">{}</span></span>',
-        quiet,
-        colour,
-        meaning,
-        icon(shape),
-        words,
-    )
+    return mark(words, shape, colour, meaning, "sign calm" if name == "well" else "")
 
 
 @register.simple_tag
 def trend(name: Trend | None) -> SafeString | str:
-    """Whether a lag grows or shrinks; nothing where it does neither."""
+    """Return a mark for a lag that grows or shrinks; empty where it does neither."""
     if name not in TRENDS:
         return ""
     shape, colour = TRENDS[name]

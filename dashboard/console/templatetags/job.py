@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from django import template
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from dashboard.console.templatetags.console import NOTHING, Unknown
-from dashboard.states.templatetags.board import icon
+from dashboard.states.templatetags.board import mark
 
 register = template.Library()
 
@@ -49,25 +48,19 @@ ROCKSDB = {
 
 @register.simple_tag
 def query_state(name: str) -> SafeString:
-    """A query's state as icon, colour and word."""
-    return _mark(name, *STATES.get(name, ("ring", "grey")))
+    """Return a query's state as icon, colour and word."""
+    return mark(name, *STATES.get(name, ("ring", "grey")))
 
 
 @register.simple_tag
 def outcome(word: str, tone: str) -> SafeString:
-    """How far an ask has come, as icon, colour and word."""
-    return _mark(word, *TONES[tone])
-
-
-def _mark(word: str, shape: str, colour: str) -> SafeString:
-    return format_html(
-        '<span class="state c-{}">{}<span class="word">{}</span></span>', colour, icon(shape), word
-    )
+    """Return how far a request has come, as icon, colour and word."""
+    return mark(word, *TONES[tone])
 
 
 @register.filter
 def size(number: int | Unknown) -> str:
-    """Bytes: `512 B`, `1.4 MB`."""
+    """Return a number of bytes as text: `512 B`, `1.4 MB`."""
     if number is None or number == "":
         return NOTHING
     value = float(number)
@@ -80,7 +73,7 @@ def size(number: int | Unknown) -> str:
 
 @register.filter
 def ms(value: int | Unknown) -> str:
-    """A duration in ms below ten seconds, else in seconds."""
+    """Return a duration in ms as text: in ms below ten seconds, else in seconds."""
     if value is None or value == "":
         return NOTHING
     return f"{value:,} ms" if value < 10_000 else f"{value / 1000:,.1f} s"
@@ -88,7 +81,7 @@ def ms(value: int | Unknown) -> str:
 
 @register.filter
 def rocksdb(figures: dict[str, int] | Unknown) -> list[tuple[str, str]]:
-    """RocksDB's figures, each with its name and in its unit."""
+    """Return RocksDB's figures as text, each with its name and in its unit."""
     told = figures or {}
     return [
         (title, _with_unit(name, told[name])) for name, title in ROCKSDB.items() if name in told

@@ -22,36 +22,29 @@ BAR_WIDTH = 10
 
 @register.simple_tag
 def filtered(wanted: Wanted, **changes: Any) -> str:
-    """The list's query with changes, from its first page."""
+    """Return the list's query with changes, from its first page."""
     return f"?{wanted.query(**changes)}"
+
+
+@register.inclusion_tag("dead_letters/_counts.html")
+def letter_counts(wanted: Wanted, part: str, counts: Iterable[tuple[str, int]]) -> dict[str, Any]:
+    """Return the counts of the values that a part of the filter can have, as links."""
+    items = [
+        (value, n, filtered(wanted, **{part: value}), value == getattr(wanted, part))
+        for value, n in counts
+    ]
+    return {"part": part, "items": items}
 
 
 @register.simple_tag
 def hour_query(wanted: Wanted, bar: Bar) -> str:
-    """The list's query for one hour of the histogram."""
+    """Return the list's query for one hour of the histogram."""
     return filtered(wanted, start=moment_text(bar.start), end=moment_text(bar.start + HOUR_MS))
 
 
 @register.simple_tag
-def sort_header(wanted: Wanted, name: str, label: str, css: str = "") -> SafeString:
-    """A column's head: a link that sorts by it, and the other way round when it does already."""
-    down, by = wanted.sort.startswith("-"), wanted.sort.lstrip("-")
-    here = by == name
-    turned = not down if here else name in ("time", "size")
-    state = format_html(' aria-sort="{}"', "descending" if down else "ascending") if here else ""
-    return format_html(
-        '<th scope="col" class="{}"{}><a class="sort" href="{}">{}{}</a></th>',
-        css,
-        state,
-        filtered(wanted, sort=("-" if turned else "") + name),
-        label,
-        format_html('<span aria-hidden="true"> {}</span>', "▼" if down else "▲") if here else "",
-    )
-
-
-@register.simple_tag
 def marked(parts: Iterable[Run]) -> SafeString:
-    """Bytes as text: what is at fault is marked, what would not be seen is spelled out."""
+    """Return bytes as text: what is at fault is marked, what would not be seen is spelled out."""
     return format_html_join("", "{}", ((_run(part),) for part in parts))
 
 
@@ -63,7 +56,7 @@ def _run(part: Run) -> SafeString:
 
 @register.simple_tag
 def bars(found: list[Bar]) -> SafeString:
-    """The histogram's bars, for who sees them; the table beside tells the same."""
+    """Return the histogram's bars, for those who can see them; the table has the same figures."""
     return format_html_join(
         "",
         '<rect class="hour" x="{}" y="{}" width="{}" height="{}"></rect>',
@@ -76,13 +69,13 @@ def bars(found: list[Bar]) -> SafeString:
 
 @register.simple_tag
 def chart_box(found: list[Bar]) -> str:
-    """The histogram's viewBox."""
+    """Return the histogram's viewBox."""
     return f"0 0 {len(found) * BAR_WIDTH} {CHART_HEIGHT}"
 
 
 @register.filter
 def fate_word(fate: str) -> str:
-    """What a page calls a fate."""
+    """Return what a page calls a fate."""
     return FATES.get(fate, fate)
 
 

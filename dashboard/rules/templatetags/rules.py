@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from django import template
 from django.forms.boundfield import BoundField
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from dashboard.states.templatetags.board import icon
+from dashboard.states.templatetags.board import mark
 
 register = template.Library()
 
@@ -27,10 +26,7 @@ MARKS = {
 @register.simple_tag
 def rule_mark(word: str) -> SafeString:
     """Return how a rule stands, as icon, colour and word."""
-    shape, colour = MARKS[word]
-    return format_html(
-        '<span class="state c-{}">{}<span class="word">{}</span></span>', colour, icon(shape), word
-    )
+    return mark(word, *MARKS[word])
 
 
 @register.simple_tag

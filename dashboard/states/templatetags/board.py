@@ -35,6 +35,19 @@ def icon(name: str) -> SafeString:
 
 
 @register.simple_tag
+def mark(word: str, shape: str, colour: str, title: str = "", css: str = "") -> SafeString:
+    """Return a word that stands out, as icon, colour and word. shape: the name of the icon."""
+    return format_html(
+        '<span class="state{} c-{}"{}>{}<span class="word">{}</span></span>',
+        f" {css}" if css else "",
+        colour,
+        format_html(' title="{}"', title) if title else "",
+        icon(shape),
+        word,
+    )
+
+
+@register.simple_tag
 def term(name: str, words: str = "") -> SafeString:
     """Return a word of the product with a link to its meaning: `{% term "bucket" %}`."""
     entry = TERMS[name]

@@ -52,9 +52,9 @@ export class Acknowledge {
       const headers = { Accept: "application/json" };
       const response = await fetch(url, { method: "POST", body, headers });
       if (response.redirected || response.status === 403) location.reload(); // to the login
-      const told = await response.json();
-      if (told.errors) this.blame(told.errors);
-      else this.done(told);
+      const answer = await response.json();
+      if (answer.errors) this.blame(answer.errors);
+      else this.done(answer);
     } catch {
       this.blame({ __all__: ["The server did not answer: nothing is known of it. Try again."] });
     }
@@ -78,8 +78,8 @@ export class Acknowledge {
   }
 
   blame(errors) {
-    const lines = Object.entries(errors).flatMap(([name, found]) =>
-      found.map((text) => (name === "__all__" ? text : `${this.label(name)}: ${text}`)),
+    const lines = Object.entries(errors).flatMap(([name, texts]) =>
+      texts.map((text) => (name === "__all__" ? text : `${this.label(name)}: ${text}`)),
     );
     this.dialog.querySelector("#ack-errors").textContent = lines.join(" ");
   }

@@ -174,48 +174,55 @@ function badge(kind, shape, title, word, rest) {
  * @returns {HTMLElement[]}
  */
 export function badges(row) {
-  const found = [];
-  if (row.beneath) found.push(worse(row.beneath, "without the pin:", "without the pin"));
-  else if (row.disputed) found.push(worse(row.disputed, "disputed:", "disputed: somebody says"));
+  const shown = [];
+  if (row.beneath) shown.push(worse(row.beneath, "without the pin:", "without the pin"));
+  else if (row.disputed) shown.push(worse(row.disputed, "disputed:", "disputed: somebody says"));
   if (row.override) {
     const [user, until] = row.override;
     const rest = until && ticking("until", until);
-    found.push(badge("override", "pin", `pinned by ${isolated(user)}`, "pinned", rest));
+    shown.push(badge("override", "pin", `pinned by ${isolated(user)}`, "pinned", rest));
   }
   if (row.unconfirmed) {
     const reason = row.unconfirmed_reason;
     const title = reason ? `unconfirmed: ${reason}` : "unconfirmed";
     const rest = reason && element("span", "reason", reason);
-    found.push(badge("unconfirmed", "question", title, "unconfirmed", rest));
+    shown.push(badge("unconfirmed", "question", title, "unconfirmed", rest));
   }
-  return found;
+  return shown;
 }
 
 /**
- * Who has it in hand and the number of its notes; ack: null unless it is in force.
+ * Who has it in hand, whether it is in maintenance, and the number of its notes; ack, work: null
+ * unless they are in force.
  *
  * @param {any} ack
  * @param {number} notes
+ * @param {any} work
  * @returns {HTMLElement[]}
  */
-export function annotations(ack, notes) {
-  const found = [];
+export function annotations(ack, notes, work) {
+  const shown = [];
   if (ack) {
     const [by, , , , reason] = ack;
     const made = element("span", "badge ack", icon("hand"));
     made.append(element("span", "visually-hidden", "acknowledged by "));
     made.append(element("bdi", "who-has", by));
     made.title = `acknowledged by ${isolated(by)}${reason ? `: ${isolated(reason)}` : ""}`;
-    found.push(made);
+    shown.push(made);
+  }
+  if (work) {
+    const [name, until] = work;
+    const title = `in maintenance: ${isolated(name)}`;
+    shown.push(badge("work", "wrench", title, "maintenance", ticking("until", until)));
   }
   if (notes) {
     const word = notes === 1 ? "note" : "notes";
     const made = element("span", "badge notes", icon("note"), element("span", "n", String(notes)));
     made.append(element("span", "visually-hidden", ` ${word}`));
     made.title = `${notes} ${word}`;
-    found.push(made);
+    shown.push(made);
   }
-  return found;
+  return shown;
 }
 
 /**

@@ -20,14 +20,14 @@ const CUT_OFF = {
 
 export class Banner {
   /**
-   * box: the banner of board/_standing.html; troubles: as the page was made with.
+   * box: the banner of board/_banner.html; troubles: as the page was made with.
    *
    * @param {HTMLElement} box
    * @param {Trouble[]} troubles
    */
   constructor(box, troubles) {
     this.box = box;
-    this.told = troubles;
+    this.reported = troubles;
     this.cut = [];
     this.shown = JSON.stringify(troubles);
     this.apply(troubles);
@@ -35,7 +35,7 @@ export class Banner {
 
   /** What the server says keeps the board from being fresh. */
   tell(troubles) {
-    this.told = troubles;
+    this.reported = troubles;
     this.show();
   }
 
@@ -52,7 +52,7 @@ export class Banner {
   }
 
   show() {
-    const troubles = [...this.cut, ...this.told];
+    const troubles = [...this.cut, ...this.reported];
     const key = JSON.stringify(troubles);
     if (key === this.shown) return;
     const before = this.box.dataset.kind;
@@ -88,9 +88,10 @@ export class Banner {
       box.replaceChildren();
       return;
     }
-    const line = element("p", "standing-line", icon("warning"), ...words(first));
+    const plain = "plain" in box.dataset; // to a manager the pages it links to are closed
+    const line = element("p", "banner-line", icon("warning"), ...words(first, plain));
     line.title = `${first.what}. ${first.todo}`;
-    box.replaceChildren(line, listed(troubles, open));
+    box.replaceChildren(line, listed(troubles, open, plain));
   }
 
   /** Open or close the list of all, in full. */
@@ -100,22 +101,22 @@ export class Banner {
   }
 }
 
-function listed(troubles, open) {
-  const items = troubles.map((each) => element("li", "", ...words(each)));
-  const list = element("ul", "standing-list", ...items);
+function listed(troubles, open, plain) {
+  const items = troubles.map((each) => element("li", "", ...words(each, plain)));
+  const list = element("ul", "banner-list", ...items);
   const others = troubles.length - 1;
   const summary = element("summary", "", others ? `${others} more` : "in full");
-  const made = element("details", "standing-others", summary, list);
+  const made = element("details", "banner-others", summary, list);
   made.classList.toggle("single", !others);
   made.open = Boolean(open);
   return made;
 }
 
-function words({ what, since, todo, link }) {
+function words({ what, since, todo, link }, plain) {
   const made = [element("strong", "", what)];
   if (since) made.push(" since ", timeAt(since));
   made.push(". ", element("span", "todo", todo));
-  if (link) {
+  if (link && !plain) {
     const [href, text] = link;
     made.push(" ", Object.assign(element("a", "", text), { href }));
   }

@@ -59,8 +59,8 @@ function showTotals() {
   const shown = tbody.rows.length;
   const known = [...rows.known.values()].filter(rows.matches);
   state.total = Math.max(matching(known), shown);
-  const found = `${number(state.total)}${state.least ? "+" : ""}`;
-  $("shown").textContent = state.caption || `${found} of ${number(all())} ${plural(all())}`;
+  const count = `${number(state.total)}${state.least ? "+" : ""}`;
+  $("shown").textContent = state.caption || `${count} of ${number(all())} ${plural(all())}`;
   $("sorted").hidden = !rows.sort || (state.total <= shown && !paging.after);
   $("rows").hidden = shown === 0;
   paging.show(shown, state.total, known);
@@ -70,20 +70,20 @@ function showTotals() {
   wall.fit();
 }
 
-function takeCounts(found) {
-  state.counts = found;
-  showCounts($("state-filters"), found, chip);
-  showCounts($("wall-counts"), found);
+function takeCounts(counts) {
+  state.counts = counts;
+  showCounts($("state-filters"), counts, chip);
+  showCounts($("wall-counts"), counts);
 }
 
-function takeDoubts(found) {
-  showDoubts($("doubts"), found);
-  showDoubts($("wall-doubts"), found);
+function takeDoubts(doubts) {
+  showDoubts($("doubts"), doubts);
+  showDoubts($("wall-doubts"), doubts);
 }
 
-function takeAcknowledged(found) {
+function takeAcknowledged(byState) {
   for (const chip of $("state-filters").querySelectorAll("[data-state]")) {
-    chip.querySelector(".acked").replaceWith(marks.acked(found[chip.getAttribute("data-state")] ?? 0));
+    chip.querySelector(".acked").replaceWith(marks.acked(byState[chip.getAttribute("data-state")] ?? 0));
   }
 }
 
@@ -394,12 +394,12 @@ const take = {
   },
   beat(message) {
     clock.correct(message.now);
-    banner.tell(message.standing ?? []);
+    banner.tell(message.troubles ?? []);
     showWorst(message.worst);
   },
 };
 
-const banner = new Banner($("standing"), boot.standing);
+const banner = new Banner($("banner"), boot.troubles);
 const alarm = new Alarm(
   $("alarm"),
   boot,

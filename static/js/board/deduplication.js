@@ -1,16 +1,16 @@
 // @ts-check
-// What one tab has told, no other tells.
+// What one tab has announced, no other tells.
 //
 // Kept in IndexedDB, whose transactions of all tabs come one after the other. What localStorage
 // gives may be older than what another tab has just written, also to who holds a lock.
-const STORE = "told";
-const MOST = 500; // told lately
+const STORE = "announced";
+const MOST = 500; // announced lately
 
 /**
- * Take for this tab what no tab has told.
+ * Take for this tab what no tab has announced.
  *
- * keys: of what could be told. Returns { mine: those that this tab is to tell, early: in how many
- * ms something may be told again, if that is what keeps them }. Without a store they are all this
+ * keys: of what could be announced. Returns { mine: those that this tab is to tell, early: in how many
+ * ms something may be announced again, if that is what keeps them }. Without a store they are all this
  * tab's.
  *
  * @param {string[]} keys
@@ -42,22 +42,22 @@ function attempt(database, keys, pauseMs) {
   return new Promise((done, fail) => {
     const transaction = database.transaction(STORE, "readwrite");
     const store = transaction.objectStore(STORE);
-    let found = null;
+    let share = null;
     store.get(STORE).onsuccess = ({ target }) => {
-      const told = target.result ?? { at: 0, keys: [] };
-      found = judge(told, keys, pauseMs);
-      if (!found.mine.length) return;
-      store.put({ at: Date.now(), keys: [...found.mine, ...told.keys].slice(0, MOST) }, STORE);
+      const announced = target.result ?? { at: 0, keys: [] };
+      share = judge(announced, keys, pauseMs);
+      if (!share.mine.length) return;
+      store.put({ at: Date.now(), keys: [...share.mine, ...announced.keys].slice(0, MOST) }, STORE);
     };
-    transaction.oncomplete = () => done(found);
+    transaction.oncomplete = () => done(share);
     transaction.onabort = () => fail(transaction.error);
   });
 }
 
-function judge(told, keys, pauseMs) {
-  const known = new Set(told.keys);
+function judge(announced, keys, pauseMs) {
+  const known = new Set(announced.keys);
   const mine = keys.filter((key) => !known.has(key));
-  const left = told.at + pauseMs - Date.now();
+  const left = announced.at + pauseMs - Date.now();
   const early = mine.length && left > 0 && left <= pauseMs ? left : 0;
   return { mine: early ? [] : mine, early };
 }

@@ -55,9 +55,9 @@ export function startFilters(form, onChange) {
   return {
     read: () => read(form),
     /** Say why the text is no filter, unless it is going to be one; or that it is one. */
-    problem(found) {
+    problem(error) {
       clearTimeout(doubt);
-      doubt = setTimeout(() => showProblem(form, found, changed), found.message ? PATIENCE_MS : 0);
+      doubt = setTimeout(() => showProblem(form, error, changed), error.message ? PATIENCE_MS : 0);
     },
     /** Show or hide the state of the button at this place, from 0. */
     toggle(at) {
@@ -76,11 +76,11 @@ export function startFilters(form, onChange) {
 }
 
 /** Where a term stands by itself in a text. */
-const standing = (term) => new RegExp(`(^|\\s)${term}(?=\\s|$)`);
+const inText = (term) => new RegExp(`(^|\\s)${term}(?=\\s|$)`);
 
 /** The text with a term, or without it where it has it. */
 function toggled(text, term) {
-  if (standing(term).test(text)) return text.replace(standing(term), "").trim();
+  if (inText(term).test(text)) return text.replace(inText(term), "").trim();
   return `${text.trim()} ${term}`.trim();
 }
 
@@ -89,7 +89,7 @@ function showTerms(form) {
   const text = form.elements.q.value;
   for (const chip of form.querySelectorAll("a[data-term]")) {
     const { term } = chip.dataset;
-    if (standing(term).test(text)) chip.setAttribute("aria-current", "true");
+    if (inText(term).test(text)) chip.setAttribute("aria-current", "true");
     else chip.removeAttribute("aria-current");
     const url = new URL(location.href);
     url.searchParams.delete("asset");
@@ -183,16 +183,16 @@ export const isJudged = ({ q }) => !q || PLAIN.test(q);
  * @param {(name: string, n: number) => HTMLElement} [make]
  */
 export function showCounts(box, counts, make) {
-  const seen = new Set();
+  const offered = new Set();
   for (const chip of /** @type {NodeListOf<HTMLElement>} */ (box.querySelectorAll("[data-state]"))) {
     const n = number(counts[chip.dataset.state] ?? 0);
-    seen.add(chip.dataset.state);
+    offered.add(chip.dataset.state);
     const place = chip.querySelector(".n");
     if (place.textContent !== n) place.textContent = n;
   }
   for (const name of Object.keys(counts)) {
-    if (make && !seen.has(name) && seen.size < 30) {
-      seen.add(name);
+    if (make && !offered.has(name) && offered.size < 30) {
+      offered.add(name);
       box.append(make(name, counts[name]));
     }
   }

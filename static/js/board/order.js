@@ -13,12 +13,12 @@ export function byOrder(a, b) {
 }
 
 const many = (row) => row.votes.length + row.more_votes;
-const due = (row) => row.pending?.[1] ?? Infinity;
+const pendingEnd = (row) => row.pending?.[1] ?? Infinity;
 const SORTS = {
   asset: (a, b) => byName(a.asset, b.asset),
   since: (a, b) => b.since - a.since,
   votes: (a, b) => many(b) - many(a),
-  pending: (a, b) => (due(a) === due(b) ? 0 : due(a) - due(b)),
+  pending: (a, b) => (pendingEnd(a) === pendingEnd(b) ? 0 : pendingEnd(a) - pendingEnd(b)),
 };
 
 /**

@@ -14,7 +14,8 @@ const MOST_FLASHED = 50; // more than these and the whole page would flash
 
 const STEP = 30; // rows made or moved in one frame: with more a page is felt to stick
 
-// Of each cell what it is made of, and how. said: who has the row's asset in hand, and its notes.
+// Of each cell what it is made of, and how. said: who has the row's asset in hand, its notes, and
+// its maintenance.
 const CELLS = {
   "col-state": {
     of: (row, said) => [
@@ -26,10 +27,10 @@ const CELLS = {
       row.votes.length > 0,
       said,
     ],
-    make: (row, [ack, notes]) => [
+    make: (row, [ack, notes, work]) => [
       marks.rowState(row),
       ...marks.badges(row),
-      ...marks.annotations(ack, notes),
+      ...marks.annotations(ack, notes, work),
     ],
   },
   "col-since": { of: (row) => row.since, make: (row) => [ticking("since", row.since)] },
@@ -60,14 +61,14 @@ export class Rows {
     this.lines = new Map();
     this.filled = new WeakMap(); // what each line's cells were made of, as text
     this.full = false;
-    this.asked = false; // the next snapshot answers what the user asked for
+    this.requested = false; // the next snapshot answers what the user asked for
     this.arrangedAt = -Infinity;
     /** @type {(row: BoardRow) => boolean} */
     this.matches = () => true;
     this.sort = "";
     this.frame = 0;
     this.chosen = null;
-    this.marks = new Map(); // by asset: [asset, revision, ack, notes], as dashboard/live has them
+    this.marks = new Map(); // by asset: [asset, revision, ack, notes, work], as dashboard/live has them
     this.calmFrom = Infinity; // the severity from which on nothing is to be done
     this.selected = new Set();
     for (const tr of tbody.rows) this.lines.set(tr.dataset.asset, tr);
@@ -88,9 +89,9 @@ export class Rows {
       this.full = true;
       for (const asset of this.lines.keys()) if (!this.known.has(asset)) this.leave(asset);
     }
-    if (this.asked) this.arrange(false);
+    if (this.requested) this.arrange(false);
     else this.soon();
-    this.asked = false;
+    this.requested = false;
   }
 
   /** Newer rows, and assets that are gone with the version at which they went. */
@@ -115,7 +116,7 @@ export class Rows {
   /** Show only what `matches(row)`; at once, because the user asked for it. */
   narrow(matches) {
     this.matches = matches;
-    this.asked = true;
+    this.requested = true;
     if (this.full) this.arrange(false);
   }
 
@@ -169,21 +170,21 @@ export class Rows {
   // ---- what people add ----
 
   /**
-   * Who has a row's asset in hand now, or null, and how many notes it has.
+   * Who has a row's asset in hand now, or null; how many notes it has; its maintenance, or null.
    *
    * @param {BoardRow} row
-   * @returns {[any, number]}
+   * @returns {[any, number, any]}
    */
   said(row) {
-    const [, , ack, notes] = this.marks.get(row.asset) ?? [row.asset, 0, null, 0];
+    const [, , ack, notes, work] = this.marks.get(row.asset) ?? [row.asset, 0, null, 0, null];
     const [, , until, severity] = ack ?? [];
     const held = ack && now() < until && severity <= row.severity && row.severity < this.calmFrom;
-    return [held ? ack : null, notes];
+    return [held ? ack : null, notes, work && now() < work[1] ? work : null];
   }
 
   /** Newer marks of rows, in whatever order they come. */
-  mark(found) {
-    for (const mark of found) {
+  mark(keyed) {
+    for (const mark of keyed) {
       const [asset, revision] = mark;
       if (this.marks.get(asset)?.[1] >= revision) continue;
       this.marks.set(asset, mark);
@@ -191,13 +192,13 @@ export class Rows {
     }
   }
 
-  /** Acknowledgements whose time is over are shown no more. */
+  /** Acknowledgements and maintenance whose time is over are shown no more. */
   tick() {
     const at = now();
-    for (const [asset, mark] of this.marks) {
-      const until = mark[2]?.[2];
-      if (!until || until > at) continue;
-      this.marks.set(asset, [asset, mark[1], null, mark[3]]);
+    for (const [asset, [, revision, ack, notes, work]] of this.marks) {
+      const [acked, worked] = [ack?.[2] <= at, work?.[1] <= at];
+      if (!acked && !worked) continue;
+      this.marks.set(asset, [asset, revision, acked ? null : ack, notes, worked ? null : work]);
       this.renew(asset);
     }
   }
@@ -253,9 +254,9 @@ export class Rows {
   /**
    * Bring rows to their places now. The focus stays where it is, and so does what is in sight.
    *
-   * asked: by the user, and so to be finished whoever is at the list.
+   * requested: by the user, and so to be finished whoever is at the list.
    */
-  arrange(visibly, asked = true) {
+  arrange(visibly, requested = true) {
     const wanted = this.wanted();
     const { come, go, move } = this.plan(wanted);
     const out = new Set([...come, ...move]);
@@ -283,16 +284,16 @@ export class Rows {
     if (out.size || go.length) this.arrangedAt = Date.now();
     this.onWaiting({ come: 0, go: 0, move: 0 });
     this.onShown();
-    if (cut < wanted.length || leave.length < go.length) this.goOn(flashed, asked);
+    if (cut < wanted.length || leave.length < go.length) this.goOn(flashed, requested);
   }
 
   /** The next step of an arrangement, in the next frame. */
-  goOn(visibly, asked) {
+  goOn(visibly, requested) {
     cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
-      if (!asked && this.presence.holds()) this.onWaiting(this.waiting());
-      else this.arrange(visibly, asked);
+      if (!requested && this.presence.holds()) this.onWaiting(this.waiting());
+      else this.arrange(visibly, requested);
     });
   }
 

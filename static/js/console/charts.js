@@ -2,9 +2,9 @@
 // Figures over time, drawn by uPlot (static/vendor/uplot).
 //
 // `<div data-charts="<url>" hidden>`: asks the address for `span=hour`, `day` or `month`, whichever
-// button `data-span` is pressed, and draws what it is told; then again every few seconds for as
+// button `data-span` is pressed, and draws the answer; then again every few seconds for as
 // long as the tab is seen; `data-set` says which charts. Without this script the page's table has the newest figures.
-import { timeOfDay, local } from "../shared/clock.js";
+import { local, localDay, timeOfDay } from "../shared/clock.js";
 
 const EVERY_MS = { hour: 5_000, day: 60_000, month: 600_000 };
 const HEIGHT = 180;
@@ -40,7 +40,13 @@ const BOARD = [
   { title: "Dead letters", unit: count, lines: [["letters", "Dead letters", "red", []]] },
 ];
 
-const SETS = { batches: BATCHES, board: BOARD };
+const INVOICES = [
+  { title: "Invoices", unit: count, lines: [["invoices", "Invoices", "accent", []]] },
+  { title: "Revenue", unit: count, lines: [["revenue", "Revenue", "green", []]] },
+  { title: "Points", unit: count, lines: [["points", "Points", "pin", []]] },
+];
+
+const SETS = { batches: BATCHES, board: BOARD, invoices: INVOICES };
 
 /**
  * Let one set of charts draw itself.
@@ -61,7 +67,7 @@ class Charts {
     this.span = this.buttons[0].dataset.span;
     this.drawn = [];
     this.timer = 0;
-    this.asked = 0;
+    this.request = 0;
   }
 
   start() {
@@ -69,7 +75,7 @@ class Charts {
     for (const button of this.buttons) button.addEventListener("click", () => this.choose(button));
     document.addEventListener("visibilitychange", () => document.hidden || this.ask());
     new ResizeObserver(() => this.fit()).observe(this.grid);
-    const redraw = () => this.draw(this.told);
+    const redraw = () => this.draw(this.figures);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
     new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
     this.ask();
@@ -83,9 +89,9 @@ class Charts {
 
   async ask() {
     clearTimeout(this.timer);
-    const turn = ++this.asked;
+    const turn = ++this.request;
     if (!document.hidden) await this.fetch(turn);
-    if (turn === this.asked) this.timer = setTimeout(() => this.ask(), EVERY_MS[this.span]);
+    if (turn === this.request) this.timer = setTimeout(() => this.ask(), EVERY_MS[this.span]);
   }
 
   async fetch(turn) {
@@ -93,42 +99,42 @@ class Charts {
       const address = `${this.element.dataset.charts}?span=${this.span}`;
       const response = await fetch(address, { signal: AbortSignal.timeout(10_000) });
       if (!response.ok) throw new Error(`status ${response.status}`);
-      const told = await response.json();
-      if (turn === this.asked) this.take(told);
+      const figures = await response.json();
+      if (turn === this.request) this.take(figures);
     } catch {
-      this.note.textContent = "The figures could not be fetched; they are asked for again by themselves.";
+      this.note.textContent = "The figures could not be fetched. Retrying.";
     }
   }
 
-  take(told) {
-    const few = told.at.length < 2;
+  take(figures) {
+    const few = figures.at.length < 2;
     this.grid.hidden = few;
-    this.note.textContent = few ? "Too little was told in this time to draw a line." : "";
-    if (this.told && this.drawn.length) this.update(told);
-    else this.draw(told);
+    this.note.textContent = few ? "Not enough figures in this time to draw a line." : "";
+    if (this.figures && this.drawn.length) this.update(figures);
+    else this.draw(figures);
   }
 
-  update(told) {
-    this.told = told;
-    this.charts.forEach((chart, at) => this.drawn[at].setData(columns(chart, told)));
+  update(figures) {
+    this.figures = figures;
+    this.charts.forEach((chart, at) => this.drawn[at].setData(columns(chart, figures)));
   }
 
-  draw(told) {
-    if (!told) return;
-    this.told = told;
+  draw(figures) {
+    if (!figures) return;
+    this.figures = figures;
     for (const chart of this.drawn) chart.destroy();
     this.grid.replaceChildren();
-    this.drawn = this.charts.map((chart) => this.plot(chart, told));
+    this.drawn = this.charts.map((chart) => this.plot(chart, figures));
   }
 
-  plot(chart, told) {
+  plot(chart, figures) {
     const figure = document.createElement("figure");
     const caption = document.createElement("figcaption");
     figure.className = "chart";
     caption.textContent = chart.title;
     figure.append(caption);
     this.grid.append(figure);
-    const drawn = new globalThis.uPlot(options(chart, width(figure)), columns(chart, told), figure);
+    const drawn = new globalThis.uPlot(options(chart, width(figure)), columns(chart, figures), figure);
     drawn.root.querySelector("canvas").ariaHidden = "true"; // the table says it in words
     return drawn;
   }
@@ -140,7 +146,7 @@ class Charts {
   }
 }
 
-const columns = (chart, told) => [told.at, ...chart.lines.map(([name]) => told[name])];
+const columns = (chart, figures) => [figures.at, ...chart.lines.map(([name]) => figures[name])];
 
 /** The room inside a figure, px. */
 function width(figure) {
@@ -168,25 +174,26 @@ function options(chart, wide) {
       })),
     ],
     axes: [
-      { ...axis, values: (_, ticks) => ticks.map((at) => moment(at * 1000, ticks)) },
+      { ...axis, space: 70, values: (_, ticks) => ticks.map((at) => moment(at * 1000, ticks)) },
       { ...axis, size: 64, values: (_, ticks) => ticks.map(chart.unit) },
     ],
     scales: { y: { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] } },
   };
 }
 
-/** Ticks more than half a day apart are days, others times of day. */
+/** The label of a tick: a day, a time of day, or one with seconds, by how far apart the ticks are, s. */
 function moment(at, ticks) {
-  const days = ticks.length > 1 && ticks[1] - ticks[0] > 43_000;
-  return days ? local(at).slice(5, 10) : timeOfDay(at).slice(0, 5);
+  const step = ticks.length > 1 ? ticks[1] - ticks[0] : 60;
+  if (step > 43_000) return localDay(at).slice(5);
+  return step < 60 ? timeOfDay(at) : timeOfDay(at).slice(0, 5);
 }
 
 /** A colour of the style as a canvas takes it: `light-dark()` is looked up by an element. */
-function resolve(value) {
+export function resolve(value) {
   const probe = document.createElement("i");
   probe.style.color = value;
   document.body.append(probe);
-  const found = getComputedStyle(probe).color;
+  const colour = getComputedStyle(probe).color;
   probe.remove();
-  return found;
+  return colour;
 }

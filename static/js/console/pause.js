@@ -2,23 +2,24 @@
 // A list that renews itself pauses by its button or `p`, and while somebody is at it.
 import { Presence } from "../shared/presence.js";
 
-const region = document.getElementById("events");
+/** @type {HTMLElement} */
+const region = document.querySelector("[data-refresh]");
 const button = document.getElementById("pause");
 
 if (button) {
-  let asked = false;
+  let pressed = false;
   const presence = new Presence(region, apply);
 
   function apply() {
-    const paused = asked || presence.holds();
+    const paused = pressed || presence.holds();
     if (paused) region.dataset.paused = "";
     else delete region.dataset.paused;
-    button.setAttribute("aria-pressed", String(asked));
-    button.firstChild.textContent = asked ? "Go on " : "Pause ";
+    button.setAttribute("aria-pressed", String(pressed));
+    button.firstChild.textContent = pressed ? "Go on " : "Pause ";
   }
 
   function turn() {
-    asked = !asked;
+    pressed = !pressed;
     apply();
   }
 

@@ -3,8 +3,8 @@
 //
 // `<div data-refresh="<url>" data-every="2" data-now="<Unix ms>">`: every so many seconds the
 // address is asked for this element once more, and what has changed is changed in place, so that
-// focus, selection, scroll and order stay. Where children come and go, all of them have a
-// `data-key`. What has `data-keep` is left alone, and so is whether a `<details>` is open. Nothing
+// focus, selection, scroll and order stay. Children that come and go have a `data-key`; those without
+// one beside them are told apart by tag and place. What has `data-keep` is left alone, and so is whether a `<details>` is open. Nothing
 // is asked for while the tab is hidden, or the element has `data-paused`. That the server cannot be
 // reached is said in the header and at the bottom of the page.
 import { correct, freeze, localise, now, timeAt } from "../shared/clock.js";
@@ -144,21 +144,33 @@ function renewAttributes(old, fresh) {
 const OURS = new Set(["open", "title", "data-paused"]); // set in the browser
 
 function renewKeyed(old, fresh) {
-  const there = new Map([...old.children].map((child) => [child.dataset.key, child]));
-  const keys = new Set([...fresh.children].map((child) => child.dataset.key));
-  for (const [key, child] of there) if (!keys.has(key)) child.remove();
+  const [there, next] = [byKey(old), byKey(fresh)];
+  for (const [key, child] of there) if (!next.has(key)) child.remove();
   let before = null;
-  [...fresh.children].forEach((child, place) => {
-    let here = there.get(child.dataset.key);
+  let place = 0;
+  for (const [key, child] of next) {
+    let here = there.get(key);
     if (here) {
       renew(here, child);
     } else {
       here = document.adoptNode(child);
       old.insertBefore(here, before ? before.nextSibling : old.firstChild);
     }
-    here.place = place; // the server's order, which table-sort.js goes by
+    here.place = place++; // the server's order, which table-sort.js goes by
     before = here;
-  });
+  }
+}
+
+/** An element's children by key; those without one by tag, and place among these. */
+function byKey(parent) {
+  const children = new Map();
+  const counts = new Map();
+  for (const child of parent.children) {
+    const count = counts.get(child.nodeName) ?? 0;
+    if (!child.dataset.key) counts.set(child.nodeName, count + 1);
+    children.set(child.dataset.key || `${child.nodeName} ${count}`, child);
+  }
+  return children;
 }
 
 function renewInOrder(old, fresh) {

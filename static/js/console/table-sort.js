@@ -102,8 +102,8 @@ function compare(header, at) {
 const text = (cell) => (cell.dataset.value ?? cell.textContent.trim()) || null;
 
 function number(cell) {
-  const found = Number.parseFloat(text(cell));
-  return Number.isNaN(found) ? null : found;
+  const value = Number.parseFloat(text(cell));
+  return Number.isNaN(value) ? null : value;
 }
 
 function read(name) {

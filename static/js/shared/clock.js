@@ -40,7 +40,13 @@ export function duration(ms) {
 
 const iso = (at) => new Date(at).toISOString();
 
-function localDay(at) {
+/**
+ * The day in the viewer's zone: `2026-01-31`.
+ *
+ * @param {number} at
+ * @returns {string}
+ */
+export function localDay(at) {
   const date = new Date(at);
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
 }

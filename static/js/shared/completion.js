@@ -1,6 +1,9 @@
 // @ts-check
 // Completion in the filter's box (WAI-ARIA: a combobox with a list). Arrows choose, Tab or Enter
 // takes what is chosen, Escape closes the list; nothing is taken that was not chosen.
+//
+// Keys may come faster than answers. While an answer is awaited, the list is of an earlier text:
+// nothing is taken from it, and what the keys ask for is done once the answer is there.
 const SOON_MS = 60; // keys that follow so soon are one question
 
 /**
@@ -22,16 +25,18 @@ class Completion {
     this.scenario = scenario;
     this.taken = taken;
     this.at = -1;
-    this.found = null;
-    this.asked = null;
+    this.completion = null;
+    this.request = null;
     this.timer = 0;
+    this.steps = 0; // how far the arrows went while an answer was awaited
+    this.takes = false; // whether what they reach is taken then
     input.addEventListener("input", () => this.typed());
     input.addEventListener("keydown", (event) => this.key(event));
     input.addEventListener("blur", () => this.close());
     list.addEventListener("mousedown", (event) => {
       event.preventDefault(); // the focus stays in the box
       const option = event.target.closest("[role=option]");
-      if (option) this.take([...list.children].indexOf(option));
+      if (option && !this.asking) this.take([...list.children].indexOf(option));
     });
   }
 
@@ -39,34 +44,63 @@ class Completion {
     return !this.list.hidden;
   }
 
+  /** Whether an answer is awaited. */
+  get asking() {
+    return this.timer !== 0 || this.request !== null;
+  }
+
   typed() {
     this.drop();
+    this.forget();
     const { value, selectionEnd } = this.input;
     const written = value.slice(0, selectionEnd);
     if (/\S$/.test(written)) this.timer = setTimeout(() => this.ask(), SOON_MS);
     else this.close();
   }
 
+  /** Await no answer, and do nothing of what was to be done with it. */
   drop() {
     clearTimeout(this.timer);
-    this.asked?.abort();
-    this.asked = null;
+    this.timer = 0;
+    this.request?.abort();
+    this.request = null;
+    this.steps = 0;
+    this.takes = false;
+  }
+
+  /** Choose nothing. */
+  forget() {
+    this.at = -1;
+    for (const each of this.list.children) each.setAttribute("aria-selected", "false");
+    this.input.removeAttribute("aria-activedescendant");
   }
 
   async ask() {
-    this.drop();
-    const asked = new AbortController();
-    this.asked = asked;
+    clearTimeout(this.timer);
+    this.timer = 0;
+    const request = new AbortController();
+    this.request = request;
     const { value, selectionEnd } = this.input;
     const query = { scenario: this.scenario, q: value.slice(0, selectionEnd) };
     try {
       const address = `${this.url}?${new URLSearchParams(query)}`;
-      const answer = await fetch(address, { signal: asked.signal });
+      const answer = await fetch(address, { signal: request.signal });
       if (!answer.ok) throw new Error(`${answer.status}`);
-      this.show(await answer.json());
+      const completion = await answer.json();
+      if (request === this.request) this.answered(completion);
     } catch {
-      if (!asked.signal.aborted) this.close(); // it can be typed without
+      if (!request.signal.aborted) this.close(); // it can be typed without
     }
+  }
+
+  /** Show an answer, and do what the keys asked for meanwhile. */
+  answered(completion) {
+    const { steps, takes } = this;
+    this.drop();
+    this.show(completion);
+    if (!steps || !this.open) return;
+    this.choose(steps > 0 ? steps - 1 : steps);
+    if (takes) this.take(this.at);
   }
 
   show({ start, end, items: offered }) {
@@ -74,21 +108,19 @@ class Completion {
     const units = (n) => letters.slice(0, n).join("").length;
     const typed = letters.slice(start, end).join("");
     const items = offered.filter(({ text }) => text !== typed);
-    this.found = { start: units(start), end: units(end), items };
-    this.at = -1;
+    this.completion = { start: units(start), end: units(end), items };
     this.list.replaceChildren(...items.map(option));
     this.list.hidden = items.length === 0;
     this.input.setAttribute("aria-expanded", String(this.open));
-    this.input.removeAttribute("aria-activedescendant");
+    this.forget();
   }
 
   close() {
     this.drop();
     this.list.hidden = true;
     this.list.replaceChildren();
-    this.at = -1;
     this.input.setAttribute("aria-expanded", "false");
-    this.input.removeAttribute("aria-activedescendant");
+    this.forget();
   }
 
   key(event) {
@@ -96,31 +128,38 @@ class Completion {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) {
       event.preventDefault();
-      if (this.open) this.choose(this.at + step);
+      if (this.asking) this.steps += step;
+      else if (this.open) this.choose(this.at + step);
       else this.ask();
     } else if (event.key === "Escape" && this.open) {
       event.preventDefault();
       this.close();
-    } else if ((event.key === "Enter" || event.key === "Tab") && this.open && this.at >= 0) {
+    } else if ((event.key === "Enter" || event.key === "Tab") && this.chooses) {
       if (event.shiftKey) return;
       event.preventDefault();
-      this.take(this.at);
+      if (this.asking) this.takes = true;
+      else this.take(this.at);
     } else if (event.key === "Enter") this.close();
+  }
+
+  /** Whether an option is chosen, or will be once the answer is there. */
+  get chooses() {
+    return this.asking ? this.steps !== 0 : this.open && this.at >= 0;
   }
 
   choose(at) {
     const options = [...this.list.children];
-    this.at = (at + options.length) % options.length;
+    this.at = ((at % options.length) + options.length) % options.length;
     for (const [n, each] of options.entries()) each.setAttribute("aria-selected", n === this.at);
     options[this.at].scrollIntoView({ block: "nearest" });
     this.input.setAttribute("aria-activedescendant", options[this.at].id);
   }
 
   take(at) {
-    const { start, end, items } = this.found;
+    const { start, end, items } = this.completion;
     const { text } = items[at];
     const { value } = this.input;
-    const more = text.endsWith(":"); // a key: its values are asked for next
+    const more = text.endsWith(":"); // a key: its values come next
     const rest = value.slice(end);
     const put = more || /^[\s,]/.test(rest) ? text : `${text} `;
     this.input.value = value.slice(0, start) + put + rest;

@@ -12,13 +12,13 @@ if (reload) history.replaceState(history.state, "", reload);
 
 // What a form did, or what is wrong with it, is where one lands.
 if (!location.hash) {
-  const told = reload ? document.querySelector("#main .field-errors, #main [role=alert]") : null;
+  const error = reload ? document.querySelector("#main .field-errors, #main [role=alert]") : null;
   const place = /** @type {HTMLElement | null} */ (
-    document.getElementById("messages") ?? told?.closest(".field, form, [role=alert]")
+    document.getElementById("messages") ?? error?.closest(".field, form, [role=alert]")
   );
   if (place && !place.querySelector("[autofocus]")) {
     const field = place.matches(".field")
-      ? /** @type {HTMLElement | null} */ (place.querySelector("input, select, textarea"))
+      ? /** @type {HTMLElement | null} */ (place.querySelector("input:not([type=hidden]), select, textarea"))
       : null;
     if (!field && place.tabIndex < 0) place.tabIndex = -1;
     (field ?? place).focus({ preventScroll: true });

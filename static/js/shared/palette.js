@@ -15,8 +15,8 @@ const SOON_MS = 40; // two keys in a row are one question
 export function startPalette(dialog, button) {
   const palette = new Palette(dialog);
   document.addEventListener("keydown", (event) => {
-    const asked = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
-    if (!asked || event.key.toLowerCase() !== "k") return;
+    const shortcut = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
+    if (!shortcut || event.key.toLowerCase() !== "k") return;
     event.preventDefault();
     if (dialog.open) dialog.close();
     else if (!document.querySelector("dialog[open]")) palette.open();
@@ -36,7 +36,7 @@ class Palette {
     this.none = dialog.querySelector("#palette-none");
     this.links = [];
     this.at = 0;
-    this.asked = null;
+    this.request = null;
     this.timer = 0;
     this.waits = false; // for the server's answer
     this.moved = false; // something was chosen by the arrows
@@ -84,52 +84,52 @@ class Palette {
 
   drop() {
     clearTimeout(this.timer);
-    this.asked?.abort();
-    this.asked = null;
+    this.request?.abort();
+    this.request = null;
   }
 
   async ask() {
-    const asked = new AbortController();
-    this.asked = asked;
+    const request = new AbortController();
+    this.request = request;
     const asks = new URLSearchParams({ q: this.text(), board: board() });
     const address = `${this.dialog.dataset.assets}?${asks}`;
     try {
       const answer = await fetch(address, {
         headers: { "HX-Request": "true" },
-        signal: asked.signal,
+        signal: request.signal,
       });
       if (!answer.ok) throw new Error(`${answer.status}`);
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       this.answered([...page.querySelectorAll("[role=option]")]);
     } catch {
-      if (asked.signal.aborted) return;
+      if (request.signal.aborted) return;
       this.answered([], "The server does not answer: assets cannot be looked up.");
     }
   }
 
   /** List these assets; what the arrows have chosen stays chosen. */
-  answered(found, fault = "") {
+  answered(results, fault = "") {
     const chosen = this.moved ? this.options()[this.at]?.href : null;
     this.waits = false;
-    this.acts.replaceChildren(...found.filter((each) => each.matches(".act")));
-    this.offers.replaceChildren(...found.filter((each) => !each.matches(".act")));
+    this.acts.replaceChildren(...results.filter((each) => each.matches(".act")));
+    this.offers.replaceChildren(...results.filter((each) => !each.matches(".act")));
     this.shown(chosen ? this.options().findIndex(({ href }) => href === chosen) : 0, fault);
-    if (this.eager && !fault) this.follow(this.eager.beside);
+    if (this.eager && !fault) this.follow(this.eager.newTab);
     this.eager = null;
   }
 
   listPages() {
     const words = this.text().toLowerCase().split(/\s+/);
-    const found = this.links.filter(({ search }) => words.every((word) => search.includes(word)));
-    this.places.replaceChildren(...found.map(option));
+    const matches = this.links.filter(({ search }) => words.every((word) => search.includes(word)));
+    this.places.replaceChildren(...matches.map(option));
   }
 
   /** What can be done, while its first word is being typed. */
   listVerbs() {
     const text = this.input.value.trimStart().toLowerCase();
     const all = [...this.dialog.querySelectorAll("template[data-verb]")];
-    const found = all.filter(({ dataset }) => dataset.verb.startsWith(text));
-    this.verbs.replaceChildren(...found.map(({ dataset }) => verb(dataset)));
+    const matches = all.filter(({ dataset }) => dataset.verb.startsWith(text));
+    this.verbs.replaceChildren(...matches.map(({ dataset }) => verb(dataset)));
   }
 
   /** Begin a text that says what is to be done. */
@@ -183,19 +183,19 @@ class Palette {
   }
 
   /** Follow what is chosen; what is listed for another text is not, so it waits for the answer. */
-  enter(beside) {
-    if (this.waits && !this.moved) this.eager = { beside };
-    else this.follow(beside);
+  enter(newTab) {
+    if (this.waits && !this.moved) this.eager = { newTab };
+    else this.follow(newTab);
   }
 
-  follow(beside) {
+  follow(newTab) {
     const chosen = this.options()[this.at];
     if (!chosen) return;
     if (chosen.dataset.fill) {
       this.fill(chosen);
       return;
     }
-    if (beside) window.open(chosen.href, "_blank", "noopener");
+    if (newTab) window.open(chosen.href, "_blank", "noopener");
     else location.assign(chosen.href);
     this.dialog.close();
   }

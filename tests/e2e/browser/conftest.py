@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from browser_pages import Open, Send, log_in, resize
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
+from shared_product import exclusive, shared_product, turn
 
 from agents.reporter import Reporter
 from bus.kafka import KafkaBus
@@ -31,12 +32,24 @@ def browser_type_launch_args(browser_type_launch_args: dict[str, object]) -> dic
 
 
 @pytest.fixture(scope="session")
-def product(tmp_path_factory: pytest.TempPathFactory, jars_dir: Path) -> Iterator[Stack]:
+def product(session_folder: Path, jars_dir: Path) -> Iterator[Stack]:
     """The whole product with its demo, shared by the session: `.url`, `.logins`, `.kill(name)`."""
-    stack = Stack(tmp_path_factory.mktemp("product"), jars_dir=jars_dir)
-    stack.start(timeout_s=180)
-    yield stack
-    assert stack.stop() < 10
+    with shared_product(session_folder, jars_dir) as stack:
+        yield stack
+
+
+@pytest.fixture(autouse=True)
+def product_turn(request: pytest.FixtureRequest, session_folder: Path) -> Iterator[None]:
+    """Keep a test that is marked `alone` apart from those of the other workers."""
+    with turn(session_folder, alone=request.node.get_closest_marker("alone") is not None):
+        yield
+
+
+@pytest.fixture(scope="module")
+def demo_target(session_folder: Path) -> Iterator[None]:
+    """The supervised target, which no other module stops or starts meanwhile."""
+    with exclusive(session_folder / "target.lock"):
+        yield
 
 
 @pytest.fixture(scope="session")

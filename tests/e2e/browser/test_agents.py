@@ -30,7 +30,7 @@ def test_a_muted_agent_counts_nothing_until_it_is_heard_again(
     page.get_by_role("link", name=agent).click()
     ask(page, "Mute…", "it cries wolf", "Mute")
     expect(page.locator("#told")).to_contain_text("in force in all")
-    expect(page.locator(".standing-now")).to_contain_text("muted by operator, ends in")
+    expect(page.locator(".mute-status")).to_contain_text("muted by operator, ends in")
 
     name = "3 votes: 1 Under attack, 2 Clear; 1 of them muted"
     votes = row(board, asset).get_by_role("img", name=name)
@@ -53,7 +53,7 @@ def test_a_muted_agent_counts_nothing_until_it_is_heard_again(
     expect(page.locator("#told")).to_contain_text("in force in all")
     expect(panel).not_to_contain_text("its vote counts nothing")
 
-    listed = open_as("manager", "/agents/?scenario=attack")
+    listed = open_as("operator", "/agents/?scenario=attack")
     expect(listed.locator(f'#agents tr[data-key="{agent}"]')).to_be_visible()
     assert serious_in_both(listed) == []
     assert too_wide_in(listed) == []

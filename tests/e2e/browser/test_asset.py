@@ -8,26 +8,18 @@ from urllib.parse import urljoin
 
 import pytest
 from browser_pages import (
-    WIDTHS,
     Open,
     Send,
     live,
+    press_to,
     resize,
     row,
     serious,
     serious_in_both,
     too_wide_in,
+    widths_to_check,
 )
-from playwright.sync_api import Locator, Page, expect
-
-
-def press_to(page: Page, wanted: Locator, key: str = "Tab", most: int = 80) -> None:
-    """Press a key until `wanted` has the focus, as who has no mouse does."""
-    for _ in range(most):
-        if wanted.evaluate("element => element === document.activeElement"):
-            return
-        page.keyboard.press(key)
-    raise AssertionError(f"{most} times {key} do not lead to {wanted}")
+from playwright.sync_api import Page, expect
 
 
 def page_of(
@@ -49,6 +41,7 @@ def attacked(send: Send, asset: str) -> None:
         send("attack", asset, agent, "clear")
 
 
+@pytest.mark.extensive
 def test_why_follows_the_votes(open_as: Open, send: Send, prefix: str) -> None:
     asset = f"{prefix}site"
     attacked(send, asset)
@@ -146,6 +139,6 @@ def test_page_can_be_read_by_everybody(open_as: Open, send: Send, prefix: str) -
     expect(page.locator("#why")).to_contain_text("Under attack")
     assert too_wide_in(page) == []
     page.locator(".command-set summary").click()
-    for width in WIDTHS[1:]:
+    for width in widths_to_check():
         resize(page, width)
         assert serious_in_both(page) == []

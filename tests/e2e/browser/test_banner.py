@@ -30,9 +30,12 @@ def supervisor(product: Stack) -> Supervisor:
     return Supervisor(product.data_dir)
 
 
-@pytest.fixture(scope="module", autouse=True)
+pytestmark = pytest.mark.alone
+
+
+@pytest.fixture
 def silent_agents(supervisor: Supervisor) -> Iterator[None]:
-    """No agent reports from here on; the tests before the last take the minute that this needs."""
+    """No agent reports meanwhile."""
     for name in AGENTS:
         supervisor.stop(name)
     yield
@@ -42,11 +45,11 @@ def silent_agents(supervisor: Supervisor) -> Iterator[None]:
 
 def banner(page: Page, kind: str, what: str) -> None:
     """Wait until the banner tells of this first, with since when."""
-    standing = page.locator("#standing")
-    expect(standing).to_be_visible()
-    expect(standing).to_have_attribute("data-kind", kind)
-    expect(standing.locator(".standing-line")).to_contain_text(what)
-    since = standing.locator(".standing-line time")
+    banner = page.locator("#banner")
+    expect(banner).to_be_visible()
+    expect(banner).to_have_attribute("data-kind", kind)
+    expect(banner.locator(".banner-line")).to_contain_text(what)
+    since = banner.locator(".banner-line time")
     expect(since).to_have_attribute("title", re.compile("UTC$"))
 
 
@@ -61,17 +64,17 @@ def test_browser_that_is_cut_off_shows_nothing_as_live(
         banner(page, "cut-off", "Cut off from the server since")
         expect(page.locator("body.stale")).to_have_count(1)
         assert page.title().startswith("(cut off)")
-        assert page.evaluate(STANDS_STILL)
+        page.wait_for_function(STANDS_STILL)  # once rows that waited are in their places
         banner(wall, "cut-off", "Cut off from the server since")
         banner(asset, "cut-off", "Cut off from the server since")
         expect(asset.locator("body.stale")).to_have_count(1)
-        assert asset.evaluate(STANDS_STILL)
+        asset.wait_for_function(STANDS_STILL)
     finally:
         supervisor.start("web")
     live(asset)
-    expect(asset.locator("#standing[data-kind=cut-off]")).to_have_count(0)
+    expect(asset.locator("#banner[data-kind=cut-off]")).to_have_count(0)
     live(page)
-    expect(page.locator("#standing[data-kind=cut-off]")).to_have_count(0)
+    expect(page.locator("#banner[data-kind=cut-off]")).to_have_count(0)
     assert not page.title().startswith("(cut off)")
     assert not page.evaluate(STANDS_STILL)
     faults[:] = [fault for fault in faults if not re.search(UNREACHED, fault)]
@@ -91,24 +94,25 @@ def test_database_that_is_behind_leaves_rows_live(open_as: Open, supervisor: Sup
     supervisor.stop("materialiser")
     try:
         for followed in (page, asset):  # after a minute's silence the agents come before it
-            listed = followed.locator(".standing-list")
+            listed = followed.locator(".banner-list")
             expect(listed).to_contain_text("The database is behind the log since")
-            expect(listed).to_contain_text("see that the materialiser runs")
+            expect(listed).to_contain_text("check that the materialiser runs")
         expect(page.locator("body.stale")).to_have_count(0)
     finally:  # the tests after it need what is in the database
         supervisor.start("materialiser")
-    expect(page.locator("#standing")).not_to_contain_text("The database is behind")
+    expect(page.locator("#banner")).not_to_contain_text("The database is behind")
 
 
 @pytest.mark.extensive
+@pytest.mark.usefixtures("silent_agents")
 def test_silent_agents_are_told_for_each_scenario(open_as: Open) -> None:
     page = live(open_as("operator", "/s/attack/"))
     asset = live(open_as("operator", "/s/attack/a/shop.example/"))
-    expect(page.locator("#standing")).to_have_attribute("data-kind", "agents", timeout=90_000)
+    expect(page.locator("#banner")).to_have_attribute("data-kind", "agents", timeout=90_000)
     banner(page, "agents", "Attacks: no agent has reported since")
     banner(asset, "agents", "Attacks: no agent has reported since")
     page.keyboard.press("s")
-    listed = page.locator(".standing-list")
+    listed = page.locator(".banner-list")
     expect(listed).to_be_visible()
     expect(listed).to_contain_text("Connectivity: no agent has reported since")
 
@@ -126,10 +130,8 @@ def test_stalled_job_is_told_and_goes_on(open_as: Open, supervisor: Supervisor) 
         expect(page.locator("body.stale")).to_have_count(1)
         for path in ("/s/orders/", "/s/attack/a/shop.example/"):
             fresh = open_as("operator", path, java_script_enabled=False)
-            expect(fresh.locator(".standing-line")).to_contain_text(
-                "The job has not answered since"
-            )
+            expect(fresh.locator(".banner-line")).to_contain_text("The job has not answered since")
     finally:
         supervisor.start("job")
     for followed in (page, asset):
-        expect(followed.locator("#standing[data-kind=job]")).to_have_count(0, timeout=90_000)
+        expect(followed.locator("#banner[data-kind=job]")).to_have_count(0, timeout=90_000)

@@ -7,13 +7,13 @@ from browser_pages import Open, Send, serious_in_both, too_wide_in
 from playwright.sync_api import Page, expect
 
 LONG_MS = 120_000
-"""An errand starts a Spark of its own, beside the product, on a machine that may be busy."""
+"""A batch query starts a Spark of its own, beside the product, on a machine that may be busy."""
 
 
 def arrived(page: Page) -> None:
-    """The errand has ended well, and its result is on the page, which renewed itself."""
+    """The query has ended well, and its result is on the page, which renewed itself."""
     expect(page.locator('[data-key="result"]')).to_be_visible(timeout=LONG_MS)
-    expect(page.locator(".errand-done")).to_be_visible()
+    expect(page.locator(".query-done")).to_be_visible()
 
 
 @pytest.mark.extensive
@@ -31,7 +31,7 @@ def test_another_rule_is_tried(open_as: Open, send: Send, prefix: str, faults: l
     page.get_by_label("Hold: Under attack").fill("1h")
     page.locator("#try-back").select_option("1")
     page.get_by_role("button", name="Try it").click()
-    expect(page.locator(".errand")).to_be_visible()
+    expect(page.locator(".query-progress")).to_be_visible()
     arrived(page)
 
 

@@ -50,7 +50,7 @@ def board(open_as: Open, prefix: str, rest: str = "", n: int = 3, user: str = "o
 
 
 def in_window(found: Locator) -> bool:
-    """Whether all of it is in the window's part that nothing scrolls."""
+    """Return whether all of it is in the window's part that nothing scrolls."""
     place, page = found.bounding_box(), found.page.viewport_size
     assert place
     assert page
@@ -99,6 +99,7 @@ def test_columns_have_what_they_need_beside_the_panel(
         assert 150 <= name <= width / 4, f"{width} px"
 
 
+@pytest.mark.extensive
 def test_going_back_closes_the_panel_and_nothing_else(
     open_as: Open, prefix: str, sites: list[str]
 ) -> None:
@@ -173,7 +174,7 @@ def test_columns_are_chosen_and_stay_so(open_as: Open, prefix: str, sites: list[
 
 
 def places(page: Page, selector: str) -> list[float]:
-    """Where the elements that are shown begin, px from the left."""
+    """Return where the elements that are shown begin, px from the left."""
     found: list[float] = page.eval_on_selector_all(
         selector,
         "all => all.filter(one => one.offsetWidth).map(one => one.getBoundingClientRect().left)",

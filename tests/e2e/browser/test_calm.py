@@ -21,7 +21,7 @@ def orders(open_as: Open, send: Send, prefix: str, *names: str, path: str = "") 
 
 
 def place(page: Page, asset: str) -> float:
-    """How far a row is from the window's top, px."""
+    """Return how far a row is from the window's top, px."""
     box = row(page, asset).bounding_box()
     assert box
     return box["y"]

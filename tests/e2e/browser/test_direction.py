@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
-from axe_playwright_python.sync_playwright import Axe
-from browser_pages import Open, Send, live, row
+import pytest
+from browser_pages import Open, Send, live, row, serious
 from playwright.sync_api import Page, expect
 
 RLO, PDI = "\u202e", "\u2069"
@@ -42,15 +42,14 @@ TURNED = """() => {
 def looked_at(page: Page) -> None:
     """All runs from left to right, and would not if the names were not kept to themselves."""
     assert page.evaluate(TURNED) == []
-    worst = [one["id"] for one in Axe().run(page).response["violations"]
-             if one["impact"] in ("serious", "critical")]  # fmt: skip
-    assert worst == []
+    assert serious(page) == []
     page.eval_on_selector_all(
         "bdi", "all => all.forEach(one => one.replaceWith(...one.childNodes))"
     )
     assert page.evaluate(TURNED) != []
 
 
+@pytest.mark.extensive
 def test_names_from_right_to_left_turn_nothing_around_them(
     open_as: Open, send: Send, prefix: str
 ) -> None:

@@ -46,6 +46,7 @@ def test_events_are_filtered_by_keyboard(open_as: Open, send: Send, prefix: str)
     assert f"{prefix}a" in download.value.path().read_text()
 
 
+@pytest.mark.extensive
 def test_an_override_is_listed_until_it_is_released(open_as: Open, send: Send, prefix: str) -> None:
     asset = f"{prefix}a"
     send("orders", asset, "desk", "picking")

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
 from browser_pages import Open, Send, live, row, serious_in_both, too_wide_in
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 
 def typed(page: Page, text: str) -> None:
-    """What is written in the filter's box, letter by letter, once its end is completed."""
+    """What is written in the filter's box, letter by letter."""
     page.keyboard.press("/")
     page.keyboard.press("End")
     page.keyboard.type(text)
-    expect(page.locator("#offers [role=option]").first).to_be_visible()
 
 
 def offered(page: Page) -> str:
-    """What is chosen in the list, as the box tells a screen reader."""
-    chosen = page.locator("#q").get_attribute("aria-activedescendant")
-    return page.locator(f"#{chosen} .offer").inner_text()
+    """Return what is chosen in the list, as the box tells a screen reader."""
+    box = page.locator("#q")
+    expect(box).to_have_attribute("aria-activedescendant", re.compile("offer-"))
+    return page.locator(f"#{box.get_attribute('aria-activedescendant')} .offer").inner_text()
 
 
 def test_a_filter_is_typed_by_keyboard_and_followed_live(
@@ -55,6 +58,31 @@ def test_a_filter_is_typed_by_keyboard_and_followed_live(
     assert serious_in_both(page) == []
 
 
+def test_keys_that_come_before_the_answer_are_obeyed_with_it(open_as: Open) -> None:
+    page = live(open_as("operator", "/s/orders/"))
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if route.request.url.endswith("stat"):
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/complete/?*", hold)
+    typed(page, "s")
+    expect(page.locator("#offers [role=option]").first).to_be_visible()
+    with page.expect_request(lambda request: request.url.endswith("stat")):
+        page.keyboard.type("tat")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Tab")
+    expect(page.locator("#q")).to_have_value("stat")
+    for route in held:
+        route.continue_()
+    expect(page.locator("#q")).to_have_value("state:")
+    expect(page.locator("#q")).to_be_focused()
+
+
+@pytest.mark.extensive
 def test_a_filter_by_a_label_is_saved_and_shared(open_as: Open, send: Send, prefix: str) -> None:
     asset, title = f"{prefix}gold", f"Gold of {prefix}"
     send("orders", asset, "desk", "picking")

@@ -90,7 +90,7 @@ def state(page: Page, word: str) -> None:
 
 def test_charts_are_drawn(open_as: Open, told: Producer) -> None:
     batches(told, 6)
-    page = open_as("manager", "/job/")
+    page = open_as("operator", "/job/")
     for charts, drawn in (("figures", 5), ("samples", 3)):
         found = page.locator(f'#job .charts[data-charts="/job/kernel/{charts}.json"]')
         expect(found.locator(".chart canvas")).to_have_count(drawn)
@@ -104,6 +104,8 @@ def test_charts_are_drawn(open_as: Open, told: Producer) -> None:
     assert too_wide_in(page) == []
 
 
+@pytest.mark.extensive
+@pytest.mark.alone
 def test_stop_and_start(open_as: Open, told: Producer) -> None:
     page = open_as("admin", "/job/")
     state(page, "running")
@@ -113,14 +115,14 @@ def test_stop_and_start(open_as: Open, told: Producer) -> None:
     expect(page.locator("#job .why").first).to_have_text("by admin: a drill: stop")
     assert serious_in_both(page) == []
     board = open_as("operator", "/s/attack/")
-    standing = board.locator("#standing .standing-line")
-    expect(standing).to_contain_text("The job was stopped by admin since")
-    expect(standing).to_contain_text("a drill: stop")
+    banner = board.locator("#banner .banner-line")
+    expect(banner).to_contain_text("The job was stopped by admin since")
+    expect(banner).to_contain_text("a drill: stop")
     ask(page, "start", "Start kernel")
     outcome(page, "start")
     state(page, "running")
     live(board)
-    expect(board.locator("#standing")).not_to_contain_text("was stopped by")
+    expect(board.locator("#banner")).not_to_contain_text("was stopped by")
 
 
 @pytest.mark.extensive

@@ -88,7 +88,7 @@ def test_a_plain_form_is_sent_once_and_says_that_it_is_under_way(open_as: Open) 
     page.goto(page.url)  # what is typed outlives another page
     expect(page.locator("#handover_text")).to_have_value("all quiet")
     page.get_by_role("button", name="Keep the text").click()
-    expect(page.locator(".message.success")).to_contain_text("is kept")
+    expect(page.locator(".message.success")).to_contain_text("is saved")
     expect(page.locator("#handover_text")).to_have_value("")
 
 

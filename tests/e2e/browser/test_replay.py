@@ -25,6 +25,7 @@ def epoch_of(page: Page, asset: str) -> int:
 
 
 @pytest.mark.extensive
+@pytest.mark.alone
 def test_the_log_is_read_again(open_as: Open, send: Send, prefix: str) -> None:
     asset = f"{prefix}shop"
     for state in ("clear", "under-attack"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from browser_pages import Open, Send, serious_in_both, too_wide_in
 from playwright.sync_api import Page, expect
 
@@ -22,6 +23,7 @@ def confirm(page: Page, reason: str, button: str) -> None:
     page.get_by_role("button", name=button).click()
 
 
+@pytest.mark.alone
 def test_a_hold_is_changed_taken_up_and_taken_back(open_as: Open, send: Send, prefix: str) -> None:
     send("orders", f"{prefix}order", "station-1", "received")
     page = open_as("admin", "/scenarios/")

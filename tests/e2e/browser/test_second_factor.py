@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import time
 
+import pytest
 from browser_pages import Open
 from playwright.sync_api import Page, expect
 
@@ -36,6 +37,7 @@ def confirm(page: Page, product: Stack) -> None:
     page.get_by_role("button", name="Confirm").click()
 
 
+@pytest.mark.alone
 def test_second_factor_from_set_up_to_off(open_as: Open, product: Stack) -> None:
     page = open_as("", "/account/2fa/")
     enter(page, product)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from browser_pages import Open, live, row
 from playwright.sync_api import expect
 
@@ -26,6 +27,7 @@ def control(product: Stack, action: str) -> None:
     )
 
 
+@pytest.mark.usefixtures("demo_target")
 def test_the_board_follows_the_supervised_target(open_as: Open, product: Stack) -> None:
     page = live(open_as("operator", f"/s/connectivity/?q={TARGET}"))
     state, waits = (  # the first: beside it a dispute may name the other

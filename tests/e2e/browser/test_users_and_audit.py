@@ -22,7 +22,7 @@ def confirm(page: Page, product: Stack) -> None:
 
 def enter(page: Page, name: str, password: str) -> None:
     """Send the login form."""
-    page.get_by_label("Name", exact=True).fill(name)
+    page.get_by_label("Username").fill(name)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Log in").click()
 

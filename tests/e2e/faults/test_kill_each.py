@@ -19,7 +19,7 @@ from wire.topics import Topics
 
 PIPELINE = ("broker", "job", "materialiser", "web")
 """A report goes through these."""
-OTHERS = ("worker", "simulator", "probe-a", "target")
+OTHERS = ("worker", "notifier", "pipelines", "simulator", "probe-a", "target")
 ASSETS = ("witness-1", "witness-2", "witness-3")
 
 
@@ -59,7 +59,7 @@ class Witness:
 @pytest.fixture
 def stack(tmp_path: Path, jars_dir: Path) -> Iterator[Stack]:
     """The whole product with its demo agents."""
-    own = Stack(tmp_path / "data", jars_dir=jars_dir)
+    own = Stack(tmp_path / "data", jars_dir=jars_dir, pipelines="report-rates")
     own.start(180)
     yield own
     own.stop()
@@ -79,7 +79,7 @@ def steps_shown(stack: Stack, asset: str) -> list[str]:
 
 
 def is_ready(stack: Stack) -> bool:
-    """Whether the board shows what a running job tallies."""
+    """Return whether the board shows what a running job tallies."""
     try:
         return httpx.get(f"{stack.url}/readyz", timeout=5).status_code == 200
     except httpx.HTTPError:

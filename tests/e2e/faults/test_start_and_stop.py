@@ -23,6 +23,15 @@ def stack(tmp_path: Path, jars_dir: Path) -> Iterator[Stack]:
     own.stop()
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, jars_dir: Path) -> Iterator[Stack]:
+    """A copy with nothing but its broker, which runs: its tests leave it so."""
+    folder = tmp_path_factory.mktemp("running") / "data"
+    own = Stack(folder, BROKER_ALONE, jars_dir=jars_dir).start()
+    yield own
+    own.stop()
+
+
 def test_interrupt_ends_all_within_ten_seconds(stack: Stack) -> None:
     stack.start()
     assert stack.leftovers() != []
@@ -73,21 +82,19 @@ def test_killed_broker_is_told_and_comes_back(stack: Stack) -> None:
     wait_until(lambda: told in stack.output.read_text(), 10, "nothing told")
 
 
-def test_second_start_on_the_same_data_is_refused(stack: Stack, jars_dir: Path) -> None:
-    stack.start()
-    second = Stack(stack.data_dir, BROKER_ALONE, jars_dir=jars_dir)
-    log = stack.output.read_bytes()
+def test_second_start_on_the_same_data_is_refused(running: Stack, jars_dir: Path) -> None:
+    second = Stack(running.data_dir, BROKER_ALONE, jars_dir=jars_dir)
+    log = running.output.read_bytes()
     second.start(wait=False)
     assert second.process
     assert second.process.wait(30) != 0
     assert "already runs" in second.output.read_text()
-    assert stack.pid("broker")
-    stack.output.write_bytes(log)
+    assert running.pid("broker")
+    running.output.write_bytes(log)
 
 
-def test_taken_port_is_one_message(stack: Stack, tmp_path: Path, jars_dir: Path) -> None:
-    stack.start()
-    port = stack.settings.kafka_port
+def test_taken_port_is_one_message(running: Stack, tmp_path: Path, jars_dir: Path) -> None:
+    port = running.settings.kafka_port
     second = Stack(tmp_path / "second", BROKER_ALONE, jars_dir=jars_dir, kafka_port=port)
     second.start(wait=False)
     assert second.process
@@ -99,9 +106,8 @@ def test_taken_port_is_one_message(stack: Stack, tmp_path: Path, jars_dir: Path)
     )
 
 
-def test_two_copies_run_side_by_side(stack: Stack, tmp_path: Path, jars_dir: Path) -> None:
+def test_two_copies_run_side_by_side(running: Stack, tmp_path: Path, jars_dir: Path) -> None:
     second = Stack(tmp_path / "second", BROKER_ALONE, jars_dir=jars_dir)
-    stack.start()
     second.start()
     assert second.stop() < 10
-    assert stack.pid("broker") in stack.leftovers()
+    assert running.pid("broker") in running.leftovers()

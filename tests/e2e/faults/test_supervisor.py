@@ -38,7 +38,7 @@ def data_dir(tmp_path: Path) -> Iterator[Path]:
 
 def pid_of(data_dir: Path, name: str) -> int:
     try:
-        return Supervisor(data_dir).seen()[name].pid
+        return Supervisor(data_dir).statuses()[name].pid
     except NotRunning:
         return 0
 
@@ -101,7 +101,7 @@ def test_stop_and_start_of_one_process(data_dir: Path) -> None:
     running(data_dir, SLEEPER)
     supervisor = Supervisor(data_dir)
     supervisor.stop("sleeper")
-    assert supervisor.seen()["sleeper"].state == "STOPPED"
+    assert supervisor.statuses()["sleeper"].state == "STOPPED"
     supervisor.start("sleeper")
     assert pid_of(data_dir, "sleeper")
 

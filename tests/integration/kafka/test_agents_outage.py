@@ -125,6 +125,7 @@ for n in range(100_000):
 """
 
 
+@pytest.mark.extensive
 def test_reporter_killed_loses_nothing_that_it_accepted(
     own_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:

@@ -14,8 +14,8 @@ from web_fixtures import bearer, make_user, sent
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
-from dashboard.core import kafka
-from dashboard.core.kafka import Gateway
+from dashboard.core import kafka_gateway
+from dashboard.core.kafka_gateway import Gateway
 from dashboard.core.scenarios import scenarios
 from dashboard.job.models import BucketStatus
 from domain.records import Report
@@ -34,7 +34,7 @@ def to(broker: Any) -> Iterator[Gateway]:
     bus = KafkaBus(broker.settings().kafka_options())
     topics = Topics(f"alerts-{uuid.uuid4().hex[:8]}.")
     bus.ensure_topics(TopicSpec(*spec) for spec in topics.specs(scenarios().values()))
-    with kafka.use(bus, topics) as found:
+    with kafka_gateway.use(bus, topics) as found:
         yield found
 
 
@@ -80,7 +80,7 @@ def test_partitions_tell_what_the_broker_holds(to: Gateway):
         log_time=1_000, offset=0, assets=0, dues=0, records=0, dead_letters=0, stale=0,
         engine="kernel", at=1_000, received_at=1_000,
     )  # fmt: skip
-    headers = bearer(make_user("manager"))
+    headers = bearer(make_user("operator"))
     told = Client().get("/api/v1/partitions", headers=headers).json()
     assert told["broker"] == "answers"
     (row,) = [
@@ -94,8 +94,8 @@ def test_partitions_tell_what_the_broker_holds(to: Gateway):
 
 def test_a_broker_that_cannot_be_reached_is_said_plainly(to: Gateway):
     nowhere = KafkaBus({"bootstrap.servers": "127.0.0.1:1"})
-    with kafka.use(nowhere, to.topics):
-        headers = bearer(make_user("manager"))
+    with kafka_gateway.use(nowhere, to.topics):
+        headers = bearer(make_user("operator"))
         told = Client().get("/api/v1/partitions", headers=headers).json()
         metrics = Client().get("/metrics", headers=headers).content.decode()
     assert told["broker"].startswith("Kafka does not answer: ")

@@ -36,7 +36,7 @@ from django.contrib.auth.models import Group, User
 from django.http import QueryDict
 from dashboard.bulk.forms import BulkForm
 from dashboard.bulk.review import keep
-from dashboard.bulk.senders import sent_as
+from dashboard.bulk.run_owners import sent_as
 from dashboard.core.times import now_ms
 from dashboard.core.scenarios import scenarios
 user, scenario = User.objects.create(username="olga"), scenarios()["attack"]
@@ -140,7 +140,7 @@ WORKER = ("-m", "celery", "-A", "dashboard", "worker", "--beat", "--concurrency"
 
 
 def sent(query: Query) -> int:
-    """How many assets have been sent."""
+    """Return how many assets have been sent."""
     ((n,),) = query("select count(*) from bulk_item where fate not in ('ready', 'sending')")
     return int(n)
 

@@ -17,7 +17,10 @@ from ops.health import trouble
 from stack import ROOT, EmbeddedBroker, free_port, wait_until
 
 SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-PROCESSES = ("job", "materialiser", "web", "worker", "simulator", "target", "probe-a")
+PROCESSES = (
+    "job", "pipelines", "materialiser", "web", "worker", "notifier", "simulator", "target",
+    "probe-a",
+)  # fmt: skip
 SECRET = "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c"
 
 
@@ -67,6 +70,7 @@ class Told:
 
 
 @pytest.mark.slow
+@pytest.mark.extensive
 def test_each_process_lives_with_what_it_is_told(
     tmp_path: Path, broker: EmbeddedBroker, jars_dir: Path
 ):

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import sqlite3
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+from materialiser_process import Query, materialiser, migrated, queries
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
 from domain.records import Cause, StateRecord, Vote
 from domain.scenario_parser import load_scenarios
 from domain.version import Version
-from stack import EmbeddedBroker, wait_until
+from stack import ROOT, EmbeddedBroker, wait_until
 from wire.sink import encode_headers, encode_state
 from wire.topics import Topics
 
-ROOT = Path(__file__).resolve().parents[3]
 PREFIX = "killed-materialiser."
 ASSETS, ROUNDS = 300, 120
 STATES = ("clear", "suspicious", "under-attack")
-
-Query = Callable[[str], list[tuple]]
 
 
 def record(asset: int, turn: int) -> StateRecord:
@@ -65,45 +58,21 @@ def emit(bus: KafkaBus, topics: Topics) -> None:
     producer.close()
 
 
-@contextmanager
-def materialiser(environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """The process as the supervisor runs it."""
-    process = subprocess.Popen(
-        [sys.executable, "manage.py", "materialise"], cwd=ROOT, env=environment
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
 @pytest.fixture
 def environment(broker: EmbeddedBroker, tmp_path: Path) -> dict[str, str]:
     """Settings of the process; its database is there."""
-    own = {
-        "TALLYBOARD_DATA_DIR": str(tmp_path),
-        "TALLYBOARD_KAFKA_BOOTSTRAP": broker.bootstrap,
-        "TALLYBOARD_TOPIC_PREFIX": PREFIX,
-        "TALLYBOARD_LOG_LEVEL": "warning",
-    }
-    environment = os.environ | own
-    subprocess.run(
-        [sys.executable, "manage.py", "migrate", "-v", "0"], cwd=ROOT, env=environment, check=True
-    )
-    return environment
+    return migrated(broker, tmp_path, PREFIX)
 
 
 @pytest.fixture
 def query(tmp_path: Path) -> Iterator[Query]:
     """Ask the process's database."""
-    database = sqlite3.connect(tmp_path / "tallyboard.sqlite3", timeout=20)
-    yield lambda sql: database.execute(sql).fetchall()
-    database.close()
+    with queries(tmp_path) as query:
+        yield query
 
 
 def reached(query: Query) -> int:
-    """How many records of the states topic the database stands for."""
+    """Return how many records of the states topic the database stands for."""
     sql = f"select sum(next_offset) from materialiser_sinkoffset where topic like '{PREFIX}attack%'"
     return query(sql)[0][0] or 0
 
@@ -112,6 +81,7 @@ def _has(query: Query, goal: float) -> bool:
     return reached(query) > goal
 
 
+@pytest.mark.extensive
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_killed_again_and_again_it_loses_nothing(broker, environment, query):

@@ -12,7 +12,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from config.archives import read_lock
-from ops import audit
+from ops import vulnerability_audit
 from ops.setup import ROOT
 
 
@@ -41,5 +41,5 @@ def test_an_advisory_about_an_archive_is_found(
         "ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "4.0.0"}]}],
     }
     (tmp_path / "GHSA-1.json").write_text(json.dumps({"id": "GHSA-1", "affected": [affected]}))
-    assert audit.main([str(tmp_path)]) == audit.FOUND
+    assert vulnerability_audit.main([str(tmp_path)]) == vulnerability_audit.FOUND
     assert capsys.readouterr().out.startswith("Maven org.apache.kafka:kafka-clients 3.9.2: GHSA-1")

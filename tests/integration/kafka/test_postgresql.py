@@ -4,61 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
-
-from ops.ports import free_port
-from stack import wait_until
+from postgresql import empty_database
 
 ROOT = Path(__file__).resolve().parents[3]
-SERVER = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
-USER = "postgres"
 
 
-def as_user(command: list[str]) -> list[str]:
-    """The command as a user that PostgreSQL runs under: not as root."""
-    return ["runuser", "-u", USER, "--", *command] if os.geteuid() == 0 else command
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """An empty PostgreSQL database, its server in a directory of its own."""
-    if not SERVER:
-        pytest.skip("PostgreSQL is not installed: no /usr/lib/postgresql/*/bin/postgres")
-    folder = Path(f"/tmp/tallyboard-postgresql-{os.getpid()}")
-    folder.mkdir(mode=0o755)
-    if os.geteuid() == 0:
-        shutil.chown(folder, USER)
-    bin_, port, data = SERVER[-1].parent, free_port(), folder / "data"
-    initdb = [str(bin_ / "initdb"), "-D", str(data), "-U", USER, "-A", "trust", "-E", "UTF8"]
-    server = None
-    try:
-        subprocess.run(as_user(initdb), check=True, capture_output=True, cwd="/")
-        options = ["-D", str(data), "-p", str(port), "-k", str(folder), "-h", "127.0.0.1"]
-        with (tmp_path_factory.mktemp("postgresql") / "log").open("wb") as log:
-            command = as_user([str(bin_ / "postgres"), *options])
-            server = subprocess.Popen(command, stdout=log, stderr=log, cwd="/")
-        ready = [str(bin_ / "pg_isready"), "-h", "127.0.0.1", "-p", str(port), "-U", USER]
-        wait_until(lambda: subprocess.call(ready) == 0, 30, "PostgreSQL is not ready")
-        yield f"postgres://{USER}@127.0.0.1:{port}/postgres"
-    finally:
-        if server is not None:
-            server.terminate()
-            server.wait(20)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def played(folder: Path, **environment: str) -> dict[str, Any]:
-    """What a database holds after the same played job."""
+def outcome_of(program: str, folder: Path, **environment: str) -> dict[str, Any]:
+    """Run a program of `tests/` with its data in a folder; returns what it prints at its end."""
     done = subprocess.run(
-        [sys.executable, str(ROOT / "tests" / "played_job.py")],
+        [sys.executable, str(ROOT / "tests" / program)],
         env=os.environ | {"TALLYBOARD_DATA_DIR": str(folder)} | environment,
         capture_output=True,
         text=True,
@@ -69,8 +29,9 @@ def played(folder: Path, **environment: str) -> dict[str, Any]:
 
 
 def test_postgresql_and_sqlite_hold_the_same(url, tmp_path):
-    sqlite = played(tmp_path / "sqlite")
-    postgresql = played(tmp_path / "postgresql", TALLYBOARD_DATABASE_URL=url)
+    own = {"TALLYBOARD_DATABASE_URL": empty_database(url, "played")}
+    sqlite = outcome_of("played_job.py", tmp_path / "sqlite")
+    postgresql = outcome_of("played_job.py", tmp_path / "postgresql", **own)
     assert postgresql == sqlite
     assert postgresql["again"] == postgresql["first"]
     assert len(postgresql["first"][0]) > 5
@@ -79,42 +40,44 @@ def test_postgresql_and_sqlite_hold_the_same(url, tmp_path):
 
 
 def test_two_materialisers_of_one_partition_count_each_change_once(url, tmp_path):
-    with psycopg.connect(url, autocommit=True) as server:
-        server.execute("CREATE DATABASE rivals")
-    base = url.rpartition("/")[0]
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "tests" / "rivals.py")],
-        env=os.environ
-        | {"TALLYBOARD_DATA_DIR": str(tmp_path), "TALLYBOARD_DATABASE_URL": f"{base}/rivals"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    seen = json.loads(done.stdout.splitlines()[-1])
+    database = empty_database(url, "rivals")
+    seen = outcome_of("rivals.py", tmp_path, TALLYBOARD_DATABASE_URL=database)
     assert seen["kept"] == seen["rows"]
     assert sum(seen["kept"].values()) > 10
     assert seen["wrong"] == []
     assert seen["indexed"]
 
 
+def test_a_month_is_summed_up_alike(url, tmp_path):
+    own = {"TALLYBOARD_DATABASE_URL": empty_database(url, "summed")}
+    sqlite = outcome_of("summed_month.py", tmp_path / "sqlite")
+    postgresql = outcome_of("summed_month.py", tmp_path / "postgresql", **own)
+    assert postgresql == sqlite
+    assert postgresql["month"] == postgresql["independent"]
+    assert all(postgresql["month"][:3])
+    assert postgresql["hours"] > 1_000
+    assert postgresql["agree"]
+    assert len(postgresql["tiles"]) > 5
+
+
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 def test_the_audit_holds_against_many_at_once_and_an_admin_is_left(request, tmp_path, database):
     more = {}
     if database == "postgresql":
-        server = request.getfixturevalue("url")
-        with psycopg.connect(server, autocommit=True) as connection:
-            connection.execute("CREATE DATABASE audited")
-        more["TALLYBOARD_DATABASE_URL"] = f"{server.rpartition('/')[0]}/audited"
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "tests" / "audit_race.py")],
-        env=os.environ | {"TALLYBOARD_DATA_DIR": str(tmp_path)} | more,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
+        more["TALLYBOARD_DATABASE_URL"] = empty_database(request.getfixturevalue("url"), "audited")
+    told = outcome_of("audit_race.py", tmp_path, **more)
     assert (told["entries"], told["last"], told["fault"]) == (320, 320, "")
     assert all(told["refused"]), told["refused"]
     assert told["active"] == [1] * 5
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_nobody_waits_long_while_old_changes_are_deleted(request, tmp_path, database):
+    more = {}
+    if database == "postgresql":
+        more["TALLYBOARD_DATABASE_URL"] = empty_database(request.getfixturevalue("url"), "retained")
+    told = outcome_of("retention_race.py", tmp_path, **more)
+    assert (told["vendor"], told["deleted"], told["left"]) == (database, 40_000, 0)
+    assert told["largest"] <= 900
+    assert told["written"] >= 10
+    assert max(told["longest_s"].values()) < min(2, told["took_s"]), told

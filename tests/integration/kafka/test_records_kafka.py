@@ -15,8 +15,8 @@ from web_fixtures import forget_limits, make_user
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
 from dashboard.board.log_records import NotShown, fetch
-from dashboard.core import kafka
-from dashboard.core.kafka import Gateway
+from dashboard.core import kafka_gateway
+from dashboard.core.kafka_gateway import Gateway
 from dashboard.core.scenarios import scenarios
 from domain.records import Report
 from stack import wait_until
@@ -40,7 +40,7 @@ def to(broker) -> Iterator[Gateway]:
         value = encode_report(Report("d", f"waf-{number}", "clear"))
         producer.send_and_wait(topics.reports("attack"), b"d", value, partition=1)
     producer.close()
-    with kafka.use(bus, topics) as found:
+    with kafka_gateway.use(bus, topics) as found:
         yield found
 
 
@@ -71,7 +71,7 @@ def test_what_was_deleted_is_gone(broker, to: Gateway):
     with pytest.raises(NotShown) as refused:
         fetch(to.bus, topic, 1, 19)
     assert refused.value.reason == "gone"
-    assert "it begins at 20" in str(refused.value)
+    assert "it now begins at 20" in str(refused.value)
     assert fetch(to.bus, topic, 1, 20).offset == 20
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
-from ops.java import find_java
+from config.java import find_java
 from stack import EmbeddedBroker
 from streaming.sources import WrongSetting, bound, check
 from wire.topics import BOUNDED

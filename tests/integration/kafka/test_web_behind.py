@@ -85,11 +85,11 @@ def beat(socket: ClientConnection, holds: Callable[[dict], bool]) -> dict:
         message = until(socket, "beat")
         if holds(message):
             return message
-    raise AssertionError(f"no such beat within {PATIENCE_S} s; the last: {message['standing']}")
+    raise AssertionError(f"no such beat within {PATIENCE_S} s; the last: {message['troubles']}")
 
 
 def kinds(message: dict) -> list[str]:
-    return [trouble["kind"] for trouble in message["standing"]]
+    return [trouble["kind"] for trouble in message["troubles"]]
 
 
 @contextmanager
@@ -101,7 +101,7 @@ def open_board(web: Web) -> Iterator[ClientConnection]:
 
 
 def orders(web: Web) -> int:
-    """How many orders a board that is opened now has."""
+    """Return how many orders a board that is opened now has."""
     with open_board(web) as socket:
         counts: dict[str, int] = until(socket, "snapshot")["counts"]
     return counts.get("received", 0)
@@ -116,7 +116,7 @@ def test_web_that_waits_for_the_database_says_since_when_it_is_behind(
     with open_board(web) as socket:
         first = beat(socket, lambda message: kinds(message) == ["web"])
         later = beat(socket, lambda message: message["now"] > first["now"] + WEB_LATE_MS)
-    (trouble,) = later["standing"]
+    (trouble,) = later["troubles"]
     assert trouble["kind"] == "web"
     assert trouble["what"] == "This server is behind the log"
     assert trouble["stale"]

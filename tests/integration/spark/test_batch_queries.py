@@ -18,7 +18,7 @@ from jobs import SCENARIOS, Job, Load, alive
 from sharedlog import VIRTUAL_TIME
 
 from bus.base import Message
-from domain.asset import Asset, Due, all_dues
+from domain.asset import Asset, Timer, all_timers
 from domain.fold import Bucket
 from domain.overlay import overlaid
 from domain.records import Command, Mute, Report, ScenarioChange, StateRecord, Tombstone
@@ -26,9 +26,19 @@ from domain.scenario import Scenario
 from ops.leftovers import descendants
 from stack import EmbeddedBroker, wait_until
 from streaming.batch_queries.comparison import History, Tally, compare
+from streaming.batch_queries.hour_sums import Status
 from streaming.batch_queries.runner import BatchQueries
 from streaming.checkpoint import Epoch
-from wire.batch_query import Compared, Result, Stored, StoredAsset, Totals, decode_result
+from wire.batch_query import (
+    KINDS_OF_TIME,
+    Compared,
+    Recounted,
+    Result,
+    Stored,
+    StoredAsset,
+    Totals,
+    decode_result,
+)
 from wire.job import Answer, Control, Outcome, Step, decode_progress, encode
 from wire.partitioner import partition_of
 from wire.snapshot import dump_snapshot, load_snapshot
@@ -73,7 +83,7 @@ def ended(job: Job, id_: str) -> Answer:
     def last() -> list[Answer]:
         return [a for a in answers(job, id_) if a.outcome != "accepted"]
 
-    wait_until(last, 90, f"not answered, see {job.log}")
+    wait_until(last, 180, f"not answered, see {job.log}")
     return last()[-1]
 
 
@@ -106,8 +116,8 @@ def fold(log: list[Message], partitions: int, upto: int) -> Bucket:
     return bucket
 
 
-def dues_of(asset: Asset, rule: Scenario) -> list[tuple[Due, str]]:
-    """What is due, and on whose vote: of each kind of a vote's, in the order of time and agent."""
+def timers_of(asset: Asset, rule: Scenario) -> list[tuple[Timer, str]]:
+    """Return the timers, and whose vote each is of: of one kind, in the order of time and agent."""
     votes = asset.votes.values()
     times = {
         "vote-expiry": [(v.expires, v.agent) for v in votes if v.silent is None and v.expires],
@@ -116,8 +126,8 @@ def dues_of(asset: Asset, rule: Scenario) -> list[tuple[Due, str]]:
     }
     agents = {kind: iter(sorted(found)) for kind, found in times.items()}
     return [
-        (due, next(agents[due.type])[1] if due.type in agents else "")
-        for due in sorted(all_dues(asset, rule))
+        (timer, next(agents[timer.type])[1] if timer.type in agents else "")
+        for timer in sorted(all_timers(asset, rule))
     ]
 
 
@@ -151,8 +161,8 @@ def check_stored(job: Job, scenario: str, parts: list[Result]) -> int:
                 asset.pending(folded.scenario),
                 asset.override,
                 [
-                    (due.time, due.type, whose)
-                    for due, whose in sorted(dues_of(asset, folded.scenario))
+                    (timer.time, timer.type, whose)
+                    for timer, whose in sorted(timers_of(asset, folded.scenario))
                 ],
                 len(asset.answers),
                 asset.forget_at,
@@ -202,7 +212,7 @@ Kept = dict[int, bytes]
 
 
 def histories(job: Job, rule: Scenario, totals: Totals, kept: Kept) -> dict[str, Moments]:
-    """When each asset's state changed, by the plain fold under one rule throughout."""
+    """Return when each asset's state changed, by the plain fold under one rule throughout."""
     found: dict[str, Moments] = {}
     for partition, log in logs(job, rule.name).items():
         bucket = Bucket(rule, partition, 1)
@@ -235,7 +245,7 @@ def note(found: dict[str, Moments], out: Any) -> None:
 def check_compared(
     job: Job, id_: str, running: Scenario, proposed: Scenario, since: int, kept: Kept | None = None
 ) -> Totals:
-    """What was found is what the plain fold finds, with the same comparison."""
+    """Return what was found is what the plain fold finds, with the same comparison."""
     parts = brought(job, id_)
     rows = [row for part in parts if isinstance(part, Compared) for row in part.rows]
     last = parts[-1]
@@ -473,6 +483,88 @@ def test_a_what_if_begins_with_snapshots(job: Job, monkeypatch: pytest.MonkeyPat
     assert totals.began[1].at == since - 42 * MINUTE, "a life, its memory, and the longest hold"
     assert "digest" in totals.began[1].why
     assert totals.different > 10
+
+
+# ---- recount ------------------------------------------------------------------------------------
+
+
+def statuses(job: Job, rule: Scenario, end: dict[int, int]) -> dict[str, list[Status]]:
+    """Return what each asset showed, and whether unconfirmed, by the plain fold of the log."""
+    shown: dict[str, list[Status]] = {}
+    for partition, log in logs(job, rule.name).items():
+        bucket = Bucket(rule, partition, 1)
+        for m in (m for m in log if m.offset < end[partition]):
+            record = decode_placed(m.key, m.value, m.timestamp, partition, rule.partitions)
+            for out in bucket.apply(record, m.offset, m.timestamp):
+                if not isinstance(out, StateRecord | Tombstone):
+                    continue
+                history = shown.setdefault(out.asset, [])
+                state = out.state if isinstance(out, StateRecord) else None
+                mark = isinstance(out, StateRecord) and out.unconfirmed
+                before = history[-1] if history else Status(0, None, unconfirmed=False)
+                if (state, mark) != (before.state, before.unconfirmed):
+                    at = out.cause.time
+                    if isinstance(out, StateRecord) and state != before.state:
+                        at = out.since
+                    history.append(Status(at, state, mark))
+    return shown
+
+
+@pytest.mark.extensive
+def test_a_recount_adds_up_what_the_fold_has(job: Job) -> None:
+    job.configure(SCENARIOS)
+    job.start()
+    load = Load(job, 34)
+    load.send(150)
+    other = overlaid(job.scenarios()["sites"], {"min_voters": 1})
+    for partition in range(other.partitions):  # a rule that changes in the middle
+        topic = job.topics.reports("sites")
+        job.bus.producer().send_and_wait(topic, None, encode_scenario(other), partition=partition)
+    for _ in range(2):
+        load.send(100)
+        time.sleep(0.4)  # real time passes, so that holds and expiries fall due
+    load.finish()
+    begun = min(log[0].timestamp for log in logs(job, "sites").values()) - 1
+    excluded = {"asset/3 é": [(begun + 200, begun + 500), (begun + 600, begun + 601)]}
+    wish = {"scenario": "sites", "since": begun, "until": begun + 4 * 3_600_000,
+            "zone": "Asia/Kolkata", "excluded": excluded}  # fmt: skip
+    id_ = ask(job, "recount", wish)
+    answer = ended(job, id_)
+    assert answer.outcome == "done", answer.why
+    parts = [part for part in brought(job, id_) if isinstance(part, Recounted)]
+    rows = [row for part in parts for row in part.rows]
+    totals = parts[-1].totals
+    assert totals is not None
+    end = {partition: end for partition, (_, end) in totals.offsets.items()}
+    shown = statuses(job, job.scenarios()["sites"], end)
+
+    for kind in KINDS_OF_TIME:
+        expected = sum(
+            time_of(kind, history, excluded.get(asset, []), totals.since, totals.until)
+            for asset, history in shown.items()
+        )
+        assert sum(getattr(row, kind) for row in rows) == expected, kind
+        assert expected > 0, kind
+    assert totals.assets > 20
+    assert totals.attacks >= totals.affected > 5
+    assert sum(row.attacks for row in rows) == totals.attacks
+
+
+def time_of(
+    kind: str, history: list[Status], excluded: list[tuple[int, int]], since: int, until: int
+) -> int:
+    """Count the milliseconds, one by one, that an asset was so."""
+    after = [*history[1:], Status(until, None, unconfirmed=False)]
+    count = 0
+    for status, following in zip(history, after, strict=True):
+        if status.state is None:
+            continue
+        own = "good" if status.state == "clear" else "bad"
+        own = "unconfirmed" if status.unconfirmed else own
+        for at in range(max(since, status.at), min(until, following.at)):
+            cut = any(begin <= at < end for begin, end in excluded)
+            count += kind == ("maintenance" if cut else own)
+    return count
 
 
 def test_what_cannot_be_carried_out_is_answered(job: Job) -> None:

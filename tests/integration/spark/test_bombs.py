@@ -77,6 +77,7 @@ def check(job: Job, first: int, codec: str) -> None:
     assert_equal_to_fold(job)
 
 
+@pytest.mark.extensive
 @pytest.mark.timeout(420)
 def test_a_running_job_gets_past_a_bomb(job: Job) -> None:
     load = Load(job, 1)

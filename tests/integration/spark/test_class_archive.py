@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from jobs import SCENARIOS, Job
 
-from ops.classes import ClassesProblem, build
+from ops.class_archive import ClassesProblem, build
 from ops.leftovers import descendants
 from stack import EmbeddedBroker, wait_until
 from streaming.cds_archive import class_archive, use

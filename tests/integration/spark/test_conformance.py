@@ -123,7 +123,7 @@ class Trial:
             time.sleep(0.25)
 
     def _written(self) -> int:
-        """How many records the states topics hold."""
+        """Return how many records the states topics hold."""
         topics = map(self.job.topics.states, self.job.scenarios())
         return sum(end for _, end in self.bus.offsets(topics).values())
 

@@ -44,6 +44,7 @@ def test_each_scenario_on_its_engine(job: Job) -> None:
     }
 
 
+@pytest.mark.extensive
 def test_a_log_that_calls_for_python_hands_its_scenario_over(job: Job) -> None:
     job.configure(SCENARIOS)
     process = job.start()

@@ -8,14 +8,19 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from jobs import SCENARIOS, Job, Load, alive
 from judge import assert_equal_to_fold
 
+from domain.records import Command, Report, Schedule, StateRecord
+from domain.version import Version
 from ops.leftovers import descendants
 from stack import EmbeddedBroker, wait_until
 from wire.job import decode_heartbeat, decode_progress
+from wire.sink import decode_state
+from wire.source import encode_command, encode_report
 
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
 
@@ -50,7 +55,7 @@ def test_the_job_is_the_fold_over_its_log(job: Job) -> None:
     load.finish()
     for _ in range(8):
         load.send(150)
-        time.sleep(0.5)  # real time passes, so that dues fall due between records
+        time.sleep(0.5)  # real time passes, so that timers fire between records
     load.finish()
     stop(process)
     judged = assert_equal_to_fold(job)
@@ -99,6 +104,47 @@ def test_killed_in_mid_stream_it_ends_with_the_same_states(job: Job) -> None:
     load.finish()
     stop(process)
     assert_equal_to_fold(job)
+
+
+def runs_of(job: Job, task: str) -> list[tuple[Version, str]]:
+    """The version and the outcome of each record of a run of this task, however often it came."""
+    found = set()
+    for message in job.read([job.topics.states("sites")]):
+        record = decode_state(message.key, message.value, message.headers)
+        if isinstance(record, StateRecord) and record.cause.command == task:
+            found |= {
+                (record.version, each.outcome or "")
+                for each in record.tasks
+                if record.cause.type == "schedule" and each.id == task
+            }
+    return sorted(found)
+
+
+def test_a_task_runs_once_though_the_job_is_killed_before_its_time(job: Job) -> None:
+    """And though it is dead at that time: what counts is the log's."""
+    load, task = Load(job, 3), str(uuid4())
+    process = job.start()
+    for agent in ("w1", "w2"):
+        load.put("sites", "shop", encode_report(Report("shop", agent, "attack")))
+    load.finish()  # the job has begun
+    order = Schedule("notify", after=10_000)
+    command = Command("schedule", "shop", task, "olga", "watch it", schedule=order)
+    load.put("sites", "shop", encode_command(command))
+    load.finish()  # every marker is answered, so the task is scheduled too
+    due = time.monotonic() + 10
+    below = descendants(process.pid)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    wait_until(lambda: not alive(below), 10, "JVM or workers outlive a killed driver")
+    assert runs_of(job, task) == []
+    wait_until(lambda: time.monotonic() > due, 15, "the task's time does not come")
+    process = job.start()
+    wait_until(lambda: runs_of(job, task), 90, "the task did not run")
+    load.finish()
+    stop(process)
+    [(version, outcome)] = runs_of(job, task)
+    assert (version.step > 0, outcome) == (True, "applied")
+    assert "schedule" in assert_equal_to_fold(job).causes
 
 
 @pytest.mark.extensive

@@ -47,7 +47,7 @@ def ask(job: Job, id_: str, action: Any) -> Answer:
 
 
 def ends(job: Job) -> dict[tuple[str, int], int]:
-    """How far the job's own topics and its ticks have come."""
+    """Return how far the job's own topics and its ticks have come."""
     names = [job.topics.buckets, *map(job.topics.reports, job.scenarios())]
     return {place: end for place, (_, end) in job.bus.offsets(names).items()}
 

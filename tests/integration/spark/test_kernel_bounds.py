@@ -31,12 +31,6 @@ Told = dict[bytes, list[bytes | None]]
 """By asset: the values that were emitted, in order."""
 
 
-@pytest.fixture(scope="session")
-def replay(jars_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Replay:
-    """The kernel, compiled, beside its harness."""
-    return Replay(jars_dir, tmp_path_factory.mktemp("replay"))
-
-
 def disturbed(log: list[Message]) -> tuple[list[Message], list[Bound]]:
     """A log of which two stretches were stamped ahead, each with the bound that is right for it."""
     size, bounds, found = len(log), list[Bound](), list(log)

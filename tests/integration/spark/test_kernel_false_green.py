@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from false_green import Board, Example, Line, examples
@@ -26,12 +25,6 @@ HISTORIES = 500
 """How many generated ones: of those that tests/unit/test_safety_invariants.py goes through."""
 
 Rule = tuple[BucketId, Scenario]
-
-
-@pytest.fixture(scope="module")
-def replay(jars_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Replay:
-    """The kernel beside its harness."""
-    return Replay(jars_dir, tmp_path_factory.mktemp("replay"))
 
 
 def rule(number: int, scenario: Scenario) -> Rule:
@@ -57,7 +50,7 @@ def play(replay: Replay, rules: Sequence[Rule], logs: Sequence[list[Message]]) -
 
 @pytest.fixture(scope="module")
 def played(replay: Replay) -> dict[str, Played]:
-    """What the kernel makes of every example, by title."""
+    """Return what the kernel makes of every example, by title."""
     rules = [rule(number, example.scenario) for number, example in enumerate(examples())]
     logs = [messages(b, e.lines) for (b, _), e in zip(rules, examples(), strict=True)]
     titles = [example.title for example in examples()]
@@ -65,7 +58,7 @@ def played(replay: Replay) -> dict[str, Played]:
 
 
 def emissions(played: Played) -> Iterator[Emission]:
-    """What it emitted into the states topic."""
+    """Yield what it emitted into the states topic."""
     for record in played.records:
         if record.topic.endswith(".states"):
             yield decode_state(record.key, record.value, record.headers)
@@ -77,7 +70,7 @@ def test_no_false_green(played: dict[str, Played], example: Example) -> None:
 
 
 def folded(bucket: BucketId, scenario: Scenario, log: Sequence[Message]) -> list[SinkRecord]:
-    """What the fold emits into the states topic for a history's log."""
+    """Return what the fold emits into the states topic for a history's log."""
     fold, topic = Bucket(scenario, 0, 1), f"{bucket.scenario}.states"
     out = []
     for m in log:

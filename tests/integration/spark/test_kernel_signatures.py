@@ -53,12 +53,6 @@ UNREAD = Key("unread", "u" * 43)
 MESSAGES = 1_500
 
 
-@pytest.fixture(scope="module")
-def replay(jars_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Replay:
-    """The kernel, compiled, beside its harness."""
-    return Replay(jars_dir, tmp_path_factory.mktemp("replay"))
-
-
 class Maker:
     """A log in which much is signed, and some of it wrongly. Times in ms."""
 
@@ -123,7 +117,7 @@ Told = list[tuple[str, bytes | None, bytes | None]]
 
 
 def folded(plan: Plan, log: list[Message]) -> Told:
-    """What the plain fold emits: topic or reason, key, value."""
+    """Return what the plain fold emits: topic or reason, key, value."""
     fold, trust = Bucket(load_rule(plan.rules[BUCKET]), 0, 1), Trust(TOPIC, lambda: RING)
     out: Told = []
     for m in log:

@@ -31,7 +31,7 @@ def job(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Job]:
 
 
 def carried(job: Job) -> Carried:
-    """What the job told of the scenario last."""
+    """Return what the job told of the scenario last."""
     told = [decode_progress(m.value).carried for m in job.read([job.topics.progress])]
     return [each for each in told if each and each.scenario == "sites"][-1]
 
@@ -61,7 +61,7 @@ def rules(job: Job, partition: int) -> list[int]:
 
 
 def tallied_at(job: Job) -> set[tuple[int, int]]:
-    """Where the scenario records lie after which a state record came."""
+    """Return where the scenario records lie after which a state record came."""
     found = [
         decode_state(m.key, m.value) for m in job.read([job.topics.states("sites")]) if m.value
     ]

@@ -24,7 +24,7 @@ class Command(BaseCommand):
         try:
             do(settings.DATA_DIR)
         except (OSError, ValueError) as error:
-            raise CommandError(f"The demo's users could not be seen to: {error}") from error
+            raise CommandError(f"The demo's users could not be set up: {error}") from error
 
     def _make(self, data_dir: Path) -> None:
         logins = demo.ensure(data_dir)

@@ -1,4 +1,4 @@
-"""`manage.py reseal`: second factors sealed with the first key."""
+"""`manage.py reseal`: secrets of the database sealed with the first key."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any
 from allauth.mfa.models import Authenticator
 from django.core.management.base import BaseCommand, CommandError
 
-from dashboard.accounts.encryption import NoKey
+from dashboard.accounts.encryption import OTHER_SECRETS, NoKey
 from dashboard.accounts.factors import resealed
 from dashboard.audit.log import Actor, note
 
 
 class Command(BaseCommand):
-    """A command that seals every second factor anew, and names those that no key opens."""
+    """A command that seals every secret again, and names those that no key opens."""
 
-    help = "Seal all second factors with the first key, so that the others can be removed."
+    help = "Encrypt all secrets with the first key, so that the others can be removed."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Add the option that decides what becomes of those that no key opens."""
         parser.add_argument(
             "--forget",
             action="store_true",
-            help="take those away that no key opens: their users log in with the password alone",
+            help="remove the factors that no key opens: their users log in with the password alone",
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Seal all factors anew. Raises CommandError where one is left that no key opens."""
+        """Seal all secrets again. Raises CommandError where one is left that no key opens."""
         factors = Authenticator.objects.select_related("user")
         lost = [factor for factor in factors if not _reseal(factor)]
         if options["forget"]:
@@ -39,13 +39,17 @@ class Command(BaseCommand):
             names = ", ".join(sorted({factor.user.get_username() for factor in lost}))
             raise CommandError(
                 f"No key opens second factors of {names}: put the key back into "
-                "TALLYBOARD_DATA_KEYS or the file data-key, or take them away with --forget."
+                "TALLYBOARD_DATA_KEYS or the file data-key, or remove them with --forget."
             )
-        self.stdout.write(f"Sealed anew: {Authenticator.objects.count()}; taken away: {len(lost)}.")
+        others = [reseal() for reseal in OTHER_SECRETS]
+        sealed = Authenticator.objects.count() + sum(n for n, _ in others)
+        if unread := [name for _, names in others for name in names]:
+            raise CommandError(f"No key opens {', '.join(unread)}: enter their secrets again.")
+        self.stdout.write(f"Encrypted again: {sealed}; removed: {len(lost)}.")
 
 
 def _reseal(factor: Authenticator) -> bool:
-    """Seal a factor anew. Returns False where no key opens it."""
+    """Seal a factor again. Returns False where no key opens it."""
     try:
         factor.data = resealed(factor.data)
     except NoKey:

@@ -11,7 +11,6 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from dashboard.accounts import tokens
-from dashboard.accounts.audit_entries import note_issued
 from dashboard.accounts.models import ApiToken
 from dashboard.audit.log import Actor, note
 
@@ -64,7 +63,7 @@ class Command(BaseCommand):
             )
         except tokens.TooManyTokens as error:
             raise CommandError(str(error)) from error
-        note_issued(Actor.shell(), token)
+        tokens.note_issued(Actor.shell(), token)
         self.stdout.write(token)
 
     def _list(self, user: User) -> None:

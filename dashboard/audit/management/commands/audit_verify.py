@@ -12,14 +12,14 @@ from dashboard.audit.hash_chain import verify
 class Command(BaseCommand):
     """A command that checks the whole chain."""
 
-    help = "Look along the audit's chain of digests; ends with 1 where it is not whole."
+    help = "Check the audit's chain of digests; exit code 1 if it is broken."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         """Print the result. Raises CommandError where the chain is not whole."""
         chain = verify()
         if chain.fault:
             raise CommandError(
-                f"The chain is not whole: {chain.fault}. Before that, {chain.entries} entries are."
+                f"The chain is broken: {chain.fault}. Before that, {chain.entries} entries are."
             )
         self.stdout.write(
             f"Whole: {chain.entries} entries, {chain.first} to {chain.last}, digest {chain.digest}"

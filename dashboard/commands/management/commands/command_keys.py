@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from dashboard.audit.log import Actor, note
-from dashboard.core.kafka import key_file
+from dashboard.core.kafka_gateway import key_file
 from dashboard.core.times import iso_second, now_ms, unix_ms
 from wire.keys import Key, KeyFile, KeysProblem, Ring
 
@@ -17,17 +17,18 @@ from wire.keys import Key, KeyFile, KeysProblem, Ring
 class Command(BaseCommand):
     """A command that lists, rotates and retires keys; it never shows a secret."""
 
-    help = "List the keys that sign commands; make a new one that takes over; withdraw one."
+    help = "List the keys that sign commands, replace the current one, or retire one."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Add the actions."""
         what = parser.add_subparsers(dest="what", required=True)
         what.add_parser("list", help="every key, from when to when it counts, and which one signs")
-        what.add_parser("rotate", help="make a key that signs in two minutes; the others end then")
-        retire = what.add_parser("retire", help="withdraw a key, as one that was stolen")
+        what.add_parser("rotate", help="make a key that signs after two minutes; others end then")
+        retire = what.add_parser("retire", help="retire a key, for example a stolen one")
         retire.add_argument("key", help="its id")
         retire.add_argument(
-            "--since", help="from when on it does not count: 2026-11-22T17:00:00Z (default: now)"
+            "--since",
+            help="from when on its signatures do not count: 2026-11-22T17:00:00Z (default: now)",
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:

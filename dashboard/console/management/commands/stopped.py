@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import utc
 from dashboard.job.models import BucketStatus, JobProgress
-from dashboard.job.stored_status import stopped
+from dashboard.job.status import stopped
 
 
 class Command(BaseCommand):
@@ -18,13 +18,13 @@ class Command(BaseCommand):
     help = "List the queries that were stopped from the job's page: by whom, since when and why."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        """Look them up."""
+        """Print a line for each query that was stopped on purpose."""
         for told in stopped():
             self.stdout.write(_in_words(told))
 
 
 def _in_words(told: JobProgress) -> str:
-    """For a terminal, which is to obey nothing of what people wrote."""
+    """Return a line for a terminal, which is to obey nothing of what people wrote."""
     carried = BucketStatus.objects.filter(engine=told.query).values_list("scenario", flat=True)
     names = {name: scenario.title for name, scenario in scenarios().items()}
     titles = ", ".join(sorted({names[name] for name in carried if name in names}))

@@ -14,13 +14,17 @@ from config.logs import configure_logs
 from config.pulse import Pulse
 from dashboard.core.scenarios import scenarios, topics
 from dashboard.core.times import now_ms
-from dashboard.materialiser.worker import Materialiser
+from dashboard.invoices.reader import InvoiceReader
+from dashboard.materialiser.worker import Materialiser, relax_collector
+from dashboard.orders import cache
+from dashboard.orders.cache import CacheKeeper
+from dashboard.product_views.milestones import MilestoneReader
 
 
 class Command(BaseCommand):
     """The command that writes the sink topics into the database, until it is stopped."""
 
-    help = "Writes the sink topics into the database, until it is told to stop."
+    help = "Write the sink topics into the database until stopped."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         """Run until SIGTERM or SIGINT."""
@@ -33,4 +37,15 @@ class Command(BaseCommand):
         worker = Materialiser(
             bus, topics(), scenarios(), now_ms, replication=tallyboard.replication
         )
+        keeper = CacheKeeper(bus) if cache.configured() else None
+        if keeper is not None:
+            keeper.start()
+        readers = [kind(bus, topics(), now_ms) for kind in (InvoiceReader, MilestoneReader)]
+        for reader in readers:
+            reader.start()
+        relax_collector()
         worker.run(stop, Pulse(tallyboard.data_dir, "materialiser").beat)
+        for reader in readers:
+            reader.stop()
+        if keeper is not None:
+            keeper.stop()

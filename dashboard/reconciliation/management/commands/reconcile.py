@@ -37,7 +37,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--from-snapshot",
             action="store_true",
-            help="begin at each bucket's newest snapshot, trusting it, though the log is whole",
+            help="begin at each bucket's newest snapshot, even if the log is complete",
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:

@@ -14,7 +14,7 @@ from dashboard.replays.verification import compare
 class Command(BaseCommand):
     """The command that compares, and keeps the outcome with the replay."""
 
-    help = "Reconcile the scenarios of a replay, and keep what was found for its page."
+    help = "Reconcile the scenarios of a replay, and store the result for its page."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the replay's id."""

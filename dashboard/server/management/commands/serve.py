@@ -8,24 +8,30 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from bus.base import Bus
 from config.logs import configure_logs
+from dashboard.core import app_logs
 from dashboard.core.scenarios import scenarios, topics
 from dashboard.live import database_threads
-from dashboard.live.shared_view import live_view
+from dashboard.live.shared_live_view import live_view
 from dashboard.live.tailer import Tailer
-from dashboard.server.file_descriptors import TooFew, raise_limit
-from dashboard.server.limits import bounds_of
+from dashboard.orders import ways
+from dashboard.server.limits import TooFew, bounds_of, raise_limit
+from dashboard.topic_views import copies
+from dashboard.topic_views.declaration import ViewError
+from dashboard.topic_views.tailer import ViewTailer
 
 
 class Command(BaseCommand):
     """The command that serves the board on the configured address."""
 
-    help = "Serves the board on the configured address, until it is told to stop."
+    help = "Serve the board on the configured address until stopped."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         """Serve until SIGTERM or SIGINT.
 
-        Raises CommandError when the address, or files for all connections, are not to be had.
+        Raises CommandError when the address, or files for all connections, are not to be had, or
+        where the file of views declares none.
         """
         from bus.kafka import KafkaBus
         from dashboard.server.daphne import serve  # installs an event loop
@@ -40,16 +46,29 @@ class Command(BaseCommand):
 
         bus = KafkaBus(tallyboard.kafka_options())
         tailer = Tailer(bus, topics(), scenarios(), live_view(), replication=tallyboard.replication)
+        views = _views(bus)
         host, port = tallyboard.http_host, tallyboard.http_port
         # What is there from the start is never garbage: a collection that walks all of it takes
         # 50 ms of processor time, whoever waits for an answer.
         gc.collect()
         gc.freeze()
-        failure = serve(application, host, port, bounds_of(tallyboard), tailer.start)
-        tailer.stop()
+        followers = (app_logs, tailer, views, ways)
+        failure = serve(
+            application, host, port, bounds_of(tallyboard), [each.start for each in followers]
+        )
+        for each in reversed(followers):
+            each.stop()
         database_threads.close()
         if failure:
             raise CommandError(
                 f"Cannot listen on {host}:{port}: {failure} "
                 "Set TALLYBOARD_HTTP_PORT to a free port, or stop what uses this one."
             )
+
+
+def _views(bus: Bus) -> ViewTailer:
+    """Return what keeps this process's copies of the views. Raises CommandError."""
+    try:
+        return copies.tailer(bus)
+    except ViewError as error:
+        raise CommandError(str(error)) from None

@@ -23,6 +23,7 @@ final class Adoption {
     Votes.age(rule, asset);
     Votes.expire(rule, asset, at, at);
     Transitions.judge(rule, asset, at, Evidence.SILENCE);
+    Tasks.adopt(rule, former, asset, at);
   }
 
   private static boolean isWorse(Rule rule, Wait wait, Asset asset) {

@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.Objects;
 
 /**
- * What the fold remembers of one asset, and what is due for it: domain/asset.py. Times in ms of the
+ * What the fold remembers of one asset, and its timers: domain/asset.py. Times in ms of the
  * bucket's clock. Votes, waits, override and answers are replaced, never changed, so that what was
  * there before an event can be kept by reference.
  */
@@ -26,7 +26,7 @@ final class Asset {
     }
 
     /** Returns how much it counts: nothing, as a silent one, or as a live one. */
-    int standing() {
+    int precedence() {
       return !counts() ? 0 : silent != NONE ? 1 : 2;
     }
 
@@ -73,21 +73,44 @@ final class Asset {
     }
   }
 
+  /**
+   * A task: what is to be done, when, and how it went last. due: NONE after the last run; every,
+   * until, times, ran: NONE where there is none.
+   */
+  record Task(String id, String action, String user, String reason, long due, String state,
+      String condition, long every, long until, long times, String within, String outcome,
+      long ran, String aside) {
+    /** Returns whether it will run under the rule in force. */
+    boolean runs() {
+      return due != NONE && aside == null;
+    }
+
+    Task setAside(String why) {
+      return new Task(id, action, user, reason, due, state, condition, every, until, times, within,
+          outcome, ran, why);
+    }
+
+    Task after(long due, long times, String outcome, long ran) {
+      return new Task(id, action, user, reason, due, state, condition, every, until, times, within,
+          outcome, ran, aside);
+    }
+  }
+
   /** A command that was answered: how, with which cause, in whose name. */
   record Answer(String command, String outcome, String cause, String user) {}
 
-  /** Something due, of all that is due for an asset the first. */
-  record Due(long time, int order) implements Comparable<Due> {
+  /** A timer of an asset: when it fires, and of which kind it is. */
+  record Timer(long time, int order) implements Comparable<Timer> {
     @java.lang.Override
-    public int compareTo(Due other) {
+    public int compareTo(Timer other) {
       return time != other.time ? Long.compare(time, other.time) : order - other.order;
     }
   }
 
   static final int OVERRIDE_END = 0, VOTE_EXPIRY = 1, VOTE_FORGOTTEN = 2, MUTE_END = 3, HOLD = 4,
-      REMINDER = 5, PURGE_AFTER = 6, FORGET = 7;
-  static final List<String> DUE_TYPES = List.of("override-end", "vote-expiry", "vote-forgotten",
-      "mute-end", "hold", "reminder", "purge-after", "forget");
+      SCHEDULE = 5, REMINDER = 6, PURGE_AFTER = 7, FORGET = 8;
+  static final List<String> TIMER_TYPES = List.of("override-end", "vote-expiry", "vote-forgotten",
+      "mute-end", "hold", "schedule", "reminder", "purge-after", "forget");
   static final String UNKNOWN = "unknown";
   static final long NONE = Rule.NONE;
   private static final int ANSWERS_KEPT = 16;
@@ -95,6 +118,7 @@ final class Asset {
   private static final Vote[] NO_VOTES = {};
   static final Wait[] NO_WAITS = {};
   private static final Answer[] NO_ANSWERS = {};
+  static final Task[] NO_TASKS = {};
 
   String state;
   String shown;
@@ -116,7 +140,9 @@ final class Asset {
   Answer[] answers = NO_ANSWERS;
   long forgetAt = NONE;
   long purgedAt = NONE;
-  /** When the index of dues looks at this asset again: at its next due, or before. */
+  /** In the order of their ids, none that is over. */
+  Task[] tasks = NO_TASKS;
+  /** When the timer index looks at this asset again: when its next timer fires, or before. */
   long noted = NONE;
 
   // ---- votes, in the order of their agents ----
@@ -140,19 +166,19 @@ final class Asset {
   void put(Vote vote) {
     int place = place(vote.agent);
     boolean there = place < votes.length && votes[place].agent.equals(vote.agent);
-    Vote[] found = new Vote[there ? votes.length : votes.length + 1];
-    System.arraycopy(votes, 0, found, 0, place);
-    System.arraycopy(votes, there ? place + 1 : place, found, place + 1, found.length - place - 1);
-    found[place] = vote;
-    votes = found;
+    Vote[] grown = new Vote[there ? votes.length : votes.length + 1];
+    System.arraycopy(votes, 0, grown, 0, place);
+    System.arraycopy(votes, there ? place + 1 : place, grown, place + 1, grown.length - place - 1);
+    grown[place] = vote;
+    votes = grown;
   }
 
   /** Takes out an agent's vote; returns whether there was one. */
   boolean withdraw(String agent) {
-    Vote[] left = Arrays.stream(votes).filter(v -> !v.agent.equals(agent)).toArray(Vote[]::new);
-    boolean found = left.length < votes.length;
-    votes = left;
-    return found;
+    Vote[] remaining = Arrays.stream(votes).filter(v -> !v.agent.equals(agent)).toArray(Vote[]::new);
+    boolean removed = remaining.length < votes.length;
+    votes = remaining;
+    return removed;
   }
 
   // ---- answers ----
@@ -167,21 +193,21 @@ final class Asset {
   void remember(Answer answer) {
     if (answered(answer.command) != null) return;
     int kept = Math.min(answers.length, ANSWERS_KEPT - 1);
-    Answer[] found = Arrays.copyOfRange(answers, answers.length - kept, answers.length + 1);
-    found[kept] = answer;
-    answers = found;
+    Answer[] newest = Arrays.copyOfRange(answers, answers.length - kept, answers.length + 1);
+    newest[kept] = answer;
+    answers = newest;
   }
 
   /** Returns what is left when it goes at `at`: answers, place, when it was purged. */
   Asset trace(long at, Rule rule) {
-    Asset left = new Asset();
-    left.offset = left.changedOffset = offset;
-    left.step = left.changedStep = step;
-    left.answers = answers;
-    left.forgetAt = at + Math.max(LEAST_TRACE, rule.reportAgeLimit);
-    left.purgedAt = purgedAt;
-    left.noted = noted;
-    return left;
+    Asset trace = new Asset();
+    trace.offset = trace.changedOffset = offset;
+    trace.step = trace.changedStep = step;
+    trace.answers = answers;
+    trace.forgetAt = at + Math.max(LEAST_TRACE, rule.reportAgeLimit);
+    trace.purgedAt = purgedAt;
+    trace.noted = noted;
+    return trace;
   }
 
   /** Forgets the state; reports older than `at` do not bring it back. */
@@ -190,6 +216,7 @@ final class Asset {
     override = null;
     votes = NO_VOTES;
     waits = NO_WAITS;
+    tasks = NO_TASKS;
     purgedAt = at;
   }
 
@@ -198,11 +225,11 @@ final class Asset {
     if (state == null && override == null && votes.length == 0) clear(at);
   }
 
-  /** Shows the override, else the state; one that nothing has tallied is unknown. */
-  void show() {
-    if (override != null) shown = override.state;
-    else if (state != null) shown = state;
-    else if (shown != null || votes.length > 0) shown = UNKNOWN;
+  /** Returns the override, else the state; one that nothing has tallied is unknown. */
+  String toShow() {
+    if (override != null) return override.state;
+    if (state != null) return state;
+    return shown != null || votes.length > 0 ? UNKNOWN : null;
   }
 
   // ---- waits ----
@@ -232,31 +259,34 @@ final class Asset {
     return false;
   }
 
-  // ---- dues ----
+  // ---- timers ----
 
-  /** Returns what is due first, or null. */
-  Due nextDue(Rule rule) {
-    if (shown == null) return forgetAt == NONE ? null : new Due(forgetAt, FORGET);
-    Due first = nextBesidesReminder(rule);
+  /** Returns the timer that fires first, or null. */
+  Timer nextTimer(Rule rule) {
+    if (shown == null) return forgetAt == NONE ? null : new Timer(forgetAt, FORGET);
+    Timer first = nextOther(rule);
+    for (Task task : tasks) {
+      if (task.runs()) first = earlier(first, new Timer(task.due, SCHEDULE));
+    }
     long every = rule.reminder(shown);
-    return every == NONE ? first : earlier(first, new Due(reminded + every, REMINDER));
+    return every == NONE ? first : earlier(first, new Timer(reminded + every, REMINDER));
   }
 
-  /** Of an asset that exists, what is due first of all but the reminder. */
-  Due nextBesidesReminder(Rule rule) {
-    Due first = firstOfVotes(rule);
+  /** Returns, of an asset that exists, what fires first beside tasks and the reminder; or null. */
+  Timer nextOther(Rule rule) {
+    Timer first = firstOfVotes(rule);
     if (override != null && override.until != NONE) {
-      first = earlier(first, new Due(override.until, OVERRIDE_END));
+      first = earlier(first, new Timer(override.until, OVERRIDE_END));
     }
     Pending pending = pending(rule);
-    if (pending != null) first = earlier(first, new Due(pending.due, HOLD));
+    if (pending != null) first = earlier(first, new Timer(pending.due, HOLD));
     long delay = rule.purgeDelay(shown);
     if (delay == NONE || disputed != null) return first;
     // A dispute that held it up has ended with the last record emitted, at the latest.
-    return earlier(first, new Due(Math.max(since + delay, emittedAt), PURGE_AFTER));
+    return earlier(first, new Timer(Math.max(since + delay, emittedAt), PURGE_AFTER));
   }
 
-  private Due firstOfVotes(Rule rule) {
+  private Timer firstOfVotes(Rule rule) {
     long expiry = Long.MAX_VALUE;
     long forgotten = Long.MAX_VALUE;
     long unmuted = Long.MAX_VALUE;
@@ -267,15 +297,15 @@ final class Asset {
         unmuted = Math.min(unmuted, vote.muted.until);
       }
     }
-    Due first = due(null, expiry, VOTE_EXPIRY);
-    return due(due(first, forgotten, VOTE_FORGOTTEN), unmuted, MUTE_END);
+    Timer first = earlier(null, expiry, VOTE_EXPIRY);
+    return earlier(earlier(first, forgotten, VOTE_FORGOTTEN), unmuted, MUTE_END);
   }
 
-  private static Due due(Due first, long time, int order) {
-    return time == Long.MAX_VALUE ? first : earlier(first, new Due(time, order));
+  private static Timer earlier(Timer first, long time, int order) {
+    return time == Long.MAX_VALUE ? first : earlier(first, new Timer(time, order));
   }
 
-  private static Due earlier(Due one, Due other) {
+  private static Timer earlier(Timer one, Timer other) {
     return one == null || other.compareTo(one) < 0 ? other : one;
   }
 
@@ -283,12 +313,13 @@ final class Asset {
 
   /** What readers see of an asset, kept to be compared. */
   record View(String shown, Pending pending, Override override, String unconfirmed,
-      String disputed, Vote[] votes) {
+      String disputed, Vote[] votes, Task[] tasks) {
     boolean differs(Asset asset, Rule rule) {
       return !Objects.equals(shown, asset.shown) || !Objects.equals(override, asset.override)
           || !Objects.equals(unconfirmed, asset.unconfirmed)
           || !Objects.equals(disputed, asset.disputed)
-          || !Objects.equals(pending, asset.pending(rule)) || votesDiffer(asset.votes);
+          || !Objects.equals(pending, asset.pending(rule)) || votesDiffer(asset.votes)
+          || tasks != asset.tasks && !Arrays.equals(tasks, asset.tasks);
     }
 
     /** Whether what a command's sender looks at is the same: state, pin, else what waits. */
@@ -313,6 +344,6 @@ final class Asset {
   }
 
   View view(Rule rule) {
-    return new View(shown, pending(rule), override, unconfirmed, disputed, votes);
+    return new View(shown, pending(rule), override, unconfirmed, disputed, votes, tasks);
   }
 }

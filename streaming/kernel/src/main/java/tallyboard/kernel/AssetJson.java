@@ -45,6 +45,9 @@ public final class AssetJson implements UDF1<byte[], String> {
       }
       close();
       time(asset.forgetAt).time(asset.purgedAt);
+      open();
+      for (Asset.Task task : asset.tasks) task(task);
+      close();
       out.append(']');
     }
 
@@ -60,6 +63,15 @@ public final class AssetJson implements UDF1<byte[], String> {
         close();
       }
       time(vote.silent()).number(vote.order()).number(vote.age());
+      close();
+    }
+
+    private void task(Asset.Task task) {
+      open();
+      text(task.id()).text(task.action()).text(task.user()).text(task.reason()).time(task.due());
+      text(task.state()).text(task.condition()).time(task.every()).time(task.until());
+      time(task.times()).text(task.within()).text(task.outcome()).time(task.ran());
+      text(task.aside());
       close();
     }
 

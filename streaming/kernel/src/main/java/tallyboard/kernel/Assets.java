@@ -10,10 +10,11 @@ import org.apache.spark.sql.streaming.MapState;
 import scala.Tuple2;
 
 /**
- * A bucket's assets over Spark's state, one entry each, and the transient index of what is due.
+ * A bucket's assets over Spark's state, one entry each, and the transient index of their timers.
  *
- * <p>The index looks at an asset at the time that is noted in its entry: when it is next due, or
- * before. So a due that only moves away, as a vote's expiry does with each report, costs no write.
+ * <p>The index looks at an asset at the time that is noted in its entry: when its next timer fires,
+ * or before. So a timer that only moves away, as a vote's expiry does with each report, costs no
+ * write.
  */
 final class Assets implements Bucket.Store {
   /** Most assets kept in memory between two batches, per bucket. */
@@ -115,17 +116,17 @@ final class Assets implements Bucket.Store {
   }
 
   @Override
-  public void due(String name, Asset asset, Asset.Due due) {
+  public void setTimer(String name, Asset asset, Asset.Timer timer) {
     boolean noted = asset.noted != Asset.NONE;
-    if (due == null ? !noted : noted && asset.noted <= due.time()) return;
-    waiting += (due == null ? 0 : 1) - (noted ? 1 : 0);
-    asset.noted = due == null ? Asset.NONE : due.time();
-    if (due != null) index.add(new Noted(due.time(), name));
+    if (timer == null ? !noted : noted && asset.noted <= timer.time()) return;
+    waiting += (timer == null ? 0 : 1) - (noted ? 1 : 0);
+    asset.noted = timer == null ? Asset.NONE : timer.time();
+    if (timer != null) index.add(new Noted(timer.time(), name));
     mark(entry(name));
   }
 
   @Override
-  public String popDue(long upto) {
+  public String popTimer(long upto) {
     while (!index.isEmpty() && index.peek().time <= upto) {
       Noted first = index.poll();
       Asset asset = get(first.name);
@@ -138,7 +139,7 @@ final class Assets implements Bucket.Store {
     return null;
   }
 
-  /** Assets with something due. */
+  /** Returns the number of assets with a timer. */
   int waiting() {
     return waiting;
   }

@@ -4,7 +4,7 @@ import java.util.Collections;
 import java.util.Iterator;
 import java.util.Objects;
 import tallyboard.kernel.Asset.Answer;
-import tallyboard.kernel.Asset.Due;
+import tallyboard.kernel.Asset.Timer;
 import tallyboard.kernel.Asset.Muted;
 import tallyboard.kernel.Asset.Override;
 import tallyboard.kernel.Asset.View;
@@ -16,7 +16,7 @@ import tallyboard.kernel.Asset.Vote;
  * classes beside it, each in a file of domain/ of the same name.
  */
 final class Bucket {
-  /** Where the assets of a bucket are kept, and which of them have something due. */
+  /** Keeps the assets of a bucket, and the next timer of each. */
   interface Store {
     Asset get(String name);
 
@@ -26,11 +26,11 @@ final class Bucket {
 
     Iterator<String> names();
 
-    /** From now on the asset, which is kept, has something due at `due`, or nothing. */
-    void due(String name, Asset asset, Due due);
+    /** Sets the next timer of an asset, which is kept; null: it has none. */
+    void setTimer(String name, Asset asset, Timer timer);
 
-    /** Takes out an asset that may have something due at or before `upto` ms, in order; or null. */
-    String popDue(long upto);
+    /** Takes out the next asset that may have a timer at or before `upto` ms; null if none has. */
+    String popTimer(long upto);
   }
 
   /** From here on the log needs the Python engine: streaming/engine_assignment.py hands the scenario over. */
@@ -84,8 +84,8 @@ final class Bucket {
   }
 
   /**
-   * Comes to the record at `offset`, appended at `time` ms. Call `goOn` until all is done that is due
-   * by then, then `apply`, and again `goOn`: a change of rule and a mute leave the assets waiting.
+   * Comes to the record at `offset`, appended at `time` ms. Call `goOn` until every timer up to then
+   * has fired, then `apply`, and again `goOn`: a change of rule and a mute leave the assets waiting.
    * So what leaves a bucket at one time is never more than one asset's.
    */
   void moveTo(long offset, long time) {
@@ -99,7 +99,7 @@ final class Bucket {
     return waiting.hasNext();
   }
 
-  /** Does one thing that is due, or puts one asset under a change; false when nothing is left. */
+  /** Fires one timer, or puts one asset under a change; returns false when nothing is left. */
   boolean goOn() {
     if (!waiting.hasNext()) return passTime();
     putUnder(waiting.next());
@@ -148,6 +148,7 @@ final class Bucket {
     }
     View before = begin(asset);
     vote(asset, vote);
+    if (!rule.tasks.isEmpty() && vote.live()) Tasks.reported(rule, asset, vote.state(), clock);
     finish(report.asset(), asset, before, cause("report", report.agent(), null, null), clock, null,
         false);
   }
@@ -224,7 +225,7 @@ final class Bucket {
     Answer answer = asset.answered(command.id());
     if (answer == null) {
       String outcome = outcome(command, asset);
-      String cause = outcome.startsWith(Commands.REFUSED) ? "refused" : command.kind();
+      String cause = outcome.startsWith(Commands.REFUSED) ? "refused" : Commands.causeOf(command.kind());
       answer = new Answer(command.id(), outcome, cause, command.user());
     }
     answer(command.asset(), asset, before, answer);
@@ -254,6 +255,7 @@ final class Bucket {
 
   private String outcome(Source.Command command, Asset asset) {
     String refused = Commands.refusal(rule, command, asset, clock);
+    if (refused == null) refused = Tasks.refusal(rule, command, asset, clock);
     if (refused != null) return Commands.REFUSED + refused;
     switch (command.kind()) {
       case "set":
@@ -261,7 +263,11 @@ final class Bucket {
       case "vote":
         return voteByHand(command, asset);
       case "release":
-        return Commands.release(rule, command, asset, clock);
+        return Commands.release(rule, asset, command.user(), clock);
+      case "schedule":
+        return Tasks.schedule(command, asset, clock);
+      case "cancel":
+        return Tasks.cancel(command, asset);
       default:
         return Commands.purge(asset, time);
     }
@@ -277,30 +283,37 @@ final class Bucket {
   // ---- time ----
 
   private boolean passTime() {
-    String name = store.popDue(clock);
+    String name = store.popTimer(clock);
     if (name == null) return false;
     Asset asset = store.get(name);
-    Due due = asset.nextDue(rule);
-    if (due != null && due.time() <= clock) fire(name, asset, due, due.time());
-    else store.due(name, asset, due);
+    Timer timer = asset.nextTimer(rule);
+    if (timer != null && timer.time() <= clock) fire(name, asset, timer, timer.time());
+    else store.setTimer(name, asset, timer);
     return true;
   }
 
-  private void fire(String name, Asset asset, Due due, long at) {
-    if (due.order() == Asset.FORGET) {
+  private void fire(String name, Asset asset, Timer timer, long at) {
+    if (timer.order() == Asset.FORGET) {
       store.remove(name);
       return;
     }
     View before = asset.view(rule);
-    asset.step++;
-    Cause cause = Timers.cause(rule, asset, due, at, partition);
-    if (due.order() == Asset.REMINDER) {
-      Timers.remind(rule, asset, due, clock);
-      cause = at > due.time() ? cause : cause.at(asset.reminded);
+    Cause cause;
+    if (Timers.recurs(asset, timer)) {
+      cause = recur(asset, timer, at);
     } else {
-      Timers.carryOut(rule, asset, due, at);
+      asset.step++;
+      cause = Timers.cause(rule, asset, timer, at, partition);
+      Timers.carryOut(rule, asset, timer, at);
     }
     finish(name, asset, before, cause, cause.time(), null, true);
+  }
+
+  /** Counts what recurs without an effect; returns the cause of what is heard of. */
+  private Cause recur(Asset asset, Timer timer, long at) {
+    Timers.Place heard = Timers.recur(rule, asset, clock, at);
+    long time = at > timer.time() ? at : heard.time();
+    return Timers.causeOfRecurrence(asset, heard, time, partition);
   }
 
   // ---- a change of rule ----
@@ -342,9 +355,9 @@ final class Bucket {
   private void catchUp(String name) {
     Asset asset;
     while ((asset = store.get(name)) != null) {
-      Due due = asset.nextDue(rule);
-      if (due == null || due.time() > clock) return;
-      fire(name, asset, due, clock);
+      Timer timer = asset.nextTimer(rule);
+      if (timer == null || timer.time() > clock) return;
+      fire(name, asset, timer, clock);
     }
   }
 
@@ -403,6 +416,7 @@ final class Bucket {
       asset.emittedAt = at;
       out.state(name, asset, cause, answer);
     }
+    if (asset.tasks.length > 0) Tasks.dropFinished(asset);
     live += (asset.shown != null ? 1 : 0) - (before.shown() != null ? 1 : 0);
     keep(name, asset, at);
   }
@@ -412,11 +426,12 @@ final class Bucket {
     if (pin != null && !Objects.equals(pin.underlying(), asset.state)) {
       asset.override = pin.over(asset.state);
     }
-    asset.show();
+    asset.shown = asset.toShow();
     if (asset.shown != null) Tally.mark(rule, asset);
     if (!Objects.equals(asset.shown, before.shown())) {
       asset.previous = before.shown();
       asset.since = asset.reminded = at;
+      if (asset.tasks.length > 0 || !rule.tasks.isEmpty()) Tasks.enter(rule, asset, at);
     }
     if (!before.lookedAt(asset, rule)) {
       asset.changedOffset = asset.offset;
@@ -435,7 +450,7 @@ final class Bucket {
       return;
     }
     store.put(name, kept);
-    store.due(name, kept, kept.nextDue(rule));
+    store.setTimer(name, kept, kept.nextTimer(rule));
   }
 
   private Cause cause(String type, String agent, String user, String command) {

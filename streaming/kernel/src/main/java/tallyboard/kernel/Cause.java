@@ -2,8 +2,4 @@ package tallyboard.kernel;
 
 /** What brought a record about. */
 record Cause(String type, int partition, long offset, long time, String agent, String user,
-    String command) {
-  Cause at(long time) {
-    return new Cause(type, partition, offset, time, agent, user, command);
-  }
-}
+    String command) {}

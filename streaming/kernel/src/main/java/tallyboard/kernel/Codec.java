@@ -6,15 +6,16 @@ import java.util.Arrays;
 import java.util.UUID;
 
 /**
- * An asset as bytes for the state store. The first byte is the codec's version: 4 is written, 1 to 3
+ * An asset as bytes for the state store. The first byte is the codec's version: 5 is written, 1 to 4
  * are read too. Integers are variable-length (zigzag, 7 bits a byte, the least first); texts are
  * UTF-8 after their length plus one, zero for null. Version 2 holds offsets as differences from the
  * asset's own, and a command's id as 16 bytes; version 3 with each vote who muted it; version 4 with
- * each vote a byte of what it has beyond a plain one, waits, marks, and how a command was answered.
+ * each vote a byte of what it has beyond a plain one, waits, marks, and how a command was answered; version 5 with tasks.
  */
 final class Codec {
   private static final byte MUTED = 3;
-  private static final byte CURRENT = 4;
+  private static final byte WAITS = 4;
+  private static final byte CURRENT = 5;
   /** What a vote has beyond a plain one: these bits, and after them the fields in this order. */
   private static final int HAS_MUTE = 1, HAS_SILENCE = 2, HAS_ORDER = 4, HAS_AGE = 8;
   /** Why an asset is unconfirmed that an earlier version said to be, which kept no reason. */
@@ -51,7 +52,7 @@ final class Codec {
     return asset;
   }
 
-  /** `noted` alone, which the index of dues is made from. */
+  /** Reads `noted` alone, which the timer index is made from. */
   static long noted(byte[] data) {
     return new Codec(data).signed();
   }
@@ -88,6 +89,8 @@ final class Codec {
     }
     signed(asset.forgetAt);
     signed(asset.purgedAt);
+    signed(asset.tasks.length);
+    for (Asset.Task task : asset.tasks) task(task);
   }
 
   private Asset asset() {
@@ -96,7 +99,7 @@ final class Codec {
     asset.shown = text();
     asset.previous = text();
     asset.since = signed();
-    if (version == CURRENT) {
+    if (version >= WAITS) {
       asset.unconfirmed = text();
       asset.disputed = text();
     } else if (signed() == 1) {
@@ -105,7 +108,7 @@ final class Codec {
     if (version > 1) asset.offset = signed();
     asset.votes = new Asset.Vote[(int) signed()];
     for (int i = 0; i < asset.votes.length; i++) asset.votes[i] = vote(asset);
-    asset.waits = version == CURRENT ? waits() : pending();
+    asset.waits = version >= WAITS ? waits() : pending();
     asset.override = override();
     if (version == 1) asset.offset = signed();
     asset.step = signed();
@@ -116,8 +119,37 @@ final class Codec {
     asset.answers = new Asset.Answer[(int) signed()];
     for (int i = 0; i < asset.answers.length; i++) asset.answers[i] = answer();
     asset.forgetAt = signed();
-    if (version == CURRENT) asset.purgedAt = signed();
+    if (version >= WAITS) asset.purgedAt = signed();
+    if (version == CURRENT) asset.tasks = tasks();
     return asset;
+  }
+
+  private void task(Asset.Task task) {
+    id(task.id());
+    text(task.action());
+    text(task.user());
+    text(task.reason());
+    signed(task.due());
+    text(task.state());
+    text(task.condition());
+    signed(task.every());
+    signed(task.until());
+    signed(task.times());
+    text(task.within());
+    text(task.outcome());
+    signed(task.ran());
+    text(task.aside());
+  }
+
+  private Asset.Task[] tasks() {
+    int count = (int) signed();
+    if (count == 0) return Asset.NO_TASKS;
+    Asset.Task[] tasks = new Asset.Task[count];
+    for (int i = 0; i < count; i++) {
+      tasks[i] = new Asset.Task(id(), text(), text(), text(), signed(), text(), text(), signed(),
+          signed(), signed(), text(), text(), signed(), text());
+    }
+    return tasks;
   }
 
   private Asset.Wait[] waits() {
@@ -140,7 +172,7 @@ final class Codec {
   private Asset.Answer answer() {
     String command = id();
     String outcome = text();
-    if (version == CURRENT) return new Asset.Answer(command, outcome, text(), text());
+    if (version >= WAITS) return new Asset.Answer(command, outcome, text(), text());
     return new Asset.Answer(command, outcome, outcome.startsWith("refused: ") ? "refused" : "set",
         "");
   }
@@ -179,7 +211,7 @@ final class Codec {
     long expires = life == 0 ? Asset.NONE : life > 0 ? time + life - 1 : time + life;
     long weight = signed();
     String detail = text();
-    long has = version == CURRENT ? signed() : version == MUTED ? HAS_MUTE : 0;
+    long has = version >= WAITS ? signed() : version == MUTED ? HAS_MUTE : 0;
     Asset.Muted muted = (has & HAS_MUTE) == 0 ? null : muted();
     long silent = (has & HAS_SILENCE) == 0 ? Asset.NONE : time + signed();
     long order = Math.min(reportedAt, time);
@@ -248,20 +280,20 @@ final class Codec {
 
   private void signed(long value) {
     room(10);
-    long left = value << 1 ^ value >> 63;
-    while ((left & ~0x7fL) != 0) {
-      data[at++] = (byte) (left | 0x80);
-      left >>>= 7;
+    long rest = value << 1 ^ value >> 63;
+    while ((rest & ~0x7fL) != 0) {
+      data[at++] = (byte) (rest | 0x80);
+      rest >>>= 7;
     }
-    data[at++] = (byte) left;
+    data[at++] = (byte) rest;
   }
 
   private long signed() {
-    long found = 0;
+    long bits = 0;
     for (int shift = 0;; shift += 7) {
-      byte one = data[at++];
-      found |= (one & 0x7fL) << shift;
-      if (one >= 0) return found >>> 1 ^ -(found & 1);
+      byte next = data[at++];
+      bits |= (next & 0x7fL) << shift;
+      if (next >= 0) return bits >>> 1 ^ -(bits & 1);
     }
   }
 

@@ -34,6 +34,11 @@ final class Commands {
     return asset.changedStep > seen[2];
   }
 
+  /** Returns the type of the cause that a command is: `schedule` is that of a task's run. */
+  static String causeOf(String kind) {
+    return kind.equals("schedule") ? "scheduled" : kind.equals("cancel") ? "cancelled" : kind;
+  }
+
   /** Sets an override that begins at `clock` ms; returns the outcome. */
   static String pin(Source.Command command, Asset asset, long clock) {
     Override pinned = new Override(command.state(), command.until(), command.user(),
@@ -44,8 +49,8 @@ final class Commands {
   }
 
   /** Ends the override, and withdraws the operator's vote; returns the outcome. */
-  static String release(Rule rule, Source.Command command, Asset asset, long clock) {
-    boolean voted = asset.withdraw(Names.USER + command.user());
+  static String release(Rule rule, Asset asset, String user, long clock) {
+    boolean voted = asset.withdraw(Names.USER + user);
     if (asset.override == null && !voted) return NO_CHANGE;
     asset.override = null;
     Transitions.judge(rule, asset, clock, Evidence.BOTH);

@@ -70,8 +70,8 @@ final class Json {
 
   /** Returns whether the bytes are UTF-8. */
   static boolean isUtf8(byte[] data) {
-    for (byte one : data) {
-      if (one < 0) return utf8(data) != null;
+    for (byte each : data) {
+      if (each < 0) return utf8(data) != null;
     }
     return true;
   }
@@ -83,8 +83,8 @@ final class Json {
 
   private void space() {
     while (at < data.length) {
-      byte one = data[at];
-      if (one != ' ' && one != '\n' && one != '\r' && one != '\t') return;
+      byte each = data[at];
+      if (each != ' ' && each != '\n' && each != '\r' && each != '\t') return;
       at++;
     }
   }
@@ -109,7 +109,7 @@ final class Json {
   }
 
   private Map<String, Object> object() throws Bad {
-    Map<String, Object> found = new HashMap<>();
+    Map<String, Object> members = new HashMap<>();
     depth++;
     at++;
     space();
@@ -119,26 +119,26 @@ final class Json {
       do {
         space();
         if (peek() != '"') throw new Bad();
-        member(found, string());
+        member(members, string());
       } while (more('}'));
     }
     depth--;
-    return found;
+    return members;
   }
 
-  private void member(Map<String, Object> found, String key) throws Bad {
+  private void member(Map<String, Object> members, String key) throws Bad {
     space();
     if (peek() != ':') throw new Bad();
     at++;
     space();
     int from = at;
     Object value = value();
-    found.put(key, value);
+    members.put(key, value);
     if (depth == 1 && value instanceof Map) spans.put(key, new int[] {from, at});
   }
 
   private List<Object> array() throws Bad {
-    List<Object> found = new ArrayList<>();
+    List<Object> values = new ArrayList<>();
     depth++;
     at++;
     space();
@@ -147,29 +147,29 @@ final class Json {
     } else {
       do {
         space();
-        found.add(value());
+        values.add(value());
       } while (more(']'));
     }
     depth--;
-    return found;
+    return values;
   }
 
   /** After an element: true past a comma, false past the end. */
   private boolean more(char end) throws Bad {
     space();
-    int one = peek();
+    int next = peek();
     at++;
-    if (one != ',' && one != end) throw new Bad();
-    return one == ',';
+    if (next != ',' && next != end) throw new Bad();
+    return next == ',';
   }
 
   private String string() throws Bad {
     int from = ++at;
     while (true) {
-      int one = peek();
-      if (one == '"') return new String(data, from, at++ - from, StandardCharsets.UTF_8);
-      if (one == '\\') return escaped(from);
-      if (one >= 0 && one < ' ') throw new Bad();
+      int next = peek();
+      if (next == '"') return new String(data, from, at++ - from, StandardCharsets.UTF_8);
+      if (next == '\\') return escaped(from);
+      if (next >= 0 && next < ' ') throw new Bad();
       at++;
     }
   }
@@ -178,12 +178,12 @@ final class Json {
     StringBuilder text = new StringBuilder();
     int begun = from;
     while (true) {
-      int one = peek();
-      if (one >= 0 && one < ' ') throw new Bad();
-      if (one == '"' || one == '\\') text.append(part(begun));
+      int next = peek();
+      if (next >= 0 && next < ' ') throw new Bad();
+      if (next == '"' || next == '\\') text.append(part(begun));
       at++;
-      if (one == '"') return text.toString();
-      if (one == '\\') {
+      if (next == '"') return text.toString();
+      if (next == '\\') {
         escape(text);
         begun = at;
       }
@@ -195,22 +195,22 @@ final class Json {
   }
 
   private void escape(StringBuilder text) throws Bad {
-    int one = peek();
+    int next = peek();
     at++;
-    if (one == 'u') {
+    if (next == 'u') {
       unit(text);
       return;
     }
-    int place = "\"\\/bfnrt".indexOf(one);
+    int place = "\"\\/bfnrt".indexOf(next);
     if (place < 0) throw new Bad();
     text.append("\"\\/\b\f\n\r\t".charAt(place));
   }
 
   private void unit(StringBuilder text) throws Bad {
-    char one = hex();
-    if (Character.isLowSurrogate(one)) throw new Bad();
-    text.append(one);
-    if (!Character.isHighSurrogate(one)) return;
+    char unit = hex();
+    if (Character.isLowSurrogate(unit)) throw new Bad();
+    text.append(unit);
+    if (!Character.isHighSurrogate(unit)) return;
     if (peek() != '\\' || at + 1 >= data.length || data[at + 1] != 'u') throw new Bad();
     at += 2;
     char two = hex();
@@ -256,15 +256,15 @@ final class Json {
   private static Object integer(String text) throws Bad {
     if (text.length() <= 18) return Long.parseLong(text);
     if (text.length() > MAX_DIGITS) throw new Bad();
-    BigInteger found = new BigInteger(text);
-    if (found.bitLength() < Long.SIZE) return found.longValue();
-    return found;
+    BigInteger number = new BigInteger(text);
+    if (number.bitLength() < Long.SIZE) return number.longValue();
+    return number;
   }
 
   private static Double real(String text) throws Bad {
-    double found = Double.parseDouble(text);
-    if (Double.isInfinite(found)) throw new Bad();
-    return found;
+    double number = Double.parseDouble(text);
+    if (Double.isInfinite(number)) throw new Bad();
+    return number;
   }
 
   /** Appends `text` as a JSON string, escaped as msgspec escapes it; null as `null`. */
@@ -276,13 +276,13 @@ final class Json {
     out.append('"');
     int begun = 0;
     for (int i = 0; i < text.length(); i++) {
-      char one = text.charAt(i);
-      if (one >= ' ' && one != '"' && one != '\\') continue;
+      char letter = text.charAt(i);
+      if (letter >= ' ' && letter != '"' && letter != '\\') continue;
       out.append(text, begun, i).append('\\');
       begun = i + 1;
-      int place = "\"\\\b\f\n\r\t".indexOf(one);
+      int place = "\"\\\b\f\n\r\t".indexOf(letter);
       if (place >= 0) out.append("\"\\bfnrt".charAt(place));
-      else out.append(String.format("u%04x", (int) one));
+      else out.append(String.format("u%04x", (int) letter));
     }
     out.append(text, begun, text.length()).append('"');
   }

@@ -25,7 +25,7 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * The fold as Spark's StatefulProcessor: one grouping key is one bucket.
  *
- * <p>A bucket stays in memory from batch to batch, with its index of dues, as long as the state it
+ * <p>A bucket stays in memory from batch to batch, with its timer index, as long as the state it
  * finds is where it left off; it goes by clock and offset, because the state is a pure function of
  * the log.
  */
@@ -91,10 +91,10 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
 
   /** A micro-batch brings a bucket's rows in any order; Real-time Mode keeps the partition's. */
   private static Iterator<SourceRow> inOrder(Iterator<SourceRow> rows) {
-    List<SourceRow> found = new ArrayList<>();
-    rows.forEachRemaining(found::add);
-    found.sort(Comparator.comparingLong(SourceRow::offset));
-    return found.iterator();
+    List<SourceRow> sorted = new ArrayList<>();
+    rows.forEachRemaining(sorted::add);
+    sorted.sort(Comparator.comparingLong(SourceRow::offset));
+    return sorted.iterator();
   }
 
   private Run open(String key) {

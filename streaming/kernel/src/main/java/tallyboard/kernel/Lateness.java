@@ -101,8 +101,8 @@ final class Lateness {
   /** Takes in what `json` wrote. Raises IllegalStateException for anything else. */
   void load(String json) {
     try {
-      for (Object one : (List<?>) Json.read(json.getBytes(StandardCharsets.UTF_8)).value()) {
-        List<?> fields = (List<?>) one;
+      for (Object entry : (List<?>) Json.read(json.getBytes(StandardCharsets.UTF_8)).value()) {
+        List<?> fields = (List<?>) entry;
         Row row = new Row();
         row.stale = (Long) fields.get(1);
         row.late = (Long) fields.get(2);

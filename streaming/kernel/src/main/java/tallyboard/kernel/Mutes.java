@@ -68,8 +68,8 @@ final class Mutes {
   /** Takes in what `json` wrote. Raises IllegalStateException for anything else. */
   void load(String json) {
     try {
-      for (Object one : (List<?>) Json.read(json.getBytes(StandardCharsets.UTF_8)).value()) {
-        Map<?, ?> plain = (Map<?, ?>) one;
+      for (Object entry : (List<?>) Json.read(json.getBytes(StandardCharsets.UTF_8)).value()) {
+        Map<?, ?> plain = (Map<?, ?>) entry;
         Object until = plain.get("until");
         put(new Mute((String) plain.get("agent"), until == null ? Rule.NONE : (Long) until,
             (String) plain.get("user"), (String) plain.get("reason"), (String) plain.get("id")));

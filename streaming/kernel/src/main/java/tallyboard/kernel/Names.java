@@ -18,8 +18,8 @@ final class Names {
 
   private static boolean fits(String name, int most) {
     for (int i = 0; i < name.length(); i++) {
-      char one = name.charAt(i);
-      if (one < ' ' || one == 0x7f) return false;
+      char letter = name.charAt(i);
+      if (letter < ' ' || letter == 0x7f) return false;
     }
     return !name.isEmpty() && length(name) <= most;
   }

@@ -9,8 +9,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import java.util.UUID;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /**
  * A scenario as the fold uses it, read from the JSON that domain/scenario.py writes, with the same
@@ -24,22 +27,51 @@ final class Rule {
     }
   }
 
-  /** A rung of the ladder: q = 0: at least weight p; else at least (strict: more than) p/q. */
-  record Rung(String state, long p, long q, boolean strict) {
+  /** A threshold of the ladder: q = 0: at least weight p; else at least (strict: more than) p/q. */
+  record Threshold(String state, long p, long q, boolean strict) {
     boolean met(long weight, long whole) {
       if (q == 0) return weight >= p;
       return strict ? weight * q > p * whole : weight > 0 && weight * q >= p * whole;
     }
   }
 
+  /** A task that it starts: with the state `on`, or at a report of `onReport`. */
+  record TaskRule(String id, String action, String on, String onReport, String state,
+      String condition, long after, long every, long times) {
+    static TaskRule of(String action, String on, String onReport, String state, String condition,
+        long after, long every, long times) {
+      String text = Stream.of(action, on, onReport, state, condition, number(after), number(every),
+          number(times)).map(part -> part == null ? "" : part).collect(Collectors.joining("\n"));
+      String id = UUID.nameUUIDFromBytes(text.getBytes(StandardCharsets.UTF_8)).toString();
+      return new TaskRule(id, action, on, onReport, state, condition, after, every, times);
+    }
+
+    private static String number(long number) {
+      return number == NONE ? null : Long.toString(number);
+    }
+
+    long delay() {
+      return after != NONE ? after : every;
+    }
+
+    /** Returns the state with which its task ends, null where it outlives it. */
+    String within() {
+      return condition == null || condition.equals(on) ? on : null;
+    }
+  }
+
   /** The version of the fold that this is. */
-  static final long FOLD = 3;
+  static final long FOLD = 4;
   static final long NONE = -1;
   static final String KEEP = "keep";
   private static final long LEAST_MEMORY = 15 * 60_000;
   private static final long MAX_VOTERS = 1000;
   private static final long MAX_WEIGHT = 1_000_000;
-  private static final long MAX_DURATION = 366L * 86_400_000;
+  static final long MAX_DURATION = 366L * 86_400_000;
+  static final long LEAST_PERIOD = 1_000;
+  static final long MAX_RUNS = 1_000_000;
+  private static final long MAX_RULE_TASKS = 16;
+  static final List<String> ACTIONS = List.of("emit", "notify", "set", "release", "purge");
   private static final Map<String, Long> UNITS =
       Map.of("ms", 1L, "s", 1000L, "m", 60_000L, "h", 3_600_000L, "d", 86_400_000L);
   private static final Pattern NAME = Pattern.compile("[a-z][a-z0-9-]{0,39}");
@@ -57,7 +89,7 @@ final class Rule {
   final boolean latest;
   /** Whether the rule is written in Python: read so that it can be handed over, never applied. */
   final boolean inPython;
-  final List<Rung> ladder;
+  final List<Threshold> ladder;
   final String fallback;
   /** Whether its states follow each other, and none is worse than another. */
   final boolean lifeCycle;
@@ -73,6 +105,7 @@ final class Rule {
   /** Whether what commands something counts only with a signature. */
   final boolean signedCommands;
   final long electorate;
+  final List<TaskRule> tasks = new ArrayList<>();
   private final boolean open;
   private final List<String> order = new ArrayList<>();
   private final Map<String, Integer> ranks = new HashMap<>();
@@ -135,9 +168,13 @@ final class Rule {
     purgeAfter = durations(table, "purge_after", 1);
     for (Map.Entry<?, ?> entry : entries(table, "weights").entrySet()) weigh(entry);
     signedCommands = choice(table, "commands", List.of("any", "signed"), "any").equals("signed");
+    if (table.get("tasks") != null) {
+      for (Object entry : list(table.get("tasks"))) tasks.add(task(table(entry)));
+    }
+    check(tasks.size() <= MAX_RULE_TASKS && new HashSet<>(tasks).size() == tasks.size());
     all = List.of(name, title, noun, partitions, open, specs, kind, ladder, fallback, lifeCycle,
         minVoters, raiseVoters, voteLifetime, forgetAfter, maxReportAge, electorate, holds,
-        reminders, purgeAfter, weights, prefixes, fold, signedCommands);
+        reminders, purgeAfter, weights, prefixes, fold, signedCommands, tasks);
   }
 
   private long forgetDelay(long forgetAfter) {
@@ -203,20 +240,27 @@ final class Rule {
     return purgeAfter.getOrDefault(state, NONE);
   }
 
+  boolean startsTask(String id) {
+    for (TaskRule task : tasks) {
+      if (task.id().equals(id)) return true;
+    }
+    return false;
+  }
+
   long weight(String agent) {
     if (weights.isEmpty() && prefixes.isEmpty() || agent.startsWith(Names.USER)) return 1;
     Long exact = weights.get(agent);
     if (exact != null) return exact;
     int longest = -1;
-    long found = 1;
+    long weight = 1;
     for (Map.Entry<String, Long> entry : prefixes.entrySet()) {
       String prefix = entry.getKey();
       if (prefix.length() > longest && agent.startsWith(prefix)) {
         longest = prefix.length();
-        found = entry.getValue();
+        weight = entry.getValue();
       }
     }
-    return found;
+    return weight;
   }
 
   @Override
@@ -268,17 +312,17 @@ final class Rule {
   private static long whole(Object value, long low, long high, long usual) throws Bad {
     if (value == null) return usual;
     check(value instanceof Long);
-    long found = (Long) value;
-    check(low <= found && found <= high);
-    return found;
+    long number = (Long) value;
+    check(low <= number && number <= high);
+    return number;
   }
 
   private static long duration(Object value, long low) throws Bad {
     if (!(value instanceof String)) return whole(value, low, MAX_DURATION, NONE);
     Matcher match = DURATION.matcher((String) value);
     check(match.matches());
-    long found = Long.parseLong(match.group(1)) * UNITS.get(match.group(2));
-    return whole(found, low, MAX_DURATION, NONE);
+    long millis = Long.parseLong(match.group(1)) * UNITS.get(match.group(2));
+    return whole(millis, low, MAX_DURATION, NONE);
   }
 
   private List<String> spec(Map<?, ?> entry) throws Bad {
@@ -299,20 +343,20 @@ final class Rule {
   }
 
   private String fallback(Map<?, ?> rule) throws Bad {
-    String found = text(rule, "default", KEEP);
-    if (!found.equals(KEEP)) checkKnown(found);
-    return found;
+    String state = text(rule, "default", KEEP);
+    if (!state.equals(KEEP)) checkKnown(state);
+    return state;
   }
 
-  private List<Rung> ladder(Map<?, ?> rule) throws Bad {
-    List<Rung> rungs = new ArrayList<>();
-    for (Object entry : list(rule.get("ladder"))) rungs.add(rung(table(entry)));
-    check(!rungs.isEmpty());
-    rungs.sort(Comparator.comparingInt(rung -> rank(rung.state())));
-    return rungs;
+  private List<Threshold> ladder(Map<?, ?> rule) throws Bad {
+    List<Threshold> thresholds = new ArrayList<>();
+    for (Object entry : list(rule.get("ladder"))) thresholds.add(threshold(table(entry)));
+    check(!thresholds.isEmpty());
+    thresholds.sort(Comparator.comparingInt(threshold -> rank(threshold.state())));
+    return thresholds;
   }
 
-  private Rung rung(Map<?, ?> entry) throws Bad {
+  private Threshold threshold(Map<?, ?> entry) throws Bad {
     String state = stateName(entry, "state");
     checkKnown(state);
     Object atLeast = entry.get("at_least");
@@ -320,27 +364,47 @@ final class Rule {
     check((atLeast == null) != (moreThan == null));
     if (moreThan != null) return fraction(state, moreThan, 0);
     if (!(atLeast instanceof Long)) return fraction(state, atLeast, 1);
-    return new Rung(state, whole(atLeast, 1, MAX_WEIGHT, NONE), 0, false);
+    return new Threshold(state, whole(atLeast, 1, MAX_WEIGHT, NONE), 0, false);
   }
 
-  private static Rung fraction(String state, Object value, long low) throws Bad {
+  private static Threshold fraction(String state, Object value, long low) throws Bad {
     check(value instanceof String);
     Matcher match = FRACTION.matcher((String) value);
     check(match.matches());
     long p = Long.parseLong(match.group(1));
     long q = Long.parseLong(match.group(2));
     check(q != 0 && low <= p && p <= q - (1 - low));
-    return new Rung(state, p, q, low == 0);
+    return new Threshold(state, p, q, low == 0);
   }
 
   private Map<String, Long> durations(Map<?, ?> table, String key, long low) throws Bad {
-    Map<String, Long> found = new HashMap<>();
+    Map<String, Long> durations = new HashMap<>();
     for (Map.Entry<?, ?> entry : entries(table, key).entrySet()) {
       checkKnown(entry.getKey());
       check(entry.getValue() != null);
-      found.put((String) entry.getKey(), duration(entry.getValue(), low));
+      durations.put((String) entry.getKey(), duration(entry.getValue(), low));
     }
-    return found;
+    return durations;
+  }
+
+  private TaskRule task(Map<?, ?> entry) throws Bad {
+    TaskRule task = TaskRule.of(choice(entry, "do", ACTIONS, null), stateOf(entry, "on"),
+        stateOf(entry, "on_report"), stateOf(entry, "state"), stateOf(entry, "if"),
+        duration(entry.get("after"), LEAST_PERIOD), duration(entry.get("every"), LEAST_PERIOD),
+        whole(entry.get("times"), 1, MAX_RUNS, NONE));
+    check((task.on() == null) != (task.onReport() == null));
+    check(task.after() != NONE || task.every() != NONE);
+    check(task.action().equals("set") == (task.state() != null));
+    check(task.every() != NONE || task.times() == NONE);
+    check(task.every() == NONE || task.times() != NONE || task.within() != null);
+    return task;
+  }
+
+  private String stateOf(Map<?, ?> entry, String key) throws Bad {
+    if (entry.get(key) == null) return null;
+    String state = stateName(entry, key);
+    checkKnown(state);
+    return state;
   }
 
   private void weigh(Map.Entry<?, ?> entry) throws Bad {

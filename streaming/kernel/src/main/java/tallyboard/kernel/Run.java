@@ -27,15 +27,15 @@ final class Run implements Bucket.Out {
   private record Meta(long clock, long offset, long live, long beat, long records, long dead,
       String lateness, String mutes) {
     byte[] bytes() {
-      byte[] told = Sink.bytes(mutes);
+      byte[] muted = Sink.bytes(mutes);
       byte[] late = Sink.bytes(lateness);
       boolean plain = late.length == 0;
-      byte version = !plain ? META_LATENESS : told.length == 0 ? META_PLAIN : META_MUTES;
-      ByteBuffer out = ByteBuffer.allocate(57 + (plain ? 0 : 4 + late.length) + told.length);
+      byte version = !plain ? META_LATENESS : muted.length == 0 ? META_PLAIN : META_MUTES;
+      ByteBuffer out = ByteBuffer.allocate(57 + (plain ? 0 : 4 + late.length) + muted.length);
       out.put(version).putLong(clock).putLong(offset).putLong(live).putLong(beat);
       out.putLong(records).putLong(dead).putLong(0); // stale reports, before version 3
       if (!plain) out.putInt(late.length).put(late);
-      return out.put(told).array();
+      return out.put(muted).array();
     }
 
     static Meta of(byte[] data) {

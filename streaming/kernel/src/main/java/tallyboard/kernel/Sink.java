@@ -50,6 +50,7 @@ final class Sink {
     }
     pending(out.append("],\"pending\":"), asset.pending(rule));
     override(out.append(",\"override\":"), asset.override);
+    if (asset.tasks.length > 0) tasks(out, asset, cause);
     answer(out.append(",\"answer\":"), answer);
     out.append('}');
   }
@@ -107,6 +108,44 @@ final class Sink {
     text(out.append(",\"command\":"), pin.command());
     out.append(",\"since\":").append(pin.since());
     text(out.append(",\"underlying\":"), pin.underlying());
+    out.append('}');
+  }
+
+  /** Tasks, and whether the record is to be notified of. */
+  private static void tasks(StringBuilder out, Asset asset, Cause cause) {
+    out.append(",\"tasks\":[");
+    for (int i = 0; i < asset.tasks.length; i++) {
+      task(i == 0 ? out : out.append(','), asset.tasks[i]);
+    }
+    out.append(']');
+    if (notifies(asset, cause)) out.append(",\"notify\":true");
+  }
+
+  private static boolean notifies(Asset asset, Cause cause) {
+    if (!cause.type().equals("schedule")) return false;
+    for (Asset.Task task : asset.tasks) {
+      if (task.id().equals(cause.command()) && task.action().equals("notify")) {
+        return Commands.APPLIED.equals(task.outcome());
+      }
+    }
+    return false;
+  }
+
+  private static void task(StringBuilder out, Asset.Task task) {
+    text(out.append("{\"id\":"), task.id());
+    text(out.append(",\"do\":"), task.action());
+    text(out.append(",\"state\":"), task.state());
+    text(out.append(",\"if\":"), task.condition());
+    time(out.append(",\"next\":"), task.due());
+    time(out.append(",\"every\":"), task.every());
+    time(out.append(",\"until\":"), task.until());
+    time(out.append(",\"times\":"), task.times());
+    text(out.append(",\"within\":"), task.within());
+    text(out.append(",\"user\":"), task.user());
+    text(out.append(",\"reason\":"), task.reason());
+    text(out.append(",\"outcome\":"), task.outcome());
+    time(out.append(",\"ran\":"), task.ran());
+    text(out.append(",\"aside\":"), task.aside());
     out.append('}');
   }
 

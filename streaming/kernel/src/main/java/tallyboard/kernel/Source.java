@@ -25,8 +25,11 @@ final class Source {
 
   record Leave(String asset, String agent, long reportedAt) implements Entry {}
 
+  /** schedule: of a `schedule` command what it asks for; task: of a `cancel` command which it ends. */
   record Command(String kind, String asset, String id, String user, String reason, String state,
-      long until, long[] ifVersion) implements Signed {}
+      long until, long[] ifVersion, Schedule schedule, String task) implements Signed {}
+
+  record Schedule(String action, String condition, long after, long at, long every, long times) {}
 
   record Tick() implements Entry {}
 
@@ -53,7 +56,7 @@ final class Source {
   private static final long MAX_AHEAD = 300_000;
   private static final long MAX_FOLD = 1_000_000;
   private static final long MAX_TIME = 253_402_300_799_999L;
-  private static final Set<String> COMMANDS = Set.of("set", "vote", "release", "purge");
+  private static final Set<String> COMMANDS = Set.of("set", "vote", "release", "purge", "schedule", "cancel");
   private static final Pattern UUID =
       Pattern.compile("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}");
   private static final Pattern VERSION = Pattern.compile("[0-9]+\\.[0-9]+\\.[0-9]+");
@@ -92,11 +95,11 @@ final class Source {
   }
 
   private static int brackets(byte[] value) {
-    int found = 0;
-    for (byte one : value) {
-      if (one == '[' || one == '{') found++;
+    int brackets = 0;
+    for (byte each : value) {
+      if (each == '[' || each == '{') brackets++;
     }
-    return found;
+    return brackets;
   }
 
   private static Entry entry(byte[] key, Map<?, ?> data, Json.Document document, long time,
@@ -206,7 +209,18 @@ final class Source {
     Object until = data.get("until");
     return new Command(kind, asset, id, user, reason == null ? "" : (String) reason,
         (String) data.get("state"), until == null ? NONE : (Long) until,
-        version(data.get("if_version")));
+        version(data.get("if_version")), kind.equals("schedule") ? schedule(data) : null,
+        kind.equals("cancel") ? ((String) data.get("task")).toLowerCase(java.util.Locale.ROOT) : null);
+  }
+
+  private static Schedule schedule(Map<?, ?> data) {
+    return new Schedule((String) data.get("do"), (String) data.get("if"),
+        number(data.get("after")), number(data.get("at")), number(data.get("every")),
+        number(data.get("times")));
+  }
+
+  private static long number(Object value) {
+    return value == null ? NONE : (Long) value;
   }
 
   /** Returns what is wrong with a command's fields, or null. */
@@ -225,8 +239,57 @@ final class Source {
     }
     if (until != null && !timeOk(until, MAX_TIME)) return "until: expected Unix milliseconds";
     Object version = data.get("if_version");
-    return version == null || version(version) != null ? null
-        : "if_version: expected epoch.offset.step";
+    if (version != null && version(version) == null) {
+      return "if_version: expected epoch.offset.step";
+    }
+    if (kind.equals("schedule")) return scheduleFault(data);
+    if (kind.equals("cancel") && !uuidOk(data.get("task"))) return "task: expected a UUID";
+    return null;
+  }
+
+  /** Returns what is wrong with the fields that a `schedule` command alone has, or null. */
+  private static String scheduleFault(Map<?, ?> data) {
+    Object action = data.get("do");
+    Object condition = data.get("if");
+    if (!(action instanceof String known && Rule.ACTIONS.contains(known))) {
+      return "do: expected one of emit, notify, set, release, purge";
+    }
+    if (action.equals("set") && data.get("state") == null) return "state: expected a state";
+    if (condition != null && !(condition instanceof String name && Names.stateOk(name))) {
+      return "if: expected a state";
+    }
+    return runsFault(data);
+  }
+
+  /** Returns what is wrong with the fields that say when a task runs, or null. */
+  private static String runsFault(Map<?, ?> data) {
+    Object after = data.get("after");
+    Object at = data.get("at");
+    Object every = data.get("every");
+    Object times = data.get("times");
+    for (String name : new String[] {"after", "every"}) {
+      Object value = data.get(name);
+      if (value != null && !wholeOk(value, Rule.LEAST_PERIOD, Rule.MAX_DURATION)) {
+        return name + ": expected milliseconds, from 1 second to 366 days";
+      }
+    }
+    if (at != null && !timeOk(at, MAX_TIME)) return "at: expected Unix milliseconds";
+    if (times != null && !wholeOk(times, 1, Rule.MAX_RUNS)) {
+      return "times: expected an integer from 1 to " + Rule.MAX_RUNS;
+    }
+    if (after != null && at != null) return "after: expected none with at";
+    if (after == null && at == null && every == null) {
+      return "after: expected a time, or at or every";
+    }
+    return every == null && times != null ? "times: expected none without every" : null;
+  }
+
+  private static boolean wholeOk(Object value, long low, long high) {
+    return value instanceof Long number && low <= number && number <= high;
+  }
+
+  private static boolean uuidOk(Object value) {
+    return value instanceof String text && UUID.matcher(text).matches();
   }
 
   /** Epoch, offset and step out of `1.42.0`, or null. */
@@ -235,12 +298,12 @@ final class Source {
       return null;
     }
     String[] parts = text.split("\\.");
-    long[] found = new long[parts.length];
+    long[] numbers = new long[parts.length];
     for (int i = 0; i < parts.length; i++) {
       BigInteger part = new BigInteger(parts[i]);
       if (part.bitLength() >= Long.SIZE) return null;
-      found[i] = part.longValue();
+      numbers[i] = part.longValue();
     }
-    return found;
+    return numbers;
   }
 }

@@ -51,11 +51,11 @@ final class SuppressedOutput {
   /** Takes out all that was suppressed, for this topic. */
   List<Row> release(String topic) {
     flush();
-    List<Row> found = new ArrayList<>();
+    List<Row> records = new ArrayList<>();
     Iterator<Tuple2<String, byte[]>> all = CollectionConverters.asJava(entries.iterator());
-    all.forEachRemaining(entry -> found.add(unpack(entry._1(), entry._2(), topic)));
+    all.forEachRemaining(entry -> records.add(unpack(entry._1(), entry._2(), topic)));
     entries.clear();
-    return found;
+    return records;
   }
 
   void flush() {
@@ -98,8 +98,8 @@ final class SuppressedOutput {
   private static byte[] frame(ByteBuffer in) {
     int length = in.getInt();
     if (length < 0) return null;
-    byte[] found = new byte[length];
-    in.get(found);
-    return found;
+    byte[] bytes = new byte[length];
+    in.get(bytes);
+    return bytes;
   }
 }

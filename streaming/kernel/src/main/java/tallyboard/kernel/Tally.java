@@ -54,14 +54,14 @@ final class Tally {
       whole = 0;
       for (Vote vote : votes) whole += vote.weight();
     }
-    for (Rule.Rung rung : rule.ladder) {
-      long weight = rule.lifeCycle ? weight(votes, rung.state()) : weights[rule.rank(rung.state())];
-      if (rung.met(weight, whole)) return rung.state();
+    for (Rule.Threshold threshold : rule.ladder) {
+      long weight = rule.lifeCycle ? weight(votes, threshold.state()) : weights[rule.rank(threshold.state())];
+      if (threshold.met(weight, whole)) return threshold.state();
     }
     return rule.fallback;
   }
 
-  /** By rank, the weight that a rung sums: of its state or worse; of the mildest state alone. */
+  /** By rank, the weight that a threshold sums: of its state or worse; of the mildest state alone. */
   private static long[] weights(Rule rule, Vote[] votes) {
     long[] weights = new long[rule.states()];
     for (Vote vote : votes) weights[rule.rank(vote.state())] += vote.weight();

@@ -49,14 +49,14 @@ final class Trust {
   private String fault(byte[] key, byte[] value, int at, long time) {
     int begin = at + MEMBER.length;
     String rest = new String(value, begin, value.length - begin, StandardCharsets.ISO_8859_1);
-    Matcher found = TEXT.matcher(rest);
-    if (!found.matches()) return "bad-signature";
-    Keys.Key with = ring().get(found.group(1));
-    if (with == null || time < with.since()) return "unknown-key";
-    byte[] mac = mac(with.secret(), key, bytes(found.group(2)), Arrays.copyOf(value, at));
-    if (!MessageDigest.isEqual(mac, bytes(found.group(3)))) return "bad-signature";
-    if (with.until() != Keys.NEVER && time >= with.until()) return "expired-key";
-    long signedAt = Long.parseLong(found.group(2));
+    Matcher fields = TEXT.matcher(rest);
+    if (!fields.matches()) return "bad-signature";
+    Keys.Key signer = ring().get(fields.group(1));
+    if (signer == null || time < signer.since()) return "unknown-key";
+    byte[] mac = mac(signer.secret(), key, bytes(fields.group(2)), Arrays.copyOf(value, at));
+    if (!MessageDigest.isEqual(mac, bytes(fields.group(3)))) return "bad-signature";
+    if (signer.until() != Keys.NEVER && time >= signer.until()) return "expired-key";
+    long signedAt = Long.parseLong(fields.group(2));
     return Math.abs(time - signedAt) > MAX_SKEW ? "untimely-signature" : null;
   }
 

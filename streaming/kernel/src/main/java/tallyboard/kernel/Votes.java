@@ -34,20 +34,20 @@ final class Votes {
     int bound = rule.rank(newcomer.state());
     Vote least = null;
     for (Vote vote : asset.votes) {
-      boolean givesWay = vote.standing() <= newcomer.standing()
+      boolean givesWay = vote.precedence() <= newcomer.precedence()
           && (!vote.counts() || rule.rank(vote.state()) >= bound);
       if (givesWay && (least == null || goesBefore(rule, vote, least))) least = vote;
     }
     return least;
   }
 
-  private static boolean goesBefore(Rule rule, Vote one, Vote other) {
-    if (one.standing() != other.standing()) return one.standing() < other.standing();
-    int rank = rule.rank(one.state());
-    int others = rule.rank(other.state());
-    if (rank != others) return rank > others;
-    if (one.order() != other.order()) return one.order() < other.order();
-    return one.offset() < other.offset();
+  private static boolean goesBefore(Rule rule, Vote vote, Vote other) {
+    if (vote.precedence() != other.precedence()) return vote.precedence() < other.precedence();
+    int rank = rule.rank(vote.state());
+    int otherRank = rule.rank(other.state());
+    if (rank != otherRank) return rank > otherRank;
+    if (vote.order() != other.order()) return vote.order() < other.order();
+    return vote.offset() < other.offset();
   }
 
   // ---- silence ----
@@ -105,7 +105,7 @@ final class Votes {
     }
   }
 
-  // ---- of which votes something is due ----
+  // ---- votes whose timer fires ----
 
   static Predicate<Vote> expires(long upto) {
     return vote -> vote.silent() == NONE && vote.expires() != NONE && vote.expires() <= upto;

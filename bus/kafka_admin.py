@@ -1,0 +1,245 @@
+"""Kafka's own affairs: topics with their replicas, and consumer groups with what they committed."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import confluent_kafka as ck
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from bus.base import BusError, TopicPartition, TopicSpec, Unavailable
+from bus.kafka_connection import KafkaConnection, text
+from bus.kafka_errors import raised, result
+
+_OFFSET_FOR_LEADER_EPOCH = 23
+_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """How far a partition's log goes, as offsets.
+
+    begin: the first that is kept; high_watermark: the first that not all in-sync replicas have, up
+    to which consumers read; log_end: where the leader will append next.
+    """
+
+    begin: int
+    high_watermark: int
+    log_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """A partition: its leader's address (None: it has none), and brokers by their numbers."""
+
+    leader: tuple[int, str] | None
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a group committed for a partition: the next offset to read, and a text beside it."""
+
+    offset: int
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a group: its client's name, its machine, and the partitions assigned to it."""
+
+    client: str
+    host: str
+    places: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A consumer group. `state`: Kafka's own word, `DEAD` where there is none of the name."""
+
+    name: str
+    state: str
+    members: tuple[Member, ...]
+
+
+class KafkaAdmin:
+    """Asks and changes what brokers keep. `options`: librdkafka's names. All raise BusError."""
+
+    def __init__(self, options: Mapping[str, str], timeout_s: float = _TIMEOUT_S) -> None:
+        self._options, self._timeout_s = dict(options), timeout_s
+
+    @cached_property
+    def _client(self) -> AdminClient:
+        return AdminClient({**self._options, "log_level": "0"})
+
+    # ---- topics ---------------------------------------------------------------------------------
+
+    def topics(self) -> list[str]:
+        """Return the names of all topics but Kafka's own, in order."""
+        return sorted(name for name in self._metadata().topics if not name.startswith("__"))
+
+    def brokers(self) -> int:
+        """Return how many brokers the cluster has."""
+        return len(self._metadata().brokers)
+
+    def create(self, spec: TopicSpec, replication: int) -> None:
+        """Create a topic. Raises BusError in words where the cluster cannot have it so."""
+        topic = NewTopic(spec.name, spec.partitions, replication, config=dict(spec.config))
+        future = self._client.create_topics([topic], request_timeout=self._timeout_s)[spec.name]
+        try:
+            result(future, self._timeout_s)
+        except BusError as error:
+            raise self._refusal(spec, replication, error) from error
+
+    def _refusal(self, spec: TopicSpec, replication: int, error: BusError) -> BusError:
+        words = str(error)
+        if "INVALID_REPLICATION_FACTOR" in words:
+            brokers = self.brokers()
+            return BusError(
+                f"{spec.name} cannot have {replication} replicas, each on a broker of its own: "
+                f"the cluster has {brokers} broker{'s' * (brokers != 1)}."
+            )
+        if "TOPIC_ALREADY_EXISTS" in words:
+            return BusError(f"There is a topic {spec.name} already.")
+        return error
+
+    def describe(self, topic: str) -> dict[int, PartitionState]:
+        """Return the topic's partitions by number. Raises BusError where there is none."""
+        found = self._metadata(topic).topics[topic]
+        if found.error is not None or not found.partitions:
+            raise BusError(f"There is no topic {topic}.")
+        brokers = self._brokers()
+        return {
+            number: PartitionState(
+                (part.leader, brokers[part.leader]) if part.leader in brokers else None,
+                tuple(part.replicas),
+                tuple(sorted(part.isrs)),
+            )
+            for number, part in sorted(found.partitions.items())
+        }
+
+    def _brokers(self) -> dict[int, str]:
+        brokers = self._metadata().brokers.values()
+        return {broker.id: f"{broker.host}:{broker.port}" for broker in brokers}
+
+    def _metadata(self, topic: str | None = None) -> Any:
+        try:
+            return self._client.list_topics(topic, timeout=self._timeout_s)
+        except ck.KafkaException as error:
+            raise raised(error) from error
+
+    # ---- offsets --------------------------------------------------------------------------------
+
+    def edges(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, Edges]:
+        """Return how far the partitions' logs go."""
+        wanted = list(places)
+        begins = self._listed(dict.fromkeys(wanted, OffsetSpec.earliest()))
+        ends = self._listed(dict.fromkeys(wanted, OffsetSpec.latest()))
+        epochs = {place: end.leader_epoch for place, end in ends.items()}
+        log_ends = self._log_ends(epochs)
+        return {
+            place: Edges(begins[place].offset, ends[place].offset, log_ends[place])
+            for place in wanted
+        }
+
+    def at_time(
+        self, places: Iterable[TopicPartition], time: datetime
+    ) -> dict[TopicPartition, int]:
+        """Return the first offset at or after a time; the log's end where there is none."""
+        wanted = list(places)
+        asked = dict.fromkeys(wanted, OffsetSpec.for_timestamp(round(time.timestamp() * 1000)))
+        listed = self._listed(asked)
+        ends = self._listed(dict.fromkeys(wanted, OffsetSpec.latest()))
+        return {
+            place: at.offset if at.offset >= 0 else ends[place].offset
+            for place, at in listed.items()
+        }
+
+    def _listed(self, asked: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, Any]:
+        if not asked:
+            return {}
+        futures = self._client.list_offsets(
+            {ck.TopicPartition(*place): spec for place, spec in asked.items()},
+            isolation_level=ck.IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=self._timeout_s,
+        )
+        return {(p.topic, p.partition): result(f, self._timeout_s) for p, f in futures.items()}
+
+    def _log_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the leaders' log ends: the end of the epoch in which they lead.
+
+        A client is told the high watermark alone, so the leaders are asked as followers do.
+        """
+        brokers, ends = self._brokers(), dict[TopicPartition, int]()
+        for leader, places in self._by_leader(epochs).items():
+            host, _, port = brokers[leader].rpartition(":")
+            with KafkaConnection((host, int(port)), self._options, self._timeout_s) as connection:
+                ends |= {place: _log_end(connection, place, epochs[place]) for place in places}
+        return ends
+
+    def _by_leader(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """Return the partitions by their leader's number. Raises Unavailable where one has none."""
+        cluster = self._metadata()
+        led: dict[int, list[TopicPartition]] = {}
+        for topic, partition in places:
+            known = cluster.topics.get(topic)
+            part = known.partitions.get(partition) if known is not None else None
+            if part is None or part.leader not in cluster.brokers:
+                raise Unavailable(f"{topic}/{partition} has no leader")
+            led.setdefault(part.leader, []).append((topic, partition))
+        return led
+
+    # ---- groups ---------------------------------------------------------------------------------
+
+    def group(self, name: str) -> Group:
+        """Return a group's state and members."""
+        futures = self._client.describe_consumer_groups([name], request_timeout=self._timeout_s)
+        found = result(futures[name], self._timeout_s)
+        members = tuple(
+            Member(
+                member.client_id,
+                member.host.lstrip("/"),
+                tuple((at.topic, at.partition) for at in member.assignment.topic_partitions),
+            )
+            for member in found.members
+        )
+        return Group(name, found.state.name, members)
+
+    def committed(self, group: str) -> dict[TopicPartition, Committed]:
+        """Return what the group has committed; a partition without is left out."""
+        asked = [ck.ConsumerGroupTopicPartitions(group)]
+        futures = self._client.list_consumer_group_offsets(asked, request_timeout=self._timeout_s)
+        found = result(futures[group], self._timeout_s).topic_partitions
+        return {
+            (at.topic, at.partition): Committed(at.offset, at.metadata or "")
+            for at in found
+            if at.offset >= 0
+        }
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
+        """Commit in the name of a group without members; the broker refuses one that has some."""
+        places = [
+            ck.TopicPartition(*place, to.offset, to.metadata) for place, to in offsets.items()
+        ]
+        asked = [ck.ConsumerGroupTopicPartitions(group, places)]
+        futures = self._client.alter_consumer_group_offsets(asked, request_timeout=self._timeout_s)
+        for at in result(futures[group], self._timeout_s).topic_partitions:
+            if at.error is not None:
+                raise raised(ck.KafkaException(at.error))
+
+
+def _log_end(connection: KafkaConnection, place: TopicPartition, epoch: int) -> int:
+    topic, partition = place
+    body = struct.pack(">i", 1) + text(topic) + struct.pack(">iiii", 1, partition, -1, epoch)
+    answer = connection.ask(_OFFSET_FOR_LEADER_EPOCH, 2, body)
+    at = 4 + 4 + 2 + len(topic.encode()) + 4
+    code, _, _, end = struct.unpack_from(">hiiq", answer, at)
+    if code:
+        raise BusError(f"{topic}/{partition}: its log's end: Kafka's error {code}")
+    return int(end)

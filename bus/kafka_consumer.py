@@ -1,0 +1,161 @@
+"""A consumer that shares partitions with the other members of its group."""
+
+# librdkafka's own error codes begin with an underscore.
+# ruff: noqa: SLF001
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import confluent_kafka as ck
+
+from bus.base import BusError, Message, TopicPartition, Unavailable
+from bus.kafka_admin import Committed
+from bus.kafka_errors import bus_error, complaint, log, raised
+
+Reset = Literal["earliest", "latest"]
+
+_TIMEOUT_S = 10.0
+# The longest a member may go without a poll, s: after it, it leaves its group by itself.
+_MAX_POLL_S = 300.0
+_HEARTBEAT_MS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """Who consumes what, and how: `reset` says where to begin without a committed offset.
+
+    session_timeout_s: a member that was silent for so long is taken for dead.
+    """
+
+    group: str
+    topics: tuple[str, ...]
+    reset: Reset
+    session_timeout_s: float
+    client: str
+
+
+class Listener(Protocol):
+    """Learns which partitions a consumer has; called from within `poll` and `close`."""
+
+    def assigned(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Take partitions over; return the offsets to begin at where not at the committed ones."""
+
+    def revoked(self, places: Sequence[TopicPartition], *, lost: bool) -> None:
+        """Give partitions up; lost: another member may have them already."""
+
+
+class KafkaConsumer:
+    """A member of a consumer group. For one thread. A lost broker is no error: `poll` waits."""
+
+    def __init__(
+        self, options: Mapping[str, str], membership: Membership, listener: Listener
+    ) -> None:
+        self._listener = listener
+        self._inner = ck.Consumer(
+            {**options, **_settings(membership), "error_cb": complaint()}, logger=log
+        )
+        self._inner.subscribe(
+            list(membership.topics),
+            on_assign=self._assigned,
+            on_revoke=lambda _, places: self._listener.revoked(_places(places), lost=False),
+            on_lost=lambda _, places: self._listener.revoked(_places(places), lost=True),
+        )
+
+    def _assigned(self, inner: ck.Consumer, places: list[ck.TopicPartition]) -> None:
+        starts = self._listener.assigned(_places(places))
+        for at in places:
+            at.offset = starts.get((at.topic, at.partition), at.offset)
+        inner.assign(places)
+
+    def poll(self, timeout_s: float, max_records: int) -> list[Message]:
+        """Return at most so many records that have arrived; waits for the first only.
+
+        Raises BusError for what no waiting mends.
+        """
+        messages: list[Message] = []
+        wait, end = timeout_s, time.monotonic() + timeout_s
+        while len(messages) < max_records and (raw := self._inner.poll(wait)) is not None:
+            if (error := raw.error()) is None:
+                messages.append(_message(raw))
+            else:
+                _tell(error)
+            wait = 0 if messages else max(0.0, end - time.monotonic())
+        return messages
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Return the next offset to read of each assigned partition that has been read from."""
+        known = self._inner.position(self._inner.assignment())
+        return {(at.topic, at.partition): at.offset for at in known if at.offset >= 0}
+
+    def committed(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the group's committed offsets; a partition without is left out."""
+        try:
+            found = self._inner.committed([ck.TopicPartition(*p) for p in places], _TIMEOUT_S)
+        except ck.KafkaException as error:
+            raise raised(error) from error
+        return {(at.topic, at.partition): at.offset for at in found if at.offset >= 0}
+
+    def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
+        """Commit, and wait for the answer.
+
+        Raises BusError, as where the partition is another member's by now.
+        """
+        places = [
+            ck.TopicPartition(*place, to.offset, to.metadata) for place, to in offsets.items()
+        ]
+        try:
+            done = self._inner.commit(offsets=places, asynchronous=False)
+        except ck.KafkaException as error:
+            raise raised(error) from error
+        for at in done or ():
+            if at.error is not None:
+                raise bus_error(at.error)
+
+    def close(self) -> None:
+        """Leave the group, so that the others have the partitions at once."""
+        self._inner.close()
+
+
+def _settings(membership: Membership) -> dict[str, str]:
+    session_ms = round(membership.session_timeout_s * 1000)
+    return {
+        "group.id": membership.group,
+        "client.id": membership.client,
+        "auto.offset.reset": membership.reset,
+        "enable.auto.commit": "false",
+        "isolation.level": "read_committed",
+        "session.timeout.ms": str(session_ms),
+        # The others learn that a member has gone, or is dead, with their next heartbeat.
+        "heartbeat.interval.ms": str(max(1, min(_HEARTBEAT_MS, session_ms // 6))),
+        "max.poll.interval.ms": str(max(session_ms, round(_MAX_POLL_S * 1000))),
+        "fetch.wait.max.ms": "100",
+    }
+
+
+def _places(places: list[ck.TopicPartition]) -> list[TopicPartition]:
+    return sorted((at.topic, at.partition) for at in places)
+
+
+def _message(raw: Any) -> Message:
+    _, stamp = raw.timestamp()
+    headers = tuple(raw.headers() or ())
+    place = (raw.topic(), raw.partition(), raw.offset(), stamp)
+    return Message(*place, raw.key(), raw.value(), headers)
+
+
+def _tell(error: ck.KafkaError) -> None:
+    """Raise what no waiting mends; say the rest where someone debugs."""
+    words = bus_error(error)
+    if error.code() == ck.KafkaError.INVALID_SESSION_TIMEOUT:
+        raise BusError(
+            "The broker refuses this session timeout; it takes 6 s to 30 min, unless its "
+            "group.min.session.timeout.ms and group.max.session.timeout.ms say otherwise."
+        )
+    if isinstance(words, Unavailable) or error.code() == ck.KafkaError._MAX_POLL_EXCEEDED:
+        log.debug("kafka consumer: %s", words)
+        return
+    raise words

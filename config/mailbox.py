@@ -1,0 +1,49 @@
+"""The newest mails as files of a folder: the mail catcher keeps them, the console shows them."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+MOST_MAILS = 500
+"""Of more the oldest go."""
+SUFFIX = ".eml"
+
+
+class Mailbox:
+    """The mails of one folder. A mail's number says when it came; a later one has a greater."""
+
+    def __init__(self, folder: Path, at_most: int = MOST_MAILS) -> None:
+        self._folder, self._at_most = folder, at_most
+
+    def keep(self, mail: bytes) -> int:
+        """Write a mail whole or raise OSError; let the oldest go. Returns its number."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        number = max(time.time_ns() // 1_000, *(known + 1 for known in self.numbers()[:1]), 0)
+        draft = self._folder / f"{number}.{os.getpid()}"
+        draft.write_bytes(mail)
+        draft.replace(self._path(number))
+        for old in self.numbers()[self._at_most :]:
+            self._path(old).unlink(missing_ok=True)
+        return number
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of all mails, the newest first."""
+        stems = (path.stem for path in self._folder.glob(f"*{SUFFIX}"))
+        return sorted((int(stem) for stem in stems if stem.isdecimal()), reverse=True)
+
+    def read(self, number: int) -> bytes | None:
+        """Return a mail as it came, None where there is none of this number (any more)."""
+        with suppress(FileNotFoundError):
+            return self._path(number).read_bytes()
+        return None
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{number}{SUFFIX}"
+
+
+def arrived_at(number: int) -> int:
+    """Return when the mail of a number came, Unix ms."""
+    return number // 1_000

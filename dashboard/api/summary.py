@@ -1,0 +1,229 @@
+"""The operation on summaries: what a period adds up to, and the one before it."""
+
+# Each operation takes the request, and says its parameters in its signature.
+# ruff: noqa: ARG001
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from ninja import Query, Schema
+from pydantic import Field
+
+from dashboard.api.auth import ApiRequest
+from dashboard.api.problems import invalid
+from dashboard.api.router import READ, OperationRouter, known_scenario
+from dashboard.api.schemas import NO_NUL
+from dashboard.labels.models import MAX_KEY
+from dashboard.summaries import files
+from dashboard.summaries.figures import Group, Summary
+from dashboard.summaries.phrases import sentence
+from dashboard.summaries.views import answered, form_of
+
+router = OperationRouter()
+
+MOST_SCENARIOS = 100
+DAY = Query("", max_length=10, pattern=r"^(\d{4}-\d{2}-\d{2})?$", description="As 2026-11-22.")
+
+
+class FiguresOut(Schema):
+    """Figures of a time. Durations in ms, summed over assets; availability from 0 to 1; null where
+    there is no such figure."""
+
+    good_ms: int
+    bad_ms: int
+    unconfirmed_ms: int
+    maintenance_ms: int
+    availability: float | None
+    target_percent: float | None
+    budget_ms: int | None
+    budget_left_ms: int | None
+    attacks: int
+    assets: int
+    acknowledged: int
+    acknowledged_mean_ms: int | None
+    acknowledged_p95_ms: int | None
+    cleared: int
+    cleared_mean_ms: int | None
+    cleared_p95_ms: int | None
+    flapping: int
+    false_alarms: int
+
+
+class GroupOut(Schema):
+    """Figures of a scenario, or of a label's value ("": of assets without it), of the period and of
+    the one before it."""
+
+    name: str
+    now: FiguresOut
+    before: FiguresOut
+
+
+class PeriodOut(Schema):
+    """The first and the last day of a period, and what it is."""
+
+    unit: str
+    first: str
+    last: str
+
+
+class SpanOut(Schema):
+    """The time that is counted, Unix ms."""
+
+    begin: int
+    end: int
+
+
+class DayOut(Schema):
+    """A day, and its time under attack; null where it has not begun."""
+
+    day: str
+    bad_ms: int | None
+
+
+class WorstOut(Schema):
+    """An asset with much time under attack, ms; before: in the period before."""
+
+    scenario: str
+    asset: str
+    bad: int
+    unconfirmed: int
+    attacks: int
+    before: int
+
+
+class AttackOut(Schema):
+    """An incident. Times in Unix ms; within: how much of it lies in the period, ms."""
+
+    id: int
+    scenario: str
+    asset: str
+    label: str
+    worst: str
+    began_at: int
+    ended_at: int | None
+    acknowledged_at: int | None
+    acknowledged_by: str
+    within: int
+
+
+class OverrideOut(Schema):
+    """A state that somebody pinned. Times in Unix ms."""
+
+    at: int
+    scenario: str
+    asset: str
+    state: str
+    username: str
+    reason: str
+    until: int | None
+
+
+class RunOut(Schema):
+    """A command for many assets."""
+
+    id: str
+    at: int
+    scenario: str
+    kind: str
+    state: str
+    username: str
+    reason: str
+    matched: int
+    applied: int
+
+
+class SummaryOut(Schema):
+    """What a period adds up to. running: whether it goes on; week: ms under attack by weekday
+    (Monday first) and hour; *_total: how many there are of what is listed; empty: whether no asset
+    was on the board; raw_since: since when single changes are known, summed_to: how far the sums
+    reach, both in Unix ms or null."""
+
+    period: PeriodOut
+    zone: str
+    service: bool
+    label: str
+    span: SpanOut
+    span_before: SpanOut
+    running: bool
+    empty: bool
+    computed_at: int
+    raw_since: int | None
+    summed_to: int | None
+    sentence: str
+    now: FiguresOut
+    before: FiguresOut
+    scenarios: list[GroupOut]
+    labels: list[GroupOut]
+    labels_total: int
+    days: list[DayOut]
+    week: list[list[int]]
+    worst: list[WorstOut]
+    incidents: list[AttackOut]
+    incidents_total: int
+    overrides: list[OverrideOut]
+    overrides_total: int
+    runs: list[RunOut]
+    runs_total: int
+
+
+@router.operation("GET summary", SummaryOut, "read", *READ)
+def get_summary(
+    request: ApiRequest,
+    period: Literal["", "day", "week", "month", "quarter", "year", "dates"] = "",
+    date: str = DAY,
+    first: str = DAY,
+    last: str = DAY,
+    scenario: Annotated[
+        list[Annotated[str, Field(max_length=40, pattern=NO_NUL)]], Query(max_length=MOST_SCENARIOS)
+    ] = [],  # noqa: B006 - never changed
+    label: str = Query("", max_length=MAX_KEY, pattern=NO_NUL, description="A key to group by."),
+    hours: Literal["", "service"] = "",
+) -> Any:
+    """What a period adds up to: the one with the day `date`, or from `first` to `last`; by default
+    the last whole week."""
+    for name in scenario:
+        known_scenario(name)
+    form = form_of(request.GET)
+    if not form.is_valid():
+        field, told = next(iter(form.errors.items()))
+        raise invalid(field, str(told[0]))
+    return plain(answered(form))
+
+
+def plain(found: Summary) -> dict[str, Any]:
+    """Return a summary as JSON has it."""
+    period, span, before = found.question.period, found.span, found.before
+    return {
+        "period": {"unit": period.unit, "first": str(period.first), "last": str(period.last)},
+        "zone": found.zone,
+        "service": found.question.service,
+        "label": found.question.label,
+        "span": {"begin": span.begin, "end": span.end},
+        "span_before": {"begin": before.begin, "end": before.end},
+        "running": found.running,
+        "empty": found.empty,
+        "computed_at": found.computed_at,
+        "raw_since": found.raw_since,
+        "summed_to": found.summed_to,
+        "sentence": sentence(found),
+        "now": files.figures(found.whole.now),
+        "before": files.figures(found.whole.before),
+        "scenarios": [_group(each) for each in found.scenarios],
+        "labels": [_group(each) for each in found.labels],
+        "labels_total": found.labels_total,
+        "days": [{"day": str(each.day), "bad_ms": each.bad} for each in found.heat],
+        "week": found.week,
+        "worst": [each._asdict() for each in found.worst],
+        "incidents": [each._asdict() for each in found.incidents],
+        "incidents_total": found.incidents_total,
+        "overrides": [each._asdict() for each in found.overrides],
+        "overrides_total": found.overrides_total,
+        "runs": [each._asdict() for each in found.runs],
+        "runs_total": found.runs_total,
+    }
+
+
+def _group(group: Group) -> dict[str, Any]:
+    now, before = files.figures(group.now), files.figures(group.before)
+    return {"name": group.name, "now": now, "before": before}

@@ -1,0 +1,184 @@
+"""Requests to addresses that users name: webhooks, push services.
+
+Such an address may lead into our own network. So each connection is made to an address that was
+checked, not to a name that may mean another one by then; redirects are not followed, and proxies of
+the environment are not used. A request has one deadline, however slowly its answer comes.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import httpcore
+from django.conf import settings
+
+TIMEOUT_S = 10.0
+LONGEST_ANSWER = 2_000
+"""Most bytes of an answer that are read."""
+
+TRANSLATED = IPv6Network("64:ff9b::/96")
+"""Addresses of version 4 behind a translator (RFC 6052)."""
+
+
+class Unreachable(Exception):
+    """No answer came; the message says why."""
+
+
+class Refused(Unreachable):
+    """The address is none that the product may call."""
+
+
+class Answer(NamedTuple):
+    """The status of an answer, and the beginning of its text."""
+
+    status: int
+    text: str
+
+
+def post(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float = TIMEOUT_S) -> Answer:
+    """Return what is answered to a POST within `timeout_s`. Raises Unreachable, or Refused."""
+    check(url)
+    network = GuardedNetwork(time.monotonic() + timeout_s)
+    with closing(httpcore.ConnectionPool(_trusted(), network_backend=network)) as pool:
+        try:
+            with pool.stream("POST", url, headers=list(headers.items()), content=body) as response:
+                return Answer(response.status, _beginning(response.iter_stream()))
+        except httpcore.TimeoutException:
+            raise Unreachable(f"no answer within {timeout_s:g} s") from None
+        except (httpcore.NetworkError, httpcore.ProtocolError, UnicodeError) as error:
+            raise Unreachable(str(error) or type(error).__name__) from error
+
+
+def check(url: str) -> None:
+    """Raise Refused for what is no http or https address, or has a user in it."""
+    if not url.isascii() or not url.isprintable() or " " in url:
+        raise Refused("expected an address without spaces and letters such as ä (write xn--…)")
+    try:
+        parts = urlsplit(url)
+        complete = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        complete = False
+    if not complete:
+        raise Refused("expected an address such as https://example.org/hook")
+    if parts.username is not None or parts.password is not None:
+        raise Refused("expected an address without user and password")
+
+
+def check_host(host: str, port: int) -> None:
+    """Raise Refused where a host is none that the product may call, Unreachable where it has no
+    address: for what is sent by a library that connects itself."""
+    try:
+        _checked_address(host, port)
+    except httpcore.NetworkError as error:
+        raise Unreachable(str(error)) from error
+
+
+def _beginning(parts: Iterable[bytes]) -> str:
+    content = b""
+    for part in parts:
+        content += part
+        if len(content) >= LONGEST_ANSWER:
+            break
+    return content[:LONGEST_ANSWER].decode(errors="replace")
+
+
+@lru_cache(maxsize=1)
+def _trusted() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
+class GuardedNetwork(httpcore.SyncBackend):
+    """Connects to public addresses, until a deadline by the monotonic clock."""
+
+    def __init__(self, deadline: float) -> None:
+        self._deadline = deadline
+
+    def connect_tcp(
+        self, host: str, port: int, timeout: float | None = None, *args: Any, **kwargs: Any
+    ) -> httpcore.NetworkStream:
+        """Return a connection to the first address of a host. Raises Refused, or the library's
+        own errors."""
+        address = _checked_address(host, port)
+        left = _left(self._deadline, timeout)
+        stream = super().connect_tcp(address, port, left, *args, **kwargs)
+        return DeadlineStream(stream, self._deadline)
+
+
+class DeadlineStream(httpcore.NetworkStream):
+    """A connection on which nothing is waited for longer than until a deadline."""
+
+    def __init__(self, stream: httpcore.NetworkStream, deadline: float) -> None:
+        self._stream, self._deadline = stream, deadline
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Return what comes next."""
+        return self._stream.read(max_bytes, _left(self._deadline, timeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Send all of it."""
+        self._stream.write(buffer, _left(self._deadline, timeout))
+
+    def close(self) -> None:
+        """Close it."""
+        self._stream.close()
+
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> httpcore.NetworkStream:
+        """Return the same connection, encrypted; the certificate has to be for the host's name."""
+        left = _left(self._deadline, timeout)
+        stream = self._stream.start_tls(ssl_context, server_hostname, left)
+        return DeadlineStream(stream, self._deadline)
+
+    def get_extra_info(self, info: str) -> Any:
+        """Return what the library asks of a connection."""
+        return self._stream.get_extra_info(info)
+
+
+def _left(deadline: float, timeout: float | None) -> float:
+    """Return how long there is still to wait, s. Raises the library's error where it is over."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise httpcore.ReadTimeout
+    return left if timeout is None else min(left, timeout)
+
+
+def _checked_address(host: str, port: int) -> str:
+    """Return the address of a host. Raises Refused where one of its addresses is no public one."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise httpcore.ConnectError(f"{host}: {error.strerror}") from error
+    addresses = [str(entry[4][0]) for entry in found]
+    private = [address for address in addresses if not _is_public(address)]
+    if private and not settings.TALLYBOARD.private_targets:
+        raise Refused(
+            f"{host} is {private[0]}, an address of this machine or of a private network: "
+            "set TALLYBOARD_PRIVATE_TARGETS=1 if it is meant to be called"
+        )
+    return addresses[0]
+
+
+def _is_public(text: str) -> bool:
+    address = ip_address(text.partition("%")[0])
+    return all(each.is_global and not each.is_multicast for each in (address, *_carried(address)))
+
+
+def _carried(address: IPv4Address | IPv6Address) -> Iterator[IPv4Address]:
+    """Yield the addresses of version 4 that one of version 6 stands for."""
+    if isinstance(address, IPv6Address):
+        yield from filter(None, (address.ipv4_mapped, address.sixtofour))
+        yield from (address.teredo or ())
+        if address in TRANSLATED:
+            yield IPv4Address(int(address) & 0xFFFFFFFF)

@@ -1,0 +1,109 @@
+"""The page of one's own digests, and the one that ends a subscription without a login."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.models import User
+from django.core.signing import BadSignature
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_http_methods, require_safe
+
+from dashboard.audit.log import Actor, note
+from dashboard.core.access import form_of, role_required, user_of
+from dashboard.core.scenarios import scenario_or_404, scenarios
+from dashboard.core.times import now_ms
+from dashboard.digests.forms import SubscriptionForm
+from dashboard.digests.models import Issue, Subscription
+from dashboard.digests.subscriptions import end, subscribe
+from dashboard.digests.unsubscribe import subscription_of
+from dashboard.notifications.outbox import targets_of_user
+from dashboard.summaries.targets import reporting_zone
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def own(request: HttpRequest) -> HttpResponse:
+    """Return the page of the user's digests."""
+    return _page(request)
+
+
+@form_of("digests:own")
+@role_required("read")
+def change(request: HttpRequest, scenario: str) -> HttpResponseBase:
+    """Subscribe to the digest of a scenario, change when it comes, or end it."""
+    known, user = scenario_or_404(scenario), user_of(request)
+    form = SubscriptionForm(known.name, request.POST)
+    if not form.is_valid():
+        return _page(request, known.name, form, 422)
+    plan = form.plan()
+    if plan is None:
+        if end(user, known.name):
+            _note_end(request, user, known.name)
+        messages.success(request, f"No digest of {known.title} is sent to you.")
+    else:
+        subscribe(user, known.name, plan, now_ms())
+        note(Actor.of(request), "digest.subscribed", scenario=known.name, **plan)
+        messages.success(request, f"The digest of {known.title} comes to you.")
+    return redirect("digests:own")
+
+
+@csrf_exempt  # a mail program posts without our form; the address alone says what it may do
+@login_not_required
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
+    """Return the page that asks whether to end a subscription; end it by what that sends, or what a
+    mail program does."""
+    try:
+        subscription = subscription_of(token)
+    except BadSignature:
+        return render(request, "digests/unsubscribe.html", {"wrong": True}, status=404)
+    if subscription is None:
+        return render(request, "digests/unsubscribe.html", {"ended": True})
+    known = scenarios().get(subscription.scenario)
+    title = known.title if known else subscription.scenario
+    if request.method == "POST":
+        subscription.delete()
+        _note_end(request, subscription.user, subscription.scenario)
+    context = {"title": title, "ended": request.method == "POST"}
+    return render(request, "digests/unsubscribe.html", context)
+
+
+def _note_end(request: HttpRequest, user: User, scenario: str) -> None:
+    note(Actor.of(request, user), "digest.unsubscribed", scenario=scenario)
+
+
+def _page(
+    request: HttpRequest,
+    chosen: str = "",
+    form: SubscriptionForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    """Return the page. chosen, form: a scenario's form as it was sent."""
+    user = user_of(request)
+    mine = {row.scenario: row for row in Subscription.objects.filter(user=user)}
+    lines = [
+        {
+            "scenario": each,
+            "form": form if name == chosen else SubscriptionForm(name, known=mine.get(name)),
+            "last": _last(mine.get(name)),
+        }
+        for name, each in scenarios().items()
+    ]
+    context = {
+        "now": now_ms(),
+        "lines": lines,
+        "zone": reporting_zone().key,
+        "reached": bool(targets_of_user(user, ["mail"])),
+        "address": user.email,
+    }
+    return render(request, "digests/own.html", context, status=status)
+
+
+def _last(subscription: Subscription | None) -> Issue | None:
+    return subscription.issues.order_by("-at").first() if subscription else None

@@ -1,0 +1,1 @@
+"""Incidents: the unbroken times that assets spend outside their good states."""

@@ -1,0 +1,210 @@
+"""Incidents begin, change and end with the changes of states, in the transaction that writes these.
+
+A change has a place in the log. A rebuild brings the same changes again: an incident that begins
+at the place of a known one is that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from django.db.models import F, Value
+from django.db.models.functions import Greatest
+
+from dashboard.annotations.acknowledgements import Move, by_asset
+from dashboard.annotations.row_marks import Mark
+from dashboard.core.chunks import STATEMENT, chunks
+from dashboard.core.sql import execute_many
+from dashboard.incidents.models import Incident, real
+from dashboard.states.queries import listed
+from domain.notifications.events import BEGUN, CHANGED, ENDED, WITHDRAWN
+from domain.scenario import Scenario
+
+CHANGING = ("began_at", "ended_at", "state", "worst", "changes")
+WRITTEN = ("scenario", "asset", "place", *CHANGING)
+# Its place says which incident it is: new ones and known ones alike.
+INSERT = f"""\
+INSERT INTO incidents_incident ({", ".join(WRITTEN)}, acknowledged_by)
+VALUES ({", ".join(["%s"] * len(WRITTEN))}, '')
+ON CONFLICT (scenario, asset, place) DO"""  # noqa: S608 - our own names
+WRITE = f"{INSERT} UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in CHANGING)}"
+WRITE_NEW = f"{INSERT} NOTHING"
+
+
+class IncidentChange(NamedTuple):
+    """What a change of a state made of an incident.
+
+    kind: it began, its state changed, it ended, or a rebuild may not find it again; place, at: of
+    the change; incident: the place at which the incident began; state: the asset's from then on;
+    worst: of the incident's states so far.
+    """
+
+    kind: str
+    scenario: str
+    asset: str
+    place: str
+    at: int
+    incident: str
+    began_at: int
+    state: str
+    worst: str
+
+
+def record(moves: Iterable[Move], scenarios: dict[str, Scenario]) -> list[IncidentChange]:
+    """Begin, change and end incidents by changes of states, in order for each asset.
+
+    Returns what was made of them, in order for each asset.
+    """
+    return [
+        change
+        for name, of_assets in by_asset(moves).items()
+        for assets in chunks(sorted(of_assets), STATEMENT)
+        for change in _record(scenarios[name], {asset: of_assets[asset] for asset in assets})
+    ]
+
+
+def note_acknowledgements(scenario: str, marks: Iterable[Mark], **_: Any) -> None:
+    """Note on open incidents who acknowledged them first."""
+    for mark in marks:
+        if mark.ack is not None:
+            # The web process and the broker may differ about what time it is.
+            at = Greatest(Value(mark.ack.since), F("began_at"))
+            Incident.objects.filter(
+                scenario=scenario, asset=mark.asset, ended_at=None, acknowledged_at=None
+            ).update(acknowledged_at=at, acknowledged_by=mark.ack.by)
+
+
+def _record(scenario: Scenario, of_assets: dict[str, list[Move]]) -> list[IncidentChange]:
+    """Take the changes of some assets of a scenario."""
+    running = _open(scenario.name, of_assets)
+    touched: list[Incident] = []
+    changes: list[IncidentChange] = []
+    for asset, moves in of_assets.items():
+        of_asset, its_changes = follow(scenario, running.get(asset, []), moves)
+        touched += of_asset
+        changes += its_changes
+    execute_many(WRITE, [_row(incident) for incident in touched])
+    return changes
+
+
+def record_past(moves: Iterable[Move], scenarios: dict[str, Scenario]) -> None:
+    """Write the incidents that changes of the past make, but none in whose time one is known of its
+    asset. Nobody is told of them."""
+    for name, of_assets in by_asset(moves).items():
+        for assets in chunks(sorted(of_assets), STATEMENT):
+            known = _times(name, assets)
+            past = (
+                incident
+                for asset in assets
+                for incident in follow(scenarios[name], [], of_assets[asset])[0]
+                if not any(_overlaps(incident, each) for each in known.get(asset, ()))
+            )
+            execute_many(WRITE_NEW, [_row(incident) for incident in past])
+
+
+def _times(scenario: str, assets: list[str]) -> dict[str, list[Incident]]:
+    """Return the known incidents of assets, those aside that a rebuild did not find again."""
+    rows = real().filter(scenario=scenario, asset__in=listed(assets))
+    by_asset: dict[str, list[Incident]] = {}
+    for row in rows:
+        by_asset.setdefault(row.asset, []).append(row)
+    return by_asset
+
+
+def _overlaps(one: Incident, two: Incident) -> bool:
+    first, last = sorted((one, two), key=lambda each: each.began_at)
+    return first.ended_at is None or last.began_at < first.ended_at
+
+
+def _open(scenario: str, assets: Iterable[str]) -> dict[str, list[Incident]]:
+    """Return the open incidents of assets."""
+    rows = Incident.objects.filter(scenario=scenario, asset__in=listed(list(assets)), ended_at=None)
+    by_asset: dict[str, list[Incident]] = {}
+    for row in rows:
+        by_asset.setdefault(row.asset, []).append(row)
+    return by_asset
+
+
+def follow(
+    scenario: Scenario, known: list[Incident], moves: list[Move]
+) -> tuple[list[Incident], list[IncidentChange]]:
+    """Return the incidents of one asset that its changes begin, change or end, and how.
+
+    known: its open ones. One that is open although the change comes from a good state is of another
+    rule, before a rebuild: it ends there.
+    """
+    touched = {each.place: each for each in known if _void(each, moves[0])}
+    changes = [
+        _change(WITHDRAWN, each, moves[0]._replace(place=each.place, at=each.began_at, state=""))
+        for each in touched.values()
+    ]
+    current = next((each for each in known if each.place < moves[0].place), None)
+    for move in moves:
+        if current is not None and not (
+            _in_trouble(scenario, move.previous) and _in_trouble(scenario, move.state)
+        ):
+            current.ended_at = move.at
+            touched[current.place] = current
+            changes.append(_change(ENDED, current, move))
+            current = None
+        if not _in_trouble(scenario, move.state):
+            continue
+        if current is None:
+            current = _begin(touched, move)
+            changes.append(_change(BEGUN, current, move))
+        else:
+            _go_on(scenario, current, move.state)
+            touched[current.place] = current
+            changes.append(_change(CHANGED, current, move))
+    return list(touched.values()), changes
+
+
+def _row(incident: Incident) -> tuple[Any, ...]:
+    return tuple(getattr(incident, name) for name in WRITTEN)
+
+
+def _change(kind: str, incident: Incident, move: Move) -> IncidentChange:
+    return IncidentChange(
+        kind,
+        move.scenario,
+        move.asset,
+        move.place,
+        move.at,
+        incident.place,
+        incident.began_at,
+        move.state,
+        incident.worst,
+    )
+
+
+def _in_trouble(scenario: Scenario, state: str) -> bool:
+    """Return whether a state is one of an incident; "" is that of no asset."""
+    return bool(state) and not scenario.is_good(state)
+
+
+def _void(incident: Incident, move: Move) -> bool:
+    """End an open incident that begins no earlier than a change which came only now, as if it had
+    never been: a rebuild finds it again, or does not. Returns whether it is one."""
+    if incident.place < move.place:
+        return False
+    incident.ended_at = incident.began_at
+    return True
+
+
+def _begin(touched: dict[str, Incident], move: Move) -> Incident:
+    row = touched.get(move.place) or Incident(
+        scenario=move.scenario, asset=move.asset, place=move.place
+    )
+    row.began_at, row.ended_at = move.at, None
+    row.state = row.worst = move.state
+    row.changes = 1
+    touched[move.place] = row
+    return row
+
+
+def _go_on(scenario: Scenario, incident: Incident, state: str) -> None:
+    incident.state = state
+    incident.changes += 1
+    if scenario.severity(state) < scenario.severity(incident.worst):
+        incident.worst = state

@@ -1,0 +1,1 @@
+"""Today's invoices: lines and points read from Kafka, their sums, the page."""

@@ -1,0 +1,117 @@
+"""What was sold today and in the last 24 hours. Times in Unix ms, money in cents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet, Sum
+
+from dashboard.core.tables import Column, Table
+from dashboard.core.times import DAY_MS, HOUR_MS
+from dashboard.invoices.models import PointsHour, ProductDay, StoreHour
+
+HOURS = 24
+"""Of the chart."""
+TOP = 10
+"""Products that the page lists."""
+SUMS = ("invoices", "lines", "revenue", "prime", "delivered")
+STORES = Table(
+    "stores", "Store", Column.number("Invoices"), Column.number("Lines"), Column.number("Revenue"),
+    Column.number("PRIME", "invoices of PRIME customers"),
+    Column.number("Delivered", "invoices that are delivered to the customer’s home"), narrow=True,
+)  # fmt: skip
+PRODUCTS = Table(
+    "products", "Product", "Title", Column.number("Pieces"), Column.number("Revenue"), narrow=True
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sales:
+    """Sums of invoices. prime, delivered: how many are of PRIME customers, and are delivered."""
+
+    invoices: int = 0
+    lines: int = 0
+    revenue: int = 0
+    prime: int = 0
+    delivered: int = 0
+
+    @property
+    def prime_share(self) -> float | None:
+        """Return the share of PRIME customers' invoices, None without any invoice."""
+        return self.prime / self.invoices if self.invoices else None
+
+    @property
+    def delivered_share(self) -> float | None:
+        """Return the share of invoices that are delivered, None without any invoice."""
+        return self.delivered / self.invoices if self.invoices else None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSales:
+    """What a store sold; store: empty for those past the most that are kept."""
+
+    store: str
+    sales: Sales
+
+
+@dataclass(frozen=True, slots=True)
+class Today:
+    """What was sold since `begin`, the last midnight in UTC, as of `at`; stores and products with
+    the most revenue first."""
+
+    begin: int
+    at: int
+    total: Sales
+    points: int
+    stores: list[StoreSales]
+    products: list[ProductDay]
+
+
+def today(now: int) -> Today:
+    """Return what was sold since midnight (UTC)."""
+    begin = now - now % DAY_MS
+    hours = StoreHour.objects.filter(begin__gte=begin, begin__lt=begin + DAY_MS)
+    points = PointsHour.objects.filter(begin__gte=begin, begin__lt=begin + DAY_MS)
+    by_store: list[dict[str, Any]] = [
+        dict(row) for row in hours.values("store").annotate(**_sums()).order_by("-revenue", "store")
+    ]
+    total = hours.aggregate(**_sums())
+    return Today(
+        begin=begin,
+        at=now,
+        total=Sales(**{name: total[name] or 0 for name in SUMS}),
+        points=points.aggregate(points=Sum("points"))["points"] or 0,
+        stores=[StoreSales(row.pop("store"), Sales(**row)) for row in by_store],
+        products=list(_best(begin)),
+    )
+
+
+def hourly(now: int) -> dict[str, list[Any]]:
+    """Return the last hours for the charts, oldest first: a list for each figure, and `at` in s.
+    Revenue is in whole units of money."""
+    last = now - now % HOUR_MS
+    begins = [last - HOUR_MS * back for back in reversed(range(HOURS))]
+    rows = StoreHour.objects.filter(begin__gte=begins[0], begin__lte=last).values("begin")
+    sold: dict[int, dict[str, Any]] = {row["begin"]: dict(row) for row in rows.annotate(**_sums())}
+    points = dict(PointsHour.objects.filter(begin__gte=begins[0]).values_list("begin", "points"))
+    return {
+        "at": [begin / 1000 for begin in begins],
+        "invoices": [sold[begin]["invoices"] if begin in sold else 0 for begin in begins],
+        "revenue": [sold[begin]["revenue"] / 100 if begin in sold else 0 for begin in begins],
+        "points": [points.get(begin, 0) for begin in begins],
+    }
+
+
+def money(cents: int) -> str:
+    """Return an amount in units of money: `1,234.56`."""
+    return f"{cents / 100:,.2f}"
+
+
+def _sums() -> dict[str, Sum]:
+    return {name: Sum(name) for name in SUMS}
+
+
+def _best(begin: int) -> QuerySet[ProductDay]:
+    named = ProductDay.objects.filter(begin=begin).exclude(product="")
+    return named.order_by("-revenue", "product")[:TOP]

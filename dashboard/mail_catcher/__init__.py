@@ -1,0 +1,1 @@
+"""What the demo's mail catcher has kept, as pages."""

@@ -1,0 +1,161 @@
+"""What follows from a window's beginning and end: its assets are stored, boards mark their rows.
+
+Each step may be cut short and done again. Times in Unix ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+import structlog
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from dashboard.annotations.models import Mark
+from dashboard.annotations.row_marks import Work, changing
+from dashboard.core.chunks import STATEMENT, chunks
+from dashboard.core.retention import delete_in_portions
+from dashboard.core.scenarios import scenarios
+from dashboard.core.times import SECOND_MS
+from dashboard.maintenance.changes import announce
+from dashboard.maintenance.models import ALL, FILTER, Window, WindowAsset
+from dashboard.maintenance.selection import covered_by_filter
+from dashboard.maintenance.windows import windows_of
+from dashboard.states.models import AssetState
+from domain.scenario import Scenario
+
+log = structlog.get_logger(__name__)
+
+FOLLOWED_MS = 30 * SECOND_MS
+"""How often it is looked which assets a running window covers."""
+MOST_COVERED = 200_000
+"""Most assets that are stored of a window with a filter."""
+MOST_MARKED = 20_000
+"""Most rows of a board that a window marks; a page says that it covers more."""
+
+
+def keep(now: int) -> int:
+    """Do what is due at `now`: begin, follow and close windows. Returns how many there were."""
+    live = Window.objects.filter(closed_at=None)
+    due = list(live.filter(begun_at=None, cancelled_at=None, begin__lte=now))
+    for window in due:
+        _begin(window, now)
+    over = list(live.filter(Q(end__lte=now) | Q(cancelled_at__isnull=False)))
+    for window in over:
+        _close(window, now)
+    running = list(live.filter(cancelled_at=None, looked_at__lte=now - FOLLOWED_MS))
+    for window in running:
+        _follow(window, now)
+    return len(due) + len(over) + len(running)
+
+
+def work_of(scenario: str, assets: Collection[str], now: int) -> Mapping[str, Work]:
+    """Return which of these assets are in a window at `now`, and in which; of several, in the one
+    that ends last."""
+    return {
+        asset: max(
+            (Work(s.window.name, s.window.end, s.window.pk) for s in spans), key=lambda w: w.until
+        )
+        for asset, spans in windows_of(scenario, assets, now, now + 1).items()
+    }
+
+
+def _begin(window: Window, now: int) -> None:
+    """Store the assets of a window that begins, and mark them."""
+    if window.covers == FILTER:
+        delete_in_portions(window.assets.all())  # of an attempt that was cut short
+        for scenario in of_window(window):
+            _store(window, scenario, covered_by_filter(window, scenario, now), 0)
+    with transaction.atomic():
+        Window.objects.filter(pk=window.pk).update(begun_at=now, looked_at=now)
+        announce(window, window.begin, window.end)
+    if now < window.end:
+        _mark_new(window, now)
+    log.info("a maintenance window has begun", window=window.pk, name=window.name)
+
+
+def _follow(window: Window, now: int) -> None:
+    """Store which assets a running window covers from now on, and which no more; mark them."""
+    if window.covers == FILTER:
+        for scenario in of_window(window):
+            _follow_filter(window, scenario, now)
+    _mark_new(window, now)
+    Window.objects.filter(pk=window.pk).update(looked_at=now)
+
+
+def _follow_filter(window: Window, scenario: Scenario, now: int) -> None:
+    held = window.assets.filter(scenario=scenario.name, end=None)
+    matching = covered_by_filter(window, scenario, now)
+    same = Q(asset=OuterRef("asset"))
+    gone = list(held.exclude(Exists(matching.filter(same))).values_list("asset", flat=True))
+    for assets in chunks(gone, STATEMENT):
+        held.filter(asset__in=assets).update(end=now)
+        _renew(scenario.name, assets, now)
+    come = _store(window, scenario, matching.exclude(Exists(held.filter(same))), now)
+    if gone or come:
+        with transaction.atomic():
+            announce(window, now, window.end)
+
+
+def _store(window: Window, scenario: Scenario, rows: QuerySet[AssetState], begin: int) -> int:
+    """Store that a window covers assets from `begin` on. Returns how many."""
+    left = max(0, MOST_COVERED - window.assets.count())
+    names = list(rows.values_list("asset", flat=True)[:left])
+    for assets in chunks(names, STATEMENT):
+        WindowAsset.objects.bulk_create(
+            (
+                WindowAsset(window=window, scenario=scenario.name, asset=asset, begin=begin)
+                for asset in assets
+            ),
+            ignore_conflicts=True,
+        )
+    return len(names)
+
+
+def _close(window: Window, now: int) -> None:
+    """Take the marks of a window away that is over."""
+    marked = Mark.objects.filter(work_window=window.pk)
+    for scenario in of_window(window):
+        names = list(marked.filter(scenario=scenario.name).values_list("asset", flat=True))
+        for assets in chunks(names, STATEMENT):
+            _renew(scenario.name, assets, now)
+    with transaction.atomic():
+        Window.objects.filter(pk=window.pk).update(closed_at=now)
+        announce(window, window.begin, window.end)
+    log.info("a maintenance window is over", window=window.pk, name=window.name)
+
+
+def _mark_new(window: Window, now: int) -> None:
+    """Mark the rows of a window's assets that are not marked yet."""
+    for scenario in of_window(window):
+        marks = Mark.objects.filter(scenario=scenario.name, work_until__gte=window.end)
+        left = MOST_MARKED - marks.filter(work_window=window.pk).count()
+        fresh = _covered(window, scenario).exclude(
+            Exists(marks.filter(asset=OuterRef("asset"), work_until__gt=now))
+        )
+        names = fresh.values_list("asset", flat=True)[: max(0, left)]
+        for assets in chunks(list(names), STATEMENT):
+            _renew(scenario.name, assets, now)
+
+
+def _covered(window: Window, scenario: Scenario) -> QuerySet[AssetState]:
+    """Return the visible assets of a scenario that a window covers now."""
+    rows = AssetState.objects.filter(scenario=scenario.name, purged=False).order_by()
+    if window.covers == ALL:
+        return rows
+    stored = WindowAsset.objects.filter(window=window, scenario=scenario.name, end=None)
+    return rows.filter(Exists(stored.filter(asset=OuterRef("asset"))))
+
+
+def _renew(scenario: str, assets: Iterable[str], now: int) -> None:
+    """Write the marks of assets anew, and send them to every board."""
+    with changing(scenario, now) as changed:
+        changed.extend(assets)
+
+
+def of_window(window: Window) -> list[Scenario]:
+    """Return the scenarios that a window is about."""
+    known = scenarios()
+    if not window.scenario:
+        return list(known.values())
+    return [known[window.scenario]] if window.scenario in known else []

@@ -1,0 +1,56 @@
+"""The demo's notifications, which the mail catcher keeps: a rule that tells of attacks and of
+scheduled tasks by mail, and a channel for points that invoices have earned."""
+
+from __future__ import annotations
+
+from config.settings import DEMO_MAIL, DEMO_POINTS
+from dashboard.notifications.models import Channel, Rule
+from domain.notifications.rule_parser import plain_rule, rule_from_plain
+
+ADDRESS = "soc@demo.invalid"
+"""Of nobody: no mail server ever delivers to it (RFC 2606)."""
+POINTS_ADDRESS = "customers@demo.invalid"
+MOST_POINTS, POINTS_WINDOW_MS = 10, 60_000
+AUTHOR = "the demo"
+RULE = {
+    "scenarios": ["attack", "connectivity"],  # of the latter its task alone
+    "at_least": "under-attack",
+    "group_by": ["scenario"],
+    "window_ms": 10_000,
+    "most": 60,
+}
+
+
+def ensure(now: int) -> bool:
+    """Make the demo's channel and rule at a time, Unix ms, where nobody has ever had any. Returns
+    whether they are made."""
+    if Rule.objects.exists() or Channel.objects.exists():
+        return False
+    channel = Channel.objects.create(
+        username=AUTHOR, name=DEMO_MAIL, kind="mail", address=ADDRESS, changed_at=now
+    )
+    rule = rule_from_plain(RULE | {"stages": [{"channels": [channel.pk]}]})
+    Rule.objects.create(
+        username=AUTHOR, name="Demo: attacks", definition=plain_rule(rule), changed_at=now
+    )
+    return True
+
+
+def ensure_points(now: int) -> bool:
+    """Make the demo's channel for earned points at a time, Unix ms, where none ever had its name.
+    Returns whether it is made."""
+    if Channel.objects.filter(name=DEMO_POINTS).exists():
+        return False
+    Channel.objects.create(
+        username=AUTHOR, name=DEMO_POINTS, kind="mail", address=POINTS_ADDRESS,
+        most=MOST_POINTS, window_ms=POINTS_WINDOW_MS, changed_at=now,
+    )  # fmt: skip
+    return True
+
+
+def switch_off(now: int) -> bool:
+    """Disable the demo's channels at a time, Unix ms: there is no mail catcher any more. Returns
+    whether one was enabled; one whose address somebody has changed is somebody's own."""
+    ours = (ADDRESS, POINTS_ADDRESS)
+    rows = Channel.objects.filter(username=AUTHOR, address__in=ours, enabled=True)
+    return bool(rows.update(enabled=False, changed_at=now))

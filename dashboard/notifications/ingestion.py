@@ -1,0 +1,110 @@
+"""What happens to incidents, and which tasks notify, is stored for the rules: nothing that is
+committed is missed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+
+from dashboard.annotations.row_marks import Mark
+from dashboard.core.sql import execute_many
+from dashboard.core.times import MINUTE_MS, now_ms
+from dashboard.incidents.recorder import IncidentChange
+from dashboard.notifications.models import Group, GroupIncident, TaskNotice
+from dashboard.states.queries import listed
+from dashboard.states.record_rows import Seen
+from domain.notifications.events import ENDED, WITHDRAWN
+from wire.sink import StateValue
+
+LATE_MS = 15 * MINUTE_MS
+"""A change that is stored so long after it happened comes of a replay, or after an outage."""
+SETTLED_MS = 2 * MINUTE_MS
+"""The rules look at what is late after so long: what a replay ends in that time is not told."""
+_STORE = """\
+INSERT INTO notifications_incidentevent (
+    kind, scenario, asset, place, incident, at, began_at, state, worst, recorded_at, due_at, outcome
+) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, '')
+ON CONFLICT (scenario, asset, place, kind) DO NOTHING"""
+
+
+def take_in(changes: Iterable[IncidentChange], now: int) -> None:
+    """Store what happened to incidents, in the transaction that stores the incidents.
+
+    What is known, as a rebuild brings it again, is left as it is.
+    """
+    execute_many(_STORE, [_row(change, now) for change in changes])
+
+
+def _row(change: IncidentChange, now: int) -> tuple[Any, ...]:
+    return (
+        change.kind,
+        change.scenario,
+        change.asset,
+        change.place,
+        change.incident,
+        change.at,
+        change.began_at,
+        change.state,
+        change.worst,
+        now,
+        due_at(change.kind, change.at, now),
+    )
+
+
+def due_at(kind: str, at: int, now: int) -> int:
+    """Return when the rules look at what happened at a time and is stored now, Unix ms."""
+    if kind == WITHDRAWN:
+        return now + LATE_MS
+    return now + SETTLED_MS if kind != ENDED and is_late(at, now) else now
+
+
+def is_late(at: int, stored_at: int) -> bool:
+    """Return whether a change was stored long after it happened."""
+    return stored_at - at > LATE_MS
+
+
+def take_in_tasks(told: Iterable[tuple[str, Seen]], now: int) -> None:
+    """Store the runs of tasks that notify, in the transaction that stores their records.
+
+    told: records with tasks. What is known, as a rebuild brings it again, is left as it is.
+    """
+    notices = [notice for scenario, seen in told if (notice := _notice(scenario, seen, now))]
+    TaskNotice.objects.bulk_create(notices, ignore_conflicts=True)
+
+
+def _notice(scenario: str, seen: Seen, now: int) -> TaskNotice | None:
+    """Return the run of a task that notifies by a record; None for another record."""
+    shape = seen.shape
+    if not isinstance(shape, StateValue) or not shape.notify:
+        return None
+    task = next((each for each in shape.tasks if each.id == shape.cause.command), None)
+    if task is None:
+        return None
+    return TaskNotice(
+        scenario=scenario,
+        asset=seen.asset,
+        place=seen.place,
+        task=UUID(task.id),
+        owner=task.user,
+        reason=task.reason,
+        state=seen.state,
+        condition=task.condition or "",
+        at=shape.cause.time,
+        recorded_at=now,
+        due_at=now,
+    )
+
+
+def wake_groups(scenario: str, marks: Iterable[Mark], **_: Any) -> None:
+    """Have the open groups of these assets looked at, as acknowledgements of them changed."""
+    assets = [mark.asset for mark in marks]
+    if assets:
+        members = GroupIncident.objects.filter(
+            scenario=scenario, asset__in=listed(assets), group__closed_at=None
+        )
+        now = now_ms()
+        groups = Group.objects.filter(pk__in=members.values("group"), closed_at=None)
+        groups.filter(Q(next_at=None) | Q(next_at__gt=now)).update(next_at=now)

@@ -1,0 +1,167 @@
+"""What a message of a rule says: as text, as HTML, and as JSON for a program."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Any
+
+from django.conf import settings
+from django.template.loader import render_to_string
+
+from dashboard.core.scenarios import scenarios
+from dashboard.core.times import duration, utc
+from domain.notifications.group import (
+    ESCALATED,
+    MORE,
+    OPENED,
+    REMINDER,
+    RESOLVED,
+    Member,
+)
+from domain.notifications.machine import Send, Summary
+
+MOST_LISTED = 20
+"""Most incidents that a message lists, the worst first."""
+MOST_IN_PAYLOAD = 200
+"""Most incidents that a program is told of."""
+LONGEST_NAME = 60
+"""Longest name of an asset in a subject, characters."""
+
+LEADS = {
+    OPENED: "",
+    MORE: "Now ",
+    ESCALATED: "Nobody has it in hand: ",
+    REMINDER: "Still ",
+    RESOLVED: "Over: ",
+}
+
+
+def group_url(token: str) -> str:
+    """Return the address of a group's page, where it is acknowledged."""
+    return f"{settings.TALLYBOARD.own_url}/notifications/ack/{token}/"
+
+
+def subject(send: Send) -> str:
+    """Return what a message says in a line."""
+    return f"{LEADS[send.kind]}{headline(send.members)}"
+
+
+def summary_subject(summary: Summary) -> str:
+    """Return what a message says in a line that stands for several."""
+    return f"{len(summary.parts)} groups of incidents in one message"
+
+
+def headline(members: Collection[Member]) -> str:
+    """Return incidents in a line: the asset of a single one, else how many are in which state."""
+    if len(members) == 1:
+        [member] = members
+        return f"{member.asset[:LONGEST_NAME]} {_state_words(member)}"
+    return "; ".join(_counts(members))
+
+
+def _counts(members: Collection[Member]) -> Iterator[str]:
+    """Yield for each scenario how many of its assets are in which state, the worst first."""
+    counted = Counter((m.scenario, _state_words(m), _severity(m)) for m in members)
+    for (scenario, words, _), n in sorted(
+        counted.items(), key=lambda item: (item[0][0], item[0][2])
+    ):
+        noun = known.noun if (known := scenarios().get(scenario)) else "asset"
+        yield f"{n} {noun}{'' if n == 1 else 's'} {words}"
+
+
+def _state_words(member: Member) -> str:
+    label = _label(member, member.state).lower()
+    return label if member.active else f"no longer {label}"
+
+
+def _label(member: Member, state: str) -> str:
+    known = scenarios().get(member.scenario)
+    return known.spec(state).label if known else state
+
+
+def _severity(member: Member) -> int:
+    known = scenarios().get(member.scenario)
+    return known.severity(member.worst) if known else 0
+
+
+def worst_first(send: Send) -> Send:
+    """Return a message whose incidents that go on are before those that are over, each the worst
+    first: as the functions below expect it."""
+    ranked = sorted(send.members, key=lambda m: (not m.active, _severity(m), m.since, m.asset))
+    return replace(send, members=tuple(ranked))
+
+
+# ---- the whole message ------------------------------------------------------------------------
+
+
+def as_text(send: Send, why: str, url: str) -> str:
+    """Return a message as plain text. url: of the group's page."""
+    listed = send.members
+    lines = [subject(send), "", *(f"- {_line(member)}" for member in listed[:MOST_LISTED])]
+    if len(listed) > MOST_LISTED:
+        lines.append(f"- and {len(listed) - MOST_LISTED} more")
+    if send.kind != RESOLVED and url:
+        lines += ["", f"Acknowledge, or see all of it: {url}"]
+    return "\n".join([*lines, "", why]) + "\n"
+
+
+def _line(member: Member) -> str:
+    end = (
+        "" if member.over_at is None else f", over after {duration(member.over_at - member.since)}"
+    )
+    title = known.title if (known := scenarios().get(member.scenario)) else member.scenario
+    return (
+        f"{member.asset} ({title}): {_label(member, member.state)} since {utc(member.since)}{end}"
+    )
+
+
+def as_html(send: Send, why: str, url: str) -> str:
+    """Return a message as HTML for a mail. url: of the group's page."""
+    listed = send.members
+    context = {
+        "subject": subject(send),
+        "rows": [_cells(member) for member in listed[:MOST_LISTED]],
+        "more": max(0, len(listed) - MOST_LISTED),
+        "url": "" if send.kind == RESOLVED else url,
+        "why": why,
+    }
+    return render_to_string("notifications/mail.html", context)
+
+
+def _cells(member: Member) -> dict[str, str]:
+    title = known.title if (known := scenarios().get(member.scenario)) else member.scenario
+    return {
+        "asset": member.asset,
+        "scenario": title,
+        "state": _label(member, member.state),
+        "since": utc(member.since),
+        "lasted": "" if member.over_at is None else duration(member.over_at - member.since),
+    }
+
+
+def payload(send: Send, rule: str, url: str) -> dict[str, Any]:
+    """Return a message as JSON-able data for a program. Times in Unix ms."""
+    listed = send.members
+    return {
+        "kind": send.kind,
+        "rule": rule,
+        "group": {"key": send.key, "opened_at": send.opened_at, "url": url},
+        "active": sum(member.active for member in listed),
+        "over": sum(not member.active for member in listed),
+        "incidents": [_plain(member) for member in listed[:MOST_IN_PAYLOAD]],
+        "more": max(0, len(listed) - MOST_IN_PAYLOAD),
+    }
+
+
+def _plain(member: Member) -> dict[str, Any]:
+    return {
+        "scenario": member.scenario,
+        "asset": member.asset,
+        "place": member.place,
+        "state": member.state,
+        "worst": member.worst,
+        "since": member.since,
+        "over_at": member.over_at,
+    }

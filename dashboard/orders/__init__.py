@@ -1,0 +1,1 @@
+"""Where the orders are: the ways to ask for them, side by side."""

@@ -1,0 +1,130 @@
+"""The ways side by side: what each answers, and what each server alone would have left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from dashboard.core.tables import Column, Table
+from dashboard.orders.ways import VIAS, Via, owner_store, store
+from stores.base import Many, One, Order, StoreProblem, Unreachable
+from stores.envelopes import OrderAnswer, OrdersAnswer, answer_many, answer_one
+from stores.owner_store import ServerHealth
+
+LOOKED_AT = 1000
+"""So many of the first active orders are compared, by name."""
+NAMED = 5
+"""So many of those that a server alone misses are named."""
+
+TITLES: dict[Via, str] = {
+    "global": "Global copy",
+    "owner": "Owner",
+    "cache": "Cache",
+    "database": "Database",
+}
+ALONE = "One server alone"
+
+ONE = Table(
+    "orders-one",
+    "Way",
+    "State",
+    "Station",
+    "Location",
+    "Version",
+    Column.number("Age, s", "since the cause of its record"),
+    Column.number("Took, ms", "until the store had answered"),
+    "Answered by",
+)
+ALL = Table(
+    "orders-all",
+    "Way",
+    Column.number("Active orders"),
+    Column.number("Took, ms", "until the store had answered"),
+    Column("Version", "by partition, the next offset that is not in the answer"),
+    "Complete",
+    "Answered by",
+)
+SERVERS = Table(
+    "orders-servers",
+    "Server",
+    "Partitions",
+    "Keeps warm",
+    Column.number("Active orders"),
+    Column.number("Lag", "records that it has not read"),
+    "Table",
+    Column.number("Misses", f"of the first {LOOKED_AT:,} active orders, where it is asked alone"),
+    Column("Such as"),
+)
+
+
+class Answered(NamedTuple):
+    """What a way answers; problem: why it answers nothing."""
+
+    title: str
+    answer: OrderAnswer | OrdersAnswer | None
+    problem: str = ""
+
+
+class Alone(NamedTuple):
+    """A server, and what it would leave out if nobody else were asked.
+
+    names: the first of those; problem: why it says nothing.
+    """
+
+    health: ServerHealth | None
+    misses: int | None = None
+    names: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def one_by_each(order: str) -> list[Answered]:
+    """Return what each way answers for an order; then a single server, which may not own it."""
+    ways = [_one(TITLES[via], via, partial(store(via).get, order)) for via in VIAS]
+    return [*ways, _one(ALONE, "owner", lambda: owner_store().alone().get(order))]
+
+
+def all_by_each() -> list[Answered]:
+    """Return what each way answers for all active orders; then a single server."""
+    ways = [_all(TITLES[via], via, partial(store(via).all, limit=LOOKED_AT)) for via in VIAS]
+    return [*ways, _all(ALONE, "owner", lambda: owner_store().alone().all(limit=LOOKED_AT))]
+
+
+def servers_alone() -> list[Alone]:
+    """Return the store servers, each with what it alone would leave out; none where none runs."""
+    try:
+        known = owner_store().servers()
+        everything = _names(owner_store().all(limit=LOOKED_AT).orders)
+    except StoreProblem:
+        return []
+    return [_alone(each, everything) for each in known]
+
+
+def _alone(server: ServerHealth | Unreachable, everything: list[str]) -> Alone:
+    if isinstance(server, Unreachable):
+        return Alone(None, problem=str(server))
+    try:
+        orders = owner_store().alone(server.address).all(limit=LOOKED_AT).orders
+    except StoreProblem as problem:
+        return Alone(server, problem=str(problem))
+    own = set(_names(orders))
+    missing = [name for name in everything if name not in own]
+    return Alone(server, len(missing), tuple(missing[:NAMED]))
+
+
+def _names(orders: list[Order]) -> list[str]:
+    return [order.order for order in orders]
+
+
+def _one(title: str, via: Via, ask: Callable[[], One]) -> Answered:
+    try:
+        return Answered(title, answer_one(via, ask))
+    except StoreProblem as problem:
+        return Answered(title, None, str(problem))
+
+
+def _all(title: str, via: Via, ask: Callable[[], Many]) -> Answered:
+    try:
+        return Answered(title, answer_many(via, LOOKED_AT, ask))
+    except StoreProblem as problem:
+        return Answered(title, None, str(problem))

@@ -1,0 +1,1 @@
+"""The pipelines beside the job, as they report themselves."""

@@ -1,0 +1,1 @@
+"""Views of products: the mail as their count passes a thousand."""

@@ -1,0 +1,1 @@
+"""Web Push: notifications in users' browsers, also while no page of ours is open."""

@@ -1,0 +1,125 @@
+"""A user's own page of notifications: browsers subscribed, removed, tried; the service worker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+
+from dashboard.accounts.sessions import device
+from dashboard.audit.log import Actor, note
+from dashboard.core.access import form_of, role_required, user_of
+from dashboard.core.listing import number_of
+from dashboard.core.rate_limits import TooMany
+from dashboard.core.times import now_ms
+from dashboard.notifications.outbox import Draft, put, targets_of_user
+from dashboard.push import subscriptions
+from dashboard.push.delivery import public_key
+from dashboard.push.forms import MailForm, SubscriptionForm
+from dashboard.push.subscriptions import TooManyBrowsers
+
+WORKER = Path(settings.BASE_DIR, "static", "js", "push-worker.js")
+
+
+@require_safe
+@login_not_required
+def service_worker(_request: HttpRequest) -> HttpResponse:
+    """Return the script that browsers run when a message comes. It holds nothing of anybody."""
+    content = WORKER.read_bytes()
+    headers = {"Cache-Control": "no-cache", "Service-Worker-Allowed": "/"}
+    return HttpResponse(content, content_type="text/javascript; charset=utf-8", headers=headers)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@role_required("read")
+def browsers(request: HttpRequest) -> HttpResponse:
+    """Return the page of the user's browsers; subscribe the one that sends its subscription."""
+    user = user_of(request)
+    form = SubscriptionForm(request.POST if request.method == "POST" else None)
+    if request.method == "POST" and form.is_valid() and _subscribe(request, user, form):
+        messages.success(request, "This browser shows notifications from now on.")
+        return redirect("push:browsers")
+    return _page(request, form, MailForm({"email": user.email}))
+
+
+def _page(request: HttpRequest, form: SubscriptionForm, mail_form: MailForm) -> HttpResponse:
+    rows = subscriptions.of_user(user_of(request))
+    context = {
+        "form": form,
+        "mail_form": mail_form,
+        "now": now_ms(),
+        "table": subscriptions.TABLE,
+        "key": public_key(),
+        "rows": [(row, device(row.agent)) for row in rows],
+    }
+    wrong = form.errors or mail_form.errors
+    return render(request, "push/browsers.html", context, status=422 if wrong else 200)
+
+
+@never_cache
+@form_of("push:browsers")
+@role_required("read")
+def change_mail(request: HttpRequest) -> HttpResponse:
+    """Change the mail address that the user is reached at."""
+    user, form = user_of(request), MailForm(request.POST)
+    if not form.is_valid():
+        return _page(request, SubscriptionForm(), form)
+    user.email = form.cleaned_data["email"]
+    user.save(update_fields=["email"])
+    note(Actor.of(request), "mail.changed", target=user.username, address=user.email)
+    messages.success(request, "The mail address is changed.")
+    return redirect("push:browsers")
+
+
+@never_cache
+@form_of("push:browsers")
+@role_required("read")
+def remove(request: HttpRequest) -> HttpResponse:
+    """Remove one of the user's browsers."""
+    user, number = user_of(request), number_of(request.POST.get("browser", "")) or 0
+    row = subscriptions.of_user(user).filter(pk=number).first()
+    if row is not None:
+        row.delete()
+        note(Actor.of(request), "push.removed", target=user.username, browser=device(row.agent))
+        messages.success(request, "The browser is removed.")
+    return redirect("push:browsers")
+
+
+@never_cache
+@form_of("push:browsers")
+@role_required("read")
+def send_test(request: HttpRequest) -> HttpResponse:
+    """Send the user a test notification."""
+    user, now = user_of(request), now_ms()
+    try:
+        subscriptions.LIMIT.take(user.pk, now)
+    except TooMany as why:
+        messages.error(request, str(why))
+        return redirect("push:browsers")
+    draft = Draft("test", "Tallyboard: a test", "Notifications reach this browser.", why="a test")
+    sent = [put(target, draft, now) for target in targets_of_user(user, ["push"])]
+    if sent:
+        messages.success(request, "A test is on its way.")
+    else:
+        messages.error(request, "No browser is subscribed yet.")
+    return redirect("push:browsers")
+
+
+def _subscribe(request: HttpRequest, user: User, form: SubscriptionForm) -> bool:
+    """Store a valid form's subscription. Returns whether that was possible."""
+    agent = request.headers.get("User-Agent", "")
+    try:
+        subscriptions.subscribe(user, **form.cleaned_data, agent=agent, now=now_ms())
+    except (TooManyBrowsers, TooMany) as why:
+        form.add_error(None, str(why))
+        return False
+    note(Actor.of(request), "push.subscribed", target=user.username, browser=device(agent))
+    return True

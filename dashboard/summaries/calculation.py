@@ -1,0 +1,376 @@
+"""The answer to a question: from sums, and from raw history where these do not reach."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cached_property
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
+from dashboard.labels import queries as label_queries
+from dashboard.states.models import Transition
+from dashboard.summaries import incident_figures as incidents
+from dashboard.summaries.deeds import overrides, overrides_total, runs, runs_total
+from dashboard.summaries.figures import (
+    MOST_VALUES,
+    MOST_WORST,
+    Attack,
+    Budget,
+    Figures,
+    Group,
+    HeatDay,
+    Question,
+    Summary,
+    Times,
+    WorstAsset,
+)
+from dashboard.summaries.incident_figures import IncidentFigures, incident_figures
+from dashboard.summaries.kept_sums import kept
+from dashboard.summaries.label_times import Labels, labels_of, times_by_value
+from dashboard.summaries.models import HourRow, Target
+from dashboard.summaries.retention import raw_edge
+from dashboard.summaries.targets import reporting_zone, service_slots, targets
+from dashboard.summaries.times import (
+    ALL_SLOTS,
+    Counted,
+    Reach,
+    Scope,
+    counted,
+    reaches,
+    times_of,
+    worst,
+)
+from domain.history.periods import Compared, Span, compared, day_of, hour_begin
+from domain.history.sums import Classes
+
+LIVE_MOST = 20_000
+"""Of more incidents in a period, figures are as of the last hour that was summed up."""
+WITHOUT = ""
+"""The value of assets without the label."""
+
+
+def summary(question: Question, now: int | None = None) -> Summary:
+    """Return the summary of a period, and of the one before it, as of `now` (Unix ms)."""
+    return Calculation(question, now_ms() if now is None else now).summary()
+
+
+def keep_answer(question: Question, now: int) -> None:
+    """Calculate a summary as of `now` (Unix ms) with every sum that there is, so that the parts
+    that take long are kept before a page asks."""
+    Calculation(question, now, ahead=True).summary()
+
+
+def raw_since(scenarios: Iterable[str]) -> int | None:
+    """Return when the oldest change of a state was that is kept, Unix ms; None without any."""
+    oldest = (
+        Transition.objects.filter(scenario=name).order_by("at").values_list("at", flat=True).first()
+        for name in scenarios
+    )
+    return min((at for at in oldest if at is not None), default=None)
+
+
+def has_sums_before(found: Summary) -> bool:
+    """Return whether a part of a summary is known by its sums alone, as its changes are deleted."""
+    raw = found.raw_since
+    if raw is None or found.span.begin >= raw:
+        return False
+    rows = HourRow.objects.filter(scenario__in=found.question.scenarios, end__lte=raw)
+    return rows.filter(end__gt=found.span.begin).exists()
+
+
+Row = tuple[str, str, Classes]
+"""A scenario, an asset, and its time that was not good."""
+
+
+class TimesOf(NamedTuple):
+    """The times of a period, of its scenarios, and of the values of the label in each of these."""
+
+    counted: dict[str, Counted]
+    labels: dict[str, dict[str, Times]]
+
+
+@dataclass
+class Calculation:
+    """The calculation of one answer.
+
+    ahead: with every sum, so that its parts are kept; else with those of the hours up to which they
+    are: a page does not wait for the worker's first answer after a full hour.
+    """
+
+    question: Question
+    now: int
+    ahead: bool = False
+    _labels: dict[str, Labels] = field(default_factory=dict)
+
+    def summary(self) -> Summary:
+        """Return the answer."""
+        question, spans = self.question, self.spans
+        now, before = self._times(spans.now), self._times(spans.before)
+        figures = self._incidents(spans.now, now)
+        figures_before = self._incidents(spans.before, before)
+        whole = self._whole(now, figures), self._whole(before, figures_before)
+        values = self._values(now, before)
+        attacks = sum(each.attacks for each in figures.scenarios.values())
+        return Summary(
+            question=question,
+            zone=self.zone.key,
+            span=spans.now,
+            before=spans.before,
+            running=spans.running,
+            computed_at=self.now,
+            raw_since=raw_since(self.names),
+            summed_to=min((reach.hours for reach in self.reaches.values()), default=None),
+            whole=Group("", "All", *whole),
+            scenarios=tuple(
+                Group(
+                    name,
+                    scenarios()[name].title,
+                    self._of_scenario(name, now, figures),
+                    self._of_scenario(name, before, figures_before),
+                )
+                for name in self.names
+            ),
+            labels=tuple(
+                Group(
+                    value,
+                    value,
+                    self._of_value(value, now, figures),
+                    self._of_value(value, before, figures_before),
+                )
+                for value in values[:MOST_VALUES]
+            ),
+            labels_total=len(values),
+            heat=self._heat(now.counted.values()),
+            week=_week(now.counted.values()),
+            worst=self._worst(now),
+            incidents=self._longest(spans.now, figures.longest),
+            incidents_total=attacks,
+            overrides=overrides(self.names, spans.now),
+            overrides_total=overrides_total(self.names, spans.now),
+            runs=runs(self.names, spans.now),
+            runs_total=runs_total(self.names, spans.now),
+            empty=not (whole[0].times.present or attacks),
+        )
+
+    # ---- what is asked --------------------------------------------------------------------------
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The scenarios that are asked for and that there are."""
+        return [name for name in scenarios() if name in self.question.scenarios]
+
+    @cached_property
+    def zone(self) -> ZoneInfo:
+        """The reporting zone."""
+        return reporting_zone()
+
+    @cached_property
+    def spans(self) -> Compared:
+        """The times that are counted."""
+        return compared(self.question.period, self.zone, self.now)
+
+    @cached_property
+    def targets(self) -> Mapping[str, Target]:
+        """The targets of scenarios."""
+        return targets()
+
+    @cached_property
+    def reaches(self) -> Mapping[str, Reach]:
+        """Up to when scenarios are summed up."""
+        known = reaches(self.names)
+        if self.ahead:
+            return {name: reach._replace(answered=reach.days) for name, reach in known.items()}
+        return {
+            name: reach._replace(hours=min(reach.hours, reach.answered))
+            for name, reach in known.items()
+        }
+
+    def _scope(self, name: str, span: Span) -> Scope:
+        target = self.targets.get(name)
+        slots = service_slots(target) if self.question.service else ALL_SLOTS
+        return Scope(name, span, slots, self.zone, raw_edge(self.now), self.reaches.get(name))
+
+    def _labels_of(self, name: str) -> Labels:
+        if name not in self._labels:
+            self._labels[name] = labels_of(name, self.question.label)
+        return self._labels[name]
+
+    # ---- counting -------------------------------------------------------------------------------
+
+    def _times(self, span: Span) -> TimesOf:
+        result = TimesOf({}, {})
+        for name in self.names:
+            scope = self._scope(name, span)
+            own = result.counted[name] = counted(scope)
+            if self.question.label:
+                by_value = times_by_value(scope, self._labels_of(name), own.tail)
+                rest = own.times.less(_added(by_value.values()))
+                result.labels[name] = {**by_value, WITHOUT: rest}
+        return result
+
+    def _incidents(self, span: Span, times: TimesOf) -> IncidentFigures:
+        """Return the figures of incidents; of very many those that are kept."""
+        if sum(each.attacks for each in times.counted.values()) <= LIVE_MOST:
+            return self._count_incidents(span)
+        whole_hours = self._whole_hours(span)
+        stamp = str([label_queries.state(name).n for name in self.names])
+        data = kept(
+            f"incidents:{self.question.label}",
+            self.names,
+            whole_hours,
+            stamp if self.question.label else "",
+            lambda: incidents.to_json(self._count_incidents(whole_hours)),
+        )
+        return incidents.from_json(data)
+
+    def _count_incidents(self, span: Span) -> IncidentFigures:
+        if not self.question.label:
+            return incident_figures(self.names, span)
+        return incident_figures(self.names, span, self._value_of)
+
+    def _value_of(self, scenario: str, asset: str) -> str:
+        return self._labels_of(scenario).value(asset)
+
+    def _whole_hours(self, span: Span) -> Span:
+        """Return a time up to the last whole hour that is summed up."""
+        summed = min((reach.answered for reach in self.reaches.values()), default=span.end)
+        return Span(span.begin, max(span.begin, min(hour_begin(span.end, self.zone), summed)))
+
+    # ---- groups ---------------------------------------------------------------------------------
+
+    def _whole(self, times: TimesOf, figures: IncidentFigures) -> Figures:
+        each = times.counted
+        total = _added(own.times for own in each.values())
+        budget = self._budget({name: own.times for name, own in each.items()})
+        false_alarms = sum(own.false_alarms for own in each.values())
+        return _figures(total, figures.whole, budget, false_alarms)
+
+    def _of_scenario(self, name: str, times: TimesOf, figures: IncidentFigures) -> Figures:
+        own = times.counted[name]
+        counted_ = figures.scenarios.get(name, incidents.Counted())
+        return _figures(own.times, counted_, self._budget({name: own.times}), own.false_alarms)
+
+    def _of_value(self, value: str, times: TimesOf, figures: IncidentFigures) -> Figures:
+        by_scenario = {
+            name: values[value] for name, values in times.labels.items() if value in values
+        }
+        counted_ = figures.labels.get(value, incidents.Counted())
+        counted_ = counted_._replace(attacks=counted_.merged)
+        total = _added(by_scenario.values())
+        return _figures(total, counted_, self._budget(by_scenario), 0)
+
+    def _values(self, now: TimesOf, before: TimesOf) -> list[str]:
+        """Return the values of the label, those with most bad time first; without it last."""
+        bad: Counter[str] = Counter()
+        for times, weight in ((now, 1), (before, 0)):
+            for by_value in times.labels.values():
+                for value, own in by_value.items():
+                    bad[value] += own.bad * weight
+        return sorted(bad, key=lambda value: (value == WITHOUT, -bad[value], value))
+
+    def _budget(self, by_scenario: Mapping[str, Times]) -> Budget | None:
+        """Return the error budget of times; None where a scenario has no target."""
+        percents = {name: t.percent for name, t in self.targets.items() if t.percent is not None}
+        if not by_scenario or not by_scenario.keys() <= percents.keys():
+            return None
+        whole = sum(
+            round((100 - percents[name]) * (own.good + own.bad) / 100)
+            for name, own in by_scenario.items()
+        )
+        left = whole - sum(own.bad for own in by_scenario.values())
+        kinds = {percents[name] for name in by_scenario}
+        return Budget(kinds.pop() if len(kinds) == 1 else None, whole, left)
+
+    # ---- lists ----------------------------------------------------------------------------------
+
+    def _heat(self, of_scenarios: Iterable[Counted]) -> tuple[HeatDay, ...]:
+        period = self.question.period
+        days = sum((own.days for own in of_scenarios), Counter[int]())
+        today = day_of(self.now, self.zone)
+        dates = (period.first + timedelta(days=n) for n in range(period.days))
+        return tuple(HeatDay(day, None if day > today else days[day.toordinal()]) for day in dates)
+
+    def _worst(self, times: TimesOf) -> tuple[WorstAsset, ...]:
+        rows: list[Row] = []
+        for name in self.names:
+            scope = self._scope(name, self.spans.now)
+            own = worst(scope, MOST_WORST, times.counted[name].tail)
+            if self.ahead:
+                worst(scope.an_hour_on, MOST_WORST, times.counted[name].tail)
+            rows += [(name, asset, own[asset]) for asset in own]
+        rows = [row for row in rows if row[2].bad or row[2].unconfirmed]
+        rows.sort(key=lambda row: (-row[2].bad, -row[2].unconfirmed, row[0], row[1]))
+        return self._described(rows[:MOST_WORST])
+
+    def _described(self, rows: list[Row]) -> tuple[WorstAsset, ...]:
+        attacks: dict[tuple[str, str], int] = {}
+        before: dict[tuple[str, str], int] = {}
+        for name in self.names:
+            assets = [asset for scenario, asset, _ in rows if scenario == name]
+            if assets:
+                numbers = incidents.numbers_of(name, assets, self.spans.now)
+                attacks |= {(name, asset): n for asset, n in numbers.items()}
+                known = times_of(self._scope(name, self.spans.before), assets)
+                before |= {(name, asset): own.bad for asset, own in known.items()}
+        return tuple(
+            WorstAsset(
+                name,
+                asset,
+                own.bad,
+                own.unconfirmed,
+                attacks.get((name, asset), 0),
+                before.get((name, asset), 0),
+            )
+            for name, asset, own in rows
+        )
+
+    def _longest(self, span: Span, ids: Sequence[int]) -> tuple[Attack, ...]:
+        """Return the incidents with the longest part in the period."""
+        value_of = self._value_of if self.question.label else None
+        return tuple(
+            Attack(
+                row.pk,
+                row.scenario,
+                row.asset,
+                value_of(row.scenario, row.asset) if value_of else "",
+                row.worst,
+                row.began_at,
+                row.ended_at,
+                row.acknowledged_at,
+                row.acknowledged_by,
+                incidents.within(row, span),
+            )
+            for row in incidents.rows_of(ids)
+        )
+
+
+def _added(times: Iterable[Times]) -> Times:
+    total = Times()
+    for own in times:
+        total = total.plus(own)
+    return total
+
+
+def _figures(
+    times: Times, own: incidents.Counted, budget: Budget | None, false_alarms: int
+) -> Figures:
+    return Figures(
+        times=times,
+        attacks=own.attacks,
+        assets=own.assets,
+        budget=budget,
+        acknowledged=own.acknowledged,
+        cleared=own.cleared,
+        flapping=own.flapping,
+        false_alarms=false_alarms,
+    )
+
+
+def _week(of_scenarios: Iterable[Counted]) -> tuple[tuple[int, ...], ...]:
+    slots = sum((own.slots for own in of_scenarios), Counter[int]())
+    return tuple(tuple(slots[24 * day + hour] for hour in range(24)) for day in range(7))

@@ -1,0 +1,204 @@
+"""What a summary shows as pictures: calendar, week, timelines, bars. All have their figures in
+words too. Lengths within a picture are of its own units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from itertools import groupby
+from math import ceil
+from typing import Any, NamedTuple
+
+from dashboard.core.times import MINUTE_MS, duration
+from dashboard.states.board_rows import asset_path
+from dashboard.summaries.figures import Attack, Budget, HeatDay, Summary
+from dashboard.summaries.phrases import length
+from domain.history.periods import DAY, Span, containing
+
+LEVELS = 4
+"""Shades of time under attack, besides that of none."""
+MOST_WEEKS_AS_ROWS = 6
+"""A calendar of more weeks has them beside each other."""
+MOST_TIMELINES = 12
+"""Most assets that have a timeline."""
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+WIDTH = 1_000
+"""Of a timeline, in units of its own."""
+
+
+class Cell(NamedTuple):
+    """A part of a calendar or of a week. level: 0 to LEVELS, -1 where there is no figure; words:
+    the whole of it, for who points at it or hears it; text: what is in it; address: "" for none."""
+
+    level: int
+    words: str
+    text: str = ""
+    address: str = ""
+
+
+class Grid(NamedTuple):
+    """Rows of cells with their heads. wide: whether its cells are too small for text."""
+
+    heads: tuple[str, ...]
+    rows: list[tuple[str, list[Cell | None]]]
+    legend: list[tuple[int, str]]
+    wide: bool
+
+
+def calendar(days: Sequence[HeatDay], query_of_day: Any) -> Grid | None:
+    """Return the days of a period as a calendar; None of a single day. query_of_day: returns the
+    address of a day's own summary."""
+    if len(days) < 2:
+        return None
+    most = max((each.bad or 0 for each in days), default=0)
+    weeks = [list(of_week) for _, of_week in groupby(days, key=lambda each: _monday(each.day))]
+    wide = len(weeks) > MOST_WEEKS_AS_ROWS
+    cells = [_days_of_week(week, most, query_of_day, wide=wide) for week in weeks]
+    titles = [_week_title(week[0].day) for week in weeks]
+    if wide:
+        columns = [[week[n] for week in cells] for n in range(7)]
+        heads = tuple(_month_head(week, n, weeks) for n, week in enumerate(weeks))
+        return Grid(heads, list(zip(WEEKDAYS, columns, strict=True)), _legend(most), wide)
+    return Grid(WEEKDAYS, list(zip(titles, cells, strict=True)), _legend(most), wide)
+
+
+def week(sums: Sequence[Sequence[int]]) -> Grid | None:
+    """Return the hours of a week, a row for each weekday; None where nothing was bad."""
+    most = max((ms for day in sums for ms in day), default=0)
+    if not most:
+        return None
+    rows: list[tuple[str, list[Cell | None]]] = [
+        (
+            name,
+            [
+                Cell(_level(ms, most), f"{name} {hour:02d}:00 to {hour + 1:02d}:00: {duration(ms)}")
+                for hour, ms in enumerate(day)
+            ],
+        )
+        for name, day in zip(WEEKDAYS, sums, strict=True)
+    ]
+    return Grid(tuple(f"{hour:02d}" for hour in range(24)), rows, _legend(most), wide=True)
+
+
+def _days_of_week(
+    week: Sequence[HeatDay], most: int, query_of_day: Any, *, wide: bool
+) -> list[Cell | None]:
+    cells: list[Cell | None] = [None] * 7
+    for each in week:
+        title = f"{each.day:%A} {each.day.day} {each.day:%B %Y}"
+        if each.bad is None:
+            cells[each.day.weekday()] = Cell(-1, f"{title}: not begun", str(each.day.day))
+            continue
+        text = "" if wide else str(each.day.day)
+        words = f"{title}: {duration(each.bad) if each.bad else 'nothing'} under attack"
+        cells[each.day.weekday()] = Cell(
+            _level(each.bad, most), words, text, query_of_day(containing(DAY, each.day))
+        )
+    return cells
+
+
+def _level(ms: int, most: int) -> int:
+    return ceil(LEVELS * ms / most) if ms else 0
+
+
+def _legend(most: int) -> list[tuple[int, str]]:
+    if not most:
+        return [(0, "nothing")]
+    steps = [(level, f"up to {duration(most * level // LEVELS)}") for level in range(1, LEVELS + 1)]
+    return [(0, "nothing"), *steps]
+
+
+def _monday(day: date) -> date:
+    return day - timedelta(days=day.weekday())
+
+
+def _week_title(day: date) -> str:
+    return f"Week {day.isocalendar().week}"
+
+
+def _month_head(week: Sequence[HeatDay], n: int, weeks: Sequence[Sequence[HeatDay]]) -> str:
+    """Return the name of the month that begins with a week, "" where none does."""
+    last = weeks[n - 1][-1].day.month if n else 0
+    return f"{week[-1].day:%b}" if week[-1].day.month != last else ""
+
+
+# ---- timelines ----------------------------------------------------------------------------------
+
+
+class Piece(NamedTuple):
+    """An incident on a timeline."""
+
+    x: float
+    width: float
+    colour: str
+    words: str
+
+
+class Timeline(NamedTuple):
+    """The incidents of an asset. ms: how much of them lies in the period."""
+
+    asset: str
+    url: str
+    ms: int
+    lasted: str
+    incidents: int
+    pieces: list[Piece]
+
+
+def timelines(found: Summary, scenarios: Any) -> list[Timeline]:
+    """Return the timelines of the assets with most time in incidents, at most MOST_TIMELINES."""
+    of_asset: dict[tuple[str, str], list[Attack]] = {}
+    for each in found.incidents:
+        of_asset.setdefault((each.scenario, each.asset), []).append(each)
+    rows = [
+        _timeline(attacks, found.span, scenarios[scenario])
+        for (scenario, _), attacks in of_asset.items()
+        if scenario in scenarios
+    ]
+    return sorted(rows, key=lambda row: (-row.ms, row.asset))[:MOST_TIMELINES]
+
+
+def _timeline(attacks: list[Attack], span: Span, scenario: Any) -> Timeline:
+    first, ms = attacks[0], sum(each.within for each in attacks)
+    pieces = [_piece(each, span, scenario) for each in attacks]
+    url = asset_path(first.scenario, first.asset)
+    return Timeline(first.asset, url, ms, length(ms), len(attacks), pieces)
+
+
+def _piece(attack: Attack, span: Span, scenario: Any) -> Piece:
+    begin = max(attack.began_at, span.begin)
+    unit = WIDTH / max(1, span.ms)
+    spec = scenario.spec(attack.worst)
+    words = f"{spec.label}, {length(attack.within)}"
+    x = (begin - span.begin) * unit
+    return Piece(round(x, 1), max(3.0, round(attack.within * unit, 1)), spec.colour, words)
+
+
+# ---- bars and lines -----------------------------------------------------------------------------
+
+
+def bar(budget: Budget | None) -> int | None:
+    """Return how much of an error budget is left as a bar has it, 0 to 100; None without one."""
+    if budget is None or budget.share is None:
+        return None
+    return round(100 * min(1.0, max(0.0, budget.share)))
+
+
+def plotted(found: Summary) -> dict[str, Any]:
+    """Return the charts that a script draws: minutes under attack, by day and by hour."""
+    days = [each for each in found.heat if each.bad is not None]
+    by_hour = [sum(day[hour] for day in found.week) for hour in range(24)] if found.week else []
+    return {
+        "days": {
+            "labels": [f"{each.day.day} {each.day:%b}" for each in days],
+            "minutes": [_minutes(each.bad or 0) for each in days],
+        },
+        "hours": {
+            "labels": [f"{hour:02d}:00" for hour in range(len(by_hour))],
+            "minutes": [_minutes(ms) for ms in by_hour],
+        },
+    }
+
+
+def _minutes(ms: int) -> float:
+    return round(ms / MINUTE_MS, 1)

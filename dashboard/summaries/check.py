@@ -1,0 +1,252 @@
+"""Sums compared with raw history: with the changes of states themselves, not with spans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from itertools import groupby
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from django.db.models import Q
+
+from dashboard.core.scenarios import scenarios
+from dashboard.incidents.models import real
+from dashboard.states.models import CHANGE, Transition
+from dashboard.states.queries import listed
+from dashboard.summaries.models import Alarm, AssetDay, HourRow, Presence, TroubleSpan
+from dashboard.summaries.raw_history import by_hour, sources_between
+from dashboard.summaries.recorder import came_true
+from dashboard.summaries.rollups import OF_ASSET
+from dashboard.summaries.targets import in_slots, reporting_zone, service_slots, targets
+from dashboard.summaries.times import CLASSES, reaches
+from domain.history.periods import Hour, begin_of, hours
+from domain.history.runs import Run, Step, Track
+from domain.history.sums import AssetSum, HourSum, Sources, Sums, Trouble
+from domain.scenario import Scenario
+
+
+class Change(NamedTuple):
+    """A change of an asset as it is kept. at: Unix ms; unconfirmed: the mark after it."""
+
+    asset: str
+    place: str
+    at: int
+    state: str
+    unconfirmed: bool | None
+    kind: str
+    previous: str
+
+
+class Difference(NamedTuple):
+    """A sum that is not what raw history says. begin: of its hour or day, Unix ms; asset: "" of
+    sums by the hour; kept: None where there is no row."""
+
+    scenario: str
+    begin: int
+    what: str
+    kept: int | None
+    counted: int
+    asset: str = ""
+
+
+class Told(NamedTuple):
+    """What raw history says. attacks, false_alarms: when they began, and when they ended, Unix
+    ms."""
+
+    sources: Sources
+    attacks: list[int]
+    false_alarms: list[int]
+
+
+def differences(scenario: str, begin: int, end: int) -> Iterator[Difference]:
+    """Yield where the sums by the hour, and by asset and day, between two times (Unix ms) are not
+    what the changes of states say, by today's rule. Hours begin before changes that are kept are
+    not to be asked for; neither is an `end` after which hours are to be summed up again.
+    """
+    these = list(hours(begin, end, reporting_zone()))
+    if not these:
+        return
+    told = from_transitions(scenarios()[scenario], these[0].begin, these[-1].end)
+    sums = Sums(these, in_slots(service_slots(targets().get(scenario))))
+    sums.add(told.sources)
+    yield from _of_hours(scenario, sums.by_hour(told.sources), told)
+    yield from _of_days(scenario, these, sums.by_asset())
+
+
+def _of_hours(scenario: str, sums: list[HourSum], told: Told) -> Iterator[Difference]:
+    these = [each.hour for each in sums]
+    attacks, false_alarms = by_hour(these, told.attacks), by_hour(these, told.false_alarms)
+    rows = HourRow.objects.filter(
+        scenario=scenario, begin__gte=these[0].begin, begin__lt=these[-1].end
+    )
+    kept = {row.begin: row for row in rows}
+    for n, each in enumerate(sums):
+        row = kept.get(each.hour.begin)
+        counted = {name: getattr(each, name) for name in CLASSES}
+        counted |= {"attacks": attacks[n], "false_alarms": false_alarms[n]}
+        for name, number in counted.items():
+            known = None if row is None else getattr(row, name)
+            if known != number and (number or row is not None):
+                yield Difference(scenario, each.hour.begin, name, known, number)
+
+
+def _of_days(
+    scenario: str, these: Sequence[Hour], sums: Iterable[AssetSum]
+) -> Iterator[Difference]:
+    """Yield the differences of the days of which no hour is missing, and none is too much."""
+    zone = reporting_zone()
+    days = {day.toordinal(): begin_of(day, zone) for day in _whole_days(scenario, these, zone)}
+    rows = AssetDay.objects.filter(scenario=scenario, day__in=listed(days))
+    kept = {(day, asset): own for day, asset, *own in rows.values_list("day", "asset", *OF_ASSET)}
+    counted = {
+        (each.day.toordinal(), each.asset): (*each.whole, *each.service)
+        for each in sums
+        if each.day.toordinal() in days
+    }
+    nothing = (0,) * len(OF_ASSET)
+    for day, asset in sorted(kept.keys() | counted.keys()):
+        numbers = counted.get((day, asset), nothing)
+        known = kept.get((day, asset), (None,) * len(OF_ASSET))
+        for name, one, other in zip(OF_ASSET, known, numbers, strict=True):
+            if one != other and (other or one is not None):
+                yield Difference(scenario, days[day], name, one, other, asset)
+
+
+def _whole_days(scenario: str, these: Sequence[Hour], zone: ZoneInfo) -> set[date]:
+    """Return the days of hours whose sums by asset are of no other hours: the last one may be
+    summed up further than these hours are."""
+    days = {hour.day for hour in these}
+    first, last, end = these[0], these[-1].day, these[-1].end
+    if first.begin != begin_of(first.day, zone):
+        days.discard(first.day)
+    reach = reaches([scenario]).get(scenario)
+    is_whole = end == begin_of(last + timedelta(days=1), zone)
+    return days if is_whole or (reach and reach.days == end) else days - {last}
+
+
+def from_transitions(scenario: Scenario, begin: int, end: int) -> Told:
+    """Return what the changes of states say between two times, Unix ms: what was on the board, bad
+    or unconfirmed, which attacks began, and which alarms ended without the state that was pending.
+
+    Maintenance and what was pending are as recorded: the changes do not tell of it. Before its
+    first change that is kept, an asset was what its spans and incidents say.
+    """
+    history = _History()
+    alarms = _alarms(scenario.name, begin, end)
+    for asset, changes in _histories(scenario.name, end):
+        history.add(scenario, asset, changes, end)
+        history.judge(scenario, changes, alarms.pop(asset, []))
+    for own in alarms.values():
+        history.judge(scenario, [], own)
+    planned = sources_between(scenario.name, begin, end)
+    history.add_older(scenario.name, begin, end)
+    there = history.on_board
+    sources = replace(
+        planned,
+        present=sum(low < begin and (high is None or high >= begin) for low, high in there),
+        came=[low for low, _ in there if begin <= low < end],
+        went=[high for _, high in there if high is not None and begin <= high < end],
+        troubles=history.troubles,
+    )
+    attacks = [at for at in history.attacks if begin <= at < end]
+    return Told(sources, attacks, history.false_alarms)
+
+
+@dataclass
+class _History:
+    """What raw history says. first: by asset the time of its first change that is kept."""
+
+    first: dict[str, int] = field(default_factory=dict)
+    on_board: list[tuple[int, int | None]] = field(default_factory=list)
+    troubles: list[Trouble] = field(default_factory=list)
+    attacks: list[int] = field(default_factory=list)
+    false_alarms: list[int] = field(default_factory=list)
+
+    def add(self, scenario: Scenario, asset: str, changes: list[Change], end: int) -> None:
+        """Add the changes of an asset, of which there is one at least, up to `end` (Unix ms)."""
+        on_board, trouble = _runs(scenario, changes)
+        self.first[asset] = changes[0].at
+        self.on_board += ((run.begin, run.end) for run in on_board)
+        self.troubles += (
+            Trouble(asset, run.begin, _end(run.end, end), run.key == UNCONFIRMED) for run in trouble
+        )
+        self.attacks += _attacks(scenario, changes)
+
+    def judge(self, scenario: Scenario, changes: list[Change], alarms: list[Alarm]) -> None:
+        """Add those of an asset's alarms that the state after them did not bear out."""
+        for alarm in alarms:
+            states = [each.state for each in changes if each.place <= alarm.end_place]
+            came = came_true(scenario, states[-1], alarm.state) if states else alarm.came_true
+            if not came and alarm.end is not None:
+                self.false_alarms.append(alarm.end)
+
+    def add_older(self, scenario: str, begin: int, end: int) -> None:
+        """Add what is recorded of the time before the changes that are kept."""
+        overlap = Q(end=None) | Q(end__gt=begin)
+        there = Presence.objects.filter(overlap, scenario=scenario, begin__lt=end)
+        for asset, low, high in there.values_list("asset", "begin", "end"):
+            first = self.first.get(asset)
+            if first is None or low < first:
+                self.on_board.append((low, high if first is None else min(first, _end(high, end))))
+        troubles = TroubleSpan.objects.filter(overlap, scenario=scenario, begin__lt=end)
+        for asset, low, high, unconfirmed in troubles.values_list(
+            "asset", "begin", "end", "unconfirmed"
+        ):
+            until = min(_end(high, end), self.first.get(asset, end))
+            if low < until:
+                self.troubles.append(Trouble(asset, low, until, unconfirmed))
+        attacks = real().filter(scenario=scenario, began_at__gte=begin, began_at__lt=end)
+        for asset, at in attacks.values_list("asset", "began_at"):
+            if at < self.first.get(asset, end):
+                self.attacks.append(at)
+
+
+def _alarms(scenario: str, begin: int, end: int) -> dict[str, list[Alarm]]:
+    """Return the alarms that ended between two times, by asset."""
+    alarms: dict[str, list[Alarm]] = {}
+    for row in Alarm.objects.filter(scenario=scenario, end__gte=begin, end__lt=end):
+        alarms.setdefault(row.asset, []).append(row)
+    return alarms
+
+
+def _attacks(scenario: Scenario, changes: list[Change]) -> list[int]:
+    """Return when unbroken times outside good states began, those without a length aside. The first
+    one goes back beyond what is kept, if the state before it was not good either."""
+    track = Track()
+    for each in changes:
+        bad = bool(each.state) and not scenario.is_good(each.state)
+        track.take(Step(each.place, each.at, bad or None))
+    first = changes[0]
+    older = first.kind != CHANGE or (first.previous and not scenario.is_good(first.previous))
+    return [
+        run.begin
+        for run in track.runs.values()
+        if run.begin != run.end and not (older and run.place == first.place)
+    ]
+
+
+def _end(at: int | None, end: int) -> int:
+    return end if at is None else at
+
+
+BAD, UNCONFIRMED = "bad", "unconfirmed"
+
+
+def _histories(scenario: str, end: int) -> Iterator[tuple[str, list[Change]]]:
+    """Yield the changes of each asset before a time, in order."""
+    rows = Transition.objects.filter(scenario=scenario, at__lt=end).order_by("asset", "place")
+    changes = map(Change._make, rows.values_list(*Change._fields).iterator(chunk_size=20_000))
+    for asset, steps in groupby(changes, key=lambda change: change.asset):
+        yield asset, list(steps)
+
+
+def _runs(scenario: Scenario, changes: list[Change]) -> tuple[list[Run], list[Run]]:
+    """Return when an asset was on the board, and when it was bad or unconfirmed."""
+    on_board, trouble = Track(), Track()
+    for _, place, at, state, unconfirmed, _, _ in changes:
+        kind = UNCONFIRMED if unconfirmed else None if scenario.is_good(state) else BAD
+        on_board.take(Step(place, at, bool(state) or None))
+        trouble.take(Step(place, at, kind if state else None))
+    return list(on_board.runs.values()), list(trouble.runs.values())

@@ -1,0 +1,178 @@
+"""Raw history, read for adding up: what was on the board, bad, unconfirmed or in maintenance."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from django.db.models import Q, QuerySet
+
+from dashboard.core.chunks import STATEMENT, chunks
+from dashboard.core.overlap import ongoing, overlap
+from dashboard.incidents.models import real
+from dashboard.maintenance.windows import excluded_between
+from dashboard.states.queries import listed
+from dashboard.summaries.models import Alarm, HourRow, Presence, TroubleSpan
+from dashboard.summaries.targets import in_slots, slot_of
+from domain.history.periods import Hour
+from domain.history.sums import AssetSum, HourSum, Sources, Spans, Sums, Trouble
+
+
+class Added(NamedTuple):
+    """What some hours add up to. attacks, false_alarms: by the number of the hour."""
+
+    hours: list[HourSum]
+    assets: list[AssetSum]
+    attacks: Counter[int]
+    false_alarms: Counter[int]
+
+    def rows(self, scenario: str) -> list[HourRow]:
+        """Return the hours as rows."""
+        return [
+            HourRow(
+                scenario=scenario,
+                begin=each.hour.begin,
+                end=each.hour.end,
+                day=each.hour.day.toordinal(),
+                slot=slot_of(each.hour),
+                present=each.present,
+                good=each.good,
+                bad=each.bad,
+                unconfirmed=each.unconfirmed,
+                maintenance=each.maintenance,
+                attacks=self.attacks[n],
+                false_alarms=self.false_alarms[n],
+            )
+            for n, each in enumerate(self.hours)
+        ]
+
+
+def add_up(scenario: str, hours: Sequence[Hour], slots: frozenset[int]) -> Added:
+    """Return what hours that follow each other add up to, by raw history. slots: service hours."""
+    if not hours:
+        return Added([], [], Counter(), Counter())
+    begin, end = hours[0].begin, hours[-1].end
+    sums = Sums(hours, in_slots(slots))
+    sources = sources_between(scenario, begin, end)
+    sums.add(sources)
+    return Added(
+        sums.by_hour(sources),
+        sums.by_asset(),
+        by_hour(hours, _begun(scenario, begin, end)),
+        by_hour(hours, _false_alarms(scenario, begin, end)),
+    )
+
+
+def asset_sums(
+    scenario: str,
+    hours: Sequence[Hour],
+    slots: frozenset[int],
+    assets: Collection[str] | None = None,
+) -> list[AssetSum]:
+    """Return what hours add up to by asset and day, of all assets or of some."""
+    if not hours:
+        return []
+    sums = Sums(hours, in_slots(slots))
+    sums.add(sources_between(scenario, hours[0].begin, hours[-1].end, assets))
+    return sums.by_asset()
+
+
+def sources_between(
+    scenario: str, begin: int, end: int, assets: Collection[str] | None = None
+) -> Sources:
+    """Return raw history between two times (Unix ms), of all assets or of some."""
+    spans = Presence.objects.filter(scenario=scenario)
+    troubles = TroubleSpan.objects.filter(scenario=scenario)
+    if assets is not None:
+        spans = spans.filter(asset__in=listed(assets))
+        troubles = troubles.filter(asset__in=listed(assets))
+    there = spans.filter(Q(end=None) | Q(end__gt=begin), begin__lt=end)
+    windows = _windows(scenario, begin, end, there, assets)
+    spells = _overlapping(troubles, begin, end) if assets is None else _own(troubles, begin, end)
+    came = spans.filter(begin__gte=begin, begin__lt=end).values_list("begin", flat=True)
+    went = spans.filter(end__gte=begin, end__lt=end).values_list("end", flat=True)
+    return Sources(
+        present_at(scenario, begin) if assets is None else 0,
+        list(came),
+        [at for at in went if at is not None],
+        [
+            Trouble(asset, since, end if until is None else until, unconfirmed)
+            for asset, since, until, unconfirmed in spells
+        ],
+        windows,
+        _on_board(there, list(windows), end),
+    )
+
+
+def _overlapping(troubles: QuerySet[TroubleSpan], begin: int, end: int) -> Iterator[Spell]:
+    """Yield asset, begin, end and mark of the spans that overlap a time."""
+    for condition in (Q(begin__gte=begin, begin__lt=end), *ongoing(begin, "begin", "end")):
+        yield from troubles.filter(condition).values_list(*SPELL)
+
+
+def _own(troubles: QuerySet[TroubleSpan], begin: int, end: int) -> Iterator[Spell]:
+    """Yield the same of the spans of some assets."""
+    yield from troubles.filter(overlap(begin, end, "begin", "end")).values_list(*SPELL)
+
+
+SPELL = ("asset", "begin", "end", "unconfirmed")
+Spell = tuple[str, int, int | None, bool]
+
+
+def _windows(
+    scenario: str,
+    begin: int,
+    end: int,
+    there: QuerySet[Presence],
+    assets: Collection[str] | None,
+) -> dict[str, Spans]:
+    """Return the times of maintenance by asset: of all that are on the board, where one covers
+    them all."""
+    everywhere, by_asset = excluded_between(scenario, begin, end)
+    windows: dict[str, Spans] = {
+        asset: [*everywhere, *times]
+        for asset, times in by_asset.items()
+        if assets is None or asset in assets
+    }
+    if everywhere:
+        names = there.values_list("asset", flat=True).distinct()
+        return dict.fromkeys(names, everywhere) | windows
+    return windows
+
+
+def present_at(scenario: str, at: int) -> int:
+    """Return how many assets are on the board just before a time, Unix ms."""
+    row = HourRow.objects.filter(scenario=scenario, end=at).values_list("present", flat=True)
+    known = row.first()
+    if known is not None:
+        return known
+    there = Presence.objects.filter(Q(end=None) | Q(end__gte=at), scenario=scenario, begin__lt=at)
+    return there.count()
+
+
+def _on_board(there: QuerySet[Presence], assets: Sequence[str], end: int) -> dict[str, Spans]:
+    """Return when assets were on the board, up to `end` (Unix ms)."""
+    times: dict[str, list[tuple[int, int]]] = {}
+    for portion in chunks(assets, STATEMENT):
+        rows = there.filter(asset__in=portion).values_list("asset", "begin", "end")
+        for asset, since, until in rows:
+            times.setdefault(asset, []).append((since, end if until is None else until))
+    return dict(times)
+
+
+def _begun(scenario: str, begin: int, end: int) -> Iterable[int]:
+    rows = real().filter(scenario=scenario, began_at__gte=begin, began_at__lt=end)
+    return rows.values_list("began_at", flat=True)
+
+
+def _false_alarms(scenario: str, begin: int, end: int) -> Iterable[int]:
+    rows = Alarm.objects.filter(scenario=scenario, end__gte=begin, end__lt=end, came_true=False)
+    return (at for at in rows.values_list("end", flat=True) if at is not None)
+
+
+def by_hour(hours: Sequence[Hour], times: Iterable[int]) -> Counter[int]:
+    """Return how many of these times are in each hour, by its number."""
+    begins = [hour.begin for hour in hours]
+    return Counter(bisect_right(begins, at) - 1 for at in times)

@@ -1,0 +1,276 @@
+"""A summary as its page shows it: figures with what has changed, and what each is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from django.urls import reverse
+
+from dashboard.core.scenarios import scenarios
+from dashboard.states.board_rows import asset_path
+from dashboard.summaries import phrases
+from dashboard.summaries.calculation import has_sums_before
+from dashboard.summaries.charts import bar, calendar, plotted, timelines, week
+from dashboard.summaries.explanations import EXPLAINED
+from dashboard.summaries.figures import Delays, Figures, Group, Question, Summary, WorstAsset
+from dashboard.summaries.forms import address
+from dashboard.summaries.links import Links
+from dashboard.summaries.phrases import Change, changed, count, length, percent
+from domain.history.periods import Period
+
+FEW = 10
+"""So many of the worst assets are seen at once."""
+
+
+class Tile(NamedTuple):
+    """A figure with its explanation. name: of EXPLAINED; link: of the list that it is made of; bar:
+    0 to 100, None for none."""
+
+    name: str
+    title: str
+    value: str
+    note: str = ""
+    change: Change | None = None
+    link: str = ""
+    bar: int | None = None
+
+    @property
+    def explanation(self) -> str:
+        """How it is counted."""
+        return EXPLAINED[self.name]
+
+
+class Row(NamedTuple):
+    """Figures of a scenario or of a label's value, as a line of a table."""
+
+    group: Group
+    link: str
+    target: str
+    left: str
+    bar: int | None
+    change: Change | None
+
+    @property
+    def now(self) -> Figures:
+        """The figures of the period."""
+        return self.group.now
+
+
+class Worst(NamedTuple):
+    """An asset with much time under attack."""
+
+    asset: WorstAsset
+    scenario: str
+    url: str
+    link: str
+    change: Change | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that the page of a summary shows."""
+
+    found: Summary
+
+    @property
+    def question(self) -> Question:
+        """What was asked."""
+        return self.found.question
+
+    @property
+    def links(self) -> Links:
+        """The lists that the figures are made of."""
+        return Links(self.found, self.question.period.span(ZoneInfo(self.found.zone)))
+
+    def context(self) -> dict[str, Any]:
+        """Return what the template takes."""
+        found = self.found
+        return {
+            "found": found,
+            "period": self.question.period,
+            "sentence": phrases.sentence(found),
+            "before_name": phrases.before_name(found),
+            "days": days_in_words(self.question.period),
+            "query": address(self.question),
+            "ways": self._ways(),
+            "tiles": self._tiles(),
+            "classes": self._classes(),
+            "scenario_rows": [self._row(each, self.links.attacks(scenario=each.name))
+                              for each in found.scenarios],
+            "label_rows": [self._row(each, self.links.of_label(each.name))
+                           for each in found.labels],
+            "calendar": calendar(found.heat, self._page_of),
+            "week": week(found.week),
+            "timelines": timelines(found, scenarios()),
+            "worst": self._worst()[:FEW],
+            "more_worst": self._worst()[FEW:],
+            "plotted": plotted(found),
+            "sums_alone": has_sums_before(found),
+            "compares": found.whole.before.times.present > 0,
+            "explained": EXPLAINED,
+            "overrides": [(each, _scenario_of(each.scenario), asset_path(each.scenario, each.asset))
+                          for each in found.overrides],
+            "runs": [(each, _scenario_of(each.scenario), reverse("bulk:run", args=[each.id]))
+                     for each in found.runs],
+        }  # fmt: skip
+
+    def _ways(self) -> dict[str, str]:
+        """Return the addresses of the period before and after this one, "" of one not begun."""
+        period = self.question.period
+        after = "" if self.found.running else self._page_of(period.next)
+        return {"before": self._page_of(period.before), "next": after}
+
+    def _page_of(self, period: Period) -> str:
+        question = self.question
+        other = Question(question.scenarios, period, question.label, question.service)
+        return f"{reverse('summaries:summary')}?{address(other)}"
+
+    # ---- tiles --------------------------------------------------------------------------------
+
+    def _tiles(self) -> list[Tile]:
+        now, before = self.found.whole.now, self.found.whole.before
+        return [
+            Tile(
+                "availability", "Availability", percent(now.times.availability),
+                self._target_note(),
+                self._changed(now.times.availability, before.times.availability, phrases.of_share,
+                        less_is="worse"),
+                self.links.attacks(),
+            ),
+            self._budget_tile(),
+            Tile(
+                "attacks", "Attacks", f"{now.attacks:,}", f"on {count(now.assets, 'asset')}",
+                self._changed(now.attacks, before.attacks, phrases.of_number), self.links.attacks(),
+            ),
+            Tile(
+                "bad", "Time under attack", length(now.times.bad), "all assets together",
+                self._changed(now.times.bad, before.times.bad, phrases.of_time),
+                self.links.records("bad"),
+            ),
+            self._delay("acknowledged", "To acknowledge", now.acknowledged, before.acknowledged,
+                        self.links.acknowledged()),
+            self._delay("cleared", "To all-clear", now.cleared, before.cleared,
+                        self.links.cleared()),
+            Tile(
+                "flapping", "Flapping", f"{now.flapping:,}", "began again within 15 minutes",
+                self._changed(now.flapping, before.flapping, phrases.of_number),
+                self.links.flapping(),
+            ),
+            Tile(
+                "false_alarms", "False alarms", f"{now.false_alarms:,}", "came to nothing",
+                self._changed(now.false_alarms, before.false_alarms, phrases.of_number),
+                self.links.false_alarms(),
+            ),
+        ]  # fmt: skip
+
+    def _changed(
+        self,
+        now: float | None,
+        before: float | None,
+        text: Callable[[float], str],
+        *,
+        less_is: str = "better",
+    ) -> Change | None:
+        """Return how a figure differs; None where there is nothing of the period before."""
+        if not self.found.whole.before.times.present:
+            return None
+        return changed(now, before, text, less_is=less_is)
+
+    def _delay(self, name: str, title: str, now: Delays, before: Delays, link: str) -> Tile:
+        if not now.count:
+            return Tile(name, title, phrases.NOTHING, "none in this time", None, link)
+        note = f"95 of 100 within {length(now.p95)}; {count(now.count, 'incident')}"
+        change = self._changed(now.mean, before.mean, phrases.of_time)
+        return Tile(name, title, length(now.mean), note, change, link)
+
+    def _target_note(self) -> str:
+        budget = self.found.whole.now.budget
+        if budget is None:
+            return _without_target(self.found)
+        if budget.target is None:
+            return "targets differ by scenario"
+        return f"target {phrases.target(budget.target)}"
+
+    def _budget_tile(self) -> Tile:
+        budget = self.found.whole.now.budget
+        if budget is None:
+            note = _without_target(self.found)
+            return Tile("budget", "Error budget left", phrases.NOTHING, note)
+        share = "" if budget.share is None else f"{phrases.whole_percent(budget.share)} of "
+        note = f"{share}{length(budget.whole)}"
+        link = self.links.records("bad")
+        return Tile("budget", "Error budget left", length(budget.left), note, None, link,
+                    bar(budget))  # fmt: skip
+
+    def _classes(self) -> list[Tile]:
+        """Return the times that are neither good nor bad."""
+        now, before = self.found.whole.now.times, self.found.whole.before.times
+        return [
+            Tile(
+                "unconfirmed", "Unconfirmed", length(now.unconfirmed), _part(now.unconfirmed, now),
+                self._changed(now.unconfirmed, before.unconfirmed, phrases.of_time),
+                self.links.records("unconfirmed"),
+            ),
+            Tile(
+                "maintenance", "Maintenance", length(now.maintenance), _part(now.maintenance, now),
+                self._changed(now.maintenance, before.maintenance, phrases.of_time, less_is=""),
+                reverse("maintenance:windows"),
+            ),
+        ]  # fmt: skip
+
+    # ---- tables -------------------------------------------------------------------------------
+
+    def _row(self, group: Group, link: str) -> Row:
+        budget = group.now.budget
+        shares = (group.now.times.availability, group.before.times.availability)
+        return Row(
+            group,
+            link,
+            phrases.NOTHING if budget is None else phrases.target(budget.target),
+            phrases.NOTHING if budget is None else length(budget.left),
+            bar(budget),
+            self._changed(*shares, phrases.of_share, less_is="worse"),
+        )
+
+    def _worst(self) -> list[Worst]:
+        return [
+            Worst(
+                each,
+                _scenario_of(each.scenario),
+                asset_path(each.scenario, each.asset),
+                self.links.of_asset(each.scenario, each.asset),
+                self._changed(each.bad, each.before, phrases.of_time),
+            )
+            for each in self.found.worst
+        ]
+
+
+def days_in_words(period: Period) -> str:
+    """Return the days of a period, `16 to 22 November 2026`; of a day its weekday."""
+    first, last = period.first, period.after - timedelta(days=1)
+    if first == last:
+        return f"{first:%A} {first.day} {first:%B %Y}"
+    if (first.year, first.month) == (last.year, last.month):
+        return f"{first.day} to {last.day} {last:%B %Y}"
+    if first.year == last.year:
+        return f"{first.day} {first:%B} to {last.day} {last:%B %Y}"
+    return f"{first.day} {first:%B %Y} to {last.day} {last:%B %Y}"
+
+
+def _without_target(found: Summary) -> str:
+    if any(each.now.budget for each in found.scenarios):
+        return "not every scenario has a target: see below"
+    return "no target is set"
+
+
+def _part(ms: int, times: Any) -> str:
+    return f"{percent(ms / times.present)} of all time" if times.present else ""
+
+
+def _scenario_of(name: str) -> str:
+    known = scenarios().get(name)
+    return known.title if known else name

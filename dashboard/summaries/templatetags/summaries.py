@@ -1,0 +1,31 @@
+"""Figures of summaries, as pages write them."""
+
+from __future__ import annotations
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from dashboard.states.templatetags.board import icon
+from dashboard.summaries import phrases
+from dashboard.summaries.phrases import Change
+
+register = template.Library()
+register.filter(phrases.percent)
+register.filter("length_of", phrases.length)
+
+COLOURS = {"better": "green", "worse": "red"}
+
+
+@register.simple_tag
+def change(of: Change | None) -> SafeString:
+    """Return how a figure differs from the period before: as arrow, in words, and whether that is
+    better; nothing where there is nothing to compare with."""
+    if of is None:
+        return SafeString("")
+    colour = COLOURS.get(of.verdict, "grey")
+    verdict = format_html(", <em>{}</em>", of.verdict) if of.verdict in COLOURS else ""
+    arrow = icon(of.arrow) if of.arrow else ""
+    return format_html(
+        '<span class="change c-{}">{}<span>{}{}</span></span>', colour, arrow, of.words, verdict
+    )

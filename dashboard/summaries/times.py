@@ -1,0 +1,282 @@
+"""The time of a period by class: of a scenario as a whole, by day and hour of the week, by asset.
+
+Sums by the hour reach up to the last hour that was summed up. What comes after, and the part of an
+hour at which a period is cut off, is added up from raw history.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from django.db.models import QuerySet, Sum
+
+from dashboard.core.times import DAY_MS, HOUR_MS
+from dashboard.states.queries import listed
+from dashboard.summaries.figures import Times
+from dashboard.summaries.kept_sums import kept
+from dashboard.summaries.models import AssetDay, HourRow, Progress
+from dashboard.summaries.raw_history import add_up, asset_sums
+from dashboard.summaries.targets import in_slots, slot_of
+from domain.history.periods import Span, begin_of, day_of, hour_begin, hours_within
+from domain.history.sums import AssetSum, Classes, Mask
+
+CLASSES = ("good", "bad", "unconfirmed", "maintenance")
+ALL_SLOTS = frozenset(range(7 * 24))
+REDONE_MS = 2 * DAY_MS
+"""While more than this is summed up again, pages show the sums as they were."""
+
+
+LATE_MS = 3 * HOUR_MS
+"""Answers that are kept up to a time longer before the last sum are too far behind to be used."""
+
+
+class Reach(NamedTuple):
+    """Up to when a scenario is summed up, Unix ms: by the hour without what has to be again; by
+    asset and day, whatever has to be; and with the answers that take long kept already."""
+
+    hours: int
+    days: int
+    answered: int
+
+
+class Scope(NamedTuple):
+    """What is counted: a time of a scenario. slots: the hours of the week that count; edge: where
+    raw history begins, Unix ms; reach: None where nothing is summed up yet."""
+
+    scenario: str
+    span: Span
+    slots: frozenset[int]
+    zone: ZoneInfo
+    edge: int
+    reach: Reach | None
+
+    @property
+    def all_hours(self) -> bool:
+        """Whether every hour counts."""
+        return self.slots == ALL_SLOTS
+
+    @property
+    def cut(self) -> int:
+        """Up to when sums by the hour are used, Unix ms; what comes after is raw history."""
+        begin, end = self.span
+        if self.reach is None:
+            return min(end, max(begin, self.edge))
+        whole = min(hour_begin(end, self.zone), hour_begin(self.reach.hours, self.zone))
+        return min(end, max(begin, whole))
+
+    @property
+    def an_hour_on(self) -> Scope:
+        """The same time as pages count it once a further hour is summed up, but not answered."""
+        reach = self.reach
+        return self._replace(reach=reach and reach._replace(days=reach.days + HOUR_MS))
+
+    @property
+    def rest(self) -> Span:
+        """The time that sums by the hour do not have; empty where raw history is gone."""
+        cut = self.cut
+        return Span(cut if cut >= self.edge else self.span.end, self.span.end)
+
+    @property
+    def first_day(self) -> int:
+        """The number of the first day of sums by asset and day."""
+        return day_of(self.span.begin, self.zone).toordinal()
+
+    @property
+    def after_days(self) -> int:
+        """The number of the day after those of sums by asset and day.
+
+        The day that is being summed up has sums up to the hour to which it is.
+        """
+        day = day_of(self.cut, self.zone).toordinal()
+        return day + (self.reach is not None and self.cut == self.reach.days > self.span.begin)
+
+    @property
+    def part_of_day(self) -> Span:
+        """The time before the cut that is not in sums by asset and day; as `rest`."""
+        cut = self.cut
+        begin = max(self.span.begin, begin_of(date.fromordinal(self.after_days), self.zone))
+        return Span(min(begin, cut) if begin >= self.edge else cut, cut)
+
+    def measure(self, span: Span) -> Callable[[int, int], int]:
+        """Return how much of any part of a time counts, ms, as a function of begin and end."""
+        if self.all_hours:
+            return lambda begin, end: end - begin
+        return Mask(hours_within(*span, self.zone), in_slots(self.slots)).ms
+
+
+@dataclass
+class Counted:
+    """The times of a scope. attacks: incidents that began in it; days: bad time by the number of
+    the day; slots: by that of the hour of a week; tail: sums of assets in `rest`."""
+
+    times: Times = field(default_factory=Times)
+    false_alarms: int = 0
+    attacks: int = 0
+    days: Counter[int] = field(default_factory=Counter)
+    slots: Counter[int] = field(default_factory=Counter)
+    tail: dict[str, Classes] = field(default_factory=dict)
+
+
+def reaches(scenarios: Iterable[str]) -> dict[str, Reach]:
+    """Return up to when scenarios are summed up, of those that are at all."""
+    known = {}
+    for row in Progress.objects.filter(scenario__in=list(scenarios)):
+        if row.summed_to is not None:
+            again = [at for at in (row.dirty_since, row.taken_since) if at is not None]
+            clean = min([row.summed_to, *again])
+            stays = row.summed_to - clean > REDONE_MS
+            hours = row.summed_to if stays else clean
+            known[row.scenario] = Reach(hours, row.summed_to, _answered(row))
+    return known
+
+
+def _answered(row: Progress) -> int:
+    """Return up to when answers are kept; with none, or none of late, up to the last sum."""
+    summed = row.summed_to or 0
+    answered = summed if row.answered_to is None else row.answered_to
+    return answered if 0 <= summed - answered <= LATE_MS else summed
+
+
+# ---- a scenario as a whole ----------------------------------------------------------------------
+
+
+def counted(scope: Scope) -> Counted:
+    """Return the times of a scope."""
+    result = Counted()
+    _add_rows(result, scope)
+    if scope.rest.ms:
+        _add_raw(result, scope)
+    return result
+
+
+def _add_rows(result: Counted, scope: Scope) -> None:
+    """Add sums by the hour."""
+    rows = HourRow.objects.filter(
+        scenario=scope.scenario, begin__gte=scope.span.begin, begin__lt=scope.cut
+    ).order_by()
+    numbers = rows.aggregate(attacks=Sum("attacks"), false_alarms=Sum("false_alarms"))
+    result.attacks, result.false_alarms = numbers["attacks"] or 0, numbers["false_alarms"] or 0
+    if not scope.all_hours:
+        rows = rows.filter(slot__in=scope.slots)
+    sums = rows.aggregate(**{name: Sum(name) for name in CLASSES})
+    result.times = Times(*(sums[name] or 0 for name in CLASSES))
+    result.days.update(_bad_by(rows, "day"))
+    result.slots.update(_bad_by(rows, "slot"))
+
+
+def _bad_by(rows: QuerySet[HourRow], column: str) -> dict[int, int]:
+    return dict(rows.values_list(column).annotate(ms=Sum("bad")))
+
+
+def _add_raw(result: Counted, scope: Scope) -> None:
+    """Add what raw history tells of the rest."""
+    added = add_up(scope.scenario, hours_within(*scope.rest, scope.zone), scope.slots)
+    counts = in_slots(scope.slots)
+    for n, each in enumerate(added.hours):
+        result.attacks += added.attacks[n]
+        result.false_alarms += added.false_alarms[n]
+        if counts(each.hour):
+            own = Times(each.good, each.bad, each.unconfirmed, each.maintenance)
+            result.times = result.times.plus(own)
+            result.days[each.hour.day.toordinal()] += each.bad
+            result.slots[slot_of(each.hour)] += each.bad
+    result.tail = totals(added.assets, scope)
+
+
+# ---- assets -------------------------------------------------------------------------------------
+
+
+def totals(sums: Iterable[AssetSum], scope: Scope) -> dict[str, Classes]:
+    """Return by asset what its days add up to."""
+    by_asset: dict[str, Classes] = {}
+    for each in sums:
+        own = each.whole if scope.all_hours else each.service
+        before = by_asset.get(each.asset)
+        by_asset[each.asset] = own if before is None else plus(before, own)
+    return by_asset
+
+
+def plus(one: Classes, two: Classes) -> Classes:
+    """Return both added up."""
+    return Classes(*(a + b for a, b in zip(one, two, strict=True)))
+
+
+def asset_columns(scope: Scope) -> tuple[str, ...]:
+    """Return the columns of sums by asset and day that count."""
+    prefix = "" if scope.all_hours else "service_"
+    return tuple(prefix + name for name in Classes._fields)
+
+
+def asset_days(scope: Scope) -> QuerySet[AssetDay]:
+    """Return the sums by asset and day of a scope."""
+    return AssetDay.objects.filter(
+        scenario=scope.scenario, day__gte=scope.first_day, day__lt=scope.after_days
+    ).order_by()
+
+
+def times_of(scope: Scope, assets: Collection[str]) -> dict[str, Classes]:
+    """Return what is not good of some assets' time, of those that have any."""
+    known = _sums_of(scope, assets)
+    for span in (scope.part_of_day, scope.rest):
+        if span.ms:
+            for asset, own in raw_times(scope, span, assets).items():
+                known[asset] = plus(known.get(asset, Classes()), own)
+    return known
+
+
+def raw_times(
+    scope: Scope, span: Span, assets: Collection[str] | None = None
+) -> dict[str, Classes]:
+    """Return by asset what raw history tells of a time, of all assets or of some."""
+    hours = hours_within(*span, scope.zone)
+    return totals(asset_sums(scope.scenario, hours, scope.slots, assets), scope)
+
+
+def worst(scope: Scope, most: int, tail: dict[str, Classes]) -> dict[str, Classes]:
+    """Return the assets with most bad time, then most unconfirmed time, and no less than `most` of
+    them where there are. tail: what was counted of the rest."""
+    extra = dict(tail)
+    if scope.part_of_day.ms:
+        for asset, own in raw_times(scope, scope.part_of_day).items():
+            extra[asset] = plus(extra.get(asset, Classes()), own)
+    known = dict(_leaders(scope, most))
+    known |= _sums_of(scope, [asset for asset in extra if asset not in known])
+    return {
+        asset: plus(known.get(asset, Classes()), extra.get(asset, Classes()))
+        for asset in known.keys() | extra.keys()
+    }
+
+
+def _sums_of(scope: Scope, assets: Collection[str]) -> dict[str, Classes]:
+    """Return the sums by asset and day of some assets."""
+    if not assets:
+        return {}
+    rows = asset_days(scope).filter(asset__in=listed(assets)).values_list("asset")
+    return {asset: Classes(*values) for asset, *values in _summed(rows, scope)}
+
+
+def _summed(rows: Any, scope: Scope) -> Any:
+    """Return rows by asset with the sums of the columns that count."""
+    return rows.annotate(**{f"{name}_ms": Sum(name) for name in asset_columns(scope)})
+
+
+def _leaders(scope: Scope, most: int) -> Iterable[tuple[str, Classes]]:
+    """Yield the assets with most bad time by their sums alone."""
+    span = Span(scope.span.begin, scope.cut)
+    stamp = f"{scope.first_day}-{scope.after_days}"
+    what = f"worst:{most}:{'all' if scope.all_hours else 'service'}"
+    for asset, *values in kept(
+        what, [scope.scenario], span, stamp, lambda: _sorted_sums(scope, most)
+    ):
+        yield asset, Classes(*values)
+
+
+def _sorted_sums(scope: Scope, most: int) -> list[Any]:
+    order = (*(f"-{name}_ms" for name in asset_columns(scope)[:2]), "asset")
+    rows = _summed(asset_days(scope).values_list("asset"), scope).order_by(*order)
+    return [list(row) for row in rows[:most]]

@@ -1,0 +1,1 @@
+"""Views: topics as tables, a copy of each in every web process."""

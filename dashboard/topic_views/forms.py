@@ -1,0 +1,37 @@
+"""The filter of a view's rows."""
+
+from __future__ import annotations
+
+from django import forms
+
+from dashboard.core.filter_forms import FilterForm
+from dashboard.topic_views.filters import MAX_PATTERN, Wanted
+
+
+class RowFilter(FilterForm):
+    """The filter in the address."""
+
+    key = forms.CharField(
+        required=False,
+        max_length=MAX_PATTERN,
+        label="Key",
+        strip=False,
+        widget=forms.TextInput(attrs={"placeholder": "name-1*", "autocomplete": "off"}),
+        help_text="A whole key; * stands for anything, ? for one character.",
+    )
+    not_empty = forms.BooleanField(required=False, label="Without empty values")
+    after = forms.CharField(required=False, max_length=100_000, widget=forms.HiddenInput)
+
+    PLACES = ("after",)
+
+    def wanted(self) -> Wanted:
+        """Return which rows are asked for. The form must be valid."""
+        return Wanted(self.cleaned_data["key"], self.cleaned_data["not_empty"])
+
+    def clean_after(self) -> bytes | None:
+        """Return the key after which the page begins. Raises ValidationError."""
+        text = self.cleaned_data["after"]
+        try:
+            return bytes.fromhex(text) if text else None
+        except ValueError:
+            raise forms.ValidationError("Expected a page of this list.") from None

@@ -1,0 +1,118 @@
+"""Groups: incidents of which a rule tells together. They are values; nothing changes one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
+
+from domain.notifications.events import Ack
+
+OPENED, MORE, ESCALATED, REMINDER, RESOLVED, SUMMARY, TASK = (
+    "opened", "more", "escalated", "reminder", "resolved", "summary", "task",
+)  # fmt: skip
+KINDS = {
+    OPENED: "the first message of a group",
+    MORE: "more incidents, or worse ones",
+    ESCALATED: "nobody has it in hand: the next stage is told",
+    REMINDER: "it goes on, and nobody has it in hand",
+    RESOLVED: "all of it is over",
+    SUMMARY: "several groups in one message, as there were too many messages",
+    TASK: "a scheduled task notified",
+}
+"""The kinds of message that a rule sends."""
+
+Place = tuple[str, str, str]
+"""Scenario and asset of an incident, and the place at which it began."""
+
+
+class Member(NamedTuple):
+    """An incident of a group.
+
+    since: when it came into a state that the rule tells of; worst: the worst of these states so
+    far; over_at: when it left them; told: the worst state of which a message has told, empty for
+    none; ack_*: of the acknowledgement in force, empty without one.
+    """
+
+    scenario: str
+    asset: str
+    place: str
+    since: int
+    state: str
+    worst: str
+    over_at: int | None = None
+    told: str = ""
+    ack_until: int | None = None
+    ack_severity: int | None = None
+
+    @property
+    def key(self) -> Place:
+        """What tells it from others."""
+        return self.scenario, self.asset, self.place
+
+    @property
+    def active(self) -> bool:
+        """Whether it goes on."""
+        return self.over_at is None
+
+    def in_hand(self, now: int) -> bool:
+        """Return whether somebody has acknowledged it, in force at `now`."""
+        return self.ack_until is not None and now < self.ack_until
+
+    def lasted(self, now: int) -> int:
+        """Return how long it has been in such a state, ms."""
+        return (now if self.over_at is None else self.over_at) - self.since
+
+    def acknowledged(self, ack: Ack | None) -> Member:
+        """Return it with this acknowledgement in force, or none."""
+        until, severity = ack or (None, None)
+        return self._replace(ack_until=until, ack_severity=severity)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Incidents of which a rule tells together, from the first of them to the end of the last.
+
+    announced_at, sent_at: of its first message, and its last; pending_at: since when there is
+    something to tell; clock_from: since when nobody has all of it in hand; stage: the next stage
+    to be told; reached: how many stages have been told of it; over: how many incidents that were
+    told of are over and not among the members any more; exempt: whether one was so bad that quiet
+    hours do not hold it back; held: the kind of message that is held back, and why.
+    """
+
+    key: str
+    opened_at: int
+    members: Mapping[Place, Member] = field(default_factory=dict)
+    announced_at: int | None = None
+    sent_at: int | None = None
+    pending_at: int | None = None
+    clock_from: int | None = None
+    stage: int = 0
+    reached: int = 0
+    over: int = 0
+    exempt: bool = False
+    held: str = ""
+
+    def with_members(self, members: Iterable[Member]) -> Group:
+        """Return it with these members."""
+        return replace(self, members={member.key: member for member in members})
+
+    def told(self) -> list[Member]:
+        """Return the members of which a message has told."""
+        return [member for member in self.members.values() if member.told]
+
+    def in_hand(self, now: int) -> bool:
+        """Return whether somebody has all of it in hand at `now` that goes on and was told."""
+        return all(member.in_hand(now) for member in self.told() if member.active)
+
+
+def plain_group(group: Group) -> dict[str, Any]:
+    """Return a group as JSON-able data; `group_from_plain` reads it back, equal."""
+    plain = {name.name: getattr(group, name.name) for name in fields(Group)}
+    return plain | {"members": [list(member) for member in group.members.values()]}
+
+
+def group_from_plain(plain: Mapping[str, Any]) -> Group:
+    """Return the group of `plain_group`."""
+    members = [Member(*values) for values in plain["members"]]
+    return Group(**{**plain, "members": {}}).with_members(members)

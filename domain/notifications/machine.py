@@ -1,0 +1,455 @@
+"""The state machine of a rule's groups: events and the time in, messages to be sent out.
+
+What is due follows from the groups alone, so that what is held back, in quiet hours or by a limit,
+is due still when that is over. The clock is passed in; nothing here reads one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from domain.notifications.events import BEGUN, CHANGED, MARKED, Event
+from domain.notifications.group import (
+    ESCALATED,
+    MORE,
+    OPENED,
+    REMINDER,
+    RESOLVED,
+    Group,
+    Member,
+    Place,
+)
+from domain.notifications.rule import Rule, reaches
+from domain.scenario import Scenario
+
+TOO_SHORT, OUTSIDE, MAINTENANCE = "too short", "outside the hours of the rule", "maintenance"
+QUIET, LIMIT = "quiet hours", "limit of the rule"
+REASONS = {
+    TOO_SHORT: "it did not last as long as the rule asks",
+    OUTSIDE: "it was not in the hours of the rule",
+    MAINTENANCE: "its asset was in a maintenance window that holds messages back",
+    QUIET: "it waits for the end of the quiet hours",
+    LIMIT: "it waits, as the rule has sent as many messages as it may",
+}
+"""Why nothing is told, or not yet."""
+
+LOOK_AGAIN_MS = 60_000
+"""How often it is asked whether a maintenance window is over."""
+
+
+class World(NamedTuple):
+    """What the machine asks for: the scenarios, and whether an asset's messages are held back by a
+    maintenance window at a time, Unix ms."""
+
+    scenarios: Mapping[str, Scenario]
+    in_maintenance: Callable[[str, str, int], bool] = lambda _scenario, _asset, _at: False
+
+
+class RuleState(NamedTuple):
+    """The open groups of a rule by their keys, and when it sent messages of late."""
+
+    groups: Mapping[str, Group]
+    recent: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A message about a group to these stages. members: all of which it tells, with what they were
+    told of before; opened_at: tells groups of one key apart."""
+
+    key: str
+    opened_at: int
+    kind: str
+    stages: tuple[int, ...]
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One message in place of several."""
+
+    parts: tuple[Send, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A message about a group that is held back from now on. until: when it is looked at again."""
+
+    key: str
+    opened_at: int
+    kind: str
+    reason: str
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """The end of a group. reason: why nothing was told of it, empty where something was."""
+
+    key: str
+    opened_at: int
+    reason: str
+
+
+Action = Send | Summary | Hold | Close
+
+
+def advance(
+    rule: Rule, state: RuleState, now: int, world: World, events: Iterable[Event] = ()
+) -> tuple[RuleState, list[Action]]:
+    """Return the state of a rule's groups after these events at `now` (Unix ms), and what is to be
+    done. Groups that are not in `state` are not looked at; events are in order."""
+    turn = _Turn(rule, now, world, _take(rule, world, state.groups, events))
+    recent = [at for at in state.recent if at > now - rule.per_ms]
+    dues = turn.first_dues()
+    while dues:
+        sent = list(turn.let_through(dues, recent))
+        recent += [now] * len(sent)
+        parts = [part for each in sent for part in _parts(each)]
+        for part in parts:
+            turn.note_sent(part)
+        dues = turn.dues(part.key for part in parts)
+    return RuleState(turn.groups, tuple(recent)), turn.actions
+
+
+def _parts(sent: Send | Summary) -> tuple[Send, ...]:
+    return sent.parts if isinstance(sent, Summary) else (sent,)
+
+
+def next_at(rule: Rule, group: Group, recent: Sequence[int], now: int) -> int | None:
+    """Return when time alone may cause something in a group after `now`, Unix ms; None: never."""
+    return min((at for at in _times(rule, group, recent, now) if at > now), default=None)
+
+
+def _times(rule: Rule, group: Group, recent: Sequence[int], now: int) -> Iterator[int]:
+    """Yield the times at which something may come due, some of them past."""
+    untold = [member for member in group.members.values() if not member.told]
+    yield from (member.since + rule.after_ms for member in untold)
+    if any(member.active and member.since + rule.after_ms <= now for member in untold):
+        yield now + LOOK_AGAIN_MS
+    yield from (member.ack_until for member in group.told() if member.ack_until is not None)
+    if rule.hours and untold:
+        yield rule.hours.next_edge(now)
+    if rule.quiet and group.held:
+        yield rule.quiet.hours.next_edge(now)
+    if group.held and recent:
+        yield recent[0] + rule.per_ms
+    if group.pending_at is not None:
+        yield group.pending_at + rule.window_ms
+    if group.clock_from is not None and group.stage < len(rule.stages):
+        yield group.clock_from + rule.stages[group.stage].after_ms
+    if rule.repeat_ms and group.sent_at is not None:
+        yield group.sent_at + rule.repeat_ms
+
+
+# ---- events -----------------------------------------------------------------------------------
+
+
+def _take(
+    rule: Rule, world: World, groups: Mapping[str, Group], events: Iterable[Event]
+) -> dict[str, Group]:
+    """Return the groups with what these events say of their members, and new ones."""
+    intake = _Intake(rule, world, groups)
+    for event in events:
+        intake.take(event)
+    return intake.groups()
+
+
+class _Intake:
+    """Events into groups, with an index of the members by their assets."""
+
+    def __init__(self, rule: Rule, world: World, groups: Mapping[str, Group]) -> None:
+        self.rule, self.world = rule, world
+        self._groups = dict(groups)
+        self._members = {key: dict(group.members) for key, group in groups.items()}
+        self._of_asset: dict[tuple[str, str], list[tuple[str, Place]]] = {}
+        for key, members in self._members.items():
+            for place in members:
+                self._of_asset.setdefault(place[:2], []).append((key, place))
+
+    def groups(self) -> dict[str, Group]:
+        """Return the groups with their present members."""
+        return {
+            key: replace(group, members=self._members[key]) for key, group in self._groups.items()
+        }
+
+    def take(self, event: Event) -> None:
+        """Take one event."""
+        known = self._of_asset.get((event.scenario, event.asset), [])
+        if event.kind == MARKED:
+            for key, place in known:
+                self._put(key, self._members[key][place].acknowledged(event.ack))
+            return
+        scenario = self.world.scenarios.get(event.scenario)
+        if scenario is None:
+            return
+        told_of = event.kind in (BEGUN, CHANGED) and self.rule.covers(scenario, event.state)
+        own = next((each for each in known if each[1][2] == event.place), None)
+        if own is not None:
+            key, place = own
+            member = self._members[key][place]
+            self._put(key, _gone_on(scenario, member, event) if told_of else _over(member, event))
+        elif told_of and self.rule.wants(event.labels):
+            self._join(event)
+
+    def _put(self, key: str, member: Member) -> None:
+        self._members[key][member.key] = member
+
+    def _join(self, event: Event) -> None:
+        key = self.rule.key(event.scenario, event.asset, event.labels)
+        if key not in self._groups:
+            self._groups[key], self._members[key] = Group(key, event.at), {}
+        member = Member(
+            event.scenario, event.asset, event.place, event.at, event.state, event.state
+        )
+        self._put(key, member)
+        self._of_asset.setdefault(member.key[:2], []).append((key, member.key))
+
+
+def _over(member: Member, event: Event) -> Member:
+    return member._replace(over_at=event.at) if member.active else member
+
+
+def _gone_on(scenario: Scenario, member: Member, event: Event) -> Member:
+    """Return a member in another state of which the rule tells; one that was over begins anew."""
+    severity = scenario.severity(event.state)
+    if not member.active:
+        return Member(*member.key, since=event.at, state=event.state, worst=event.state)
+    if member.ack_severity is not None and severity < member.ack_severity:
+        member = member.acknowledged(None)
+    worse = severity < scenario.severity(member.worst)
+    return member._replace(state=event.state, worst=event.state if worse else member.worst)
+
+
+# ---- what is due ------------------------------------------------------------------------------
+
+
+class _Turn:
+    """A look at a rule's groups at one time."""
+
+    def __init__(self, rule: Rule, now: int, world: World, groups: dict[str, Group]) -> None:
+        self.rule, self.now, self.world, self.groups = rule, now, world, groups
+        self.in_hours = self._in_hours(now)
+        self.actions: list[Action] = []
+
+    def first_dues(self) -> list[Send]:
+        """Settle each group, end those of which nothing is left, and return what is due of the
+        others."""
+        for key, group in sorted(self.groups.items()):
+            reason = self._why_none(group)
+            self.groups[key] = settled = self._settle(group)
+            if self._is_done(settled):
+                self._end(settled, reason)
+        return self.dues(sorted(self.groups))
+
+    def dues(self, keys: Iterable[str]) -> list[Send]:
+        """Return the messages that are due of these groups; nothing holds the other ones back."""
+        dues = []
+        for key in keys:
+            if key not in self.groups:
+                continue
+            if due := self._due(self.groups[key]):
+                dues.append(due)
+            else:
+                self.groups[key] = replace(self.groups[key], held="")
+        return dues
+
+    def _settle(self, group: Group) -> Group:
+        """Return a group without what is not to be told, its times as they are now."""
+        group = replace(
+            group,
+            members={key: each for key, each in group.members.items() if not self._why_not(each)},
+        )
+        news = self._news(group)
+        pending = None if not news else self.now if group.pending_at is None else group.pending_at
+        group = replace(
+            group, pending_at=pending, exempt=group.exempt or self._is_exempt(group, news)
+        )
+        return self._with_clock(group)
+
+    def _is_done(self, group: Group) -> bool:
+        """Return whether a settled group has nothing left of which anything is to be told."""
+        if group.announced_at is None:
+            return not group.members
+        return not self.rule.resolved and not self._goes_on(group) and not self._news(group)
+
+    def _why_none(self, group: Group) -> str:
+        """Return why nothing is told of a group that ends; empty where something was."""
+        if group.announced_at is not None:
+            return ""
+        reasons = [self._why_not(member) for member in group.members.values()]
+        return next((reason for reason in reasons if reason), TOO_SHORT)
+
+    def _due(self, group: Group) -> Send | None:
+        """Return the message that is due of a settled group; of several, the one to go first."""
+        told = group.told()
+        if group.announced_at is None:
+            return self._send(group, OPENED, (0,)) if self._pending_is_due(group) else None
+        reached = tuple(range(group.reached))
+        if self.rule.resolved and not self._goes_on(group):
+            return self._send(group, RESOLVED, reached)
+        if self._stage_is_due(group):
+            return self._send(group, ESCALATED, (group.stage,))
+        if self._pending_is_due(group):
+            return self._send(group, MORE, reached)
+        if self._reminder_is_due(group) and any(member.active for member in told):
+            return self._send(group, REMINDER, reached)
+        return None
+
+    def _send(self, group: Group, kind: str, stages: tuple[int, ...]) -> Send:
+        news = {member.key for member in self._news(group)}
+        members = [each for each in group.members.values() if each.told or each.key in news]
+        return Send(group.key, group.opened_at, kind, stages, tuple(members))
+
+    def _pending_is_due(self, group: Group) -> bool:
+        return group.pending_at is not None and self.now >= group.pending_at + self.rule.window_ms
+
+    def _stage_is_due(self, group: Group) -> bool:
+        stages = self.rule.stages
+        if group.clock_from is None or group.stage >= len(stages):
+            return False
+        return self.now >= group.clock_from + stages[group.stage].after_ms
+
+    def _reminder_is_due(self, group: Group) -> bool:
+        repeat, sent = self.rule.repeat_ms, group.sent_at
+        if repeat is None or sent is None or group.in_hand(self.now):
+            return False
+        return self.now >= sent + repeat
+
+    def _with_clock(self, group: Group) -> Group:
+        """Return a group whose stages wait from now on, where somebody had it in hand until now;
+        or do not wait, where somebody has."""
+        if group.announced_at is None:
+            return group
+        if group.in_hand(self.now):
+            return replace(group, clock_from=None)
+        if group.clock_from is None:
+            return replace(group, clock_from=self.now, stage=min(group.stage, 1))
+        return group
+
+    # ---- members ----
+
+    def _why_not(self, member: Member) -> str:
+        """Return why nothing is told of a member, and never will be; empty where it may."""
+        if member.told or member.over_at is None:
+            return ""
+        if member.lasted(self.now) < self.rule.after_ms:
+            return TOO_SHORT
+        times = (member.since + self.rule.after_ms, member.over_at)
+        inside = [at for at in times if self._in_hours(at)]
+        if not inside:
+            return OUTSIDE
+        return "" if any(not self._muted(member, at) for at in inside) else MAINTENANCE
+
+    def _news(self, group: Group) -> list[Member]:
+        """Return the members of which there is something to tell at present."""
+        return [member for member in group.members.values() if self._is_news(member)]
+
+    def _is_news(self, member: Member) -> bool:
+        if member.told:
+            return member.active and self._is_worse(member) and not self._muted(member, self.now)
+        if not member.active:
+            return True  # a settled group has none of which nothing is to be told
+        return member.lasted(self.now) >= self.rule.after_ms and not self._is_blocked(member)
+
+    def _is_worse(self, member: Member) -> bool:
+        if member.worst == member.told:
+            return False
+        scenario = self.world.scenarios.get(member.scenario)
+        if scenario is None:
+            return False
+        return scenario.severity(member.worst) < scenario.severity(member.told)
+
+    def _goes_on(self, group: Group) -> bool:
+        """Return whether a member goes on that is told of, or may be soon."""
+        return any(
+            member.active and (member.told or not self._is_blocked(member))
+            for member in group.members.values()
+        )
+
+    def _is_blocked(self, member: Member) -> bool:
+        return not self.in_hours or self._muted(member, self.now)
+
+    def _in_hours(self, at: int) -> bool:
+        return self.rule.hours is None or self.rule.hours.contain(at)
+
+    def _muted(self, member: Member, at: int) -> bool:
+        return self.world.in_maintenance(member.scenario, member.asset, at)
+
+    def _is_exempt(self, group: Group, news: Iterable[Member]) -> bool:
+        """Return whether something is told, or to be told, of which quiet hours hold nothing."""
+        quiet = self.rule.quiet
+        if quiet is None or not quiet.exempt:
+            return False
+        known = self.world.scenarios
+        return any(
+            reaches(known[member.scenario], member.worst, quiet.exempt)
+            for member in (*news, *group.told())
+            if member.scenario in known
+        )
+
+    # ---- what holds messages back ----
+
+    def let_through(self, dues: Sequence[Send], recent: Sequence[int]) -> Iterator[Send | Summary]:
+        """Yield the messages that go out now, and note the others as held back."""
+        quiet = self.rule.quiet
+        if quiet is not None and quiet.hours.contain(self.now):
+            asleep = [due for due in dues if not self.groups[due.key].exempt]
+            self._hold(asleep, QUIET, quiet.hours.next_edge(self.now))
+            dues = [due for due in dues if self.groups[due.key].exempt]
+        room = self.rule.most - len(recent)
+        if len(dues) <= room:
+            sent: list[Send | Summary] = [*dues]
+        elif room <= 0:
+            sent = []
+            self._hold(dues, LIMIT, recent[0] + self.rule.per_ms)
+        else:
+            sent = [*dues[: room - 1], Summary(tuple(dues[room - 1 :]))]
+        self.actions += sent
+        yield from sent
+
+    def _hold(self, dues: Iterable[Send], reason: str, until: int) -> None:
+        """Note groups as held back; an action says so where that is new."""
+        for due in dues:
+            group, held = self.groups[due.key], f"{due.kind}: {reason}"
+            if group.held != held:
+                self.groups[due.key] = replace(group, held=held)
+                if due.kind != REMINDER:
+                    self.actions.append(Hold(due.key, due.opened_at, due.kind, reason, until))
+
+    def note_sent(self, sent: Send) -> None:
+        """Note that a message about a group goes out, and end the group with its last one."""
+        group = replace(self.groups[sent.key], held="")
+        stage = max(sent.stages) + 1
+        if sent.kind == ESCALATED:
+            group = replace(group, stage=stage, reached=max(group.reached, stage))
+        elif sent.kind == REMINDER:
+            group = replace(group, sent_at=self.now)
+        else:
+            group = self._told_all(replace(group, sent_at=self.now, pending_at=None))
+        if sent.kind == OPENED:
+            group = replace(group, announced_at=self.now, clock_from=self.now, stage=1, reached=1)
+        self.groups[sent.key] = group = self._with_clock(group)
+        if sent.kind == RESOLVED or (sent.kind == OPENED and not self._goes_on(group)):
+            self._end(group, "")
+
+    def _told_all(self, group: Group) -> Group:
+        """Return a group all of whose news has been told; what is over is only counted."""
+        news = {member.key for member in self._news(group)}
+        told = [
+            member._replace(told=member.worst) if member.key in news else member
+            for member in group.members.values()
+        ]
+        kept = [member for member in told if member.active or not member.told]
+        return replace(group, over=group.over + len(told) - len(kept)).with_members(kept)
+
+    def _end(self, group: Group, reason: str) -> None:
+        """End a group; of what goes on and is held back, another one begins."""
+        self.actions.append(Close(group.key, group.opened_at, reason))
+        self.groups.pop(group.key)
+        left = [member for member in group.members.values() if not member.told]
+        if left:
+            begin = max(min(member.since for member in left), group.opened_at + 1)
+            self.groups[group.key] = Group(group.key, begin).with_members(left)

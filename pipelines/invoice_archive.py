@@ -1,0 +1,37 @@
+"""The lines of invoices as a Delta table of Parquet files, by day: each line once."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+
+from streaming.pipelines.declaration import Pipeline, Source, Table, Trigger
+
+# A line as `invoice-lines` has it: masked. `at`: Unix ms; `price` and `amount`: cents.
+LINE = """
+invoice string not null, store string, customer string, customer_type string, delivery string,
+at long not null, lines int, line int not null, product string, title string, quantity int,
+price long, amount long,
+card string, name string, phone string, street string, city string, postcode string
+"""
+
+
+def sold_at(lines: DataFrame) -> Column:
+    """Return when a line was sold, ms: by it the line has its day, so it must be a time."""
+    return lines["value.at"]
+
+
+def invoice_archive(lines: DataFrame) -> DataFrame:
+    """Return the lines as rows of the table, each with its UTC day."""
+    return lines.select("value.*", sql.date_format("timestamp", "yyyy-MM-dd").alias("day"))
+
+
+PIPELINE = Pipeline(
+    name="invoice-archive",
+    title="Lines of invoices as Parquet, by day",
+    sources={"lines": Source("invoice-lines", schema=LINE, time=sold_at, dead_letters=False)},
+    sinks=(),
+    table=Table("invoices_table", keys=("invoice", "line")),
+    transform=invoice_archive,
+    trigger=Trigger(every_ms=20_000, max_records=50_000),
+)

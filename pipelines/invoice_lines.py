@@ -1,0 +1,98 @@
+"""A masked record of each line of each invoice, however often the till sent it."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+
+from pipelines.invoices import INVOICE
+from streaming.pipelines.declaration import Emission, Pipeline, Sink, Source, Trigger
+
+# How long after it first came an invoice is known, by the clock of the batches. Tills send again
+# within a minute; who keeps lines for longer has a key of his own: the invoice and the line.
+KNOWN = "1 day"
+HIDDEN = "***"
+# Fewest digits of a card and of a phone number of which the last are shown.
+LEAST_CARD, LEAST_PHONE = 12, 7
+MASKED = ("card", "name", "phone")
+PLAIN = (
+    "invoice", "store", "customer", "customer_type", "delivery", "at", "lines", "line",
+    "product", "title", "quantity", "price", "amount",
+)  # fmt: skip
+
+
+def mask_card(card: Column) -> Column:
+    """Return a card's last four digits behind a mask; null and what is no number show nothing."""
+    return _last_digits(card, LEAST_CARD, 4)
+
+
+def mask_phone(phone: Column) -> Column:
+    """Return a phone number's last two digits behind a mask."""
+    return _last_digits(phone, LEAST_PHONE, 2)
+
+
+def mask_name(name: Column) -> Column:
+    """Return a name's first letter and a mask; of a name of one letter the mask alone."""
+    text = sql.trim(name)
+    first = sql.when(sql.length(text) > 1, sql.substring(text, 1, 1)).otherwise("")
+    return sql.when(name.isNotNull(), sql.concat(first, sql.lit(HIDDEN)))
+
+
+def mask_text(text: Column) -> Column:
+    """Return a mask in place of any text; null stays null."""
+    return sql.when(text.isNotNull(), sql.lit(HIDDEN))
+
+
+def _last_digits(text: Column, least: int, shown: int) -> Column:
+    digits = sql.regexp_replace(text, "[^0-9]", "")
+    last = sql.when(sql.length(digits) >= least, sql.right(digits, sql.lit(shown))).otherwise("")
+    return sql.when(text.isNotNull(), sql.concat(sql.lit(HIDDEN), last))
+
+
+def once(pos: DataFrame) -> DataFrame:
+    """Return each invoice of a stream once, though its till sends it again.
+
+    By the time of arrival, for which no record is ever too late: one that was delayed for days
+    comes through too.
+    """
+    arrived = pos.withColumn("number", sql.col("value.invoice")).withColumn(
+        "arrived", sql.current_timestamp()
+    )
+    return arrived.withWatermark("arrived", KNOWN).dropDuplicatesWithinWatermark(["number"])
+
+
+def lines(pos: DataFrame) -> DataFrame:
+    """Return a masked record of each line: key (the invoice), value (JSON) and id."""
+    sold = pos.select("value.*").select("*", sql.posexplode("lines").alias("position", "sold"))
+    flat = sold.select(
+        "invoice", "store", "customer", "customer_type", "delivery", "at",
+        mask_card(sql.col("card")).alias("card"),
+        mask_name(sql.col("name")).alias("name"),
+        mask_phone(sql.col("phone")).alias("phone"),
+        mask_text(sql.col("address.street")).alias("street"),
+        "address.city", "address.postcode",
+        sql.size("lines").alias("lines"),
+        (sql.col("position") + 1).alias("line"),
+        "sold.*",
+        (sql.col("sold.quantity") * sql.col("sold.price")).alias("amount"),
+    )  # fmt: skip
+    value = sql.to_json(sql.struct(*PLAIN, *MASKED, "street", "city", "postcode"))
+    identity = sql.concat_ws("/", "invoice", "line")
+    return flat.select(sql.col("invoice").alias("key"), value.alias("value"), identity.alias("id"))
+
+
+def invoice_lines(pos: DataFrame) -> DataFrame:
+    """Return the masked lines of the invoices of a stream, each invoice once."""
+    return lines(once(pos))
+
+
+PIPELINE = Pipeline(
+    name="invoice-lines",
+    title="Masked lines of invoices",
+    # What does not fit is a dead letter of `invoices`; here it is only counted.
+    sources={"pos": Source("pos", schema=INVOICE, invalid_time="wall-clock", dead_letters=False)},
+    # The lines of an invoice have its key, and each is to stay: nothing is gathered.
+    sinks=(Sink("invoice-lines", partitions=3, emit=Emission(every_ms=0)),),
+    transform=invoice_lines,
+    trigger=Trigger(every_ms=2_000),
+)

@@ -1,0 +1,53 @@
+"""How many reports each agent sends in each minute, by scenario."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+from streaming.pipelines.declaration import Emission, Pipeline, Sink, Source, Trigger
+
+DAY_MS = 86_400_000
+
+
+def report_rates(reports: DataFrame) -> DataFrame:
+    """Return a record for each minute, scenario and agent: key, value (JSON) and id.
+
+    A minute is counted for as long as reports of it come, until one is a minute newer than its end.
+    """
+    scenario = sql.regexp_extract("topic", r"(.+)\.reports$", 1)
+    counted = (
+        reports.where("value.type = 'report'")
+        .withColumn("scenario", scenario)
+        .withColumn("agent", sql.col("value.agent"))
+        .withWatermark("timestamp", "1 minute")
+        .groupBy(sql.window("timestamp", "1 minute"), "scenario", "agent")
+        .agg(sql.count("*").alias("reports"))
+        .withColumn("begin", sql.unix_millis("window.start"))
+    )
+    key = sql.concat_ws("/", "scenario", "agent", "begin")
+    value = sql.to_json(sql.struct("scenario", "agent", "begin", "reports"))
+    return counted.select(key.alias("key"), value.alias("value"), _id().alias("id"))
+
+
+def _id() -> sql.Column:
+    return sql.concat_ws("/", "scenario", "agent", "begin", "reports")
+
+
+PIPELINE = Pipeline(
+    name="report-rates",
+    title="Reports of each agent in each minute",
+    sources={
+        "reports": Source("*.reports", schema="type string, agent string", dead_letters=False)
+    },
+    sinks=(
+        Sink(
+            "pipelines.report-rates",
+            compacted=True,
+            keep_ms=DAY_MS,
+            emit=Emission(every_ms=0),
+        ),
+    ),
+    transform=report_rates,
+    trigger=Trigger(every_ms=10_000),
+)

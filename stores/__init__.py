@@ -1,0 +1,1 @@
+"""Where the orders are, kept by key in ways that can be asked: copies, shares, a cache."""

@@ -1,0 +1,94 @@
+"""A store server as a process: `python -m stores --store disk --port 9001`."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+
+import structlog
+import uvicorn
+
+from bus.kafka import KafkaBus
+from config.entry import enter
+from config.logs import configure_logs
+from config.settings import LOOPBACK, Settings
+from stores.base import SCENARIO, StoreProblem, Table
+from stores.directory import Directory
+from stores.disk_table import DiskTable
+from stores.http_app import StoreApp
+from stores.memory_table import MemoryTable
+from stores.owner_store import OwnerStore
+from stores.redis_table import RedisTable
+from stores.server import STANDBYS, StoreServer, Taken
+from wire.topics import Topics
+
+log = structlog.get_logger("stores")
+
+
+def main(arguments: list[str]) -> None:
+    """Serve until SIGTERM or SIGINT. Ends with one message where the address cannot be had."""
+    settings, given = enter(), _parser().parse_args(arguments)
+    configure_logs(settings.log_level, f"store-{given.port}")
+    address = given.address or f"{given.host}:{given.port}"
+    listening = _listening(given.host, given.port)
+    secret = settings.store_secret()
+    bus, topics = KafkaBus(settings.kafka_options()), Topics(settings.topic_prefix)
+    directory = Directory(bus, topics.store_group(SCENARIO), topics.states(SCENARIO))
+    try:
+        bus.wait(30)
+        table = _table(given.store, settings, address, directory)
+        others = OwnerStore(directory, secret)
+        server = StoreServer(
+            bus, directory, table, address, others, keeps=given.store, standbys=given.standbys
+        )
+        server.start()
+    except (StoreProblem, Taken) as problem:
+        raise SystemExit(str(problem)) from None
+    log.info("answers", address=address, keeps=given.store)
+    application = StoreApp(server, secret).application()
+    config = uvicorn.Config(application, log_config=None, access_log=False, lifespan="on")
+    uvicorn.Server(config).run([listening])
+    table.close()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m stores", description=__doc__)
+    parser.add_argument("--store", choices=("disk", "memory", "redis"), default="disk")
+    parser.add_argument("--host", default=LOOPBACK, help="where it listens")
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--address", default="", help="host:port at which others reach it")
+    parser.add_argument("--standbys", type=int, default=STANDBYS, help="servers kept warm for")
+    return parser
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Return the socket that it answers on: taken before the address is announced."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Said to be TCP, so that asyncio sends each write at once: else an answer takes 40 ms.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host.strip("[]"), port))
+        listening.listen(1024)
+        return listening
+    except OSError as error:
+        raise SystemExit(
+            f"Cannot listen on {host}:{port} ({error.strerror}): use --port."
+        ) from None
+
+
+def _table(kind: str, settings: Settings, address: str, directory: Directory) -> Table:
+    """Return where a server keeps its share. Raises StoreProblem; ends where Redis is not set."""
+    if kind == "memory":
+        return MemoryTable()
+    if kind == "disk":
+        return DiskTable(settings.data_dir / "stores" / address.replace("/", "_"))
+    if settings.redis_url is None:
+        raise SystemExit("--store redis: set TALLYBOARD_REDIS_URL to redis://host:port/number")
+    prefix = f"{settings.topic_prefix}stores.{address}."
+    return RedisTable(settings.redis_url, prefix, directory.partitions())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,229 @@
+"""A table on disk: an SQLite file for each partition, with the position in the same transaction.
+
+RocksDB (`rocksdict`) and LMDB (`lmdb`) were weighed. SQLite is there already, and gives what is
+needed here: orders and position change together or not at all, an index answers which orders are
+active by name, and a file is one partition, which is all that a server ever gives up.
+"""
+
+from __future__ import annotations
+
+import heapq
+import sqlite3
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from threading import Lock, local
+
+import msgspec
+
+from stores.base import Change, Order
+
+FORMAT = 1
+"""Raised when the transformation or the columns change: older files are read anew from the log."""
+STALE_S = 6 * 86_400.0
+"""A file that was not written for so long may lack tombstones that the log has lost since."""
+
+_SCHEMA = """
+PRAGMA journal_mode = WAL;
+CREATE TABLE orders (
+    name TEXT PRIMARY KEY, version TEXT NOT NULL, active INTEGER NOT NULL,
+    purged_at INTEGER, value BLOB
+) WITHOUT ROWID;
+CREATE INDEX active_orders ON orders (name) WHERE active;
+CREATE INDEX purged_orders ON orders (purged_at) WHERE purged_at IS NOT NULL;
+CREATE TABLE place (position INTEGER NOT NULL, active INTEGER NOT NULL);
+INSERT INTO place VALUES (0, 0);
+"""
+_UPSERT = """
+INSERT INTO orders VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET version = excluded.version, active = excluded.active,
+    purged_at = excluded.purged_at, value = excluded.value
+"""
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Order).decode
+
+
+class DiskTable:
+    """Orders in files of a folder. Safe to share: each thread has connections of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = Lock()
+        self._level: set[int] = set()
+        self._connections = local()
+        self._opened: list[sqlite3.Connection] = []
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in folder.glob("orders-*.sqlite3"):
+            if not _usable(file):
+                _delete(file)
+
+    def apply(
+        self,
+        partition: int,
+        changes: Sequence[Change],
+        start: int,  # noqa: ARG002 - nobody else moves it
+        position: int,
+    ) -> None:
+        """Apply changes and the position in one transaction."""
+        newest: dict[str, Change] = {}
+        for change in changes:
+            if change.key not in newest or change.version > newest[change.key].version:
+                newest[change.key] = change
+        with self._transaction(partition) as connection:
+            moved = 0
+            kept = _kept(connection, list(newest))
+            rows = []
+            for change in newest.values():
+                version, active = kept.get(change.key, ("", 0))
+                if change.version > version:
+                    rows.append(_row(change))
+                    moved += rows[-1][2] - active
+            connection.executemany(_UPSERT, rows)
+            update = "UPDATE place SET position = ?, active = active + ?"
+            connection.execute(update, (position, moved))
+
+    def begin(self, partition: int, position: int) -> None:
+        """Be at `position` where the partition is not known yet."""
+        if partition not in self.positions():
+            with self._transaction(partition) as connection:
+                connection.execute("UPDATE place SET position = ?", (position,))
+
+    def get(self, partition: int, key: str) -> Order | None:
+        """Return an order."""
+        found = self._rows(partition, "SELECT value FROM orders WHERE name = ?", key)
+        return _decode(found[0][0]) if found and found[0][0] is not None else None
+
+    def active(self, partitions: Collection[int], after: str, limit: int) -> list[Order]:
+        """Return the first `limit` active orders past `after`, by name."""
+        wanted = "SELECT value FROM orders WHERE active AND name > ? ORDER BY name LIMIT ?"
+        shares = [
+            [_decode(value) for (value,) in self._rows(at, wanted, after, limit)]
+            for at in partitions
+        ]
+        return list(heapq.merge(*shares, key=lambda order: order.order))[:limit]
+
+    def count(self, partitions: Collection[int]) -> int:
+        """Return how many orders of these partitions are active."""
+        return sum(n for at in partitions for (n,) in self._rows(at, "SELECT active FROM place"))
+
+    def positions(self) -> dict[int, int]:
+        """Return the next offset to read of each partition that the table has."""
+        return {
+            at: position
+            for at in self._partitions()
+            for (position,) in self._rows(at, "SELECT position FROM place")
+        }
+
+    def level(self) -> set[int]:
+        """Return the partitions that have reached the end of the log."""
+        with self._lock:
+            return set(self._level)
+
+    def set_level(self, partition: int, reached: bool) -> None:
+        """Note whether a partition has reached the end of the log."""
+        with self._lock:
+            (self._level.add if reached else self._level.discard)(partition)
+
+    def drop(self, partition: int) -> None:
+        """Forget a partition."""
+        self.set_level(partition, False)
+        with self._transaction(partition) as connection:
+            connection.execute("DELETE FROM orders")
+            connection.execute("DELETE FROM place")
+
+    def prune(self, before: int) -> None:
+        """Forget orders that were purged before this time (Unix ms)."""
+        for partition in self._partitions():
+            with self._transaction(partition) as connection:
+                connection.execute("DELETE FROM orders WHERE purged_at < ?", (before,))
+
+    def close(self) -> None:
+        """Close the connections of all threads, none of which asks any more."""
+        with self._lock:
+            for connection in self._opened:
+                connection.close()
+            self._opened.clear()
+
+    def _partitions(self) -> list[int]:
+        files = self._folder.glob("orders-*.sqlite3")
+        return sorted(int(file.stem.removeprefix("orders-")) for file in files)
+
+    def _rows(self, partition: int, question: str, *values: object) -> list[tuple]:
+        if not self._file(partition).exists():
+            return []
+        return self._connection(partition).execute(question, values).fetchall()
+
+    @contextmanager
+    def _transaction(self, partition: int) -> Iterator[sqlite3.Connection]:
+        connection = self._connection(partition)
+        with connection:
+            connection.execute("BEGIN IMMEDIATE")
+            if not connection.execute("SELECT 1 FROM place").fetchone():
+                connection.execute("INSERT INTO place VALUES (0, 0)")
+            yield connection
+
+    def _connection(self, partition: int) -> sqlite3.Connection:
+        """Return this thread's connection to a partition's file, which is made if need be."""
+        known: dict[int, sqlite3.Connection] = self._connections.__dict__.setdefault("known", {})
+        if partition not in known:
+            file = self._file(partition)
+            if not file.exists():
+                _create(file)
+            known[partition] = sqlite3.connect(
+                file, timeout=10, isolation_level=None, check_same_thread=False
+            )
+            # What a crash of the machine takes is read from the log again; of a process, nothing.
+            known[partition].execute("PRAGMA synchronous = NORMAL")
+            with self._lock:
+                self._opened.append(known[partition])
+        return known[partition]
+
+    def _file(self, partition: int) -> Path:
+        return self._folder / f"orders-{partition}.sqlite3"
+
+
+def _create(file: Path) -> None:
+    """Make a partition's file whole before it gets its name."""
+    draft = file.with_suffix(".draft")
+    _delete(draft)
+    with closing(sqlite3.connect(draft)) as connection:
+        connection.executescript(_SCHEMA)
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+    draft.replace(file)
+
+
+def _usable(file: Path) -> bool:
+    if time.time() - max(each.stat().st_mtime for each in _parts(file)) > STALE_S:
+        return False
+    try:
+        with closing(sqlite3.connect(file)) as connection:
+            return bool(connection.execute("PRAGMA user_version").fetchone()[0] == FORMAT)
+    except sqlite3.DatabaseError:
+        return False
+
+
+def _parts(file: Path) -> list[Path]:
+    names = (file, Path(f"{file}-wal"), Path(f"{file}-shm"))
+    return [each for each in names if each.exists()]
+
+
+def _delete(file: Path) -> None:
+    for part in _parts(file):
+        part.unlink()
+
+
+def _kept(connection: sqlite3.Connection, names: list[str]) -> dict[str, tuple[str, int]]:
+    """Return version and activity of those of these orders that are known."""
+    question = (
+        "SELECT name, version, active FROM orders WHERE name IN (SELECT value FROM json_each(?))"
+    )
+    rows = connection.execute(question, (msgspec.json.encode(names).decode(),))
+    return {name: (version, active) for name, version, active in rows}
+
+
+def _row(change: Change) -> tuple[str, str, int, int | None, bytes | None]:
+    order = change.order
+    if order is None:
+        return (change.key, change.version, 0, change.at, None)
+    return (change.key, change.version, int(order.active), None, _encode(order))

@@ -1,0 +1,189 @@
+"""What keeps a table in step with `orders.states`.
+
+The topic is its own changelog: a table that has lost everything reads it from the beginning,
+through the same transformation as before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from threading import Event, Lock
+
+import structlog
+
+from bus.base import Bus, BusError, Message, Reader, Unavailable
+from stores.base import Change, Displaced, StoreProblem, Table
+from stores.transformation import change_of
+
+log = structlog.get_logger(__name__)
+
+BATCH = 5_000
+WAIT_S = 0.1
+GATHER_S = 0.02
+"""So long a broker may gather what it answers with: an answer for each record costs both sides."""
+PAUSES_S = (0.2, 0.5, 1.0, 2.0)
+LOOK_S = 1.0
+"""How often the ends of the logs are looked at."""
+PRUNE_S = 60.0
+"""How often old purges are forgotten."""
+KEPT_MS = 6 * 86_400_000
+"""How long a purged order's version is kept: the topic keeps its tombstone for a day longer."""
+
+
+class Feed:
+    """Reads partitions of a topic into a table. `run` is for one thread; the rest for any."""
+
+    def __init__(
+        self, bus: Bus, topic: str, table: Table, *, partitions: Collection[int] | None = None
+    ) -> None:
+        """partitions: those that are read; None: all."""
+        self._bus, self._topic, self.table = bus, topic, table
+        self._lock = Lock()
+        self._wanted = None if partitions is None else frozenset(partitions)
+        self._reader: Reader | None = None
+        self._at: dict[int, int] = {}
+        self._targets: dict[int, int] = {}
+        self._ends: dict[int, int] = {}
+        self._next_look = self._next_prune = 0.0
+        self._faults = 0
+        self.unreadable = 0
+        """Records that were passed over, because they are no states."""
+        self.fault = ""
+        """Why it reads nothing just now; empty while it does."""
+
+    def want(self, partitions: Collection[int], anew: Collection[int] = ()) -> None:
+        """Read these partitions from now on.
+
+        anew: of them, those that are level only once they have reached the end that the log has
+        from now on.
+        """
+        with self._lock:
+            self._wanted = frozenset(partitions)
+            for partition in {*anew, *self.table.level()} - (self._wanted - set(anew)):
+                self.table.set_level(partition, False)
+            self._drop_reader()
+
+    def wanted(self) -> frozenset[int] | None:
+        """Return which partitions are read; None: all."""
+        return self._wanted
+
+    def partitions(self) -> int:
+        """Return how many partitions the topic has, as last seen; 0 before that."""
+        return len(self._ends)
+
+    def ready(self) -> bool:
+        """Return whether every partition that is read has been level with the log."""
+        wanted = self._ends.keys() if self._wanted is None else self._wanted
+        return bool(self._ends) and self.table.level() >= set(wanted)
+
+    def lag(self, partitions: Collection[int] | None = None) -> int | None:
+        """Return how many offsets of the log are not read yet; None before its end was seen."""
+        if not self._ends:
+            return None
+        at = self.table.positions()
+        chosen = at.keys() if partitions is None else partitions
+        return sum(max(0, self._ends.get(each, 0) - at.get(each, 0)) for each in chosen)
+
+    def run(self, stop: Event) -> None:
+        """Go on until `stop` is set, through whatever faults pass."""
+        while not stop.is_set():
+            try:
+                self.step()
+                self._faults, self.fault = 0, ""
+            except Displaced:
+                self.close()
+            except (BusError, StoreProblem) as error:
+                self.fault = str(error)
+                self.close()
+                stop.wait(PAUSES_S[min(self._faults, len(PAUSES_S) - 1)])
+                self._faults += 1
+                log.warning("a store's feed will try again", error=self.fault)
+        self.close()
+
+    def step(self) -> int:
+        """Read and apply what has arrived; return how many records.
+
+        Raises BusError, StoreProblem, Displaced.
+        """
+        with self._lock:
+            if self._reader is None:
+                self._reader = self._open()
+            messages = self._reader.poll(WAIT_S, BATCH)
+            self._mend(self._reader)
+            self._apply(messages, self._reader)
+            self._care(time.monotonic())
+        return len(messages)
+
+    def _open(self) -> Reader:
+        edges = {at: edge for (_, at), edge in self._bus.offsets([self._topic]).items()}
+        if not edges:
+            raise Unavailable(f"there is no topic {self._topic} yet")
+        self._ends = {at: end for at, (_, end) in edges.items()}
+        wanted = edges.keys() if self._wanted is None else self._wanted & edges.keys()
+        known = self.table.positions()
+        for partition in wanted:
+            begin, end = edges[partition]
+            if partition in known and not begin <= known[partition] <= end:
+                log.warning("a store is past its log, and begins again", partition=partition)
+                self.table.drop(partition)
+        for partition in wanted:
+            self.table.begin(partition, edges[partition][0])
+        known = self.table.positions()
+        self._at = {partition: known[partition] for partition in wanted}
+        self._targets = {at: end for at, end in self._ends.items() if at in wanted}
+        starts = {(self._topic, at): start for at, start in self._at.items()}
+        return self._bus.reader(starts, gather_s=GATHER_S)
+
+    def _mend(self, reader: Reader) -> None:
+        """Begin a partition again of which the log no longer holds what was to be read next."""
+        if not reader.gaps:
+            return
+        for gap in reader.gaps:
+            log.warning("a store begins again", **gap._asdict())
+            self.table.drop(gap.partition)
+        reader.gaps.clear()
+        raise Displaced
+
+    def _apply(self, messages: Collection[Message], reader: Reader) -> None:
+        by_partition: dict[int, list[Change]] = {at: [] for at in self._at}
+        for message in messages:
+            change = self._read(message)
+            if change is not None:
+                by_partition[message.partition].append(change)
+        for (_, partition), position in reader.positions().items():
+            start = self._at[partition]
+            if position != start or partition in self._targets:
+                self.table.apply(partition, by_partition[partition], start, position)
+                self._at[partition] = position
+            if position >= self._targets.get(partition, position + 1):
+                self.table.set_level(partition, True)
+                del self._targets[partition]
+
+    def _read(self, message: Message) -> Change | None:
+        try:
+            return change_of(message)
+        except ValueError as error:
+            self.unreadable += 1
+            where = f"{message.topic}/{message.partition}/{message.offset}"
+            log.warning("a store passes over a record", where=where, error=repr(error))
+            return None
+
+    def _care(self, now: float) -> None:
+        if now >= self._next_look:
+            self._next_look = now + LOOK_S
+            edges = self._bus.offsets([self._topic])
+            self._ends = {at: end for (_, at), (_, end) in edges.items()}
+        if now >= self._next_prune:
+            self._next_prune = now + PRUNE_S
+            self.table.prune(time.time_ns() // 1_000_000 - KEPT_MS)
+
+    def close(self) -> None:
+        """Let go of the reader; the table stays."""
+        with self._lock:
+            self._drop_reader()
+
+    def _drop_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None

@@ -1,0 +1,84 @@
+"""A full copy of all orders in each process that asks: the global store."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from threading import Event, Thread
+
+from bus.base import Bus
+from stores.base import Health, Many, NotReady, NotRun, One
+from stores.feed import Feed
+from stores.memory_table import MemoryTable
+from wire.partitioner import partition_of
+
+
+class GlobalStore:
+    """All partitions in memory. It answers only once it has been level with the whole log."""
+
+    def __init__(self, bus: Bus, topic: str, instance: str) -> None:
+        self.instance = instance
+        self.feed = Feed(bus, topic, MemoryTable())
+        self._stop = Event()
+        self._thread: Thread | None = None
+
+    def start(self) -> None:
+        """Read in a thread of its own."""
+        self._thread = Thread(target=self.feed.run, args=(self._stop,), name="orders", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 3) -> None:
+        """End the thread, and wait for it."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def get(self, key: str) -> One:
+        """Return an order. Raises NotReady."""
+        partition = partition_of(key.encode(), len(self._level()))
+        return One(self.feed.table.get(partition, key), self.instance)
+
+    def all(self, after: str = "", limit: int = 100) -> Many:
+        """Return the first active orders past `after`. Raises NotReady."""
+        level, table = self._level(), self.feed.table
+        orders = table.active(level, after, limit)
+        return Many(orders, table.count(level), table.positions(), self.instance)
+
+    def count(self) -> int:
+        """Return how many orders are active. Raises NotReady."""
+        return self.feed.table.count(self._level())
+
+    def health(self) -> Health:
+        """Return how the copy fares."""
+        ready, table = self.feed.ready(), self.feed.table
+        detail = self.feed.fault or ("" if ready else "It has not read the whole log yet.")
+        records = table.count(table.positions().keys())
+        return Health(self.instance, ready, records, self.feed.lag(), detail)
+
+    def _level(self) -> Collection[int]:
+        """Return all partitions, all of which are level. Raises NotReady."""
+        if not self.feed.ready():
+            raise NotReady("This process has not read all orders yet: try again in a moment.")
+        return range(self.feed.partitions())
+
+
+class NoStore:
+    """In place of a store that this process does not run."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def get(self, key: str) -> One:  # noqa: ARG002 - as every store's
+        """Raise NotRun."""
+        raise NotRun(self._why)
+
+    def all(self, after: str = "", limit: int = 100) -> Many:  # noqa: ARG002 - as every store's
+        """Raise NotRun."""
+        raise NotRun(self._why)
+
+    def count(self) -> int:
+        """Raise NotRun."""
+        raise NotRun(self._why)
+
+    def health(self) -> Health:
+        """Return why it answers nothing."""
+        return Health("", False, 0, None, self._why)

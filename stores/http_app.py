@@ -1,0 +1,162 @@
+"""What a store server answers over HTTP: to other servers, to the web process, and to whoever was
+sent here with a ticket."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from domain.names import MAX_NAME, name_ok
+from stores.base import Many, NotRun, One, StoreProblem
+from stores.envelopes import answer_many, answer_one
+from stores.owner_store import MISDIRECTED
+from stores.server import NotOwner, StoreServer
+from stores.tickets import opens
+
+VIA = "owner"
+MAX_PAGE = 1000
+RETRY_S = 1
+
+
+class Refusal(Exception):
+    """A request that is not answered: with which status, for which reason, and what was
+    expected."""
+
+    def __init__(self, status: int, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status, self.reason = status, reason
+
+
+class StoreApp:
+    """The operations of one server."""
+
+    def __init__(self, server: StoreServer, secret: str) -> None:
+        self._server, self._secret = server, secret
+
+    def application(self) -> Starlette:
+        """Return them as an ASGI application, each in a thread: they read files and ask others."""
+        routes = {
+            "/orders/{order:path}": self._order,
+            "/orders": self._orders,
+            "/health": self._health,
+        }
+        return Starlette(
+            routes=[Route(path, self._safe(do)) for path, do in routes.items()],
+            lifespan=self._lifespan,
+        )
+
+    @asynccontextmanager
+    async def _lifespan(self, _application: Starlette) -> AsyncIterator[None]:
+        """Leave the group once no request is answered any more."""
+        yield
+        await asyncio.to_thread(self._server.stop)
+
+    def _safe(self, operation: Callable[[Request], Response]) -> Callable[[Request], Response]:
+        def answer(request: Request) -> Response:
+            try:
+                self._admit(request)
+                return operation(request)
+            except Refusal as refusal:
+                return self._refused(refusal.status, refusal.reason, str(refusal))
+            except NotOwner as problem:
+                return self._refused(MISDIRECTED, problem.reason, str(problem))
+            except NotRun as problem:
+                return self._refused(404, problem.reason, str(problem))
+            except StoreProblem as problem:
+                return self._refused(503, problem.reason, str(problem))
+
+        return answer
+
+    def _admit(self, request: Request) -> None:
+        """Raise Refusal for who has neither the secret nor a ticket for this address."""
+        given = request.headers.get("Authorization", "")
+        if hmac.compare_digest(given.encode(), f"Bearer {self._secret}".encode()):
+            return
+        path = request.scope["raw_path"].decode("ascii")
+        if not opens(request.query_params.get("ticket", ""), self._secret, path, _now_ms()):
+            raise Refusal(401, "not-authenticated", "the stores' secret, or a ticket in force")
+
+    def _refused(self, status: int, reason: str, detail: str) -> Response:
+        self._server.refused[reason] += 1
+        headers = {"Retry-After": str(RETRY_S)} if status == 503 else None
+        return _json({"status": status, "reason": reason, "detail": detail}, status, headers)
+
+    def _order(self, request: Request) -> Response:
+        """Answer for one order: `?local=1` naively, `?redirect=1` with where its owner is."""
+        key, flags = request.path_params["order"], request.query_params
+        if not name_ok(key):
+            raise Refusal(422, "invalid", "order: 1 to 255 characters, no control character")
+        if flags.get("redirect") == "1" and not self._is_own(key):
+            return RedirectResponse(self._server.others.redirection(key), 307)
+        local = flags.get("local") == "1"
+        ask = self._server.local_get if local else self._asker(request)
+        return _json(answer_one(VIA, lambda: ask(key)))
+
+    def _asker(self, request: Request) -> Callable[[str], One]:
+        """Return what answers: this server; where it is not the owner, the owner, asked once."""
+        if "Tallyboard-Forwarded" in request.headers:
+            return self._server.get
+
+        def ask(key: str) -> One:
+            try:
+                return self._server.get(key)
+            except StoreProblem:
+                return self._server.others.get(key)
+
+        return ask
+
+    def _is_own(self, key: str) -> bool:
+        try:
+            self._server.get(key)
+        except StoreProblem:
+            return False
+        return True
+
+    def _orders(self, request: Request) -> Response:
+        """Answer for active orders: of all servers, of some partitions, or `?local=1` naively."""
+        after, limit = _page(request)
+
+        def ask() -> Many:
+            if request.query_params.get("local") == "1":
+                return self._server.local_all(after, limit)
+            if "partitions" in request.query_params:
+                return self._server.all(_numbers(request), after, limit)
+            return self._server.others.all(after, limit)
+
+        return _json(answer_many(VIA, limit, ask))
+
+    def _health(self, _request: Request) -> Response:
+        return _json(self._server.health())
+
+
+def _page(request: Request) -> tuple[str, int]:
+    after, limit = request.query_params.get("after", ""), request.query_params.get("limit", "100")
+    if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:9]) <= MAX_PAGE):
+        raise Refusal(422, "invalid", f"limit: a number from 1 to {MAX_PAGE}")
+    if len(after) > MAX_NAME:
+        raise Refusal(422, "invalid", f"after: at most {MAX_NAME} characters")
+    return after, int(limit)
+
+
+def _numbers(request: Request) -> list[int]:
+    parts = request.query_params["partitions"].split(",")
+    if len(parts) > 10_000 or not all(p.isascii() and p.isdigit() and len(p) < 9 for p in parts):
+        raise Refusal(422, "invalid", "partitions: numbers with commas between")
+    return sorted({int(part) for part in parts})
+
+
+def _json(body: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(body), status, headers, "application/json")
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,123 @@
+"""A table in memory: what a web process holds, and a store server that has nothing to keep."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import merge
+from itertools import islice
+from threading import Lock
+
+from sortedcontainers import SortedSet
+
+from stores.base import Change, Order
+
+
+@dataclass(slots=True)
+class _Share:
+    """The orders of one partition. purged: the time of each purge, Unix ms; active: names."""
+
+    position: int = 0
+    level: bool = False
+    versions: dict[str, str] = field(default_factory=dict)
+    orders: dict[str, Order] = field(default_factory=dict)
+    purged: dict[str, int] = field(default_factory=dict)
+    active: SortedSet[str] = field(default_factory=SortedSet)
+
+
+class MemoryTable:
+    """Orders in dictionaries. Safe to share among threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._shares: dict[int, _Share] = {}
+
+    def apply(
+        self,
+        partition: int,
+        changes: Sequence[Change],
+        start: int,  # noqa: ARG002 - nobody else moves it
+        position: int,
+    ) -> None:
+        """Apply changes; the partition is at `position` then."""
+        with self._lock:
+            share = self._shares[partition]
+            for change in changes:
+                if change.version > share.versions.get(change.key, ""):
+                    _apply(share, change)
+            share.position = position
+
+    def begin(self, partition: int, position: int) -> None:
+        """Be at `position` where the partition is not known yet."""
+        with self._lock:
+            self._shares.setdefault(partition, _Share(position))
+
+    def get(self, partition: int, key: str) -> Order | None:
+        """Return an order."""
+        with self._lock:
+            share = self._shares.get(partition)
+            return share.orders.get(key) if share else None
+
+    def active(self, partitions: Collection[int], after: str, limit: int) -> list[Order]:
+        """Return the first `limit` active orders past `after`, by name."""
+        with self._lock:
+            shares = [share for at, share in self._shares.items() if at in partitions]
+            later = [_past(share, after) for share in shares]
+            return list(islice(merge(*later, key=lambda order: order.order), limit))
+
+    def count(self, partitions: Collection[int]) -> int:
+        """Return how many orders of these partitions are active."""
+        with self._lock:
+            return sum(len(each.active) for at, each in self._shares.items() if at in partitions)
+
+    def positions(self) -> dict[int, int]:
+        """Return the next offset to read of each partition that the table has."""
+        with self._lock:
+            return {at: share.position for at, share in self._shares.items()}
+
+    def level(self) -> set[int]:
+        """Return the partitions that have reached the end of the log."""
+        with self._lock:
+            return {at for at, share in self._shares.items() if share.level}
+
+    def set_level(self, partition: int, reached: bool) -> None:
+        """Note whether a partition has reached the end of the log."""
+        with self._lock:
+            if partition in self._shares:
+                self._shares[partition].level = reached
+
+    def drop(self, partition: int) -> None:
+        """Forget a partition."""
+        with self._lock:
+            self._shares.pop(partition, None)
+
+    def prune(self, before: int) -> None:
+        """Forget orders that were purged before this time (Unix ms)."""
+        with self._lock:
+            for share in self._shares.values():
+                for key in [key for key, at in share.purged.items() if at < before]:
+                    del share.purged[key], share.versions[key]
+
+    def close(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._shares.clear()
+
+
+def _apply(share: _Share, change: Change) -> None:
+    share.versions[change.key] = change.version
+    share.purged.pop(change.key, None)
+    if change.order is None:
+        share.orders.pop(change.key, None)
+        share.purged[change.key] = change.at
+    else:
+        share.orders[change.key] = change.order
+    if change.order is not None and change.order.active:
+        share.active.add(change.key)
+    else:
+        share.active.discard(change.key)
+
+
+def _past(share: _Share, after: str) -> Iterator[Order]:
+    """Return a partition's active orders past `after`, by name."""
+    return (share.orders[key] for key in share.active.irange(after, inclusive=(False, True)))

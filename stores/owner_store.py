@@ -1,0 +1,245 @@
+"""Asks the store servers: the owner of a key, or all of them for all orders.
+
+The servers speak HTTP: a redirect then means the same to a client, a browser and another server,
+and what is asked of a server by hand is what servers ask each other.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Protocol, TypeVar
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from stores.base import Health, Many, NotReady, NotRun, One, StoreProblem, Unreachable
+from stores.directory import Directory
+from stores.envelopes import OrderAnswer, OrdersAnswer
+from stores.tickets import ticket
+from wire.partitioner import partition_of
+
+PATIENCE_S = 3.0
+"""So long a partition that is moving is asked for again before the answer is that it moves."""
+PAUSE_S = 0.05
+TIMEOUT_S = 2.0
+MISDIRECTED = 421
+"""What a server answers that does not own what it was asked for."""
+
+R = TypeVar("R")
+
+
+class ServerHealth(msgspec.Struct, frozen=True):
+    """What a server says of itself. partitions: those that it answers for; standby: those that it
+    keeps warm for others; ready: it answers for all that it is assigned; records: active orders of
+    its partitions; lag: records that it has not read of them."""
+
+    instance: str
+    address: str
+    partitions: list[int]
+    standby: list[int]
+    ready: bool
+    records: int
+    lag: int | None
+    keeps: str
+    refused: dict[str, int]
+    """How many requests it has refused, by reason."""
+
+
+class Asked(Protocol):
+    """Asks a server."""
+
+    def __call__(self, address: str, path: str, expected: type[R]) -> R:
+        """Return what the server answers. Raises NotReady, Unreachable."""
+
+
+class OwnerStore:
+    """The store servers as one store. Safe to share among threads."""
+
+    def __init__(
+        self, directory: Directory, secret: str, *, patience_s: float = PATIENCE_S
+    ) -> None:
+        self.directory, self._secret, self._patience_s = directory, secret, patience_s
+        headers = {"Authorization": f"Bearer {secret}", "Tallyboard-Forwarded": "1"}
+        self._http = httpx.Client(headers=headers, timeout=TIMEOUT_S, trust_env=False)
+        self._pool = ThreadPoolExecutor(8, "stores")
+
+    def get(self, key: str) -> One:
+        """Return an order, from its owner. Raises StoreProblem."""
+        path = f"/orders/{quote(key, safe='')}"
+
+        def ask() -> One:
+            answer = self._asked(self.owner(key), path, OrderAnswer)
+            return One(answer.order, answer.instance, answer.complete)
+
+        return self._patiently(ask)
+
+    def all(self, after: str = "", limit: int = 100) -> Many:
+        """Return the first active orders past `after`, from all owners. Raises StoreProblem."""
+        missing = set(range(self.directory.partitions()))
+        answers: list[OrdersAnswer] = []
+
+        def ask() -> None:
+            for partitions, answer in self._scattered(frozenset(missing), after, limit):
+                answers.append(answer)
+                missing.difference_update(partitions)
+            if missing:
+                raise NotReady(f"Nobody answers for {_named(missing)} just now.")
+
+        self._patiently(ask)
+        return _gathered(answers, limit)
+
+    def count(self) -> int:
+        """Return how many orders are active. Raises StoreProblem."""
+        return self.all(limit=1).total
+
+    def health(self) -> Health:
+        """Return how the servers fare together."""
+        try:
+            servers = [each for each in self.servers() if isinstance(each, ServerHealth)]
+            missing = set(range(self.directory.partitions()))
+        except StoreProblem as problem:
+            return Health("", False, 0, None, str(problem))
+        missing.difference_update(*(each.partitions for each in servers))
+        lags = [each.lag for each in servers]
+        return Health(
+            instance=", ".join(each.address for each in servers),
+            ready=not missing,
+            records=sum(each.records for each in servers),
+            lag=None if missing or None in lags else sum(lag or 0 for lag in lags),
+            detail=f"Nobody answers for {_named(missing)} just now." if missing else "",
+        )
+
+    def owner(self, key: str) -> str:
+        """Return the address of a key's owner. Raises StoreProblem."""
+        partition = partition_of(key.encode(), self.directory.partitions())
+        address = self.directory.owners().get(partition)
+        if address is None:
+            raise NotReady(f"Nobody owns {_named([partition])} just now.")
+        return address
+
+    def redirection(self, key: str) -> str:
+        """Return the URL at which a key's owner answers whoever comes there soon.
+
+        Raises StoreProblem.
+        """
+        address = self._patiently(lambda: self.owner(key))
+        path = f"/orders/{quote(key, safe='')}"
+        return f"http://{address}{path}?ticket={ticket(self._secret, path, _now_ms())}"
+
+    # ---- single servers ----
+
+    def servers(self) -> list[ServerHealth | Unreachable]:
+        """Return what each server says of itself, or why it says nothing. Raises StoreProblem."""
+        return list(self._pool.map(self._health, (s.address for s in self.directory.servers())))
+
+    def alone(self, address: str = "") -> LocalStore:
+        """Return one server as if there were no others; any of them where none is named.
+
+        Raises NotRun, Unreachable.
+        """
+        known = [each.address for each in self.directory.servers()]
+        if not known or (address and address not in known):
+            raise NotRun(f"No store server answers at {address}." if address else "None runs.")
+        return LocalStore(address or random.choice(known), self._asked)
+
+    def _health(self, address: str) -> ServerHealth | Unreachable:
+        try:
+            return self._asked(address, "/health", ServerHealth)
+        except StoreProblem as problem:
+            return Unreachable(f"{address}: {problem}")
+
+    def _scattered(
+        self, partitions: Collection[int], after: str, limit: int
+    ) -> list[tuple[list[int], OrdersAnswer]]:
+        """Return what the owners of these partitions answer; those that fail are left out."""
+        by_owner: dict[str, list[int]] = {}
+        for partition, address in self.directory.owners().items():
+            if partition in partitions:
+                by_owner.setdefault(address, []).append(partition)
+        ask = partial(self._share, after=after, limit=limit)
+        answers = self._pool.map(ask, by_owner, by_owner.values())
+        pairs = zip(by_owner.values(), answers, strict=True)
+        return [(share, answer) for share, answer in pairs if answer is not None]
+
+    def _share(
+        self, address: str, partitions: list[int], after: str, limit: int
+    ) -> OrdersAnswer | None:
+        wanted = ",".join(map(str, sorted(partitions)))
+        path = f"/orders?partitions={wanted}&limit={limit}&after={quote(after, safe='')}"
+        try:
+            return self._asked(address, path, OrdersAnswer)
+        except (NotReady, Unreachable):
+            return None
+
+    def _asked(self, address: str, path: str, expected: type[R]) -> R:
+        """Return what a server answers. Raises NotReady, Unreachable."""
+        try:
+            response = self._http.get(f"http://{address}{path}")
+        except httpx.HTTPError as error:
+            raise Unreachable(f"{address} does not answer ({error!r}).") from error
+        if response.status_code == 200:
+            return msgspec.json.decode(response.content, type=expected)
+        if response.status_code in (MISDIRECTED, 503):
+            raise NotReady(f"{address} does not answer for this just now.")
+        raise Unreachable(f"{address} answers {response.status_code}.")
+
+    def _patiently(self, ask: Callable[[], R]) -> R:
+        """Return what `ask` returns, which is tried again while partitions move.
+
+        Raises StoreProblem when time is up.
+        """
+        end = time.monotonic() + self._patience_s
+        while True:
+            try:
+                return ask()
+            except (NotReady, Unreachable):
+                if time.monotonic() >= end:
+                    raise
+            self.directory.expire()
+            time.sleep(PAUSE_S)
+
+
+class LocalStore:
+    """One server alone: what a client sees that knows of no others."""
+
+    def __init__(self, address: str, asked: Asked) -> None:
+        self.address, self._asked = address, asked
+
+    def get(self, key: str) -> One:
+        """Return an order as this server alone knows it. Raises StoreProblem."""
+        path = f"/orders/{quote(key, safe='')}?local=1"
+        answer = self._asked(self.address, path, OrderAnswer)
+        return One(answer.order, answer.instance, answer.complete)
+
+    def all(self, after: str = "", limit: int = 100) -> Many:
+        """Return the first active orders past `after` that this server alone has."""
+        path = f"/orders?local=1&limit={limit}&after={quote(after, safe='')}"
+        answer = self._asked(self.address, path, OrdersAnswer)
+        return _gathered([answer], limit)
+
+
+def _gathered(answers: list[OrdersAnswer], limit: int) -> Many:
+    lists = (answer.orders for answer in answers)
+    orders = list(heapq.merge(*lists, key=lambda order: order.order))[:limit]
+    pairs = (pair.split(":") for answer in answers for pair in answer.version.split())
+    return Many(
+        orders,
+        sum(answer.count for answer in answers),
+        {int(partition): int(position) for partition, position in pairs},
+        ", ".join(sorted({answer.instance for answer in answers})),
+        all(answer.complete for answer in answers),
+    )
+
+
+def _named(partitions: Collection[int]) -> str:
+    return f"partition {', '.join(map(str, sorted(partitions)))}"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

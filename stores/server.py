@@ -1,0 +1,227 @@
+"""A store server: its place in the group, its share of the orders, what it answers."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections import Counter
+from collections.abc import Collection, Sequence
+from threading import Event, Thread
+
+import structlog
+
+from bus.base import BusError, GroupBus, Member, TopicPartition
+from stores.base import Many, NotReady, One, StoreProblem, Table
+from stores.directory import Directory, standby_for
+from stores.feed import Feed
+from stores.owner_store import OwnerStore, ServerHealth
+from stores.ownership import Ownership, boot_clock
+from wire.partitioner import partition_of
+
+log = structlog.get_logger(__name__)
+
+SESSION_S = 6.0
+"""After so long without a sign of life a server's partitions go to others; Kafka's least."""
+ROUND_S = 0.1
+CARE_S = 1.0
+"""How often the lease is extended, and the standby's share is looked up."""
+START_S = 60.0
+"""How long a server that starts waits for Kafka to answer for its group."""
+STANDBYS = 1
+PAUSES_S = (0.2, 1.0, 2.0)
+
+
+class NotOwner(NotReady):
+    """Another server answers for it, or nobody does just now."""
+
+    reason = "not-owner"
+
+
+class Taken(Exception):
+    """Another server announces the same address."""
+
+
+class StoreServer:
+    """One server of the group. `address`: where it answers, unique among them."""
+
+    def __init__(
+        self,
+        bus: GroupBus,
+        directory: Directory,
+        table: Table,
+        address: str,
+        others: OwnerStore,
+        *,
+        keeps: str,
+        session_s: float = SESSION_S,
+        standbys: int = STANDBYS,
+    ) -> None:
+        """others: asks the owners of what this server does not own; keeps: kind of table."""
+        self.address, self.others = address, others
+        self.instance = f"{address} ({socket.gethostname()}, process {os.getpid()})"
+        self.refused: Counter[str] = Counter()
+        self._bus, self._directory, self._table = bus, directory, table
+        self._keeps, self._session_s, self._standbys = keeps, session_s, standbys
+        self.ownership = Ownership(session_s)
+        self.feed = Feed(bus, directory.topic, table, partitions=())
+        self._standby: frozenset[int] = frozenset()
+        self._stop = Event()
+        self._threads: list[Thread] = []
+
+    def start(self) -> None:
+        """Join the group and read, each in a thread of its own. Raises Taken, StoreProblem."""
+        self._await_address()
+        feed = Thread(target=self.feed.run, args=(self._stop,), name="feed", daemon=True)
+        member = Thread(target=self._take_part, name="member", daemon=True)
+        self._threads = [feed, member]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Leave the group, so that others take over at once."""
+        self._stop.set()
+        for thread in reversed(self._threads):
+            thread.join(5)
+
+    # ---- answers ----
+
+    def get(self, key: str) -> One:
+        """Return an order of this server's. Raises NotOwner, NotReady."""
+        partition = self._partition_of(key)
+        order = self._table.get(partition, key)
+        self._check([partition])  # after it was read, see `stores.ownership`
+        return One(order, self.address)
+
+    def all(self, partitions: Collection[int], after: str, limit: int) -> Many:
+        """Return the first active orders of these partitions. Raises NotOwner, NotReady."""
+        many = self._many(partitions, after, limit)
+        self._check(partitions)
+        return many
+
+    def local_get(self, key: str) -> One:
+        """Return an order as this server alone knows it: naively. Raises NotReady."""
+        partition, own = self._partition_of(key), self._own()
+        order = self._table.get(partition, key) if partition in own else None
+        return One(order, self.address, complete=partition in own)
+
+    def local_all(self, after: str, limit: int) -> Many:
+        """Return what this server alone has: naively. Raises NotReady."""
+        own, everything = self._own(), self.feed.partitions()
+        return self._many(own, after, limit)._replace(complete=len(own) == everything > 0)
+
+    def health(self) -> ServerHealth:
+        """Return how this server fares."""
+        own = self._own()
+        return ServerHealth(
+            instance=self.instance,
+            address=self.address,
+            partitions=sorted(own),
+            standby=sorted(self._standby & self._table.level()),
+            ready=own == self.ownership.assigned(),
+            records=self._table.count(own),
+            lag=self.feed.lag(own),
+            keeps=self._keeps,
+            refused=dict(self.refused),
+        )
+
+    def _many(self, partitions: Collection[int], after: str, limit: int) -> Many:
+        positions = self._table.positions()
+        return Many(
+            self._table.active(partitions, after, limit),
+            self._table.count(partitions),
+            {at: positions[at] for at in partitions if at in positions},
+            self.address,
+        )
+
+    def _partition_of(self, key: str) -> int:
+        return partition_of(key.encode(), self._directory.partitions())
+
+    def _own(self) -> frozenset[int]:
+        """Return the partitions that this server answers for: its own, and level with the log."""
+        return self.ownership.owned() & self._table.level()
+
+    def _check(self, partitions: Collection[int]) -> None:
+        if not self.ownership.owned().issuperset(partitions):
+            raise NotOwner("Another server answers for this, or nobody does just now.")
+        if not self._own().issuperset(partitions):
+            raise NotReady("This server still reads what it has just been assigned.")
+
+    # ---- the group ----
+
+    def assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """Read what was assigned up to the end that the log has now, and answer for it then."""
+        new = {at for _, at in partitions}
+        log.info("assigned", partitions=sorted(new))
+        self.feed.want(self.ownership.assigned() | self._standby | new, anew=new)
+        self.ownership.take(new)
+
+    def revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Answer for these no longer. They are read on until the standby's share is known."""
+        gone = {at for _, at in partitions}
+        self.ownership.give_up(gone)
+        log.info("revoked", partitions=sorted(gone))
+
+    def confirmed(self, asked_at: float) -> None:
+        """Answer a while longer."""
+        self.ownership.confirm(asked_at)
+
+    def _take_part(self) -> None:
+        """Be a member until stopped; join anew where the group has put this server out."""
+        faults = 0
+        while not self._stop.is_set():
+            member = self._bus.member(
+                self._directory.group,
+                self._directory.topic,
+                self.address,
+                self,
+                session_s=self._session_s,
+                clock=boot_clock,
+            )
+            try:
+                self._rounds(member)
+            except BusError as error:
+                log.warning("a store server joins anew", error=str(error))
+                self._stop.wait(PAUSES_S[min(faults, len(PAUSES_S) - 1)])
+                faults += 1
+            finally:
+                self.ownership.give_up(self.ownership.assigned())
+                member.close()
+
+    def _rounds(self, member: Member) -> None:
+        next_care = 0.0
+        while not self._stop.is_set():
+            member.poll(ROUND_S)
+            if time.monotonic() >= next_care:
+                self._confirm(member)
+                self._follow()
+                next_care = time.monotonic() + CARE_S
+
+    def _confirm(self, member: Member) -> None:
+        topic, positions = self._directory.topic, self._table.positions()
+        owned = self.ownership.assigned()
+        member.confirm({(topic, at): positions.get(at, 0) for at in owned})
+
+    def _follow(self) -> None:
+        """Read the partitions that this server keeps warm for others, beside its own."""
+        try:
+            servers = self._directory.servers()
+        except StoreProblem:
+            return
+        self._standby = standby_for(self.address, servers, self._standbys)
+        wanted = self.ownership.assigned() | self._standby
+        if wanted != self.feed.wanted():
+            self.feed.want(wanted)
+
+    def _await_address(self) -> None:
+        """Wait until nobody else announces this address: one that was killed soon does no more.
+
+        Raises Taken, StoreProblem.
+        """
+        self._directory.wait(START_S)
+        end = time.monotonic() + self._session_s + 2
+        while any(each.address == self.address for each in self._directory.servers()):
+            if time.monotonic() > end:
+                raise Taken(f"Another store server announces {self.address}: set another port.")
+            self._stop.wait(0.5)
+            self._directory.expire()

@@ -1,0 +1,1 @@
+"""The pipelines beside the job: declared, run and supervised in a process of their own."""

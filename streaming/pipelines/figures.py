@@ -1,0 +1,125 @@
+"""What a pipeline has read and reached, added up from Spark's progress of its batches."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bus.base import TopicPartition
+from streaming.pipelines.records import OBSERVED
+from streaming.pipelines.timestamps import LATE, REASONS
+from wire.pipeline import Assignment, Invalid
+
+
+class Totals(msgspec.Struct):
+    """What is counted since the last reset; batch: the last one that is in it.
+
+    invalid: by reason and topic, as `ahead@orders.reports`.
+    """
+
+    epoch: int = 0
+    batch: int = -1
+    records: int = 0
+    dead_letters: int = 0
+    invalid: dict[str, int] = {}
+
+
+class Figures:
+    """The figures of one pipeline. A batch that is done again is counted once."""
+
+    def __init__(self, path: Path, ticks: str = "") -> None:
+        """path: the file that keeps the totals through a restart; ticks: a topic that is read for
+        its ticks alone, and is none of what is shown."""
+        self._path, self._ticks = path, ticks
+        self.totals = _load(path)
+        self.newest = 0
+        self.tasks: dict[TopicPartition, int] = {}
+        self.reached: dict[TopicPartition, int] = {}
+        self.last: Mapping[str, Any] = {}
+
+    def begin(self, epoch: int) -> None:
+        """Count from nothing where the epoch is another one."""
+        if self.totals.epoch != epoch:
+            self.totals = Totals(epoch)
+            self._save()
+        self.newest, self.tasks, self.reached, self.last = 0, {}, {}, {}
+
+    def add(self, progress: Mapping[str, Any]) -> None:
+        """Add a batch, by Spark's progress of it."""
+        self.last = progress
+        for source in progress.get("sources", ()):
+            offsets = _offsets(source.get("endOffset"))
+            self.reached |= {at: next_ for at, next_ in offsets.items() if at[0] != self._ticks}
+        totals, fresh = self.totals, progress["batchId"] > self.totals.batch
+        invalid = Counter(totals.invalid)
+        for observed in _observed(progress):
+            self._take_tasks(observed.get("tasks", ()))
+            self.newest = max(self.newest, int(observed.get("newest") or 0))
+            if fresh:
+                totals.records += int(observed.get("records", 0))
+                totals.dead_letters += int(observed.get("unreadable", 0))
+                invalid.update({k: int(n) for k, n in observed.items() if _counts_fault(k) and n})
+        totals.invalid = dict(invalid)
+        totals.batch = max(totals.batch, progress["batchId"])
+        if fresh:
+            self._save()
+
+    def _take_tasks(self, places: list[str]) -> None:
+        for place in places:
+            topic, partition, task = place.rsplit("@", 2)
+            self.tasks[topic, int(partition)] = int(task)
+
+    def assignments(self, ends: Mapping[TopicPartition, int]) -> tuple[Assignment, ...]:
+        """Return each partition's task and how far it is behind. ends: the logs' next offsets."""
+        places = sorted(ends.keys() | self.reached.keys())
+        return tuple(
+            Assignment(
+                topic=place[0],
+                partition=place[1],
+                task=self.tasks.get(place, -1),
+                behind=max(0, ends.get(place, 0) - self.reached.get(place, 0)),
+            )
+            for place in places
+        )
+
+    def invalid(self) -> tuple[Invalid, ...]:
+        """Return how many records were left out for their time, by topic and reason."""
+        pairs = ((*key.partition("@")[::2], n) for key, n in sorted(self.totals.invalid.items()))
+        return tuple(Invalid(topic, reason, n) for reason, topic, n in pairs)
+
+    def _save(self) -> None:
+        draft = self._path.with_suffix(".new")
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_bytes(msgspec.json.encode(self.totals))
+        draft.replace(self._path)
+
+
+def _observed(progress: Mapping[str, Any]) -> list[dict[str, Any]]:
+    metrics = progress.get("observedMetrics") or {}
+    return [row for name, row in metrics.items() if name.startswith(OBSERVED)]
+
+
+def _counts_fault(key: str) -> bool:
+    return key.partition("@")[0] in (*REASONS, LATE) and "@" in key
+
+
+def _offsets(end: Any) -> dict[TopicPartition, int]:
+    """Return Spark's offsets by partition; empty where there are none yet."""
+    read = json.loads(end) if isinstance(end, str) else end
+    return {
+        (topic, int(partition)): offset
+        for topic, offsets in (read or {}).items()
+        for partition, offset in offsets.items()
+    }
+
+
+def _load(path: Path) -> Totals:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Totals)
+    except (OSError, msgspec.MsgspecError):
+        return Totals()

@@ -1,0 +1,314 @@
+"""Keeps one pipeline running: starts it, watches it, starts it again, does what it is asked."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from subprocess import TimeoutExpired
+from typing import TYPE_CHECKING, Any
+
+from bus.base import Bus, BusError
+from streaming.checkpoint import (
+    Epoch,
+    current_epoch,
+    drop_uncommitted,
+    gaps,
+    next_epoch,
+    positions,
+)
+from streaming.jvm import EXIT_S, JvmLost, jvm_process
+from streaming.pipelines import query as queries
+from streaming.pipelines.declaration import DeclarationError, Pipeline
+from streaming.pipelines.figures import Figures
+from streaming.pipelines.graph import graph_of
+from streaming.pipelines.report import PipelineReporter
+from streaming.request_auth import RequestAuthenticator
+from streaming.request_queue import RequestQueue
+from streaming.restart_policy import first_line, judge
+from streaming.ticks import Ticker
+from streaming.workload import now_ms
+from wire.job import Control
+from wire.pipeline import query_name
+from wire.topics import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+    from config.settings import Settings
+
+log = logging.getLogger("streaming.pipelines.supervisor")
+
+# Pauses before a restart after an error that passes: doubled each time.
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
+# Pause after an error that stays.
+PAUSE_STAYING_S = 30.0
+# A query that ran this long starts over with the first pause.
+HEALTHY_S = 30.0
+# How often requests are looked for, and how often the figures are reported.
+LOOK_S, REPORT_S = 0.2, 2.0
+# How long a query that is asked to stop may take to end, before its process is given up.
+END_S = 30.0
+LONGEST_WHY = 600
+CONTROL, TOTALS = "control.json", "totals.json"
+
+
+class Supervisor:
+    """Runs one pipeline until it is told to stop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        pipeline: Pipeline,
+        bus: Bus,
+        spark: SparkSession,
+        stop: threading.Event,
+        home: Path,
+        known: Sequence[str],
+        guard: RequestAuthenticator | None,
+    ) -> None:
+        """home: the pipeline's own folder; known: topics that patterns may match, unprefixed."""
+        self._settings, self._pipeline, self._bus = settings, pipeline, bus
+        self._spark, self._stop, self._home, self._known = spark, stop, home, known
+        self._topics = Topics(settings.topic_prefix)
+        self._figures = Figures(home / TOTALS, queries.tick_topic(pipeline, settings.topic_prefix))
+        self._report = PipelineReporter(
+            bus, self._topics.pipelines, pipeline, self._figures, now_ms
+        )
+        self._queue = RequestQueue(
+            bus,
+            self._topics.control,
+            query_name(pipeline.name),
+            home / CONTROL,
+            now_ms,
+            self._report.answer,
+            guard,
+        )
+        self._interrupted = False
+        self._pause = FIRST_PAUSE_S
+        self._batch = -1
+
+    def run(self) -> None:
+        """Run until `stop` is set. Raises JvmLost, and nothing else."""
+        self._report.stopped = self._queue.stopped
+        while not self._stop.is_set():
+            begun, self._interrupted = time.monotonic(), False
+            try:
+                self._reset_if_asked()
+                self._stand_still() if self._queue.stopped else self._run_once()
+            except JvmLost as lost:
+                self._report.status("failed", str(lost))
+                self._close()
+                raise
+            except Exception as error:  # noqa: BLE001, nothing but a signal ends a supervisor
+                if self._stop.is_set():
+                    break
+                self._after(error, time.monotonic() - begun)
+        self._close()
+
+    # ---- the query ------------------------------------------------------------------------------
+
+    def _run_once(self) -> None:
+        self._bus.ensure_topics(
+            queries.sink_specs(self._pipeline, self._settings.topic_prefix),
+            replication=self._settings.replication,
+        )
+        places = queries.locate(self._pipeline, self._bus, self._settings.topic_prefix, self._known)
+        epoch = current_epoch(self._home)
+        drop_uncommitted(epoch.path)
+        self._figures.begin(epoch.number)
+        reached = positions(epoch.path)
+        edges = self._bus.offsets(places.topics)
+        lost = gaps(reached, edges, set(edges))
+        self._figures.reached |= {at: offset for at, offset in reached.items() if at in edges}
+        session = queries.session_for(self._spark, self._pipeline)
+        letters = self._topics.dead_letters
+        built = queries.build(session, self._settings, self._pipeline, places, letters)
+        self._report.graph = graph_of(self._pipeline, built, places)
+        self._report.epoch, self._batch = epoch.number, -1
+        query = queries.start(self._settings, self._pipeline, built, epoch.path)
+        self._report.stopped = None
+        self._report.status("running", "; ".join(lost))
+        self._queue.settle("done")
+        try:
+            with self._ticking():
+                self._watch(query, places.topics)
+        finally:
+            self._end(query)
+
+    @contextmanager
+    def _ticking(self) -> Iterator[None]:
+        """Append ticks meanwhile, where the declaration asks for them."""
+        every_ms = self._pipeline.trigger.tick_ms
+        topic = queries.tick_topic(self._pipeline, self._settings.topic_prefix)
+        ticker = Ticker(self._bus, [(topic, 0)], every_ms)
+        if every_ms:
+            ticker.start()
+        try:
+            yield
+        finally:
+            if every_ms:
+                ticker.stop()
+
+    def _watch(self, query: StreamingQuery, topics: Sequence[str]) -> None:
+        """Return when the query is due to end or has ended; raises what ended it."""
+        next_report = 0.0
+        while not self._due_to_end():
+            if query.awaitTermination(LOOK_S):  # type: ignore[arg-type]
+                return
+            if time.monotonic() >= next_report:
+                next_report = time.monotonic() + REPORT_S
+                self._look(query, topics)
+
+    def _look(self, query: StreamingQuery, topics: Sequence[str]) -> None:
+        for progress in self._ended(query):
+            self._batch = progress["batchId"]
+            self._figures.add(_plain(progress))
+        with suppress(BusError):  # the figures are those of before, then
+            edges = self._bus.offsets(topics)
+            self._report.ends = {place: end for place, (_, end) in edges.items()}
+        self._report.publish()
+
+    def _ended(self, query: StreamingQuery) -> list[Any]:
+        """Return Spark's progress of the batches that have ended since the last look."""
+        last = query.lastProgress
+        if last is None or last["batchId"] <= self._batch:
+            return []
+        # All that Spark remembers is much to read, so only where one is not enough.
+        several = last["batchId"] > self._batch + 1
+        recent = query.recentProgress if several else [last]
+        return [one for one in recent if one["batchId"] > self._batch and one["numInputRows"]]
+
+    def _end(self, query: StreamingQuery) -> None:
+        """Stop the query, and wait until it has ended: it must not overlap its next.
+
+        Raises JvmLost where it does not end.
+        """
+        if self._stop.is_set():
+            self._spark.sparkContext.setLogLevel("OFF")  # of every task that is broken off
+        give_up = time.monotonic() + END_S
+        while query.isActive:
+            try:
+                query.stop()
+            except Exception as error:
+                if self._stop.is_set():
+                    raise
+                if time.monotonic() > give_up:
+                    raise JvmLost(f"{self._pipeline.name} does not end: {error}") from error
+                log.debug("%s does not end yet: %s", self._pipeline.name, error)
+
+    # ---- requests -------------------------------------------------------------------------------
+
+    def _due_to_end(self) -> bool:
+        """Return whether a signal or a request ends what runs now."""
+        if not self._stop.is_set() and not self._interrupted:
+            for ask in self._queue.receive():
+                self._interrupted |= self._carry_out(ask)
+        return self._stop.is_set() or self._interrupted
+
+    def _carry_out(self, ask: Control) -> bool:
+        """Take a request on; return whether what runs or waits now is to end for it."""
+        match ask.action:
+            case "stop" if (stopped := self._queue.stopped) is not None:
+                self._queue.answer(ask, "done", f"{stopped.user} had stopped it already")
+                return False
+            case "start" if self._queue.stopped is None and self._report.running:
+                self._queue.answer(ask, "done", "it runs already")
+                return False
+            case "stop" | "start":
+                self._queue.accept(ask)
+            case "reset":
+                self._queue.begin_rebuild(ask)
+            case _:
+                expected = "expected stop, start or reset of a pipeline"
+                self._queue.answer(ask, "refused", f"{expected}, got {ask.action}")
+                return False
+        return True
+
+    def _reset_if_asked(self) -> None:
+        """Delete checkpoint and state where that was asked: the log is read again."""
+        ask = self._queue.rebuild
+        if ask is None:
+            return
+        old, new = current_epoch(self._home), next_epoch(self._home)
+        new.path.mkdir(parents=True)
+        self._drop_before(new)
+        self._figures.begin(new.number)
+        log.info("%s: reset by %s: epoch %d", self._pipeline.name, ask.user, new.number)
+        self._queue.answer(ask, "done", f"epoch {old.number} is deleted, {new.number} begins")
+
+    def _drop_before(self, epoch: Epoch) -> None:
+        for folder in self._home.glob("epoch-*"):
+            if folder != epoch.path:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _stand_still(self) -> None:
+        """Do nothing until somebody asks for a start, or for a reset."""
+        assert self._queue.stopped is not None
+        self._report.stopped = self._queue.stopped
+        self._report.status(
+            "stopped", f"by {self._queue.stopped.user}: {self._queue.stopped.reason}"
+        )
+        self._queue.settle("done", "it reads nothing until it is started")
+        while not self._due_to_end():
+            self._stop.wait(LOOK_S)
+
+    def _wait(self, seconds: float) -> None:
+        """Wait so long, or until a signal or a request."""
+        end = time.monotonic() + seconds
+        while not self._due_to_end() and (left := end - time.monotonic()) > 0:
+            self._stop.wait(min(left, LOOK_S))
+
+    # ---- after an error -------------------------------------------------------------------------
+
+    def _after(self, error: Exception, ran_s: float) -> None:
+        """Report an error, and wait as long as it calls for."""
+        self._check_jvm(error)
+        text = f"{type(error).__name__}: {error}"
+        log.debug("%s ended", self._pipeline.name, exc_info=error)
+        self._report.restarts += 1
+        verdict = judge(text)
+        stays = not verdict.passes or isinstance(error, DeclarationError | queries.NotCoPartitioned)
+        if stays:
+            advice = verdict.advice or "correct the declaration, or the topics"
+            why = f"{advice} ({first_line(text, LONGEST_WHY)})"
+            self._report.status("waiting", why, text)
+            self._queue.settle("failed", why)
+            self._wait(PAUSE_STAYING_S)
+            return
+        self._pause = FIRST_PAUSE_S if ran_s > HEALTHY_S else self._pause
+        self._report.status("restarting", f"in {self._pause:g} s: {first_line(text)}", text)
+        self._wait(self._pause)
+        self._pause = min(2 * self._pause, LONGEST_PAUSE_S)
+
+    def _check_jvm(self, error: Exception) -> None:
+        if isinstance(error, BusError):
+            return
+        process = jvm_process(self._spark)
+        if process is not None and isinstance(error, OSError):
+            with suppress(TimeoutExpired):
+                process.wait(EXIT_S)  # it no longer answers: it is about to end
+        if process is not None and process.poll() is not None:
+            self._report.status(
+                "failed", f"Spark's JVM ended with {process.returncode}", str(error)
+            )
+            self._close()
+            raise JvmLost(f"Spark's JVM ended with {process.returncode}")
+
+    def _close(self) -> None:
+        self._queue.close()
+        if self._stop.is_set():
+            self._report.status("stopped", "the process was ended")
+        self._report.close()
+
+
+def _plain(progress: Any) -> Mapping[str, Any]:
+    """Return Spark's progress as plain data."""
+    plain: dict[str, Any] = json.loads(progress.json)
+    return plain

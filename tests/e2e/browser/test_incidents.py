@@ -1,0 +1,29 @@
+"""An incident in a browser: in the list, on its page, in its report."""
+
+from __future__ import annotations
+
+from browser_pages import Open, Send, live, serious, too_wide_in
+from playwright.sync_api import expect
+
+
+def test_an_incident_is_listed_opened_and_reported(open_as: Open, send: Send, prefix: str) -> None:
+    asset = f"{prefix}site"
+    page = live(open_as("manager", f"/incidents/?q={prefix}"))
+    expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
+    send("attack", asset, "waf-1", "under-attack")
+    line = page.locator("#incidents tbody tr")
+    expect(line).to_have_count(1)
+    expect(line).to_contain_text("not acknowledged")
+    assert serious(page) == []
+    assert too_wide_in(page) == []
+
+    line.get_by_role("link", name=asset).press("Enter")
+    expect(page.get_by_role("heading", name=f"Incident of {asset}")).to_be_visible()
+    expect(page.locator("#incident")).to_contain_text("ongoing")
+    assert serious(page) == []
+    assert too_wide_in(page) == []
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Report (Markdown)").press("Enter")
+    assert f"# {asset}: Under attack" in download.value.path().read_text()
+    page.get_by_role("link", name="The board as it began").press("Enter")
+    expect(page.get_by_role("heading", name="As of")).to_be_visible()

@@ -1,0 +1,216 @@
+"""Notifications in a browser: rules, rotas and messages; the mail that arrives; push messages."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from typing import Any
+
+import pytest
+from browser_pages import Open, Send, serious_in_both, too_wide_in
+from playwright.sync_api import Page, expect
+from push_service import Browser
+
+from dashboard.core.times import HOUR_MS, field_text
+from stack import Stack
+
+ARRIVES_MS = 120_000
+
+
+def sound(page: Page) -> None:
+    """Check a page in both themes and in windows of every width."""
+    assert serious_in_both(page) == []
+    assert too_wide_in(page) == []
+
+
+@pytest.fixture
+def channel(open_as: Open, prefix: str, faults: list[str]) -> str:
+    """A channel of mail that an admin has set up by its form."""
+    name = f"{prefix}mail"
+    page = open_as("admin", "/notifications/channels/")
+    sound(page)
+    page.get_by_role("link", name="New: Mail").press("Enter")
+    page.locator("#id_name").fill(name)
+    page.get_by_label("Addresses").fill("nobody")
+    page.get_by_role("button", name="Store").press("Enter")
+    expect(page.locator(".field-address")).to_contain_text("mail addresses")
+    faults.clear()  # the browser's own word of the status 422
+    sound(page)
+    page.get_by_label("Addresses").fill(f"{prefix}soc@example.invalid")
+    page.get_by_role("button", name="Store").press("Enter")
+    expect(page.locator("#messages")).to_contain_text(f"The channel {name} is stored")
+    return name
+
+
+def test_an_attack_of_the_demo_arrives_as_a_mail(open_as: Open) -> None:
+    page = open_as("operator", "/console/mail/")
+    line = page.locator("#mails tbody tr", has_text="soc@demo.invalid").first
+    expect(line).to_be_visible(timeout=ARRIVES_MS)
+    sound(page)
+    line.get_by_role("link").press("Enter")
+    expect(page.get_by_role("heading", name="Headers")).to_be_visible()
+    expect(page.locator(".mail-text")).to_contain_text("/notifications/ack/")
+    expect(page.frame_locator(".mail-html").locator("body")).not_to_be_empty()
+    sound(page)
+
+
+def test_a_rule_is_written_previewed_and_tried(
+    open_as: Open, channel: str, prefix: str, faults: list[str]
+) -> None:
+    page = open_as("operator", "/notifications/rules/new/")
+    page.locator("#id_name").fill(f"{prefix}rule")
+    page.get_by_label("Lasts at least").fill("soon")
+    page.locator(".stage").first.get_by_label(channel).check()
+    page.get_by_role("button", name="Preview").press("Enter")
+    expect(page.locator(".field-after").first).to_contain_text("Expected a duration")
+    faults.clear()  # the browser's own word of the status 422
+    expect(page.locator("#id_name")).to_have_value(f"{prefix}rule")
+    sound(page)
+    page.get_by_label("Lasts at least").fill("1m")
+    page.get_by_role("button", name="Preview").press("Enter")
+    expect(page.get_by_role("heading", name="This rule would have sent")).to_be_visible()
+    sound(page)
+    page.get_by_role("button", name="Store").press("Enter")
+    expect(page.get_by_role("heading", name=f"{prefix}rule")).to_be_visible()
+    expect(page.locator(".rule-facts")).to_contain_text("lasting at least 1 m")
+    sound(page)
+    page.get_by_role("button", name="Send a test").press("Enter")
+    expect(page.locator("#messages")).to_contain_text("1 test message on the way")
+    page.get_by_role("link", name="Its messages").press("Enter")
+    line = page.locator("#messages-list tbody tr")
+    expect(line).to_contain_text("sent", timeout=ARRIVES_MS)
+    sound(page)
+    line.get_by_role("link", name=re.compile("Test of the rule")).press("Enter")
+    expect(page.locator("#message")).to_contain_text("accepted")
+    sound(page)
+    mails = open_as("operator", "/console/mail/")
+    expect(mails.locator("#mails")).to_contain_text(f"{prefix}soc@example.invalid")
+
+
+def test_a_messages_link_leads_to_a_form(
+    open_as: Open, send: Send, channel: str, prefix: str
+) -> None:
+    page = open_as("operator", "/notifications/rules/new/")
+    page.locator("#id_name").fill(f"{prefix}rule")
+    page.get_by_label("Together in one message").fill("asset")
+    page.get_by_label("Wait for more").fill("0s")
+    page.locator(".stage").first.get_by_label(channel).check()
+    page.get_by_role("button", name="Store").press("Enter")
+    expect(page.locator("#messages")).to_contain_text("is stored")
+    asset = f"{prefix}site"
+    send("attack", asset, "waf-1", "under-attack")
+    page = open_as("operator", f"/notifications/messages/?q={asset}")
+    line = page.locator("#messages-list tbody tr", has_text=f"{prefix}soc").first
+    expect(line).to_be_visible(timeout=ARRIVES_MS)
+    line.get_by_role("link", name=re.compile(asset)).press("Enter")
+    page.locator("a[href*='/notifications/ack/']").first.press("Enter")
+    expect(page.get_by_role("heading", name="1 incident to acknowledge")).to_be_visible()
+    sound(page)
+    page.get_by_label("What is being done").fill("on it")
+    page.get_by_role("button", name="Acknowledge").press("Enter")
+    expect(page.locator("#messages")).to_contain_text(f"Acknowledged: {asset}")
+    page.get_by_role("link", name=asset).first.press("Enter")
+    expect(page.locator("#incident")).to_contain_text("operator")
+    expect(page.get_by_role("heading", name="Messages")).to_be_visible()
+    sound(page)
+
+
+def test_a_rota_says_who_is_on_call(open_as: Open, prefix: str) -> None:
+    page = open_as("operator", "/notifications/rotas/")
+    page.locator("#id_name").fill(f"{prefix}rota")
+    page.get_by_role("button", name="Make it").press("Enter")
+    expect(page.locator(".lead")).to_contain_text("nobody")
+    sound(page)
+    now = int(time.time() * 1000)
+    page.locator("#id_who").select_option("operator")
+    page.get_by_label("From (UTC)").fill(field_text(now - HOUR_MS))
+    page.get_by_label("Until (UTC)").fill(field_text(now + HOUR_MS))
+    page.get_by_role("button", name="Add").press("Enter")
+    expect(page.locator(".lead")).to_contain_text("operator")
+    sound(page)
+    page.get_by_role("link", name="← Rotas").press("Enter")
+    expect(page.locator("tbody tr", has_text=f"{prefix}rota")).to_contain_text("operator")
+    sound(page)
+
+
+# ---- push -------------------------------------------------------------------------------------
+
+SUBSCRIBED = """keys => {
+  const made = { ...keys, unsubscribe: async () => true, toJSON: () => ({
+    endpoint: keys.endpoint, keys: { p256dh: keys.p256dh, auth: keys.auth } }) };
+  PushManager.prototype.subscribe = async function (options) {
+    if (!options.userVisibleOnly || options.applicationServerKey.length !== 65) throw Error("key");
+    localStorage.setItem("subscribed", "1");
+    return made;
+  };
+  PushManager.prototype.getSubscription = async function () {
+    return localStorage.getItem("subscribed") ? made : null;
+  };
+}"""
+"""In place of the browser's own push service, which no test reaches."""
+
+SHOWN = """async () => {
+  const { ready } = navigator.serviceWorker;
+  const shown = await (await ready).getNotifications();
+  return shown.map(one => [one.title, one.body, one.tag, one.data.url]);
+}"""
+
+
+def push_page(open_as: Open, product: Stack, prefix: str) -> Page:
+    """The page of the user's browsers, in a browser with a push service of its own."""
+    page = open_as("operator", "/account/notifications/")
+    page.context.grant_permissions(["notifications"], origin=product.url)
+    keys = Browser().subscription(f"https://push.invalid/{prefix}")
+    page.add_init_script(f"({SUBSCRIBED})({json.dumps(keys)})")
+    page.reload()
+    return page
+
+
+def test_a_browser_is_subscribed_at_a_click(open_as: Open, product: Stack, prefix: str) -> None:
+    page = push_page(open_as, product, prefix)
+    sound(page)
+    page.get_by_role("button", name="Notify me in this browser").press("Enter")
+    expect(page.locator("#messages")).to_contain_text("shows notifications from now on")
+    line = page.locator("tbody tr", has_text="this browser")
+    expect(line.locator(".this-browser")).to_be_visible()
+    expect(page.get_by_role("button", name="Notify me in this browser")).to_be_hidden()
+    sound(page)
+    line.get_by_role("button", name="Remove").press("Enter")
+    expect(page.locator("#messages")).to_contain_text("The browser is removed")
+
+
+def test_a_push_message_is_shown_by_the_worker(open_as: Open, product: Stack, prefix: str) -> None:
+    page = push_page(open_as, product, prefix)
+    page.get_by_role("button", name="Notify me in this browser").press("Enter")
+    expect(page.locator("#messages")).to_contain_text("shows notifications from now on")
+    told = {
+        "title": "shop: Under attack",
+        "body": "Since 14:03.",
+        "tag": "1",
+        "url": "/incidents/7/",
+    }
+    deliver(page, product.url, json.dumps(told))
+    shown: Any = []
+    for _ in range(50):
+        if shown := page.evaluate(SHOWN):
+            break
+        page.wait_for_timeout(100)
+    assert shown == [["shop: Under attack", "Since 14:03.", "1", "/incidents/7/"]]
+
+
+def deliver(page: Page, origin: str, data: str) -> None:
+    """Have the browser hand a push message to the page's worker."""
+    page.evaluate("navigator.serviceWorker.ready.then(() => true)")
+    session = page.context.new_cdp_session(page)
+    registrations: list[str] = []
+    session.on(
+        "ServiceWorker.workerRegistrationUpdated",
+        lambda event: registrations.extend(
+            one["registrationId"] for one in event["registrations"] if not one["isDeleted"]
+        ),
+    )
+    session.send("ServiceWorker.enable")
+    page.wait_for_timeout(500)
+    message = {"origin": origin, "registrationId": registrations[-1], "data": data}
+    session.send("ServiceWorker.deliverPushMessage", message)

@@ -1,0 +1,1 @@
+"""Pipelines that tests run in a process of their own."""

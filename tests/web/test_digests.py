@@ -1,0 +1,268 @@
+"""Digests: subscribed to, sent once to a real mail server, late after a pause, ended by a link."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from email.message import EmailMessage
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from receivers import MailServer, mail_server
+from web_fixtures import error_of
+
+from dashboard.audit.models import AuditEntry
+from dashboard.core.times import DAY_MS, HOUR_MS, MINUTE_MS
+from dashboard.digests import delivery
+from dashboard.digests.delivery import send_due
+from dashboard.digests.models import Issue, Subscription
+from dashboard.digests.subscriptions import subscribe
+from dashboard.digests.unsubscribe import token_of, url_of
+from dashboard.notifications.delivery import deliver
+from dashboard.notifications.models import Message
+from dashboard.summaries.figures import (
+    Delays,
+    Figures,
+    Group,
+    Question,
+    Summary,
+    Times,
+    WorstAsset,
+)
+from dashboard.summaries.targets import set_reporting_zone
+from domain.history.periods import DAY, WEEK, Span
+
+pytestmark = pytest.mark.django_db
+
+MONDAY = int(datetime(2026, 11, 23, tzinfo=UTC).timestamp() * 1000)
+DAILY = {"every": DAY, "weekday": 0, "hour": 7}
+DUE = MONDAY + 7 * HOUR_MS
+
+
+def figures(attacks: int, bad: int) -> Figures:
+    """Figures of a group."""
+    none = Delays()
+    return Figures(Times(30 * DAY_MS - bad, bad), attacks, attacks, None, none, none, 0, 2)
+
+
+@pytest.fixture(autouse=True)
+def figures_of_the_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every period has the same figures."""
+
+    def summary(question: Question) -> Summary:
+        group = Group("", "", figures(3, 90 * MINUTE_MS), figures(5, 4 * HOUR_MS))
+        worst = (
+            WorstAsset("attack", "mail <b>", 20 * MINUTE_MS, 0, 1, 0),
+            WorstAsset("attack", "shop", 70 * MINUTE_MS, 0, 2, HOUR_MS),
+            WorstAsset("attack", "fine", 0, 5, 0, 0),
+        )
+        return Summary(question, "UTC", Span(0, 1), Span(0, 1), False, 1, None, None, group,
+                       worst=worst)  # fmt: skip
+
+    monkeypatch.setattr(delivery, "summary", summary)
+
+
+@pytest.fixture
+def post(settings: Any) -> Iterator[MailServer]:
+    """A mail server, and the product knows of it."""
+    with mail_server() as server:
+        update = {
+            "smtp_host": "127.0.0.1", "smtp_port": server.port, "smtp_tls": "none",
+            "public_url": "https://board.example",
+        }  # fmt: skip
+        settings.TALLYBOARD = settings.TALLYBOARD.model_copy(update=update)
+        yield server
+
+
+@pytest.fixture
+def reader(user: User) -> User:
+    """A user with a mail address who subscribed on the day before."""
+    user.email = "olga@example.org"
+    user.save()
+    subscribe(user, "attack", DAILY, MONDAY - HOUR_MS)
+    return user
+
+
+def sent(post: MailServer, now: int) -> list[EmailMessage]:
+    """The mails that came of what is due at `now`."""
+    before = len(post.mails)
+    send_due(now)
+    while deliver(lambda: now):
+        pass
+    return post.mails[before:]
+
+
+def part(mail: EmailMessage, kind: str) -> str:
+    """The text of a mail, plain or as HTML."""
+    body = mail.get_body((kind,))
+    assert body is not None
+    text = body.get_content()
+    assert isinstance(text, str)
+    return text
+
+
+def test_it_is_sent_once_when_it_is_due(reader: User, post: MailServer):
+    assert sent(post, DUE - 1) == []
+    [mail] = sent(post, DUE + MINUTE_MS)
+    assert post.recipients == ["olga@example.org"]
+    assert "3 attacks" in mail["Subject"]
+    assert sent(post, DUE + HOUR_MS) == sent(post, DUE + 23 * HOUR_MS) == []
+    assert len(sent(post, DUE + DAY_MS)) == 1
+    assert list(Issue.objects.order_by("first").values_list("first", flat=True)) == [
+        date(2026, 11, 22), date(2026, 11, 23),
+    ]  # fmt: skip
+
+
+def test_it_begins_with_a_sentence_and_sorts_by_time_lost(reader: User, post: MailServer):
+    [mail] = sent(post, DUE)
+    text, html = part(mail, "plain"), part(mail, "html")
+    first = text.splitlines()[0]
+    assert "3 attacks on 3 assets, 1 h 30 m under attack" in first
+    assert "2 h 30 m less than before" in first
+    assert text.index("shop") < text.index("mail <b>")
+    assert "fine" not in text
+    assert "mail &lt;b&gt;" in html
+    assert "<b>" not in html
+    assert html.index("3 attacks on 3 assets") < html.index("<table style")
+    assert "https://board.example/s/attack/a/shop/" in html
+    assert "period=day&date=2026-11-22&scenario=attack" in text
+    assert "late" not in text
+
+
+def test_a_missed_one_is_sent_once_late_and_says_so(reader: User, post: MailServer):
+    sent(post, DUE)
+    [mail] = sent(post, DUE + 3 * DAY_MS + 5 * HOUR_MS)
+    assert "late: it was due at 2026-11-26 07:00 UTC" in part(mail, "plain")
+    assert "2 digests before it were left out" in part(mail, "html")
+    assert sent(post, DUE + 3 * DAY_MS + 6 * HOUR_MS) == []
+    assert [issue.late for issue in Issue.objects.order_by("first")] == [0, 5 * HOUR_MS]
+
+
+def test_nothing_is_sent_of_before_the_subscription(user: User, post: MailServer):
+    user.email = "olga@example.org"
+    user.save()
+    subscribe(user, "attack", DAILY, DUE + 1)
+    assert sent(post, DUE + HOUR_MS) == []
+    assert len(sent(post, DUE + DAY_MS)) == 1
+
+
+def test_a_change_to_weeks_begins_anew_and_of_the_hour_does_not(reader: User, post: MailServer):
+    subscribe(reader, "attack", DAILY | {"hour": 6}, DUE - 30 * MINUTE_MS)
+    assert len(sent(post, DUE - 20 * MINUTE_MS)) == 1
+    subscribe(reader, "attack", {"every": WEEK, "weekday": 0, "hour": 6}, DUE)
+    assert sent(post, DUE + HOUR_MS) == []
+    [mail] = sent(post, DUE + 7 * DAY_MS)
+    assert "every week" in part(mail, "plain")
+
+
+def test_hours_are_those_of_the_reporting_zone(reader: User, post: MailServer):
+    set_reporting_zone("America/New_York")
+    assert sent(post, DUE) == []
+    assert len(sent(post, DUE + 5 * HOUR_MS)) == 1
+
+
+@pytest.mark.parametrize("why", ["inactive", "no role", "no address"])
+def test_who_may_not_read_or_has_no_address_gets_none(reader: User, post: MailServer, why: str):
+    if why == "inactive":
+        reader.is_active = False
+    elif why == "no role":
+        reader.groups.clear()
+    else:
+        reader.email = ""
+    reader.save()
+    assert sent(post, DUE) == []
+    assert not Issue.objects.exists()
+
+
+def test_two_workers_at_once_send_one(
+    reader: User, post: MailServer, monkeypatch: pytest.MonkeyPatch
+):
+    real = delivery.content_of
+
+    def meanwhile(*given: Any) -> Any:
+        monkeypatch.setattr(delivery, "content_of", real)
+        send_due(DUE)
+        return real(*given)
+
+    monkeypatch.setattr(delivery, "content_of", meanwhile)
+    assert len(sent(post, DUE)) == 1
+    assert Message.objects.count() == 1
+
+
+def test_one_that_fails_hinders_no_other(
+    reader: User, post: MailServer, monkeypatch: pytest.MonkeyPatch
+):
+    subscribe(reader, "connectivity", DAILY, MONDAY)
+    real = delivery.summary
+
+    def fail(question: Question) -> Summary:
+        if question.scenarios == ("attack",):
+            raise OSError
+        return real(question)
+
+    monkeypatch.setattr(delivery, "summary", fail)
+    with pytest.raises(ExceptionGroup):
+        send_due(DUE)
+    assert Message.objects.count() == 1
+
+
+# ---- ending it --------------------------------------------------------------------------------
+
+
+def test_a_mail_program_ends_it_by_the_headers(reader: User, post: MailServer):
+    [mail] = sent(post, DUE)
+    assert mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+    url = mail["List-Unsubscribe"].strip("<>")
+    assert url == url_of(Subscription.objects.get())
+    assert url in part(mail, "plain")
+    path = url.removeprefix("https://board.example")
+    browser = Client(enforce_csrf_checks=True)
+    answer = browser.post(path, {"List-Unsubscribe": "One-Click"})
+    assert answer.status_code == 200
+    assert not Subscription.objects.exists()
+    entry = AuditEntry.objects.get(action="digest.unsubscribed")
+    assert (entry.name, entry.scenario) == (reader.username, "attack")
+    assert sent(post, DUE + DAY_MS) == []
+    assert "has ended" in browser.get(path).content.decode()
+
+
+def test_a_link_changes_nothing_before_it_is_confirmed(reader: User):
+    path = f"/digests/unsubscribe/{token_of(Subscription.objects.get())}/"
+    page = Client().get(path)
+    assert page.status_code == 200
+    assert "<form" in page.content.decode()
+    assert Subscription.objects.exists()
+
+
+def test_no_other_link_ends_it(reader: User):
+    number = Subscription.objects.get().pk
+    for token in (str(number), f"{number}:guessed"):
+        assert Client().post(f"/digests/unsubscribe/{token}/").status_code == 404
+    assert Subscription.objects.exists()
+
+
+# ---- the page ---------------------------------------------------------------------------------
+
+
+def test_one_subscribes_changes_and_ends_on_ones_own_page(user: User, client: Client):
+    assert "no mail address yet" in client.get("/account/digests/").content.decode()
+    given = {"every": WEEK, "weekday": "4", "hour": "16"}
+    client.post("/account/digests/attack/", given)
+    row = Subscription.objects.get(user=user)
+    assert (row.scenario, row.every, row.weekday, row.hour) == ("attack", WEEK, 4, 16)
+    page = client.get("/account/digests/").content.decode()
+    assert '<option value="16" selected>' in page
+    client.post("/account/digests/attack/", given | {"every": "never"})
+    assert not Subscription.objects.exists()
+    actions = AuditEntry.objects.filter(action__startswith="digest.").order_by("pk")
+    assert [entry.action for entry in actions] == ["digest.subscribed", "digest.unsubscribed"]
+
+
+def test_a_form_says_what_it_expects_and_keeps_what_was_chosen(client: Client):
+    page = client.post("/account/digests/attack/", {"every": DAY, "weekday": "9", "hour": "16"})
+    assert page.status_code == 422
+    assert "Select a valid choice" in error_of(page, "weekday")
+    assert '<option value="16" selected>' in page.content.decode()
+    assert client.post("/account/digests/lost/", {}).status_code == 404

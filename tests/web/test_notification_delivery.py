@@ -1,0 +1,844 @@
+"""Notifications from a change of a state to a real mail server and a real receiver of webhooks."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator
+from email.message import EmailMessage
+from io import StringIO
+from secrets import token_urlsafe
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.db import OperationalError, transaction
+from django.test import Client
+from pydantic import SecretStr
+from receivers import HookServer, MailServer, hook_server, mail_server
+from world import World
+
+from dashboard.accounts.encryption import seal, unseal
+from dashboard.annotations import acknowledgements
+from dashboard.checkpoints.models import Counted
+from dashboard.core.scenarios import scenarios
+from dashboard.core.times import DAY_MS, HOUR_MS, MINUTE_MS, now_ms
+from dashboard.incidents.models import Incident
+from dashboard.incidents.recorder import IncidentChange
+from dashboard.labels.models import Label
+from dashboard.maintenance.models import ALL, Window
+from dashboard.notifications import decisions, delivery, happenings, outbox, tasks, webhook
+from dashboard.notifications.chat import ChatKind
+from dashboard.notifications.decisions import RULE_OFF, decide
+from dashboard.notifications.delivery import Delivery, deliver
+from dashboard.notifications.ingestion import LATE_MS, SETTLED_MS, take_in
+from dashboard.notifications.mail import NO_SERVER
+from dashboard.notifications.models import (
+    FAILED,
+    GIVEN_UP,
+    HELD,
+    NOT_SENT,
+    SENDING,
+    SENT,
+    Attempt,
+    Channel,
+    Group,
+    GroupIncident,
+    IncidentEvent,
+    Message,
+    Rota,
+    RotaShift,
+    Rule,
+)
+from dashboard.notifications.on_call import on_call
+from dashboard.notifications.outbox import Draft, Target
+from dashboard.notifications.preview import preview
+from dashboard.notifications.retention import EVENTS_KEPT_MS, KEPT, KEPT_MS
+from domain.notifications.machine import QUIET, REASONS
+from domain.notifications.rule_parser import rule_from_plain
+
+pytestmark = pytest.mark.django_db
+
+SECRET = webhook.new_secret()
+
+
+class Clock:
+    """The worker's clock, which the test sets ahead."""
+
+    def __init__(self) -> None:
+        self.ahead = 0
+
+    def __call__(self) -> int:
+        return now_ms() + self.ahead
+
+    def later(self, ms: int) -> None:
+        self.ahead += ms
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def allowed(settings: Any) -> Any:
+    """Receivers on this machine are allowed, and no mail server is known."""
+    changes = {"private_targets": True, "demo": True, "mail_catcher_port": None}
+    settings.TALLYBOARD = settings.TALLYBOARD.model_copy(
+        update=changes | {"kafka_bootstrap": "outside:9092"}
+    )
+    return settings
+
+
+@pytest.fixture
+def mails(allowed: Any) -> Iterator[MailServer]:
+    with mail_server() as server:
+        update = {"smtp_host": "127.0.0.1", "smtp_port": server.port, "smtp_tls": "none"}
+        allowed.TALLYBOARD = allowed.TALLYBOARD.model_copy(update=update)
+        yield server
+
+
+@pytest.fixture
+def hooks(allowed: Any) -> Iterator[HookServer]:
+    with hook_server() as server:
+        yield server
+
+
+def channel(kind: str, address: str, **more: Any) -> Channel:
+    """A channel; a webhook's with SECRET."""
+    if kind == "webhook":
+        more.setdefault("secret", seal(SECRET))
+    name = more.pop("name", kind)
+    return Channel.objects.create(
+        name=name, kind=kind, address=address, changed_at=1, username="olga", **more
+    )
+
+
+def rule(*channels: Channel, name: str = "Attacks", **definition: Any) -> Rule:
+    """A rule that tells these channels at once, without waiting for more."""
+    stages = definition.pop("stages", [{"channels": [each.pk for each in channels]}])
+    definition = {"window_ms": 0, "stages": stages} | definition
+    return Rule.objects.create(name=name, definition=definition, changed_at=1, username="olga")
+
+
+def run(clock: Clock, ms: int = 0) -> None:
+    """Let time pass, and the worker carry on."""
+    clock.later(ms)
+    while decide(clock):
+        pass
+    deliver(clock)
+
+
+def calm(world: World, *assets: str) -> None:
+    for each in assets:
+        world.report(each, "clear")
+    world.later(5 * MINUTE_MS)
+    for each in assets:
+        world.report(each, "clear")
+    world.write()
+
+
+def text_of(mail: EmailMessage, kind: str = "plain") -> str:
+    body = mail.get_body((kind,))
+    assert body is not None
+    return str(body.get_content())
+
+
+def kinds() -> list[str]:
+    return list(Message.objects.order_by("created_at").values_list("kind", flat=True))
+
+
+def count_of(name: str, topic: str) -> int:
+    return sum(Counted.objects.filter(name=name, topic=topic).values_list("n", flat=True))
+
+
+# ---- from the state to the mail -----------------------------------------------------------------
+
+
+def test_an_attack_is_mailed_and_its_end_in_the_same_thread(
+    world: World, mails: MailServer, clock: Clock
+):
+    rule(channel("mail", "soc@example.org, boss@example.org"))
+    world.report("shop", "under-attack")
+    world.write()
+    run(clock)
+    assert mails.recipients == ["soc@example.org", "boss@example.org"]
+    first = mails.mails[0]
+    assert first["Subject"] == "shop under attack"
+    assert (
+        first["Message-ID"]
+        == f"<{Message.objects.filter(recipient='soc@example.org').get().pk}@localhost>"
+    )
+    assert "Rule Attacks, stage 1 of 1." in first.get_body(("plain",)).get_content()  # type: ignore[union-attr]
+    assert "<td>Under attack</td>" in first.get_body(("html",)).get_content()  # type: ignore[union-attr]
+    calm(world, "shop")
+    run(clock, 6 * MINUTE_MS)
+    last = next(each for each in mails.mails[2:] if each["To"] == "soc@example.org")
+    assert last["Subject"] == "Over: shop no longer under attack"
+    assert last["References"] == last["In-Reply-To"] == first["Message-ID"]
+    assert last["Message-ID"] != first["Message-ID"]
+    group = Group.objects.get()
+    assert (group.closed_at is not None, group.incidents, group.reason) == (True, 1, "")
+
+
+def test_an_attack_on_300_sites_is_one_mail(world: World, mails: MailServer, clock: Clock):
+    rule(channel("mail", "soc@example.org"), window_ms=30_000)
+    for n in range(300):
+        world.report(f"site-{n}", "under-attack")
+    world.write()
+    run(clock)
+    assert not mails.mails
+    run(clock, 31_000)
+    [mail] = mails.mails
+    assert mail["Subject"] == "300 sites under attack"
+    assert "and 280 more" in text_of(mail)
+    assert GroupIncident.objects.count() == 300
+
+
+def test_what_is_committed_has_its_event_and_what_is_rolled_back_has_none(world: World):
+    world.report("shop", "under-attack")
+    with transaction.atomic():
+        world.write()
+        assert IncidentEvent.objects.count() == 1
+        transaction.set_rollback(True)
+    assert (Incident.objects.count(), IncidentEvent.objects.count()) == (0, 0)
+
+
+def test_a_rule_with_labels_tells_of_those_assets_alone(
+    world: World, mails: MailServer, clock: Clock
+):
+    Label.objects.create(
+        scenario="attack", asset="a", key="customer", value="acme", source="person", name="o", at=1
+    )
+    rule(channel("mail", "acme@example.org"), labels=["customer=acme"])
+    for asset in ("a", "b"):
+        world.report(asset, "under-attack")
+    world.write()
+    run(clock)
+    assert [mail["Subject"] for mail in mails.mails] == ["a under attack"]
+
+
+# ---- nothing twice, nothing old -----------------------------------------------------------------
+
+
+def test_a_replay_of_the_same_changes_sends_nothing_again(
+    world: World, mails: MailServer, clock: Clock
+):
+    rule(channel("mail", "soc@example.org"))
+    world.report("shop", "under-attack")
+    world.write()
+    run(clock)
+    [event] = IncidentEvent.objects.all()
+    Incident.objects.all().delete()
+    take_in([change_of(event)], clock())
+    run(clock, HOUR_MS)
+    assert len(mails.mails) == 1
+    assert IncidentEvent.objects.count() == 1
+
+
+def change_of(event: IncidentEvent) -> IncidentChange:
+    """What the recorder of incidents said of an event."""
+    return IncidentChange(
+        event.kind, event.scenario, event.asset, event.place, event.at, event.incident,
+        event.began_at, event.state, event.worst,
+    )  # fmt: skip
+
+
+def old_event(asset: str, clock: Clock, *, ended: bool) -> Incident:
+    """An incident of an hour ago that is stored only now."""
+    at = clock() - HOUR_MS
+    row = Incident.objects.create(
+        scenario="attack", asset=asset, place=f"{asset}-1", began_at=at, state="under-attack",
+        worst="under-attack", ended_at=at + MINUTE_MS if ended else None,
+    )  # fmt: skip
+    begun = IncidentChange(
+        "begun", "attack", asset, row.place, at, row.place, at, row.state, row.worst
+    )
+    take_in([begun], clock())
+    return row
+
+
+def test_old_history_is_not_sent_and_says_so(mails: MailServer, clock: Clock):
+    rule(channel("mail", "soc@example.org"))
+    old_event("past", clock, ended=True)
+    run(clock, SETTLED_MS + 1)
+    assert not mails.mails
+    assert IncidentEvent.objects.get().outcome == happenings.REPLAYED
+    assert count_of("notification", happenings.REPLAYED) == 1
+
+
+def test_what_goes_on_still_is_told_though_it_came_late(mails: MailServer, clock: Clock):
+    rule(channel("mail", "soc@example.org"))
+    old_event("shop", clock, ended=False)
+    run(clock, SETTLED_MS - MINUTE_MS)
+    assert not mails.mails
+    run(clock, MINUTE_MS + 1)
+    assert [mail["Subject"] for mail in mails.mails] == ["shop under attack"]
+
+
+@pytest.mark.parametrize("found_again", [True, False])
+def test_what_a_rebuild_loses_ends_unless_it_is_found_again(
+    mails: MailServer, clock: Clock, found_again: bool
+):
+    rule(channel("mail", "soc@example.org"))
+    row = old_event("shop", clock, ended=False)
+    run(clock, SETTLED_MS + 1)
+    begun = change_of(IncidentEvent.objects.get())
+    take_in([begun._replace(kind="withdrawn", state="")], clock())
+    if not found_again:
+        Incident.objects.filter(pk=row.pk).update(ended_at=row.began_at)
+    run(clock, LATE_MS + 1)
+    assert kinds() == (["opened"] if found_again else ["opened", "resolved"])
+
+
+# ---- stages, acknowledgements, rotas ------------------------------------------------------------
+
+
+def on_call_user(name: str, mail: str, rota: Rota, begin: int, end: int, **more: Any) -> User:
+    user = User.objects.create(username=name, email=mail)
+    RotaShift.objects.create(
+        rota=rota, user=user, begins_at=begin, ends_at=end, written_by="olga",
+        written_at=more.pop("written_at", 1), **more,
+    )  # fmt: skip
+    return user
+
+
+def make_rota() -> Rota:
+    return Rota.objects.create(name="Night", kinds=["mail"], changed_at=1, username="olga")
+
+
+def test_who_is_on_call_is_told_where_nobody_acknowledges(
+    world: World, mails: MailServer, clock: Clock
+):
+    rota = make_rota()
+    now = now_ms()
+    on_call_user("nina", "nina@example.org", rota, now, now + HOUR_MS)
+    first = channel("mail", "soc@example.org")
+    rule(stages=[{"channels": [first.pk]}, {"after_ms": 10 * MINUTE_MS, "rotas": [rota.pk]}])
+    world.report("shop", "under-attack")
+    world.write()
+    run(clock)
+    run(clock, 10 * MINUTE_MS)
+    assert mails.recipients == ["soc@example.org", "nina@example.org"]
+    assert mails.mails[-1]["Subject"] == "Nobody has it in hand: shop under attack"
+    assert "stage 2 of 2, on call in Night" in Message.objects.get(kind="escalated").why
+
+
+def test_an_acknowledgement_stops_the_stages(
+    world: World, mails: MailServer, clock: Clock, user: User
+):
+    first = channel("mail", "soc@example.org")
+    rule(stages=[{"channels": [first.pk]}, {"after_ms": 10 * MINUTE_MS, "channels": [first.pk]}])
+    world.report("shop", "under-attack")
+    world.write()
+    run(clock)
+    Group.objects.update(next_at=None)
+    attack = scenarios()["attack"]
+    acknowledgements.acknowledge(attack, ["shop"], user, "", now_ms() + HOUR_MS, now_ms())
+    assert Group.objects.get().next_at is not None
+    run(clock, 20 * MINUTE_MS)
+    assert kinds() == ["opened"]
+    assert Group.objects.get().acknowledged_at is not None
+    acknowledgements.take_back(attack, ["shop"], user, now_ms())
+    run(clock)
+    run(clock, 10 * MINUTE_MS)
+    assert kinds() == ["opened", "escalated"]
+
+
+def test_overrides_win_and_nobody_on_call_is_said(world: World, mails: MailServer, clock: Clock):
+    rota, now = make_rota(), now_ms()
+    assert on_call(rota, now) is None
+    rule(stages=[{"rotas": [rota.pk]}])
+    world.report("shop", "under-attack")
+    world.write()
+    run(clock)
+    [message] = Message.objects.all()
+    assert (message.status, message.reason[:18]) == (NOT_SENT, "nobody is on call ")
+    on_call_user("nina", "nina@example.org", rota, now, now + HOUR_MS, written_at=5)
+    omar = on_call_user("omar", "o@example.org", rota, now, now + HOUR_MS, override=True)
+    assert on_call(rota, now) == omar
+    User.objects.filter(pk=omar.pk).update(is_active=False)
+    assert on_call(rota, now).username == "nina"  # type: ignore[union-attr]
+    assert on_call(rota, now + HOUR_MS) is None
+
+
+def test_a_maintenance_window_holds_messages_back(world: World, mails: MailServer, clock: Clock):
+    rule(channel("mail", "soc@example.org"))
+    now = now_ms()
+    window = Window.objects.create(
+        name="work", scenario="attack", covers=ALL, begin=now - HOUR_MS, end=now + HOUR_MS,
+        planned_end=now + HOUR_MS, created_at=1, username="olga",
+    )  # fmt: skip
+    world.report("shop", "under-attack")
+    world.write()
+    run(clock)
+    run(clock, 2 * MINUTE_MS)
+    assert not mails.mails
+    Window.objects.filter(pk=window.pk).update(cancelled_at=now)
+    run(clock, 2 * MINUTE_MS)
+    assert len(mails.mails) == 1
+
+
+def test_a_rule_that_is_switched_off_ends_its_groups(world: World, mails: MailServer, clock: Clock):
+    rule(channel("mail", "soc@example.org"))
+    world.report("shop", "under-attack")
+    world.write()
+    run(clock)
+    Rule.objects.update(enabled=False)
+    world.report("other", "under-attack")
+    world.write()
+    run(clock)
+    group = Group.objects.get()
+    assert (group.closed_at is not None, group.reason) == (True, RULE_OFF)
+    assert len(mails.mails) == 1
+
+
+def test_a_rule_that_cannot_be_read_hinders_no_other(world: World, mails: MailServer, clock: Clock):
+    mail = channel("mail", "soc@example.org")
+    rule(mail, name="broken", most=0)
+    rule(mail, name="whole")
+    world.report("shop", "under-attack")
+    world.write()
+    run(clock)
+    assert len(mails.mails) == 1
+
+
+# ---- delivery -----------------------------------------------------------------------------------
+
+
+def letter(target: Target, n: int = 1, **more: Any) -> Message:
+    return outbox.put(target, Draft("test", f"message {n}", "text", **more), now_ms())
+
+
+def test_what_is_in_the_outbox_goes_out_though_the_rules_cannot_be_shown_what_happened(
+    hooks: HookServer, monkeypatch: pytest.MonkeyPatch
+):
+    letter(Target("webhook", hooks.url, channel("webhook", hooks.url)))
+    monkeypatch.setattr(decisions, "_waiting", 0)
+    with pytest.raises(ExceptionGroup, match="notifications"):
+        tasks.carry_on()
+    assert [each.status for each in Message.objects.all()] == [SENT]
+
+
+def test_one_key_is_one_message():
+    target = Target("mail", "a@example.org")
+    first = outbox.put(target, Draft("digest", "one", "text"), 1, dedupe="week-7")
+    again = outbox.put(target, Draft("digest", "two", "text"), 2, dedupe="week-7")
+    assert (again.pk, again.subject) == (first.pk, "one")
+
+
+def test_without_a_mail_server_mails_are_held_and_go_once_there_is_one(allowed: Any, clock: Clock):
+    message = letter(Target("mail", "a@example.org"))
+    run(clock)
+    run(clock, MINUTE_MS)
+    message.refresh_from_db()
+    assert (message.status, message.reason, message.tries) == (HELD, NO_SERVER, 0)
+    assert not Attempt.objects.exists()
+    assert count_of("message", NO_SERVER) == 1
+    with mail_server() as server:
+        update = {"smtp_host": "127.0.0.1", "smtp_port": server.port, "smtp_tls": "none"}
+        allowed.TALLYBOARD = allowed.TALLYBOARD.model_copy(update=update)
+        run(clock, MINUTE_MS)
+        assert server.recipients == ["a@example.org"]
+    message.refresh_from_db()
+    assert (message.status, message.reason) == (SENT, "")
+
+
+def test_a_webhook_is_signed_and_keeps_its_id_in_every_try(hooks: HookServer, clock: Clock):
+    hooks.status, hooks.text = 503, b"come back later"
+    [target] = outbox.targets_of_channel(channel("webhook", hooks.url))
+    message = letter(target, payload={"kind": "test"})
+    run(clock)
+    message.refresh_from_db()
+    assert (message.status, message.reason) == (FAILED, "503 come back later")
+    hooks.status = 200
+    run(clock, 6_000)
+    first, second = hooks.posted
+    for posted in (first, second):
+        name, at = posted.headers["Webhook-Id"], posted.headers["Webhook-Timestamp"]
+        assert name == posted.headers["Idempotency-Key"] == str(message.pk)
+        key = base64.b64decode(SECRET.removeprefix("whsec_"))
+        expected = hmac.new(key, f"{name}.{at}.".encode() + posted.body, hashlib.sha256).digest()
+        assert posted.headers["Webhook-Signature"] == f"v1,{base64.b64encode(expected).decode()}"
+    assert first.body == second.body
+    assert json.loads(first.body)["data"] == {"kind": "test"}
+    tries = Attempt.objects.filter(message=message).order_by("number")
+    assert [(each.number, each.succeeded) for each in tries] == [(1, False), (2, True)]
+
+
+def test_a_receiver_that_is_down_gets_its_messages_once_it_is_up(allowed: Any, clock: Clock):
+    with hook_server() as gone:
+        port = gone.port
+    [target] = outbox.targets_of_channel(channel("webhook", f"http://127.0.0.1:{port}/hook"))
+    messages = [letter(target, n) for n in range(3)]
+    for _ in range(4):
+        run(clock, MINUTE_MS)
+    assert set(Message.objects.values_list("status", flat=True)) <= {FAILED, "queued"}
+    with hook_server(port) as back:
+        run(clock, 20 * MINUTE_MS)
+        assert {p.headers["Webhook-Id"] for p in back.posted} == {str(m.pk) for m in messages}
+    assert set(Message.objects.values_list("status", flat=True)) == {SENT}
+
+
+def test_tries_pause_twice_as_long_each_time_and_come_to_an_end(hooks: HookServer, clock: Clock):
+    hooks.status = 500
+    [target] = outbox.targets_of_channel(channel("webhook", hooks.url))
+    message = letter(target)
+    pauses = []
+    while message.status != GIVEN_UP:
+        run(clock)
+        message.refresh_from_db()
+        pauses.append(message.next_at - clock())
+        clock.later(max(0, pauses[-1]) + 1)
+    assert [round(pause / 1000) for pause in pauses[:4]] == [5, 10, 20, 40]
+    assert max(pauses) <= 600_000
+    assert message.reason.startswith(delivery.EXPIRED)
+    assert len(hooks.posted) == message.tries <= delivery.MOST_TRIES
+
+
+def test_a_receiver_that_wants_no_more_is_not_asked_again(hooks: HookServer, clock: Clock):
+    hooks.status = 410
+    [target] = outbox.targets_of_channel(channel("webhook", hooks.url))
+    letter(target)
+    run(clock)
+    run(clock, HOUR_MS)
+    assert (len(hooks.posted), Message.objects.get().status) == (1, GIVEN_UP)
+
+
+def test_a_redirect_is_not_followed_and_a_long_answer_is_cut(hooks: HookServer, clock: Clock):
+    [target] = outbox.targets_of_channel(channel("webhook", hooks.url))
+    hooks.status, hooks.headers = 302, {"Location": hooks.url + "/elsewhere"}
+    hooks.text = b"x" * 100_000
+    letter(target)
+    run(clock)
+    assert [posted.path for posted in hooks.posted] == ["/hook"]
+    assert len(Attempt.objects.get().answer) <= 500
+
+
+def test_addresses_of_private_networks_are_refused_unless_allowed(
+    hooks: HookServer, allowed: Any, clock: Clock
+):
+    allowed.TALLYBOARD = allowed.TALLYBOARD.model_copy(update={"private_targets": False})
+    [target] = outbox.targets_of_channel(channel("webhook", hooks.url))
+    letter(target)
+    run(clock)
+    message = Message.objects.get()
+    assert message.status == GIVEN_UP
+    assert "private network" in message.reason
+    assert not hooks.posted
+
+
+def test_a_mail_that_the_server_refuses_is_tried_again_or_not(mails: MailServer, clock: Clock):
+    mails.answer = "451 later"
+    later = letter(Target("mail", "a@example.org"))
+    run(clock)
+    mails.answer = "550 no such thing"
+    never = letter(Target("mail", "b@example.org"))
+    run(clock)
+    later.refresh_from_db()
+    never.refresh_from_db()
+    assert (later.status, later.reason) == (FAILED, "451 later")
+    assert (never.status, never.reason) == (GIVEN_UP, "550 no such thing")
+
+
+def test_over_a_channels_limit_one_summary_tells_of_the_rest(hooks: HookServer, clock: Clock):
+    hook = channel("webhook", hooks.url, most=3)
+    [target] = outbox.targets_of_channel(hook)
+    for n in range(10):
+        letter(target, n)
+    run(clock)
+    subjects = [json.loads(posted.body)["subject"] for posted in hooks.posted]
+    assert len(subjects) == 3
+    assert subjects[-1] == "8 messages in one, by the limit of webhook"
+    assert Message.objects.filter(status=NOT_SENT, reason=delivery.MERGED).count() == 8
+    letter(target, 11)
+    run(clock)
+    waiting = Message.objects.get(status=HELD)
+    assert waiting.reason == delivery.LIMITED
+    run(clock, HOUR_MS + 1_000)
+    assert len(hooks.posted) == 4
+
+
+def test_what_is_queued_for_a_channel_that_is_switched_off_is_not_sent(
+    hooks: HookServer, clock: Clock
+):
+    hook = channel("webhook", hooks.url)
+    letter(outbox.targets_of_channel(hook)[0])
+    Channel.objects.update(enabled=False)
+    run(clock)
+    assert not hooks.posted
+    assert Message.objects.get().reason == delivery.SWITCHED_OFF
+
+
+def test_a_worker_killed_after_the_answer_leaves_a_duplicate_of_the_same_id(
+    hooks: HookServer, clock: Clock, monkeypatch: pytest.MonkeyPatch
+):
+    [target] = outbox.targets_of_channel(channel("webhook", hooks.url))
+    message = letter(target)
+
+    def killed(*_: Any) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Delivery, "_store_sent", killed)
+        with pytest.raises(SystemExit):
+            run(clock)
+    message.refresh_from_db()
+    assert message.status == SENDING
+    run(clock, delivery.LEASE_MS - 10_000)
+    assert len(hooks.posted) == 1  # the lease still runs
+    run(clock, 11_000)
+    assert [posted.headers["Webhook-Id"] for posted in hooks.posted] == [str(message.pk)] * 2
+    message.refresh_from_db()
+    assert (message.status, message.tries) == (SENT, 2)
+    assert Attempt.objects.get(number=1).ms is None
+
+
+def test_two_workers_never_try_one_message_at_once(hooks: HookServer, clock: Clock):
+    [target] = outbox.targets_of_channel(channel("webhook", hooks.url))
+    message = letter(target)
+    first, second = Delivery(message, clock), Delivery(message, clock)
+    assert [first.claim(), second.claim()] == [True, False]
+
+
+def test_a_message_that_makes_no_mail_is_given_up(mails: MailServer, clock: Clock):
+    letter(Target("mail", "a@example.org"), headers={"X-Bad": "one\ntwo"})
+    run(clock)
+    assert Message.objects.get().status == GIVEN_UP
+    assert not mails.mails
+
+
+def test_a_login_that_the_server_refuses_is_tried_again(
+    mails: MailServer, allowed: Any, clock: Clock
+):
+    update = {"smtp_user": "me", "smtp_password": SecretStr("wrong")}
+    allowed.TALLYBOARD = allowed.TALLYBOARD.model_copy(update=update)
+    letter(Target("mail", "a@example.org"))
+    run(clock)
+    message = Message.objects.get()
+    assert message.status == FAILED
+    assert "wrong" not in message.reason
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#soc", ""),
+        ("json://127.0.0.1/x", "expected a chat or paging service, and json is none"),
+        ("nonsense", "expected a URL as"),
+        ("", "expected a URL as"),
+    ],
+)
+def test_a_chat_url_is_checked(url: str, problem: str):
+    said = ChatKind().problem("", url)
+    assert said.startswith(problem)
+    assert bool(said) is bool(problem)
+
+
+def test_what_is_shown_of_a_chat_url_has_no_secret():
+    url = "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#soc"
+    assert "TIiajkdnlazkcOXrIdevi7FQ" not in ChatKind().shown("", url)
+
+
+def test_a_chat_service_at_home_is_reached_where_that_is_allowed(
+    hooks: HookServer, allowed: Any, clock: Clock
+):
+    hooks.text = b"ok"
+    url = f"mmost://127.0.0.1:{hooks.port}/3ccdd113474722377935511fc85d3dd4"
+    [target] = outbox.targets_of_channel(channel("chat", "mattermost", secret=seal(url)))
+    message = letter(target)
+    run(clock)
+    message.refresh_from_db()
+    assert (message.status, len(hooks.posted)) == (SENT, 1)
+    allowed.TALLYBOARD = allowed.TALLYBOARD.model_copy(update={"private_targets": False})
+    letter(target, 2)
+    run(clock)
+    assert len(hooks.posted) == 1
+    assert Message.objects.filter(status=GIVEN_UP).count() == 1
+
+
+# ---- preview -----------------------------------------------------------------------------------
+
+
+def test_a_preview_says_what_was_sent(world: World, mails: MailServer, clock: Clock, user: User):
+    """The same rule, on the history that it has lived through."""
+    mail = channel("mail", "soc@example.org", name="SOC")
+    stages = [{"channels": [mail.pk]}, {"after_ms": 10 * MINUTE_MS, "channels": [mail.pk]}]
+    row = rule(stages=stages, window_ms=30_000)
+    begun = now_ms()
+    for asset, state in (("a", "under-attack"), ("b", "suspicious")):
+        world.report(asset, state)
+    world.write()
+    for _ in range(30):
+        run(clock, 30_000)
+    calm(world, "a", "b")
+    run(clock, 31_000)
+    live = Message.objects.order_by("created_at")
+    assert kinds() == ["opened", "escalated", "resolved"]
+    Incident.objects.update(ended_at=begun + 16 * MINUTE_MS)  # by the clock that live messages had
+    shown = preview(rule_from_plain(row.definition), begun - HOUR_MS, clock() + HOUR_MS)
+    assert [(each.kind, each.subject) for each in shown.messages] == [
+        (each.kind, each.subject) for each in live
+    ]
+    assert shown.messages[0].targets == ["SOC"]
+    assert (shown.incidents, shown.is_cut, shown.held) == (2, False, [])
+
+
+def test_a_preview_looks_at_acknowledgements_and_says_what_is_held(world: World, user: User):
+    mail = channel("mail", "soc@example.org")
+    night = {"zone": "UTC", "begin": "00:00", "end": "24:00"}
+    stages = [{"channels": [mail.pk]}, {"after_ms": MINUTE_MS, "channels": [mail.pk]}]
+    plain = {"stages": stages, "window_ms": 0}
+    world.report("shop", "under-attack")
+    world.write()
+    begun, until = now_ms() - HOUR_MS, now_ms() + HOUR_MS // 2
+    escalated = preview(rule_from_plain(plain), begun, until)
+    assert [each.kind for each in escalated.messages] == ["opened", "escalated"]
+    acknowledgements.acknowledge(
+        scenarios()["attack"], ["shop"], user, "", now_ms() + 5 * HOUR_MS, now_ms()
+    )
+    in_hand = preview(rule_from_plain(plain), begun, until)
+    assert [each.kind for each in in_hand.messages] == ["opened"]
+    quiet = preview(rule_from_plain(plain | {"quiet": night}), begun, until)
+    assert (quiet.messages, [each.reason for each in quiet.held][:1]) == ([], [REASONS[QUIET]])
+
+
+# ---- faults of the database ------------------------------------------------------------------
+
+
+def test_a_connection_that_is_cut_while_rules_decide_leaves_nothing_and_loses_nothing(
+    world: World, mails: MailServer, clock: Clock, monkeypatch: pytest.MonkeyPatch
+):
+    rule(channel("mail", "soc@example.org"))
+    world.report("shop", "under-attack")
+    world.write()
+    with monkeypatch.context() as patch:
+        patch.setattr(decisions, "_note_handled", cut)
+        with pytest.raises(OperationalError):
+            run(clock)
+    assert (Message.objects.count(), Group.objects.count()) == (0, 0)
+    run(clock)
+    run(clock, MINUTE_MS)
+    assert len(mails.mails) == 1
+
+
+def cut(*_: Any, **__: Any) -> None:
+    raise OperationalError("the connection is gone")
+
+
+def test_a_connection_that_is_cut_after_the_answer_makes_a_duplicate_of_the_same_id(
+    mails: MailServer, clock: Clock, monkeypatch: pytest.MonkeyPatch
+):
+    letter(Target("mail", "a@example.org"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Delivery, "_update", cut)
+        with pytest.raises(OperationalError):
+            run(clock)
+    run(clock, delivery.LEASE_MS + 1)
+    first, again = mails.mails
+    assert first["Message-ID"] == again["Message-ID"]
+    assert Message.objects.get().status == SENT
+
+
+# ---- figures -----------------------------------------------------------------------------------
+
+
+def test_metrics_count_what_was_decided_and_what_became_of_it(
+    world: World, hooks: HookServer, clock: Clock, client: Client
+):
+    hooks.status = 500
+    rule(channel("webhook", hooks.url))
+    world.report("shop", "under-attack")
+    world.write()
+    run(clock)
+    text = client.get("/metrics").content.decode()
+    for line in (
+        'tallyboard_notification_decisions_total{decision="opened"} 1.0',
+        'tallyboard_message_outcomes_total{outcome="failed"} 1.0',
+        'tallyboard_messages{means="webhook",status="failed"} 1.0',
+    ):
+        assert line in text
+    assert "tallyboard_messages_oldest_seconds" in text
+
+
+def test_a_stage_whose_channel_is_retired_says_so(world: World, hooks: HookServer, clock: Clock):
+    hook = channel("webhook", hooks.url)
+    rule(hook)
+    Channel.objects.filter(pk=hook.pk).update(retired_at=1)
+    world.report("shop", "under-attack")
+    world.write()
+    run(clock)
+    message = Message.objects.get()
+    assert (message.status, message.recipient) == (NOT_SENT, "webhook")
+    assert message.reason.startswith("the channel or the rota is switched off")
+    assert not hooks.posted
+
+
+# ---- secrets -----------------------------------------------------------------------------------
+
+
+def test_secrets_of_channels_are_sealed_again(allowed: Any):
+    own = channel("webhook", "https://example.org/hook")
+    assert SECRET not in own.secret
+    old = allowed.TALLYBOARD.sealing_keys()
+    keys = [token_urlsafe(40), *old]
+    allowed.TALLYBOARD = allowed.TALLYBOARD.model_copy(
+        update={"data_keys": SecretStr(",".join(keys))}
+    )
+    call_command("reseal", stdout=StringIO())
+    allowed.TALLYBOARD = allowed.TALLYBOARD.model_copy(update={"data_keys": SecretStr(keys[0])})
+    own.refresh_from_db()
+    assert unseal(own.secret) == SECRET
+    other = SecretStr(token_urlsafe(40))
+    allowed.TALLYBOARD = allowed.TALLYBOARD.model_copy(update={"data_keys": other})
+    with pytest.raises(CommandError, match="No key opens the channel webhook"):
+        call_command("reseal")
+
+
+# ---- retention ----------------------------------------------------------------------------------
+
+
+def test_messages_are_kept_by_scenario_and_those_of_several_for_the_default(clock: Clock):
+    for scenario in ("attack", "orders", ""):
+        letter(Target("mail", "a@example.org"), scenario=scenario)
+    Message.objects.update(status=SENT, ended_at=0)
+    [messages] = [each for each in KEPT if each.model is Message]
+    own = {"attack": 10 * DAY_MS, "orders": 365 * DAY_MS}
+    for day, left in ((11, ["", "orders"]), (91, ["orders"]), (366, [])):
+        messages.apply(day * DAY_MS, own)
+        assert sorted(Message.objects.values_list("scenario", flat=True)) == left, day
+
+
+def test_a_message_knows_the_scenario_that_it_tells_of(world: World, clock: Clock):
+    rota = make_rota()
+    mail = channel("mail", "soc@example.org")
+    both = {"group_by": ["customer"], "window_ms": 1_000}
+    rule(mail, name="one")
+    rule(mail, name="several", **both)
+    rule(name="nobody", stages=[{"rotas": [rota.pk]}])
+    world.report("shop", "under-attack")
+    world.report("dc-1", "down", scenario="connectivity")
+    world.write()
+    world.later(5 * MINUTE_MS)
+    world.write()
+    run(clock)
+    run(clock, 6 * MINUTE_MS)
+    pairs = Message.objects.values_list("rule__name", "scenario").distinct()
+    assert set(pairs) == {
+        ("one", "attack"), ("one", "connectivity"), ("several", ""),
+        ("nobody", "attack"), ("nobody", "connectivity"),
+    }  # fmt: skip
+
+
+def test_old_messages_go_with_their_tries_and_what_is_open_stays(clock: Clock):
+    old = letter(Target("mail", "a@example.org"))
+    Attempt.objects.create(message=old, number=1, at=1)
+    Message.objects.update(status=SENT, ended_at=1)
+    open_one = letter(Target("mail", "b@example.org"))
+    at = EVENTS_KEPT_MS + KEPT_MS
+    assert sum(each.apply(at) for each in KEPT) == 1
+    assert [message.pk for message in Message.objects.all()] == [open_one.pk]
+    assert not Attempt.objects.exists()

@@ -1,0 +1,276 @@
+"""Scheduled tasks on pages and over REST: begun, listed, run, set aside, cancelled."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from web_fixtures import bearer, error_of, logged_in_as
+from world import World
+
+from dashboard.audit.models import AuditEntry
+from dashboard.bulk import execution, run_views
+from dashboard.bulk.models import Run
+from dashboard.commands.models import Command as Row
+from dashboard.core.scenarios import scenarios
+from dashboard.core.times import MINUTE_MS, now_ms
+from dashboard.schedules.models import ScheduledTask
+from dashboard.states.models import Transition
+from domain.records import Schedule
+from domain.scenario import Scenario
+from domain.scenario_parser import scenario_from_plain
+from wire.source import encode_scenario
+
+pytestmark = pytest.mark.django_db
+
+FUTURE = "2031-01-01T10:00"
+FIELDS = {"do": "notify", "condition": "under-attack", "after": "5m", "reason": "watch it"}
+
+
+@pytest.fixture
+def attacked(world: World) -> World:
+    """A site under attack."""
+    world.report("shop", "under-attack")
+    world.write()
+    return world
+
+
+def scheduled(world: World, asset: str = "shop", **more: Any) -> str:
+    """A task of olga's, written; its id. It notifies in five minutes unless told otherwise."""
+    given = {"do": "notify", "after": 5 * MINUTE_MS, **more}
+    id_ = world.command("schedule", asset, schedule=Schedule(**given))
+    world.write()
+    return id_
+
+
+def task() -> ScheduledTask:
+    return ScheduledTask.objects.get()
+
+
+def test_a_task_is_kept_from_its_command_to_its_last_run(attacked: World):
+    id_ = scheduled(attacked, condition="under-attack")
+    row = task()
+    assert (str(row.task), row.asset, row.do, row.owner) == (id_, "shop", "notify", "olga")
+    assert (row.condition, row.outcome, row.ended_at) == ("under-attack", "", None)
+    assert row.next_at is not None
+    attacked.later(5 * MINUTE_MS)
+    attacked.report("shop", "under-attack")
+    attacked.write()
+    row = task()
+    assert (row.outcome, row.next_at, row.ending) == ("applied", None, "done")
+    assert Transition.objects.filter(asset="shop", kind="schedule").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "ending"), [("cancel", "cancelled"), ("purge", "purged"), ("release", "")]
+)
+def test_how_a_task_ends_is_kept(attacked: World, kind: str, ending: str):
+    id_ = scheduled(attacked)
+    more = {"task": id_} if kind == "cancel" else {}
+    attacked.command(kind, "shop", **more)
+    attacked.write()
+    assert task().ending == ending
+
+
+def test_a_task_that_purges_its_asset_is_done(attacked: World):
+    scheduled(attacked, do="purge")
+    attacked.later(5 * MINUTE_MS)
+    attacked.write()
+    assert (task().ending, task().next_at) == ("done", None)
+
+
+def test_the_list_is_filtered_and_says_who_when_and_how(attacked: World, client: Client):
+    scheduled(attacked, every=60_000, times=3)
+    text = client.get("/schedules/").content.decode()
+    for part in ("shop", "Notify", "olga", "every 1 m", "3 more", "none yet", "Waiting"):
+        assert part in text, part
+    for query, shown in {
+        "?q=ho": 1, "?q=none": 0, "?owner=olga": 1, "?owner=ed": 0, "?do=set": 0, "?status=over": 0,
+        "?status=waiting&scenario=attack&do=notify": 1, "?status=aside": 0,
+    }.items():  # fmt: skip
+        assert len(client.get(f"/schedules/{query}").context["entries"]) == shown, query
+    assert client.get("/schedules/?status=lost").status_code == 422
+    assert "Nothing matches" in client.get("/schedules/?q=none").content.decode()
+
+
+def test_an_empty_list_says_where_tasks_begin(world: World, client: Client):
+    assert "Nothing is scheduled" in client.get("/schedules/").content.decode()
+
+
+def change(world: World, scenario: Scenario) -> None:
+    """Another rule, in every partition."""
+    for partition in range(scenario.partitions):
+        world.job.command("attack", None, encode_scenario(scenario), partition)
+
+
+def test_a_task_set_aside_is_counted_with_its_reason(attacked: World, client: Client):
+    scheduled(attacked, condition="suspicious")
+    plain = scenarios()["attack"].to_plain()
+    plain["states"] = [spec for spec in plain["states"] if spec["name"] != "suspicious"]
+    plain["rule"] = {"kind": "latest"}
+    plain |= {"holds": {}, "reminders": {}, "purge_after": {}}
+    change(attacked, scenario_from_plain(plain))
+    attacked.write()
+    assert task().aside == "the scenario has no state suspicious"
+    text = client.get("/schedules/").content.decode()
+    assert "One task is set aside" in " ".join(text.split())
+    assert "the scenario has no state suspicious" in text
+    change(attacked, scenarios()["attack"])
+    attacked.write()
+    assert task().aside == ""
+
+
+# ---- by hand ------------------------------------------------------------------------------------
+
+
+def test_an_assets_page_schedules_lists_and_cancels(attacked: World, client: Client, user: User):
+    data = {"id": str(uuid.uuid4()), **FIELDS}
+    assert client.post("/s/attack/command/schedule/shop/", data).status_code == 302
+    attacked.write()
+    attacked.tail()
+    row = task()
+    assert (row.owner, row.reason, str(row.task)) == (user.username, "watch it", data["id"])
+    page = " ".join(client.get("/s/attack/a/shop/").content.decode().split())
+    assert "Scheduled" in page
+    assert "watch it" in page
+    assert f'name="task" value="{row.task}"' in page
+    cancel = {"id": str(uuid.uuid4()), "task": str(row.task)}
+    answer: Any = client.post("/s/attack/schedules/cancel/shop/", cancel)
+    assert answer["Location"].endswith(f"?command={cancel['id']}")
+    attacked.write()
+    assert task().ending == "cancelled"
+    noted = AuditEntry.objects.filter(action__startswith="command.")
+    assert sorted(noted.values_list("action", flat=True)) == ["command.cancel", "command.schedule"]
+
+
+@pytest.mark.parametrize(
+    ("more", "field", "says"),
+    [
+        ({"do": ""}, "do", "Choose what is to be done."),
+        ({"do": "set"}, "state", "Choose the state to set."),
+        ({"after": ""}, "after", "Expected a time such as 30s, 5m or 2h."),
+        ({"after": "soon"}, "after", "Expected a time such as 30s, 5m or 2h, at least 1s."),
+        ({"every": "5ms"}, "every", "Expected a time such as 30s, 5m or 2h, at least 1s."),
+        ({"times": "3"}, "times", "Expected nothing here for a task that runs once."),
+        ({"run_at": FUTURE}, "run_at", "Expected a time here or a span above, not both."),
+        ({"run_at": "2020-01-01T10:00"}, "run_at", "This time is past; expected a future one."),
+        ({"run_until": FUTURE}, "run_until", "Expected nothing here for a task that runs once."),
+        (
+            {"after": "", "run_at": "2031-01-02T10:00", "every": "1h", "run_until": FUTURE},
+            "run_until",
+            "Expected a time after the first run.",
+        ),
+        ({"condition": "odd"}, "condition", "There is no state “odd”."),
+        ({"reason": ""}, "reason", "This field is required."),
+    ],
+)
+def test_what_is_wrong_stands_at_its_field_and_nothing_is_sent(
+    attacked: World, client: Client, more: dict[str, str], field: str, says: str
+):
+    data = {"id": str(uuid.uuid4()), **FIELDS, **more}
+    answer = client.post("/s/attack/command/schedule/shop/", data)
+    assert answer.status_code == 422
+    assert error_of(answer, field) == says
+    assert not Row.objects.exists()
+
+
+def test_a_form_schedules_at_a_time_in_the_users_zone_until_another(
+    attacked: World, client: Client
+):
+    data = {
+        "id": str(uuid.uuid4()), **FIELDS, "after": "", "run_at": "2031-01-01T10:00",
+        "every": "1h", "run_until": "2031-01-01T12:30", "zone": "Europe/Berlin",
+    }  # fmt: skip
+    assert client.post("/s/attack/command/schedule/shop/", data).status_code == 302
+    attacked.write()
+    row = task()
+    assert (row.next_at, row.every) == (1_925_024_400_000, 3_600_000)
+    assert row.until == 1_925_024_400_000 + 9_000_000
+
+
+def test_a_manager_looks_on(attacked: World):
+    scheduled(attacked)
+    manager = logged_in_as("manager")
+    text = manager.get("/schedules/").content.decode()
+    assert 'name="task"' not in text
+    cancel = {"id": str(uuid.uuid4()), "task": str(task().task)}
+    assert manager.post("/s/attack/schedules/cancel/shop/", cancel).status_code == 403
+
+
+def test_a_run_schedules_for_many(attacked: World, client: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(execution, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(execution, "QUIET_S", 0.0)
+    monkeypatch.setattr(run_views, "wake", lambda task: None)
+    attacked.report("mail", "suspicious")
+    attacked.write()
+    data = {
+        "id": str(uuid.uuid4()), "scenario": "attack", "by": "filter", "kind": "schedule",
+        "do": "set", "to": "suspicious", "after": "10m", "reason": "a drill", "unchanged": "on",
+    }  # fmt: skip
+    review: Any = client.post("/bulk/review/", data)
+    assert review.status_code == 302, review.content.decode()[:3000]
+    run = Run.objects.get()
+    assert "set a state in 10 m" in client.get(review["Location"]).content.decode()
+    timed = {
+        **data, "id": str(uuid.uuid4()), "after": "", "run_at": "2031-01-01T09:00", "every": "1h",
+        "run_until": "2031-01-01T12:00", "zone": "UTC",
+    }  # fmt: skip
+    review = client.post("/bulk/review/", timed)
+    words = "at 2031-01-01 09:00:00 UTC, then every 1 h, until 2031-01-01 12:00:00 UTC"
+    assert words in " ".join(client.get(review["Location"]).content.decode().split())
+    client.post(f"/bulk/{run.pk}/start/")
+    for _ in range(3):
+        execution.work()
+        attacked.write()
+    rows = ScheduledTask.objects.order_by("asset")
+    assert [(row.asset, row.do, row.state) for row in rows] == [
+        ("mail", "set", "suspicious"),
+        ("shop", "set", "suspicious"),
+    ]
+
+
+def test_programs_schedule_list_and_cancel(attacked: World, user: User):
+    api, headers = Client(), bearer(user)
+    key = str(uuid.uuid4())
+    body = {"do": "notify", "if": "under-attack", "every": 60_000, "reason": "a drill"}
+    answer: Any = api.post(
+        "/api/v1/scenarios/attack/schedule/shop",
+        json.dumps(body),
+        content_type="application/json",
+        headers=headers | {"Idempotency-Key": key},
+    )
+    assert answer.status_code == 202, answer.content
+    attacked.write()
+    [item] = api.get("/api/v1/schedules?do=notify", headers=headers).json()["items"]
+    assert (item["id"], item["if"], item["every"], item["next"] > now_ms()) == (
+        key,
+        "under-attack",
+        60_000,
+        True,
+    )
+    [told] = api.get("/api/v1/scenarios/attack/assets/shop", headers=headers).json()["tasks"]
+    assert (told["id"], told["next"]) == (key, item["next"])
+    api.post(
+        "/api/v1/scenarios/attack/cancel/shop",
+        json.dumps({"task": key}),
+        content_type="application/json",
+        headers=headers,
+    )
+    attacked.write()
+    [item] = api.get("/api/v1/schedules?status=over", headers=headers).json()["items"]
+    assert item["ending"] == "cancelled"
+
+
+def test_a_body_that_makes_no_sense_names_its_field(attacked: World, user: User):
+    answer: Any = Client().post(
+        "/api/v1/scenarios/attack/schedule/shop",
+        json.dumps({"do": "emit", "reason": "a drill"}),
+        content_type="application/json",
+        headers=bearer(user),
+    )
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == "after"

@@ -1,0 +1,181 @@
+"""What people did in a period: the overrides and bulk runs of a summary."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.test import Client
+
+from dashboard.bulk.models import Item, Run
+from dashboard.commands.models import Command
+from dashboard.core.scenarios import scenarios
+from dashboard.core.times import DAY_MS, HOUR_MS
+from dashboard.summaries import deeds
+from dashboard.summaries.calculation import summary
+from dashboard.summaries.figures import BulkRun, Override, Question
+from dashboard.summaries.models import Presence
+from dashboard.summaries.recorder import mark
+from dashboard.summaries.rollups import sum_up_day
+from domain.history.periods import Span, containing
+
+pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
+
+MONDAY = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp() * 1000)
+WEEK = Span(MONDAY, MONDAY + 7 * DAY_MS)
+PAGE = "/summary/?period=week&date=2026-03-04"
+PIN = {
+    "scenario": "attack", "asset": "shop", "kind": "set", "state": "clear", "username": "ada",
+    "source": "web", "status": "answered", "outcome": "applied", "created_at": MONDAY,
+}  # fmt: skip
+MANY = {
+    "scenario": "attack", "kind": "set", "state": "suspicious", "reason": "a drill",
+    "chosen": "all", "username": "ada", "created_at": MONDAY, "started_at": MONDAY,
+}  # fmt: skip
+
+
+def pinned(**changes: Any) -> Command:
+    return Command.objects.create(id=uuid4(), **PIN | changes)
+
+
+def ran(**changes: Any) -> Run:
+    return Run.objects.create(id=uuid4(), **MANY | changes)
+
+
+def other_scenario() -> str:
+    return next(name for name in scenarios() if name != "attack")
+
+
+def assets_pinned(*names: str) -> list[str]:
+    return [each.asset for each in deeds.overrides(names or ["attack"], WEEK)]
+
+
+def test_an_override_says_who_why_when_and_until():
+    until = MONDAY + 2 * HOUR_MS
+    pinned(reason="maintenance", until=until, created_at=MONDAY + HOUR_MS)
+    assert deeds.overrides(["attack"], WEEK) == (
+        Override(MONDAY + HOUR_MS, "attack", "shop", "clear", "ada", "maintenance", until),
+    )
+
+
+def test_overrides_come_newest_first_and_from_within_the_period():
+    for asset, at in {
+        "before": WEEK.begin - 1, "first": WEEK.begin, "middle": WEEK.begin + DAY_MS,
+        "last": WEEK.end - 1, "after": WEEK.end,
+    }.items():  # fmt: skip
+        pinned(asset=asset, created_at=at)
+    assert assets_pinned() == ["last", "middle", "first"]
+    assert deeds.overrides_total(["attack"], WEEK) == 3
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kind": "vote"},
+        {"kind": "release", "state": ""},
+        {"outcome": "refused: unknown state"},
+        {"outcome": "no-change"},
+        {"status": "sent", "outcome": ""},
+        {"status": "unsent", "outcome": "the broker does not answer"},
+    ],
+)
+def test_what_pinned_nothing_is_no_override(changes: dict[str, str]):
+    pinned(**changes)
+    assert deeds.overrides(["attack"], WEEK) == ()
+    assert deeds.overrides_total(["attack"], WEEK) == 0
+
+
+def test_overrides_are_of_the_scenarios_that_are_asked_for():
+    other = other_scenario()
+    pinned()
+    pinned(scenario=other, asset="door")
+    assert assets_pinned() == ["shop"]
+    assert assets_pinned(other) == ["door"]
+    assert sorted(assets_pinned("attack", other)) == ["door", "shop"]
+    assert deeds.overrides_total([other], WEEK) == 1
+
+
+def test_more_overrides_than_are_listed_are_counted(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(deeds, "MOST_DEEDS", 2)
+    for hour in range(3):
+        pinned(asset=f"site-{hour}", created_at=MONDAY + hour * HOUR_MS)
+    assert assets_pinned() == ["site-2", "site-1"]
+    assert deeds.overrides_total(["attack"], WEEK) == 3
+
+
+def fates(run: Run, *fates: str) -> None:
+    for number, fate in enumerate(fates):
+        Item.objects.create(run=run, number=number, asset=f"site-{number}", fate=fate, command="c")
+
+
+def test_a_run_says_in_whose_name_why_and_how_many_it_reached():
+    """As it goes on by its assets, ended by its tallies."""
+    senders = [
+        {"name": "ada", "since": MONDAY, "first": 0},
+        {"name": "grace", "since": MONDAY, "first": 2},
+    ]
+    running = ran(matched=4, senders=senders)
+    fates(running, "applied", "applied", "refused", "ready")
+    assert deeds.runs(["attack"], WEEK) == (
+        BulkRun(
+            str(running.pk), MONDAY, "attack", "set", "suspicious", "grace", "a drill", 4, 2
+        ),
+    )  # fmt: skip
+    Run.objects.update(tallies={"applied": 3, "refused": 1}, ended_at=MONDAY + HOUR_MS)
+    assert deeds.runs(["attack"], WEEK)[0].applied == 3
+
+
+def test_runs_come_newest_first_by_their_start_within_the_period():
+    """When a run was prepared does not matter; one that never started is none."""
+    days = {"before": -1, "first": 0, "second": 2 * DAY_MS, "after": 7 * DAY_MS}
+    for why, after in days.items():
+        ran(reason=why, started_at=MONDAY + after)
+    ran(reason="prepared before", created_at=MONDAY - DAY_MS, started_at=MONDAY + DAY_MS)
+    ran(reason="never started", started_at=None)
+    told = [run.reason for run in deeds.runs(["attack"], WEEK)]
+    assert told == ["second", "prepared before", "first"]
+    assert deeds.runs_total(["attack"], WEEK) == 3
+
+
+def test_runs_are_of_the_scenarios_that_are_asked_for(monkeypatch: pytest.MonkeyPatch):
+    other = other_scenario()
+    mine, theirs = ran(), ran(scenario=other, kind="purge", state="")
+    assert [run.id for run in deeds.runs(["attack"], WEEK)] == [str(mine.pk)]
+    assert [run.id for run in deeds.runs([other], WEEK)] == [str(theirs.pk)]
+    monkeypatch.setattr(deeds, "MOST_DEEDS", 1)
+    assert len(deeds.runs(["attack", other], WEEK)) == 1
+    assert deeds.runs_total(["attack", other], WEEK) == 2
+
+
+def test_a_summary_and_its_page_have_them(client: Client):
+    for name in scenarios():
+        Presence.objects.create(scenario=name, asset="shop", place="p", begin=MONDAY)
+        mark({name: MONDAY})
+        while sum_up_day(name, WEEK.end):
+            pass
+    pinned(reason="a <b>test</b>")
+    run = ran(senders=[{"name": "grace", "since": MONDAY, "first": 0}])
+    found = summary(Question(("attack",), containing("week", date(2026, 3, 4))), WEEK.end)
+    assert (found.overrides_total, found.runs_total) == (1, 1)
+    assert [each.asset for each in found.overrides] == ["shop"]
+    assert [UUID(each.id) for each in found.runs] == [run.pk]
+    body = client.get(f"{PAGE}&scenario=attack").content.decode()
+    assert "a &lt;b&gt;test&lt;/b&gt;" in body
+    assert "<bdi>grace</bdi>" in body
+    assert f'href="/bulk/{run.pk}/"' in body
+    of_other = client.get(f"{PAGE}&scenario={other_scenario()}").content.decode()
+    assert "Nobody pinned a state." in of_other
+    assert "<bdi>grace</bdi>" not in of_other
+
+
+def test_a_period_without_assets_still_shows_what_people_did(client: Client):
+    body = client.get(PAGE).content.decode()
+    assert "Nothing to sum up" in body
+    assert "overrides-title" not in body
+    pinned(reason="before the first report")
+    body = client.get(PAGE).content.decode()
+    assert "Nothing to sum up" in body
+    assert "before the first report" in body
+    assert "Nobody sent one command to many assets." in body

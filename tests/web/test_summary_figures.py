@@ -1,0 +1,698 @@
+"""Figures of summaries, against a count of the same records minute by minute."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.core.management import CommandError, call_command
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from independent_summary import History, mean_and_p95, together
+from lived_month import (
+    ASSETS,
+    BEGUN,
+    DAY,
+    ENDED,
+    HOUR,
+    MINUTE,
+    SERVICE,
+    TIERS,
+    ZONE,
+    Topic,
+    at,
+    history,
+    lived,
+    set_up,
+)
+
+from bus.base import Message
+from bus.memory import MemoryBus
+from dashboard.core.scenarios import scenarios, topics
+from dashboard.incidents.models import Incident
+from dashboard.maintenance.models import Window
+from dashboard.maintenance.windows import Excluded, windows_changed
+from dashboard.materialiser.batch import sort_out
+from dashboard.materialiser.worker import Materialiser
+from dashboard.materialiser.writer import write
+from dashboard.states.models import AssetState, Transition
+from dashboard.states.record_rows import place_of
+from dashboard.summaries import (
+    calculation,
+    kept_sums,
+    older_assets,
+    raw_history,
+    targets,
+    tasks,
+)
+from dashboard.summaries.calculation import summary
+from dashboard.summaries.figures import Delays, Figures, Question, Summary
+from dashboard.summaries.management.commands import check_summaries
+from dashboard.summaries.models import (
+    Alarm,
+    AssetDay,
+    HourRow,
+    KeptSum,
+    Presence,
+    Progress,
+    TroubleSpan,
+)
+from dashboard.summaries.older_assets import seed
+from dashboard.summaries.recorder import mark
+from dashboard.summaries.rollups import sum_up_day
+from domain.history.periods import Period, between, containing
+from domain.scenario import Scenario
+
+pytestmark = pytest.mark.django_db
+
+
+def lenient() -> dict[str, Scenario]:
+    """The scenarios by a rule to which suspicious is good."""
+    attack = scenarios()["attack"]
+    states = tuple(
+        replace(spec, colour="green") if spec.name == "suspicious" else spec
+        for spec in attack.states
+    )
+    return scenarios() | {"attack": replace(attack, states=states)}
+
+
+def materialise(messages: list[Message], changed_at: int | None = None) -> None:
+    """Write messages in portions; from `changed_at` on by the other rule."""
+    for rule, portion in (
+        (scenarios(), [m for m in messages if changed_at is None or m.timestamp < changed_at]),
+        (lenient(), [m for m in messages if changed_at is not None and m.timestamp >= changed_at]),
+    ):
+        for n in range(0, len(portion), 7):
+            write(sort_out(portion[n : n + 7], topics()), rule, 0)
+
+
+def sum_up(now: int) -> None:
+    while sum_up_day("attack", now):
+        pass
+
+
+WINDOWS = {
+    "shop": [(at("2026-03-20T10:00"), at("2026-03-21T02:30"))],
+    "bank": [
+        (at("2026-03-29T00:10"), at("2026-03-29T02:20")),
+        (at("2026-03-29T02:00"), at("2026-03-29T03:00")),
+    ],
+    "gone": [(at("2026-02-25T00:00"), at("2026-04-02T00:00"))],
+}
+EVERYWHERE = at("2026-03-28T23:30"), at("2026-03-29T00:30")
+ALL_WINDOWS = {asset: [EVERYWHERE, *WINDOWS.get(asset, ())] for asset in ASSETS}
+CHANGED_AT = at("2026-03-18T12:00")
+
+
+@pytest.fixture
+def maintained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows of maintenance on some assets."""
+
+    def windows(scenario: str, begin: int, end: int) -> Excluded:
+        low, high = EVERYWHERE
+        everywhere = [(max(low, begin), min(high, end))] if low < end and high > begin else []
+        by_asset = {
+            asset: [(max(a, begin), min(b, end)) for a, b in spans if a < end and b > begin]
+            for asset, spans in WINDOWS.items()
+            if any(a < end and b > begin for a, b in spans)
+        }
+        return Excluded(everywhere, by_asset)
+
+    monkeypatch.setattr(raw_history, "excluded_between", windows)
+
+
+@pytest.fixture
+def month(maintained: None) -> Topic:
+    """A month with a change of the clock, and of the rule, in its middle."""
+    set_up()
+    topic = Topic()
+    lived(topic, BEGUN, ENDED, seed=7)
+    materialise(topic.messages, CHANGED_AT)
+    return topic
+
+
+def local(day: date) -> int:
+    """The beginning of a day, by a count of minutes."""
+    begin = int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000) - DAY
+    while datetime.fromtimestamp(begin / 1000, ZoneInfo(ZONE)).date() != day:
+        begin += MINUTE
+    return begin
+
+
+def spans_of(period: Period, now: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The period's time and that of the one before, clipped."""
+    begin, end = local(period.first), local(period.after)
+    before = period.before
+    low, high = local(before.first), local(before.after)
+    if now < end:
+        end = max(begin, now)
+        high = min(high, low + end - begin)
+    return (begin, end), (low, high)
+
+
+def check(answer: Summary, past: History, now: int) -> None:
+    """Compare each figure of an answer about `attack`."""
+    question = answer.question
+    spans = spans_of(question.period, now)
+    service = SERVICE if question.service else None
+    counts = [past.count(*span, ZONE, ALL_WINDOWS, service) for span in spans]
+    (group,) = answer.scenarios
+    for figures, whole, span, counted in zip(
+        (group.now, group.before), (answer.whole.now, answer.whole.before), spans, counts,
+        strict=True,
+    ):  # fmt: skip
+        assert figures == whole
+        assert tuple(figures.times) == counted.total()
+        assert figures.false_alarms == counted.false_alarms
+        check_attacks(figures, past, span)
+        check_budget(figures)
+    check_labels(answer, past, spans, counts)
+    check_lists(answer, past, spans, counts)
+
+
+def check_attacks(figures: Figures, past: History, span: tuple[int, int]) -> None:
+    attacks = past.during(*span)
+    assert figures.attacks == len(attacks)
+    assert figures.assets == len({each.asset for each in attacks})
+    assert figures.flapping == past.flapping(*span)
+    ended = [e.end - e.begin for e in past.attacks if e.end and span[0] <= e.end < span[1]]
+    cleared = [ms for ms in ended if ms]
+    assert figures.cleared == Delays(*mean_and_p95(cleared))
+    begun = [e for e in past.during(*span) if e.begin >= span[0]]
+    answered = [acknowledged_after(each.begin) for each in begun]
+    assert figures.acknowledged == Delays(*mean_and_p95([ms for ms in answered if ms]))
+
+
+def check_budget(figures: Figures) -> None:
+    assert figures.budget is not None
+    counted = figures.times.good + figures.times.bad
+    assert figures.budget.target == 99.5
+    assert figures.budget.whole == round(counted * 5 / 1000)
+    assert figures.budget.left == figures.budget.whole - figures.times.bad
+    if counted:
+        assert figures.times.availability == figures.times.good / counted
+
+
+def check_labels(answer: Summary, past: History, spans: Any, counts: Any) -> None:
+    if not answer.question.label:
+        assert answer.labels == ()
+        return
+    members: dict[str, set[str]] = {}
+    for asset in past.conditions:
+        members.setdefault(TIERS.get(asset, ""), set()).add(asset)
+    assert {group.name for group in answer.labels} <= members.keys()
+    for group in answer.labels:
+        own = members[group.name]
+        for figures, span, counted in zip((group.now, group.before), spans, counts, strict=True):
+            assert tuple(figures.times) == counted.total(own), group.name
+            attacks = [each for each in past.during(*span) if each.asset in own]
+            assert figures.attacks == together(attacks, *span)
+            assert figures.assets == len({each.asset for each in attacks})
+
+
+def check_lists(answer: Summary, past: History, spans: Any, counts: Any) -> None:
+    now, before = counts
+    assert {each.day: each.bad for each in answer.heat if each.bad} == +now.days
+    slots = {(day, hour): ms for day, row in enumerate(answer.week) for hour, ms in enumerate(row)}
+    assert {place: ms for place, ms in slots.items() if ms} == +now.slots
+    expected = [
+        (times["bad"], times["unconfirmed"], asset, before.times[asset]["bad"])
+        for asset, times in now.times.items()
+        if times["bad"] or times["unconfirmed"]
+    ]
+    expected.sort(key=lambda row: (-row[0], -row[1], row[2]))
+    assert [(w.bad, w.unconfirmed, w.asset, w.before) for w in answer.worst] == expected
+    attacks = past.during(*spans[0])
+    for row in answer.worst:
+        assert row.attacks == sum(each.asset == row.asset for each in attacks)
+    listed = sorted((each.asset, each.began_at, each.ended_at) for each in answer.incidents)
+    assert listed == sorted((each.asset, each.begin, each.end) for each in attacks)
+    within = [each.within for each in answer.incidents]
+    assert within == sorted(within, reverse=True)
+    assert answer.incidents_total == len(attacks)
+
+
+def acknowledged_after(begun: int) -> int:
+    """How long after an incident's beginning it was acknowledged in these tests; 0: never."""
+    return begun // MINUTE % 7 * MINUTE
+
+
+def acknowledge_all() -> None:
+    for row in Incident.objects.all():
+        if after := acknowledged_after(row.began_at):
+            Incident.objects.filter(pk=row.pk).update(acknowledged_at=row.began_at + after)
+
+
+NOW = at("2026-04-01T13:37")
+PERIODS = {
+    "the day on which the clock is put forward": containing("day", date(2026, 3, 29)),
+    "its week": containing("week", date(2026, 3, 29)),
+    "the month": containing("month", date(2026, 3, 1)),
+    "the day so far": containing("day", date(2026, 4, 1)),
+    "the week so far": containing("week", date(2026, 4, 1)),
+    "the quarter so far": containing("quarter", date(2026, 4, 1)),
+    "the year so far": containing("year", date(2026, 4, 1)),
+    "some dates": between(date(2026, 3, 10), date(2026, 3, 31)),
+    "the day of the change of the rule": containing("day", date(2026, 3, 18)),
+    "before anything": containing("week", date(2026, 1, 7)),
+}
+
+
+@pytest.mark.spread(6)
+@pytest.mark.parametrize("service", [False, True], ids=["all hours", "service hours"])
+@pytest.mark.parametrize("name", PERIODS)
+def test_every_figure_is_as_counted_minute_by_minute(month: Topic, name: str, service: bool):
+    acknowledge_all()
+    past = history(month.messages, CHANGED_AT)
+    question = Question(("attack",), PERIODS[name], "tier", service)
+    check(summary(question, NOW), past, NOW)  # raw history alone
+    sum_up(at("2026-03-11T09:10"))
+    sum_up(NOW)
+    assert HourRow.objects.exists()
+    check(summary(question, NOW), past, NOW)
+    check(summary(question, NOW), past, NOW)  # from what is kept of the last one
+
+
+def test_sums_follow_what_comes_late(maintained: None):
+    """Half of the records come after the hours that they are about were summed up."""
+    set_up()
+    topic = Topic()
+    lived(topic, BEGUN, ENDED, seed=11)
+    half = len(topic.messages) // 2
+    materialise(topic.messages[:half], CHANGED_AT)
+    sum_up(NOW)
+    materialise(topic.messages[half:], CHANGED_AT)
+    assert Progress.objects.get().dirty_since
+    sum_up(NOW)
+    assert Progress.objects.get().dirty_since is None
+    acknowledge_all()
+    question = Question(("attack",), PERIODS["the month"], "tier")
+    check(summary(question, NOW), history(topic.messages, CHANGED_AT), NOW)
+
+
+def answers(now: int) -> list[Summary]:
+    questions = [Question(("attack",), period, "tier") for period in PERIODS.values()]
+    return [summary(question, now) for question in questions]
+
+
+@pytest.mark.parametrize("which", ["all", "the last of each"])
+def test_records_that_come_again_change_nothing(month: Topic, which: str):
+    """As a rebuild brings them: the same, in a new epoch."""
+    sum_up(NOW)
+    before = answers(NOW)
+    again = Topic(epoch=2)
+    lived(again, BEGUN, ENDED, seed=7)
+    last = {message.key: message for message in again.messages}
+    materialise(again.messages if which == "all" else list(last.values()), CHANGED_AT)
+    sum_up(NOW)
+    assert answers(NOW) == before
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 10**6), hour=st.integers(0, 40 * 24), minute=st.integers(0, 59))
+@example(seed=208, hour=264, minute=0)  # one ends as the period begins
+def test_any_history_is_counted_alike_at_any_time(
+    django_db_blocker: Any, transactional_scope: Any, seed: int, hour: int, minute: int
+):
+    now = BEGUN + hour * HOUR + minute * MINUTE
+    with transactional_scope():
+        targets.set_reporting_zone(ZONE)
+        targets.set_target("attack", 99.5, SERVICE)
+        topic = Topic()
+        lived(topic, BEGUN, now, seed)
+        materialise(topic.messages)
+        sum_up(now - seed % 5 * HOUR)
+        acknowledge_all()
+        day = datetime.fromtimestamp(now / 1000, ZoneInfo(ZONE)).date()
+        unit = ("day", "week", "month")[seed % 3]
+        question = Question(("attack",), containing(unit, day), service=bool(seed % 2))
+        past = history(topic.messages)
+        with no_windows():
+            check(summary(question, now), past, now)
+
+
+@pytest.fixture
+def transactional_scope() -> Any:
+    """A transaction for each example, rolled back."""
+    from contextlib import contextmanager
+
+    from django.db import transaction
+
+    @contextmanager
+    def scope() -> Iterator[None]:
+        with transaction.atomic():
+            yield
+            transaction.set_rollback(True)
+
+    return scope
+
+
+def no_windows() -> Any:
+    from unittest.mock import patch
+
+    return patch.dict(ALL_WINDOWS, clear=True)
+
+
+# ---- held against raw history -----------------------------------------------------------------
+
+
+def checked(*arguments: str) -> tuple[int, str]:
+    """Exit code and output of `manage.py check_summaries`."""
+    out = io.StringIO()
+    try:
+        call_command("check_summaries", *arguments, stdout=out)
+    except SystemExit as ended:
+        return int(str(ended.code)), out.getvalue()
+    return 0, out.getvalue()
+
+
+def test_sums_are_checked_against_the_changes_of_states(
+    maintained: None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(check_summaries, "now_ms", lambda: NOW)
+    set_up()
+    topic = Topic()
+    lived(topic, BEGUN, ENDED, seed=3)
+    materialise(topic.messages)
+    assert checked() == (0, "\n".join(f"{n}: nothing is summed up yet." for n in scenarios())
+                         + "\nNo difference.\n")  # fmt: skip
+    sum_up(NOW)
+    assert checked("--scenario", "attack") == (0, "No difference.\n")
+    row = HourRow.objects.filter(bad__gt=0, begin__gt=at("2026-03-12T00:00")).earliest("begin")
+    HourRow.objects.filter(pk=row.pk).update(bad=row.bad - 1)
+    code, told = checked("--scenario", "attack")
+    assert code == 1
+    assert told.endswith(f"bad: kept {row.bad - 1}, counted {row.bad}\n1 differences\n")
+    assert checked("--scenario", "attack", "--to", "2026-03-11") == (0, "No difference.\n")
+    with pytest.raises(CommandError, match="expected one of attack"):
+        checked("--scenario", "nope")
+
+
+@pytest.fixture
+def summed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A month that is summed up, and in which nothing differs."""
+    monkeypatch.setattr(check_summaries, "now_ms", lambda: NOW)
+    topic = Topic()
+    lived(topic, BEGUN, NOW, seed=3)
+    materialise(topic.messages)
+    sum_up(NOW)
+    assert checked("--scenario", "attack") == (0, "No difference.\n")
+
+
+def differing() -> list[str]:
+    """What the command lists, without scenario and time."""
+    code, told = checked("--scenario", "attack")
+    assert code == 1
+    *lines, number = told.splitlines()
+    assert number == f"{len(lines)} differences"
+    return [line.partition("UTC ")[2] for line in lines]
+
+
+@pytest.mark.parametrize("name", ["attacks", "false_alarms"])
+def test_numbers_of_hours_are_checked(summed: None, name: str):
+    rows = HourRow.objects.filter(begin__gte=at("2026-03-12T00:00"))
+    row = rows.filter(**{f"{name}__gt": 0}).earliest("begin")
+    rows.filter(pk=row.pk).update(**{name: 7})
+    assert differing() == [f"{name}: kept 7, counted {getattr(row, name)}"]
+
+
+def test_an_alarm_is_judged_by_the_state_after_it(summed: None):
+    recent = Alarm.objects.filter(end__gte=at("2026-03-12T00:00"))
+    false = recent.filter(came_true=False, end__lt=at("2026-04-01T00:00")).earliest("end")
+    recent.filter(pk=false.pk).update(came_true=True)
+    mark({"attack": at("2026-01-10T00:00")})
+    sum_up(NOW)
+    assert [line.split(":")[0] for line in differing()] == ["false_alarms"]
+
+
+def test_sums_of_assets_and_days_are_checked(summed: None):
+    days = AssetDay.objects.filter(day__gte=date(2026, 3, 12).toordinal(), bad__gt=0)
+    changed, gone = days.order_by("day", "asset")[:2]
+    days.filter(pk=changed.pk).update(service_bad=1)
+    days.filter(pk=gone.pk).delete()
+    AssetDay.objects.create(
+        scenario="attack", asset="nobody", day=date(2026, 3, 30).toordinal(), bad=5, unconfirmed=0,
+        maintenance=0, service_bad=0, service_unconfirmed=0, service_maintenance=0,
+    )  # fmt: skip
+    told = differing()
+    assert told[0] == f"{changed.asset} service_bad: kept 1, counted {changed.service_bad}"
+    assert f"{gone.asset} bad: kept None, counted {gone.bad}" in told
+    assert told[-1] == "nobody bad: kept 5, counted 0"
+    assert checked("--scenario", "attack", "--to", "2026-03-10") == (0, "No difference.\n")
+
+
+def test_the_day_that_goes_on_is_checked_as_far_as_it_is_summed_up(summed: None):
+    """Unless the sums of its assets are of more than its hours that are right."""
+    today = AssetDay.objects.filter(day=date(2026, 4, 1).toordinal(), bad__gt=0).first()
+    assert today
+    AssetDay.objects.filter(pk=today.pk).update(bad=today.bad + 1)
+    assert differing() == [f"{today.asset} bad: kept {today.bad + 1}, counted {today.bad}"]
+    mark({"attack": at("2026-04-01T06:00")})
+    assert checked("--scenario", "attack") == (0, "No difference.\n")
+
+
+def test_a_window_that_is_planned_afterwards_is_cut_out(world_zone: None):
+    """Sums follow when somebody says later that there was maintenance."""
+    topic = Topic()
+    begun = at("2026-03-30T06:00")
+    topic.put(begun, "shop", "under-attack")
+    topic.put(begun, "bank", "clear")
+    materialise(topic.messages)
+    now = begun + 10 * HOUR
+    sum_up(now)
+    question = Question(("attack",), containing("day", date(2026, 3, 30)))
+    assert summary(question, now).whole.now.times == (10 * HOUR, 10 * HOUR, 0, 0)
+    low, high = begun + HOUR, begun + 3 * HOUR + MINUTE
+    Window.objects.create(
+        name="works", covers="all", begin=low, end=high, planned_end=high, created_at=now
+    )
+    windows_changed.send(None, scenario="", begin=low, end=high)
+    for _ in range(2):  # from raw history, then from sums
+        ms = 2 * HOUR + MINUTE
+        times = summary(question, now).whole.now.times
+        assert times == (10 * HOUR - ms, 10 * HOUR - ms, 0, 2 * ms)
+        sum_up(now)
+    assert Progress.objects.get().dirty_since is None
+
+
+@pytest.fixture
+def world_zone() -> None:
+    targets.set_reporting_zone(ZONE)
+
+
+def test_the_worker_sums_up_and_keeps_what_takes_long(
+    month: Topic, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tasks, "now_ms", lambda: NOW)
+    monkeypatch.setattr(kept_sums, "SLOW_S", 0.0)
+    while tasks.sum_up():
+        pass
+    assert Progress.objects.get().summed_to == at("2026-04-01T13:00")
+    assert KeptSum.objects.exists()
+    question = Question(("attack",), containing("year", date(2026, 4, 1)), "tier")
+    acknowledge_all()
+    monkeypatch.setattr(calculation, "LIVE_MOST", -1)
+    full_hour = at("2026-04-01T13:00")
+    as_of_the_hour = summary(question, full_hour)
+    check(as_of_the_hour, history(month.messages, CHANGED_AT), full_hour)
+    later = summary(question, NOW)
+    assert later.whole.now.cleared == as_of_the_hour.whole.now.cleared
+    assert later.whole.now.times != as_of_the_hour.whole.now.times
+
+
+def test_after_a_full_hour_a_page_does_not_wait_for_the_worker(
+    month: Topic, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(kept_sums, "SLOW_S", 0.0)  # whatever is calculated is kept
+    acknowledge_all()
+    question = Question(("attack",), containing("year", date(2026, 4, 1)))
+    clock = [NOW - HOUR]
+    monkeypatch.setattr(tasks, "now_ms", lambda: clock[0])
+    while tasks.sum_up():
+        pass
+    sum_up(NOW)
+    assert Progress.objects.get().answered_to == at("2026-04-01T12:00")
+    calculated = set(KeptSum.objects.values_list("key", flat=True))
+    answer = summary(question, NOW)
+    assert set(KeptSum.objects.values_list("key", flat=True)) == calculated
+    clock[0] = NOW
+    tasks.sum_up()
+    assert Progress.objects.get().answered_to == at("2026-04-01T13:00")
+    later = summary(question, NOW)
+    assert set(KeptSum.objects.values_list("key", flat=True)) > calculated
+    assert (later.whole, later.worst) == (answer.whole, answer.worst)
+
+
+# ---- assets that were on the board before there were spans ------------------------------------
+
+SPANS = ("asset", "place", "begin", "end", "end_place")
+TROUBLES = (*SPANS, "state", "unconfirmed")
+INCIDENTS = ("asset", "place", "began_at", "ended_at", "state", "worst", "changes")
+
+
+def spans_kept() -> dict[str, list[Any]]:
+    return {
+        "presences": sorted(Presence.objects.values_list(*SPANS)),
+        "troubles": sorted(TroubleSpan.objects.values_list(*TROUBLES)),
+        "incidents": sorted(Incident.objects.values_list(*INCIDENTS)),
+    }
+
+
+def forget_spans() -> None:
+    """As in a database of a version that kept changes alone."""
+    for model in (Presence, TroubleSpan, Incident, HourRow, AssetDay, Progress):
+        model.objects.all().delete()
+
+
+def seed_all() -> list[int]:
+    return [portion.assets for portion in seed(scenarios(), NOW)]
+
+
+def whole_life() -> Topic:
+    """A topic at whose end every asset is on the board."""
+    topic = Topic()
+    lived(topic, BEGUN, ENDED, seed=5)
+    for asset in ASSETS:
+        topic.put(ENDED, asset, "clear")
+    return topic
+
+
+def test_kept_changes_make_the_spans_that_their_records_make():
+    topic = whole_life()
+    materialise(topic.messages)
+    made = spans_kept()
+    assert all(made.values())
+    assert seed_all() == []  # they are there
+    forget_spans()
+    assert seed_all() == [len(ASSETS)]
+    assert spans_kept() == made
+    assert seed_all() == []
+    Progress.objects.update(seeded_at=None)
+    assert seed_all() == []
+    assert spans_kept() == made
+
+
+def test_what_is_seeded_goes_on_and_is_summed_up():
+    """An upgrade in the middle of a history, by a materialiser in its first start."""
+    set_up()
+    topic = whole_life()
+    half = next(n for n in range(300, 999) if len({m.key for m in topic.messages[:n]}) == 6)
+    while any(m.value is None for m in last_of_each(topic.messages[:half])):
+        half += 1
+    materialise(topic.messages[:half])
+    forget_spans()
+    Alarm.objects.filter(end=None).delete()
+    assert seed_all()
+    seeded = Progress.objects.get(scenario="attack")
+    assert seeded.dirty_since == min(m.timestamp for m in topic.messages)
+    materialise(topic.messages[half:])
+    acknowledge_all()
+    past = history(topic.messages)
+    question = Question(("attack",), PERIODS["the month"], "tier")
+    with no_windows():
+        sum_up(NOW)
+        answer, (span, _) = summary(question, NOW), spans_of(question.period, NOW)
+        counted = past.count(*span, ZONE, ALL_WINDOWS, None)
+        assert tuple(answer.whole.now.times) == counted.total()
+        check_attacks(answer.whole.now, past, span)
+
+
+def last_of_each(messages: list[Message]) -> list[Message]:
+    return list({message.key: message for message in messages}.values())
+
+
+def test_an_asset_without_kept_changes_is_there_since_its_state_is():
+    topic = Topic()
+    begun = at("2026-03-20T06:00")
+    topic.put(begun, "shop", "under-attack")
+    topic.put(begun + HOUR, "shop", "under-attack")
+    topic.put(begun, "bank", "clear", unconfirmed=True)
+    topic.put(begun, "calm", "clear")
+    topic.put(begun, "gone", "suspicious")
+    topic.put(begun + HOUR, "gone", "")
+    materialise(topic.messages)
+    forget_spans()
+    Transition.objects.all().delete()
+    assert seed_all() == [3]
+    place = place_of(AssetState.objects.get(asset="shop").version)
+    incident = Incident.objects.get()
+    assert (incident.asset, incident.place, incident.began_at) == ("shop", place, begun)
+    assert sorted(TroubleSpan.objects.values_list("asset", "begin", "end", "unconfirmed")) == [
+        ("bank", begun, None, True), ("shop", begun, None, False)
+    ]  # fmt: skip
+    assert set(Presence.objects.values_list("asset", "begin", "end")) == {
+        (asset, begun, None) for asset in ("shop", "bank", "calm")
+    }
+    over = begun + 5 * HOUR
+    later = len(topic.messages)
+    topic.put(over, "shop", "clear")
+    topic.put(over, "bank", "")
+    materialise(topic.messages[later:])
+    assert Incident.objects.get().ended_at == over
+    assert set(TroubleSpan.objects.values_list("end", flat=True)) == {over}
+    assert Presence.objects.get(asset="bank").end == over
+    assert Presence.objects.get(asset="shop").end is None
+
+
+def test_a_state_that_is_older_than_kept_changes_counts_from_its_beginning():
+    topic = Topic()
+    begun = at("2026-03-20T06:00")
+    reminder = {"type": "reminder", "partition": 0, "offset": 2, "time": begun + DAY}
+    topic.put(begun, "shop", "under-attack")
+    topic.put(begun + DAY, "shop", "under-attack", cause=reminder)
+    topic.put(begun, "bank", "clear")
+    topic.put(begun + DAY, "bank", "clear", unconfirmed=True)
+    materialise(topic.messages)
+    forget_spans()
+    Transition.objects.filter(at__lte=begun).delete()
+    assert seed_all() == [2]
+    assert set(TroubleSpan.objects.values_list("asset", "begin")) == {
+        ("shop", begun), ("bank", begun + DAY)
+    }  # fmt: skip
+    assert Incident.objects.get().began_at == begun
+
+
+def test_known_incidents_stay_as_they_are():
+    """Incidents may be kept for longer than spans are."""
+    topic = whole_life()
+    topic.put(ENDED + HOUR, "shop", "under-attack")
+    materialise(topic.messages)
+    acknowledge_all()
+    known = sorted(Incident.objects.values_list("pk", *INCIDENTS, "acknowledged_at"))
+    Presence.objects.all().delete()
+    Progress.objects.all().delete()
+    assert seed_all() == [len(ASSETS)]
+    assert sorted(Incident.objects.values_list("pk", *INCIDENTS, "acknowledged_at")) == known
+
+
+def test_a_seed_that_was_cut_short_goes_on(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(older_assets, "STATEMENT", 2)
+    topic = whole_life()
+    materialise(topic.messages)
+    made = spans_kept()
+    forget_spans()
+    first = next(seed(scenarios(), NOW))  # and no more
+    assert first == ("attack", 2, 2, len(ASSETS))
+    assert set(Progress.objects.values_list("seeded_at", flat=True)) == {None}
+    assert seed_all() == [2, 2]
+    assert spans_kept() == made
+    assert Progress.objects.get(scenario="attack").dirty_since == BEGUN - 3 * DAY
+
+
+def test_the_materialiser_seeds_in_its_first_start():
+    topic = whole_life()
+    materialise(topic.messages)
+    made = spans_kept()
+    forget_spans()
+    bus = MemoryBus(lambda: NOW)
+    worker = Materialiser(bus, topics(), scenarios(), lambda: NOW)
+    worker.step()
+    assert spans_kept() == made
+    assert set(Progress.objects.values_list("scenario", "seeded_at")) == {
+        (name, NOW) for name in scenarios()
+    }

@@ -1,0 +1,478 @@
+"""The pages of summaries: what they say of figures, and that the lists behind agree with them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from web_fixtures import logged_in, logged_in_as, make_user
+
+from dashboard.audit.models import AuditEntry
+from dashboard.core.scenarios import scenarios
+from dashboard.core.times import DAY_MS, HOUR_MS, MINUTE_MS, iso
+from dashboard.incidents import queries
+from dashboard.incidents.models import Incident
+from dashboard.labels.models import Label
+from dashboard.summaries import figures, phrases
+from dashboard.summaries.models import Alarm, Presence, ReportingZone, Target, TroubleSpan
+from dashboard.summaries.recorder import mark
+from dashboard.summaries.report import Report
+from dashboard.summaries.rollups import sum_up_day
+
+pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
+
+MONDAY = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp() * 1000)
+"""The beginning of week 10 of 2026."""
+WEEK = "/summary/?period=week&date=2026-03-04&scenario=attack"
+
+
+def on_board(asset: str, begin: int = MONDAY - 20 * DAY_MS) -> None:
+    Presence.objects.create(scenario="attack", asset=asset, place=f"p{asset}", begin=begin)
+
+
+def trouble(asset: str, begin: int, ms: int, *, unconfirmed: bool = False, **incident: Any) -> None:
+    """A time in trouble, from so long after Monday on; bad time with its incident."""
+    began, ended = MONDAY + begin, MONDAY + begin + ms
+    place = f"{asset}{begin:020}"
+    TroubleSpan.objects.create(
+        scenario="attack", asset=asset, place=place, begin=began, end=ended, end_place=place + "z",
+        state="under-attack", unconfirmed=unconfirmed,
+    )  # fmt: skip
+    if not unconfirmed:
+        Incident.objects.create(
+            scenario="attack", asset=asset, place=place, began_at=began, ended_at=ended,
+            state="under-attack", worst="under-attack", **incident,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def history() -> None:
+    """Two weeks of four sites. In the second: three attacks of two, one of them flapping."""
+    for asset in ("shop", "bank", "press", "calm"):
+        on_board(asset)
+    of = {"shop": "Acme", "bank": "Acme", "press": "Daily"}
+    for asset, value in of.items():
+        Label.objects.create(
+            scenario="attack", asset=asset, key="customer", value=value, source="person", name="x",
+            at=1,
+        )  # fmt: skip
+    trouble("press", -3 * DAY_MS, 6 * HOUR_MS)
+    shop: dict[str, Any] = {
+        "acknowledged_at": MONDAY + 10 * HOUR_MS + 4 * MINUTE_MS,
+        "acknowledged_by": "ada",
+    }
+    trouble("shop", 10 * HOUR_MS, HOUR_MS, **shop)
+    trouble("shop", 11 * HOUR_MS + 5 * MINUTE_MS, 25 * MINUTE_MS)
+    trouble("bank", 10 * HOUR_MS + 30 * MINUTE_MS, 2 * HOUR_MS)
+    trouble("calm", DAY_MS, HOUR_MS, unconfirmed=True)
+    Alarm.objects.create(
+        scenario="attack", asset="calm", place="a", begin=MONDAY + DAY_MS,
+        end=MONDAY + 25 * HOUR_MS, end_place="b", state="under-attack", came_true=False,
+    )  # fmt: skip
+    Target.objects.create(scenario="attack", percent=99.0)
+    mark({"attack": MONDAY - 20 * DAY_MS})
+    while sum_up_day("attack", MONDAY + 30 * DAY_MS):
+        pass
+
+
+def page(client: Client, path: str = WEEK, status: int = 200) -> str:
+    answer = client.get(path)
+    assert answer.status_code == status, answer.content[:500]
+    return answer.content.decode()
+
+
+def tiles(client: Client, path: str = WEEK) -> dict[str, Any]:
+    context = client.get(path).context
+    return {tile.name: tile for tile in (*context["tiles"], *context["classes"])}
+
+
+# ---- what is said ---------------------------------------------------------------------------
+
+
+def test_one_sentence_says_how_the_week_went(history: None, client: Client):
+    sentence = client.get(WEEK).context["sentence"]
+    assert sentence == (
+        "Assets were in a good state for 99.49 % of the time, 0.384 points better than the week "
+        "before. There were 3 attacks on 2 assets, 2 more than before. The target of 99 % is met, "
+        "with 49 % of the error budget left."
+    )
+
+
+def test_figures_are_compared_in_words(history: None, client: Client):
+    told = tiles(client)
+    assert (told["attacks"].value, told["attacks"].note) == ("3", "on 2 assets")
+    assert told["attacks"].change == phrases.Change("2 more", "arrow-up", "worse")
+    assert told["bad"].value == "3 h 25 m"
+    assert told["bad"].change == phrases.Change("2 h 35 m less", "arrow-down", "better")
+    assert told["acknowledged"].value == "4 m 00 s"
+    assert told["cleared"].note == "95 of 100 within 2 h 00 m; 3 incidents"
+    assert told["flapping"].value == told["false_alarms"].value == "1"
+    assert told["unconfirmed"].value == "1 h 00 m"
+    assert told["maintenance"].value == "0 s"
+    body = page(client)
+    assert "worse" in body
+    assert body.count('class="how"') > len(told)
+
+
+def test_every_figure_says_how_it_is_counted(history: None, client: Client):
+    for tile in tiles(client).values():
+        assert len(tile.explanation) > 40
+        assert tile.explanation in re.sub(r"&#x27;", "'", page(client))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("attacks", 3), ("availability", 3), ("acknowledged", 1), ("cleared", 3), ("flapping", 1),
+     ("bad", 3), ("unconfirmed", 1), ("false_alarms", 1)],
+)  # fmt: skip
+def test_each_figure_links_to_the_list_that_it_is_made_of(
+    history: None, client: Client, name: str, expected: int
+):
+    told = tiles(client)
+    rows = client.get(told[name].link).context["found"].rows
+    assert len(rows) == expected
+    if name == "bad":
+        found = client.get(WEEK).context["found"]
+        assert sum(row.within for row in rows) == found.whole.now.times.bad
+
+
+def alarm(asset: str, begin: int, end: int | None, **changes: Any) -> None:
+    """A time in which a worse state was pending, from so long after Monday on."""
+    came = {"came_true": False if end is not None else None}
+    Alarm.objects.create(
+        **{"scenario": "attack", "asset": asset, "place": f"{begin:020}", "begin": MONDAY + begin,
+           "end": None if end is None else MONDAY + end, "end_place": "" if end is None else "z",
+           "state": "under-attack"} | came | changes,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def alarms(history: None) -> None:
+    """Four more: of the week one came true and one came to nothing; one ended just after it; one
+    goes on."""
+    alarm("shop", DAY_MS, DAY_MS + HOUR_MS, came_true=True)
+    alarm("shop", -HOUR_MS, 0, state="suspicious")
+    alarm("bank", 6 * DAY_MS, 7 * DAY_MS)
+    alarm("press", 2 * DAY_MS, None)
+    mark({"attack": MONDAY - DAY_MS})
+    while sum_up_day("attack", MONDAY + 30 * DAY_MS):
+        pass
+
+
+def listed(client: Client, link: str, **more: str) -> list[tuple[str, str, str]]:
+    rows = client.get(link, more or None).context["found"].rows
+    return [(each.row.asset, each.outcome, each.lasted) for each in rows]
+
+
+def test_the_figure_of_false_alarms_is_the_number_of_its_list(alarms: None, client: Client):
+    tile = tiles(client)["false_alarms"]
+    rows = listed(client, tile.link)
+    assert [asset for asset, *_ in rows] == ["shop", "calm"]
+    assert tile.value == str(len(rows))
+    after = client.get(WEEK).context["ways"]["next"]
+    of_after = tiles(client, after)["false_alarms"]
+    assert (of_after.value, [asset for asset, *_ in listed(client, of_after.link)]) == (
+        "1", ["bank"]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("outcome", "assets"),
+    [
+        ("", ["press", "shop", "shop", "calm"]),
+        ("false", ["shop", "calm"]),
+        ("true", ["shop"]),
+        ("pending", ["press"]),
+    ],
+)
+def test_alarms_are_listed_by_what_came_of_them(
+    alarms: None, client: Client, outcome: str, assets: list[str]
+):
+    week = {"start": "2026-03-02T00:00", "end": "2026-03-09T00:00", "outcome": outcome}
+    assert [asset for asset, *_ in listed(client, "/summary/alarms/", **week)] == assets
+
+
+def test_an_alarm_says_which_state_was_pending_how_long_and_whether_it_came_true(
+    alarms: None, client: Client
+):
+    shop = listed(client, "/summary/alarms/", asset="shop")
+    assert shop == [
+        ("shop", "came to nothing", "1 h 00 m"), ("shop", "came true", "1 h 00 m")
+    ]  # fmt: skip
+    body = page(client, "/summary/alarms/?asset=shop")
+    assert "Came to nothing" in body
+    assert "Suspicious" in body
+    assert 'href="/summary/alarms/alarms.csv?asset=shop"' in body
+    nothing = page(client, "/summary/alarms/?asset=nothing")
+    assert "Alarms are kept for 90 days" in nothing
+    assert "Expected one of the choices" in page(client, "/summary/alarms/?outcome=x", 422)
+    assert listed(client, "/summary/alarms/", scenario="attack") == listed(
+        client, "/summary/alarms/"
+    )
+    other = next(name for name in scenarios() if name != "attack")
+    assert listed(client, "/summary/alarms/", scenario=other) == []
+
+
+def test_alarms_are_a_file(alarms: None, client: Client):
+    answer: Any = client.get("/summary/alarms/alarms.csv?asset=shop&outcome=true")
+    begun, ended = MONDAY + DAY_MS, MONDAY + DAY_MS + HOUR_MS
+    assert b"".join(answer.streaming_content).decode().splitlines() == [
+        "scenario,asset,state,began_at,ended_at,duration_ms,outcome",
+        f"attack,shop,under-attack,{iso(begun)},{iso(ended)},{HOUR_MS},true",
+    ]
+    answer = client.get("/summary/alarms/alarms.ndjson?outcome=pending")
+    (line,) = [json.loads(each) for each in b"".join(answer.streaming_content).splitlines()]
+    assert (line["began_at"], line["ended_at"], line["duration_ms"]) == (
+        MONDAY + 2 * DAY_MS,
+        None,
+        None,
+    )
+    assert AuditEntry.objects.filter(action="export.alarms").count() == 2
+    assert client.get("/summary/alarms/alarms.csv?outcome=x").status_code == 422
+    assert client.get("/summary/alarms/alarms.pdf").status_code == 404
+
+
+def test_the_rows_of_labels_link_to_their_groups(history: None, client: Client):
+    rows = {
+        row.group.name: row for row in client.get(f"{WEEK}&label=customer").context["label_rows"]
+    }
+    assert rows["Acme"].now.attacks == 1  # the three overlap, or touch what does
+    for row in rows.values():
+        found = client.get(row.link).context["found"]
+        behind = found.groups if hasattr(found, "groups") else found.rows
+        assert len(behind) == row.now.attacks, row.group.name
+
+
+def test_worst_assets_link_to_their_incidents(history: None, client: Client):
+    worst = client.get(WEEK).context["worst"]
+    assert [each.asset.asset for each in worst][:2] == ["bank", "shop"]
+    for each in worst:
+        assert len(client.get(each.link).context["found"].rows) == each.asset.attacks
+
+
+def test_the_parts_add_up_to_the_whole(history: None, client: Client):
+    context = client.get(f"{WEEK}&label=customer").context
+    found = context["found"]
+    assert sum(each.bad or 0 for each in found.heat) == found.whole.now.times.bad
+    assert sum(ms for day in found.week for ms in day) == found.whole.now.times.bad
+    assert sum(row.now.times.bad for row in context["label_rows"]) == found.whole.now.times.bad
+    assert sum(row.ms for row in context["timelines"]) == sum(e.within for e in found.incidents)
+
+
+# ---- periods ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "title", "days"),
+    [
+        ("period=day&date=2026-03-02", "2 March 2026", "Monday 2 March 2026"),
+        ("period=week&date=2026-03-08", "Week 10 of 2026", "2 to 8 March 2026"),
+        ("period=month&date=2026-03-04", "March 2026", "1 to 31 March 2026"),
+        ("period=quarter&date=2026-03-04", "Quarter 1 of 2026", "1 January to 31 March 2026"),
+        ("period=year&date=2026-03-04", "2026", "1 January to 31 December 2026"),
+        ("period=dates&first=2025-12-30&last=2026-01-02", "30 December 2025 to 2 January 2026",
+         "30 December 2025 to 2 January 2026"),
+    ],
+)  # fmt: skip
+def test_every_period_has_its_name_and_its_days(
+    history: None, client: Client, query: str, title: str, days: str
+):
+    body = page(client, f"/summary/?{query}")
+    assert f"<h1>{title}</h1>" in body
+    assert f'<p class="lead">{days}' in body
+
+
+def test_before_and_next_lead_there_and_back(history: None, client: Client):
+    before = client.get(f"{WEEK}&hours=service&label=customer").context["ways"]["before"]
+    assert dict(parse_qsl(urlsplit(before).query)) == {
+        "period": "week", "date": "2026-02-23", "scenario": "attack", "label": "customer",
+        "hours": "service",
+    }  # fmt: skip
+    assert "date=2026-03-02" in client.get(before).context["ways"]["next"]
+
+
+def test_a_period_that_goes_on_says_so_and_has_none_after_it(history: None, client: Client):
+    answer = client.get(f"/summary/?period=year&date={datetime.now(UTC).date()}")
+    assert "so far" in answer.content.decode()
+    assert answer.context["ways"]["next"] == ""
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("period=fortnight", "period"),
+        ("date=yesterday", "date"),
+        ("date=0001-01-01", "date"),
+        ("period=dates&first=2026-03-04", "last"),
+        ("period=dates&first=2026-03-04&last=2026-03-01", "last"),
+        ("period=dates&first=2000-01-01&last=2026-03-01", "last"),
+        ("scenario=nothing", "scenario"),
+        ("label=nothing", "label"),
+    ],
+)
+def test_what_is_no_period_is_told_at_its_field(client: Client, query: str, field: str):
+    answer = client.get(f"/summary/?{query}")
+    assert answer.status_code == 422
+    assert list(answer.context["form"].errors) == [field]
+    assert client.get(f"/summary/figures.csv?{query}").status_code == 422
+    unknown = 404 if field == "scenario" else 422
+    assert client.get(f"/api/v1/summary?{query}").status_code == unknown
+
+
+def test_an_empty_summary_says_what_to_do(client: Client):
+    body = page(client, "/summary/")
+    assert "Nothing to sum up" in body
+    assert "To the board" in body
+
+
+def test_the_link_that_is_sent_holds_everything(history: None, client: Client):
+    link = client.get(f"{WEEK}&label=customer").context["link"]
+    assert link == (
+        "http://testserver/summary/?period=week&date=2026-03-02&scenario=attack&label=customer"
+    )
+    assert page(client, link.removeprefix("http://testserver")).count("Week 10 of 2026") > 1
+
+
+# ---- files and REST ---------------------------------------------------------------------------
+
+
+def lines(client: Client, table: str, query: str = "") -> list[dict[str, str]]:
+    answer: Any = client.get(f"/summary/{table}.csv?{WEEK.partition('?')[2]}{query}")
+    assert answer.status_code == 200
+    return list(csv.DictReader(io.StringIO(b"".join(answer.streaming_content).decode())))
+
+
+def test_the_tables_are_files(history: None, client: Client):
+    now, before = lines(client, "figures")
+    assert (now["period"], now["bad_ms"], now["attacks"]) == ("now", str(205 * MINUTE_MS), "3")
+    assert before["period"] == "before"
+    assert len(lines(client, "hours")) == 7 * 24
+    assert next(each["day"] for each in lines(client, "days")) == "2026-03-02"
+    assert [each["asset"] for each in lines(client, "assets")][:2] == ["bank", "shop"]
+    assert {each["value"] for each in lines(client, "labels", "&label=customer")} >= {"Acme"}
+    incidents = lines(client, "incidents")
+    assert len(incidents) == 3
+    first = Incident.objects.get(pk=incidents[0]["id"])
+    assert [incidents[0][name] for name in ("began_at", "ended_at")] == [
+        iso(first.began_at),
+        iso(first.ended_at or 0),
+    ]
+    assert (now["begin"], now["end"]) == (iso(MONDAY), iso(MONDAY + 7 * DAY_MS))
+    for table in ("scenarios", "overrides", "runs"):
+        lines(client, table)
+    assert AuditEntry.objects.filter(action="export.summary").count() == 9
+    assert client.get("/summary/nothing.csv").status_code == 404
+    assert client.get("/summary/figures.pdf").status_code == 404
+
+
+def test_rest_has_the_same_figures(history: None, client: Client):
+    query = f"{WEEK.partition('?')[2]}&label=customer"
+    told = client.get(f"/api/v1/summary?{query}").json()
+    assert told["period"] == {"unit": "week", "first": "2026-03-02", "last": "2026-03-08"}
+    assert told["now"]["attacks"] == 3
+    assert told["now"]["bad_ms"] == 205 * MINUTE_MS
+    assert told["sentence"] == client.get(WEEK).context["sentence"]
+    assert [each["asset"] for each in told["worst"]][:2] == ["bank", "shop"]
+    assert len(told["incidents"]) == told["incidents_total"] == 3
+    assert {each["name"] for each in told["labels"]} >= {"Acme", "Daily"}
+
+
+# ---- where a manager lands ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("role", "page_of"), [("manager", "/summary/"), ("operator", "/")])
+def test_a_manager_lands_on_the_summary(role: str, page_of: str):
+    user = User.objects.create_user("zoe", password="a long enough password")
+    user.groups.add(*make_user(role).groups.all())
+    form = {"login": "zoe", "password": "a long enough password"}
+    assert Client().post("/account/login/", form)["Location"] == page_of
+    to = Client().post("/account/login/?next=/incidents/", form | {"next": "/incidents/"})
+    assert to["Location"] == "/incidents/"
+
+
+# ---- settings -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def admin() -> Client:
+    return logged_in_as("admin")
+
+
+def filled(admin: Client, **changes: str) -> dict[str, str]:
+    """The form of the settings as a browser would send it."""
+    context = admin.get("/summary/settings/").context
+    form = {"zone": str(context["zone"]["zone"].value())}
+    for each in context["targets"]:
+        form |= {field.html_name: str(field.value() or "") for field in each}
+    return form | {name.replace("__", "-"): value for name, value in changes.items()}
+
+
+def test_targets_service_hours_and_zone_are_saved_and_noted(admin: Client):
+    form = filled(
+        admin, zone="Europe/Berlin", attack__percent="99.9", attack__day0="8-12, 13-17",
+        attack__day6="0-24",
+    )  # fmt: skip
+    assert admin.post("/summary/settings/", form).status_code == 302
+    assert ReportingZone.objects.get().name == "Europe/Berlin"
+    target = Target.objects.get(scenario="attack")
+    assert target.percent == 99.9
+    assert target.hours == [[8, 9, 10, 11, 13, 14, 15, 16], [], [], [], [], [], list(range(24))]
+    assert filled(admin)["attack-day0"] == "8-12, 13-17"
+    facts = {entry.action: entry.facts for entry in AuditEntry.objects.all()}
+    assert set(facts) == {"summary.zone", "summary.target"}
+    assert admin.post("/summary/settings/", filled(admin)).status_code == 302  # nothing changed
+    assert AuditEntry.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"zone": "Atlantis"}, "Expected a zone"),
+        ({"attack__percent": "101"}, "less than or equal to 100"),
+        ({"attack__day0": "8-"}, "Expected whole hours"),
+        ({"attack__day0": "18-8"}, "Expected whole hours"),
+        ({"attack__day0": "8-25"}, "Expected whole hours"),
+    ],
+)
+def test_what_cannot_be_measured_by_is_told_and_kept(
+    admin: Client, changes: dict[str, str], says: str
+):
+    answer = admin.post("/summary/settings/", filled(admin, **changes))
+    assert answer.status_code == 422
+    body = answer.content.decode()
+    assert says in body
+    assert f'value="{next(iter(changes.values()))}"' in body
+    assert not Target.objects.exists()
+    assert not ReportingZone.objects.exists()
+
+
+def test_a_manager_is_offered_no_settings(history: None, client: Client):
+    assert "/summary/settings/" not in page(client)
+    assert "/summary/settings/" in page(logged_in(make_user("admin")))
+
+
+# ---- words --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [(1.0, "100 %"), (0.9999999, "99.999 %"), (0.5, "50 %"), (0.99512, "99.512 %"), (None, "–")],
+)
+def test_a_percentage_is_never_rounded_up_to_the_whole(share: float | None, words: str):
+    assert phrases.percent(share) == words
+
+
+def test_report_is_complete_without_any_history(client: Client):
+    assert Report(client.get(f"/summary/?{urlencode({'period': 'year'})}").context["found"])
+
+
+def test_the_list_and_the_figure_mean_the_same_by_flapping():
+    assert queries.FLAP_MS == figures.FLAP_MS

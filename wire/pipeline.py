@@ -1,0 +1,100 @@
+"""Records about pipelines, in `job.pipelines`: what each is, how it fares, what it has reached."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from wire.job import Answer, Id, Number, Status, Stopped, UnreadableJobRecord
+
+Kind = Literal["source", "operator", "store", "sink"]
+Text = Annotated[str, msgspec.Meta(max_length=20_000, pattern="^[^\\x00]*$")]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+# What a pipeline's name is preceded by where the job's queries have names too.
+PREFIX = "pipeline/"
+
+
+class Node(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A part of a pipeline's graph; inputs: the ids of the parts that it reads."""
+
+    id: Id
+    kind: Kind
+    name: Text
+    detail: Text = ""
+    inputs: tuple[Id, ...] = ()
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    """A source partition, the task that read it in the last batch, and how it stands.
+
+    behind: records that the log holds and the pipeline has not read.
+    """
+
+    topic: Id
+    partition: Count
+    task: Number = -1
+    behind: Count = 0
+
+
+class Invalid(msgspec.Struct, frozen=True):
+    """How many records of a topic had no valid time, and why."""
+
+    topic: Id
+    reason: Id
+    records: Count
+
+
+class PipelineProgress(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a pipeline fares. Times in Unix ms, sizes in bytes.
+
+    records, dead_letters: read and refused since the last reset; rate: read in a second, by the
+    last batch; behind_ms: how old the newest record was that the last batch read, 0 where nothing
+    waits; answer: to a request, and then nothing else has changed.
+    """
+
+    name: Id
+    at: Number
+    status: Status
+    title: Text = ""
+    since: Number = 0
+    message: Text = ""
+    error: Text = ""
+    restarts: Count = 0
+    epoch: Count = 0
+    slots: Count = 0
+    trigger: Text = ""
+    store: Text = ""
+    graph: tuple[Node, ...] = ()
+    assignments: tuple[Assignment, ...] = ()
+    invalid: tuple[Invalid, ...] = ()
+    records: Count = 0
+    dead_letters: Count = 0
+    rate: float = 0.0
+    behind: Count = 0
+    behind_ms: Count = 0
+    batch: Number = -1
+    batch_ms: Count = 0
+    state_rows: Count = 0
+    state_bytes: Count = 0
+    stopped: Stopped | None = None
+    answer: Answer | None = None
+
+
+def query_name(pipeline: str) -> str:
+    """Return the name under which requests are sent to a pipeline: `pipeline/report-rates`."""
+    return PREFIX + pipeline
+
+
+def encode_pipeline(record: PipelineProgress) -> bytes:
+    """Return the value of a record of `job.pipelines`."""
+    return msgspec.json.encode(record)
+
+
+def decode_pipeline(value: bytes | None) -> PipelineProgress:
+    """Read a record of `job.pipelines`. Raises UnreadableJobRecord."""
+    try:
+        return msgspec.json.decode(value or b"", type=PipelineProgress)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise UnreadableJobRecord(f"PipelineProgress: {error}") from None

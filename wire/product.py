@@ -1,0 +1,27 @@
+"""Records about products: that the views of one have passed a number."""
+
+from __future__ import annotations
+
+import msgspec
+
+from wire.invoice import Count, Name, Time
+
+
+class UnreadableMilestone(ValueError):
+    """A record that is none; the message says what was expected."""
+
+
+class Milestone(msgspec.Struct, frozen=True):
+    """The views of a product have reached `count`; at: the time of that view, Unix ms."""
+
+    product: Name
+    count: Count
+    at: Time
+
+
+def decode_milestone(value: bytes | None) -> Milestone:
+    """Return what a record says. Raises UnreadableMilestone."""
+    try:
+        return msgspec.json.decode(value or b"", type=Milestone)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise UnreadableMilestone(str(error)) from None
