@@ -109,10 +109,10 @@ def challenged_after(visitor: Visitor) -> float:
     return after(lambda: challenge_in(visitor.load()), "the visitor is not challenged")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(500)
 def test_a_client_is_challenged_within_three_seconds_of_its_fifth_action(visit: Visit) -> None:
-    """The least of three: tests beside this one take the processors for a while."""
+    """The least of three; a trial, for tests beside it would take the processors."""
     waits = []
     for number in range(3):
         program = visit(f"program/{number}")
