@@ -41,6 +41,21 @@ def rows(source: DataFrame, keys: Mapping[tuple[str, int], str]) -> DataFrame:
     )
 
 
+def blocks(source: DataFrame, keys: Mapping[tuple[str, int], str]) -> DataFrame:
+    """Return what the kernel reads of BlockSource's columns: the same, a block of records a row."""
+    return source.select(_grouping_key(keys).alias("bucket"), "offset", "records")
+
+
+def through_kernel_in_blocks(source: DataFrame, plan: str) -> DataFrame:
+    """Pass blocks of records through the kernel. Returns BlockSink's column.
+
+    plan: as Plan.json writes it.
+    """
+    spark = source.sparkSession
+    kernel = spark._jvm.tallyboard.kernel.Kernel  # type: ignore[union-attr]  # noqa: SLF001
+    return type(source)(kernel.applyToBlocks(source._jdf, plan), spark)  # noqa: SLF001
+
+
 def through_kernel(source: DataFrame, plan: str) -> DataFrame:
     """Pass rows through the kernel. Returns a Kafka sink's columns.
 

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 from streaming.buckets import bucket_keys
 from streaming.engine import STATE_PARTITIONS, Engine, Trigger
 from streaming.epoch_start import EARLIEST
-from streaming.pipeline import rows, through_kernel, through_python
+from streaming.pipeline import (
+    blocks,
+    rows,
+    through_kernel,
+    through_kernel_in_blocks,
+    through_python,
+)
 from streaming.processor import Plan, TallyProcessor
 from wire.topics import Topics
 
@@ -27,9 +33,13 @@ MAX_PER_BATCH: Mapping[Engine, int] = {"kernel": 500_000, "python": 100_000}
 # Tasks that read the source partitions: one for each would cost more than the reading.
 READERS = 2
 
+# The kernel takes a backlog in blocks, many records to a row: see kernel/BlockSource.java.
+BLOCK_SOURCE, BLOCK_SINK = "tallyboard.kernel.BlockSource", "tallyboard.kernel.BlockSink"
+
 SOURCE = {
     "startingOffsets": "earliest",
     "includeHeaders": "true",
+    "readers": str(READERS),
     "kafkaConsumer.pollTimeoutMs": "15000",
     "kafka.isolation.level": "read_committed",
     "kafka.default.api.timeout.ms": "15000",
@@ -76,17 +86,27 @@ def start(
         options["kafka.max.poll.records"] = "1"
     if trigger not in ("real-time", "leg"):
         options["maxOffsetsPerTrigger"] = str(MAX_PER_BATCH[engine])
-    stream = rows(_source(spark, settings, sorted({topic for topic, _ in keys}), options), keys)
-    if trigger != "real-time":
-        stream = stream.coalesce(READERS)
-    if engine == "kernel":
-        records = through_kernel(stream, plan.json(real_time=trigger == "real-time"))
+    in_blocks = engine == "kernel" and trigger in ("micro-batch", "catch-up")
+    source = BLOCK_SOURCE if in_blocks else "kafka"
+    stream = _source(spark, settings, source, sorted({topic for topic, _ in keys}), options)
+    if in_blocks:
+        records = through_kernel_in_blocks(blocks(stream, keys), plan.json(real_time=False))
     else:
-        records = through_python(stream, TallyProcessor(plan))
-    writer = records.writeStream.format("kafka").queryName(engine).outputMode("update")
+        records = _through(rows(stream, keys), plan, engine, trigger)
+    writer = records.writeStream.format(BLOCK_SINK if in_blocks else "kafka")
+    writer = writer.queryName(engine).outputMode("update")
     writer = writer.options(**{**settings.spark_kafka_options(), **SINK})
     writer = writer.option("checkpointLocation", str(checkpoint))
     return writer.trigger(**_trigger(trigger, settings)).start()
+
+
+def _through(stream: DataFrame, plan: Plan, engine: Engine, trigger: Trigger) -> DataFrame:
+    """Return the records for the sink topics that an engine makes of rows of a record each."""
+    if trigger != "real-time":
+        stream = stream.coalesce(READERS)
+    if engine == "python":
+        return through_python(stream, TallyProcessor(plan))
+    return through_kernel(stream, plan.json(real_time=trigger == "real-time"))
 
 
 def _places(plan: Plan) -> dict[tuple[str, int], str]:
@@ -106,10 +126,14 @@ def _starting(plan: Plan) -> str:
 
 
 def _source(
-    spark: SparkSession, settings: Settings, topics: list[str], options: Mapping[str, str]
+    spark: SparkSession,
+    settings: Settings,
+    source: str,
+    topics: list[str],
+    options: Mapping[str, str],
 ) -> DataFrame:
     """Return a stream of the records of a fixed list of topics."""
-    reader = spark.readStream.format("kafka").option("subscribe", ",".join(topics))
+    reader = spark.readStream.format(source).option("subscribe", ",".join(topics))
     return reader.options(**{**settings.spark_kafka_options(), **SOURCE, **options}).load()
 
 

@@ -89,16 +89,16 @@ public final class Replay {
     return length < 0 ? null : IN.readNBytes(length);
   }
 
-  private static void write(Row row) {
+  private static void write(SinkRecord record) {
     try {
-      put(Sink.bytes(row.getString(3)));
-      put(row.getAs(0));
-      put(row.getAs(1));
-      Row[] headers = row.isNullAt(2) ? new Row[0] : row.getAs(2);
+      put(Sink.bytes(record.topic()));
+      put(record.key());
+      put(record.value());
+      Header[] headers = record.headers() == null ? new Header[0] : record.headers();
       OUT.writeInt(headers.length);
-      for (Row header : headers) {
-        put(Sink.bytes(header.getString(0)));
-        put(header.getAs(1));
+      for (Header header : headers) {
+        put(Sink.bytes(header.name()));
+        put(header.value());
       }
     } catch (IOException error) {
       throw new IllegalStateException(error);

@@ -1,16 +1,20 @@
 package tallyboard.kernel;
 
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Function;
+import java.util.function.ToLongFunction;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.streaming.MapState;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.streaming.StatefulProcessor;
@@ -37,7 +41,10 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
       .add("headers", DataTypes.createArrayType(HEADER)).add("topic", DataTypes.StringType);
   private static final Map<String, Run> KEPT = new ConcurrentHashMap<>();
 
+  private static final StructType BLOCK = BlockSink.SCHEMA;
+
   private final String json;
+  private final Form form;
   private transient Plan plan;
   private transient Map<String, Run> open;
   private transient ValueState<byte[]> meta;
@@ -45,8 +52,12 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
   private transient MapState<String, byte[]> assets;
   private transient MapState<String, byte[]> last;
 
-  private Kernel(String plan) {
+  /** How records come and go: one in a row, in the order of the log or in any; or in blocks. */
+  private enum Form { ORDERED, ANY_ORDER, BLOCKS }
+
+  private Kernel(String plan, Form form) {
     json = plan;
+    this.form = form;
   }
 
   /**
@@ -54,9 +65,21 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
    * (key, value, headers, topic). plan: see Plan.
    */
   public static Dataset<Row> apply(Dataset<Row> rows, String plan) {
+    Form form = Plan.parse(plan).realTime() ? Form.ORDERED : Form.ANY_ORDER;
+    return behind(rows, new Kernel(plan, form), SINK);
+  }
+
+  /**
+   * Puts the kernel behind rows of (bucket, offset, records), as BlockSource has them; returns rows
+   * of BlockSink. plan: see Plan.
+   */
+  public static Dataset<Row> applyToBlocks(Dataset<Row> blocks, String plan) {
+    return behind(blocks, new Kernel(plan, Form.BLOCKS), BLOCK);
+  }
+
+  private static Dataset<Row> behind(Dataset<Row> rows, Kernel kernel, StructType result) {
     return rows.groupBy("bucket").as(Encoders.STRING(), Encoders.row(rows.schema()))
-        .transformWithState(new Kernel(plan), TimeMode.None(), OutputMode.Update(),
-            Encoders.row(SINK));
+        .transformWithState(kernel, TimeMode.None(), OutputMode.Update(), Encoders.row(result));
   }
 
   @Override
@@ -74,27 +97,60 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
   public scala.collection.Iterator<Row> handleInputRows(String key,
       scala.collection.Iterator<Row> rows, TimerValues timers) {
     Run run = open.computeIfAbsent(key, this::open);
-    Iterator<SourceRow> records = new Iterator<>() {
+    Iterator<SinkRecord> records =
+        run.apply(records(CollectionConverters.asJava(rows)), this::keep);
+    return CollectionConverters.asScala(form == Form.BLOCKS
+        ? mapped(new SinkBlock.Writer(records), RowFactory::create)
+        : mapped(records, SinkRecord::row));
+  }
+
+  /** A micro-batch brings a bucket's rows in any order; Real-time Mode keeps the partition's. */
+  private Iterator<SourceRow> records(Iterator<Row> rows) {
+    return switch (form) {
+      case ORDERED -> mapped(rows, SourceRow::of);
+      case ANY_ORDER -> sorted(mapped(rows, SourceRow::of), SourceRow::offset);
+      case BLOCKS -> unpacked(sorted(rows, row -> row.getLong(1)));
+    };
+  }
+
+  private static <T> Iterator<T> sorted(Iterator<T> rows, ToLongFunction<T> offset) {
+    List<T> sorted = new ArrayList<>();
+    rows.forEachRemaining(sorted::add);
+    sorted.sort(Comparator.comparingLong(offset));
+    return sorted.iterator();
+  }
+
+  private static Iterator<SourceRow> unpacked(Iterator<Row> blocks) {
+    return new Iterator<>() {
+      private Iterator<SourceRow> records = Collections.emptyIterator();
+
+      @Override
+      public boolean hasNext() {
+        while (!records.hasNext() && blocks.hasNext()) {
+          records = new RecordBlock.Reader(blocks.next().getAs(2));
+        }
+        return records.hasNext();
+      }
+
+      @Override
+      public SourceRow next() {
+        return records.next();
+      }
+    };
+  }
+
+  private static <T, R> Iterator<R> mapped(Iterator<T> rows, Function<T, R> function) {
+    return new Iterator<>() {
       @Override
       public boolean hasNext() {
         return rows.hasNext();
       }
 
       @Override
-      public SourceRow next() {
-        return SourceRow.of(rows.next());
+      public R next() {
+        return function.apply(rows.next());
       }
     };
-    Iterator<SourceRow> ordered = plan.realTime() ? records : inOrder(records);
-    return CollectionConverters.asScala(run.apply(ordered, this::keep));
-  }
-
-  /** A micro-batch brings a bucket's rows in any order; Real-time Mode keeps the partition's. */
-  private static Iterator<SourceRow> inOrder(Iterator<SourceRow> rows) {
-    List<SourceRow> sorted = new ArrayList<>();
-    rows.forEachRemaining(sorted::add);
-    sorted.sort(Comparator.comparingLong(SourceRow::offset));
-    return sorted.iterator();
   }
 
   private Run open(String key) {

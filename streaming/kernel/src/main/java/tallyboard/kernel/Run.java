@@ -9,7 +9,6 @@ import java.util.Deque;
 import java.util.Iterator;
 import java.util.List;
 import java.util.function.Consumer;
-import org.apache.spark.sql.Row;
 import org.apache.spark.sql.streaming.MapState;
 
 /** One bucket at work: rows in, records for the sink topics out, one batch after the other. */
@@ -64,7 +63,7 @@ final class Run implements Bucket.Out {
   private final Bucket bucket;
   private final SuppressedOutput suppressed;
   private final List<List<Object>> bounds;
-  private final Deque<Row> out = new ArrayDeque<>();
+  private final Deque<SinkRecord> out = new ArrayDeque<>();
   private SourceRow current;
   /** Of the current row, not applied yet; or null. */
   private Source.Entry entry;
@@ -142,7 +141,7 @@ final class Run implements Bucket.Out {
   // ---- rows ----
 
   /** Applies the rows while its result is read; calls `atEnd` when all is in the state. */
-  Iterator<Row> apply(Iterator<SourceRow> rows, Consumer<Run> atEnd) {
+  Iterator<SinkRecord> apply(Iterator<SourceRow> rows, Consumer<Run> atEnd) {
     sound = false;
     return new Iterator<>() {
       private boolean ended;
@@ -170,7 +169,7 @@ final class Run implements Bucket.Out {
       }
 
       @Override
-      public Row next() {
+      public SinkRecord next() {
         return out.remove();
       }
     };
@@ -216,7 +215,7 @@ final class Run implements Bucket.Out {
 
   @Override
   public void state(String name, Asset asset, Cause cause, Asset.Answer answer) {
-    Row record = Sink.state(states, plan.epoch(), name, asset, bucket.rule, cause, answer);
+    SinkRecord record = Sink.state(states, plan.epoch(), name, asset, bucket.rule, cause, answer);
     if (suppressed.covers(bucket.offset)) suppressed.put(name, record);
     else out.add(record);
   }
@@ -234,7 +233,7 @@ final class Run implements Bucket.Out {
   private void tick() {
     if (Math.abs(current.time() - beat) < HEARTBEAT_MS) return;
     byte[] key = Sink.bytes(scenario + "/" + bucket.partition);
-    out.add(Sink.row(key, Sink.bytes(heartbeat()), null, plan.prefix() + "job.buckets"));
+    out.add(new SinkRecord(key, Sink.bytes(heartbeat()), null, plan.prefix() + "job.buckets"));
     beat = current.time();
     records = dead = 0;
     bucket.lateness.clear();

@@ -4,8 +4,6 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import org.apache.spark.sql.Row;
-import org.apache.spark.sql.RowFactory;
 
 /** Records of the sink topics as bytes: wire/sink.py, to the byte. */
 final class Sink {
@@ -14,10 +12,10 @@ final class Sink {
   private Sink() {}
 
   /** A record of a states topic. */
-  static Row state(String topic, long epoch, String name, Asset asset, Rule rule,
+  static SinkRecord state(String topic, long epoch, String name, Asset asset, Rule rule,
       Cause cause, Asset.Answer answer) {
     String version = epoch + "." + asset.offset + "." + asset.step;
-    List<Row> headers = new ArrayList<>(4);
+    List<Header> headers = new ArrayList<>(4);
     headers.add(header("version", version));
     if (answer != null) {
       headers.add(header("command", answer.command()));
@@ -27,10 +25,10 @@ final class Sink {
     if (asset.shown == null) {
       cause(out, cause);
       headers.add(header("cause", out.toString()));
-      return row(bytes(name), null, headers, topic);
+      return record(bytes(name), null, headers, topic);
     }
     value(out, version, name, asset, rule, cause, answer);
-    return row(bytes(name), bytes(out.toString()), headers, topic);
+    return record(bytes(name), bytes(out.toString()), headers, topic);
   }
 
   private static void value(StringBuilder out, String version, String name, Asset asset, Rule rule,
@@ -169,29 +167,28 @@ final class Sink {
   }
 
   /** A dead letter: the record as it came, with where it lay and why it was refused. */
-  static Row deadLetter(String to, String reason, String topic, int partition, SourceRow record) {
-    List<Row> headers = new ArrayList<>();
+  static SinkRecord deadLetter(String to, String reason, String topic, int partition, SourceRow record) {
+    List<Header> headers = new ArrayList<>();
     headers.add(header("reason", reason));
     headers.add(header("source-topic", topic));
     headers.add(header("source-partition", Integer.toString(partition)));
     headers.add(header("source-offset", Long.toString(record.offset())));
     headers.add(header("source-timestamp", Long.toString(record.time())));
-    for (Row original : record.headers()) {
-      byte[] value = original.isNullAt(1) ? new byte[0] : original.getAs(1);
-      headers.add(RowFactory.create("original-" + original.getString(0), value));
+    for (Header original : record.headers()) {
+      byte[] value = original.value() == null ? new byte[0] : original.value();
+      headers.add(new Header("original-" + original.name(), value));
     }
     byte[] value = record.value();
     boolean long_ = value != null && value.length > MAX_DEAD_VALUE;
-    return row(record.key(), long_ ? Arrays.copyOf(value, MAX_DEAD_VALUE) : value, headers, to);
+    return record(record.key(), long_ ? Arrays.copyOf(value, MAX_DEAD_VALUE) : value, headers, to);
   }
 
-  private static Row header(String name, String value) {
-    return RowFactory.create(name, bytes(value));
+  private static Header header(String name, String value) {
+    return new Header(name, bytes(value));
   }
 
-  static Row row(byte[] key, byte[] value, List<Row> headers, String topic) {
-    return RowFactory.create(key, value, headers == null ? null : headers.toArray(new Row[0]),
-        topic);
+  private static SinkRecord record(byte[] key, byte[] value, List<Header> headers, String topic) {
+    return new SinkRecord(key, value, headers.toArray(Header[]::new), topic);
   }
 
   static byte[] bytes(String text) {

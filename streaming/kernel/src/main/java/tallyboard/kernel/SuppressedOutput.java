@@ -7,8 +7,6 @@ import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
-import org.apache.spark.sql.Row;
-import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.streaming.MapState;
 import scala.Tuple2;
 import scala.jdk.javaapi.CollectionConverters;
@@ -21,7 +19,7 @@ final class SuppressedOutput {
   private static final int MAX_FRESH = 50_000;
 
   private final long upto;
-  private final Map<String, Row> fresh = new HashMap<>();
+  private final Map<String, SinkRecord> fresh = new HashMap<>();
   private MapState<String, byte[]> entries;
 
   /** upto: the last offset whose records are suppressed, -1 for none. */
@@ -38,7 +36,7 @@ final class SuppressedOutput {
     return offset <= upto;
   }
 
-  void put(String name, Row record) {
+  void put(String name, SinkRecord record) {
     fresh.put(name, record);
     if (fresh.size() > MAX_FRESH) flush();
   }
@@ -49,9 +47,9 @@ final class SuppressedOutput {
   }
 
   /** Takes out all that was suppressed, for this topic. */
-  List<Row> release(String topic) {
+  List<SinkRecord> release(String topic) {
     flush();
-    List<Row> records = new ArrayList<>();
+    List<SinkRecord> records = new ArrayList<>();
     Iterator<Tuple2<String, byte[]>> all = CollectionConverters.asJava(entries.iterator());
     all.forEachRemaining(entry -> records.add(unpack(entry._1(), entry._2(), topic)));
     entries.clear();
@@ -65,13 +63,13 @@ final class SuppressedOutput {
 
   // ---- a record as frames: its value, then name and value of each header ----
 
-  private static byte[] pack(Row record) {
+  private static byte[] pack(SinkRecord record) {
     List<byte[]> frames = new ArrayList<>();
-    frames.add(record.getAs(1));
-    if (!record.isNullAt(2)) {
-      for (Row header : (Row[]) record.get(2)) {
-        frames.add(Sink.bytes(header.getString(0)));
-        frames.add(header.getAs(1));
+    frames.add(record.value());
+    if (record.headers() != null) {
+      for (Header header : record.headers()) {
+        frames.add(Sink.bytes(header.name()));
+        frames.add(header.value());
       }
     }
     int size = 0;
@@ -84,15 +82,15 @@ final class SuppressedOutput {
     return out.array();
   }
 
-  private static Row unpack(String name, byte[] data, String topic) {
+  private static SinkRecord unpack(String name, byte[] data, String topic) {
     ByteBuffer in = ByteBuffer.wrap(data);
     byte[] value = frame(in);
-    List<Row> headers = new ArrayList<>();
+    List<Header> headers = new ArrayList<>();
     while (in.hasRemaining()) {
       String header = new String(frame(in), StandardCharsets.UTF_8);
-      headers.add(RowFactory.create(header, frame(in)));
+      headers.add(new Header(header, frame(in)));
     }
-    return Sink.row(Sink.bytes(name), value, headers, topic);
+    return new SinkRecord(Sink.bytes(name), value, headers.toArray(Header[]::new), topic);
   }
 
   private static byte[] frame(ByteBuffer in) {

@@ -1,0 +1,15 @@
+package tallyboard.kernel;
+
+import java.util.Arrays;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.RowFactory;
+
+/** A record for a sink topic. value: null for a tombstone; headers: null for none. */
+record SinkRecord(byte[] key, byte[] value, Header[] headers, String topic) {
+  /** Returns it as the columns of Spark's Kafka sink. */
+  Row row() {
+    Row[] pairs = headers == null ? null
+        : Arrays.stream(headers).map(Header::row).toArray(Row[]::new);
+    return RowFactory.create(key, value, pairs, topic);
+  }
+}
