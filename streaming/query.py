@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from config.settings import Settings
 
 # Most records of one micro-batch: a long backlog comes in many, each of some seconds.
-MAX_PER_BATCH: Mapping[Engine, int] = {"kernel": 500_000, "python": 100_000}
+MAX_PER_BATCH: Mapping[Engine, int] = {"kernel": 1_000_000, "python": 100_000}
 
 # Tasks that read the source partitions: one for each would cost more than the reading.
 READERS = 2
@@ -48,10 +48,11 @@ SOURCE = {
     "kafka.fetch.max.bytes": str(16 << 20),
     "kafka.max.partition.fetch.bytes": str(1 << 20),
 }
+# What a backlog is read with: many records at once.
+BULK = {"kafka.max.poll.records": "10000", "kafka.max.partition.fetch.bytes": str(4 << 20)}
 SINK = {
     "kafka.acks": "all",
     "kafka.enable.idempotence": "true",
-    "kafka.compression.type": "lz4",
     "kafka.linger.ms": "5",
     "kafka.batch.size": "262144",
     "kafka.buffer.memory": "67108864",
@@ -88,6 +89,8 @@ def start(
         options["maxOffsetsPerTrigger"] = str(MAX_PER_BATCH[engine])
     in_blocks = engine == "kernel" and trigger in ("micro-batch", "catch-up")
     source = BLOCK_SOURCE if in_blocks else "kafka"
+    if in_blocks:
+        options |= BULK
     stream = _source(spark, settings, source, sorted({topic for topic, _ in keys}), options)
     if in_blocks:
         records = through_kernel_in_blocks(blocks(stream, keys), plan.json(real_time=False))
@@ -95,7 +98,9 @@ def start(
         records = _through(rows(stream, keys), plan, engine, trigger)
     writer = records.writeStream.format(BLOCK_SINK if in_blocks else "kafka")
     writer = writer.queryName(engine).outputMode("update")
+    compression = "none" if settings.one_machine else "lz4"
     writer = writer.options(**{**settings.spark_kafka_options(), **SINK})
+    writer = writer.option("kafka.compression.type", compression)
     writer = writer.option("checkpointLocation", str(checkpoint))
     return writer.trigger(**_trigger(trigger, settings)).start()
 

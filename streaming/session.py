@@ -100,6 +100,7 @@ def spark_conf(settings: Settings, slots: int, java_options: Sequence[str]) -> d
             (*JVM_OPTIONS, *_hearing(settings), *java_options)
         ),
         **_access(settings),
+        **_compression(settings),
         "spark.ui.enabled": "true" if settings.spark_ui_port else "false",
         "spark.ui.port": str(settings.spark_ui_port or 4040),
         "spark.ui.showConsoleProgress": "false",
@@ -137,6 +138,13 @@ def _access(settings: Settings) -> dict[str, str]:
         "spark.network.crypto.saslFallback": "false",
         "spark.io.encryption.enabled": "true",
     }
+
+
+def _compression(settings: Settings) -> dict[str, str]:
+    """Return options that pack nothing where nothing travels: that would be work for no gain."""
+    if not settings.one_machine:
+        return {}
+    return {"spark.shuffle.compress": "false", "spark.shuffle.spill.compress": "false"}
 
 
 def _jars(jars_dir: Path, master: str) -> dict[str, str]:

@@ -22,6 +22,7 @@ final class Codec {
   private static final String OLD_MARK = "not known: it was tallied by an earlier release";
 
   private final int version;
+  private final Texts texts = Texts.own();
   private byte[] data;
   private int at = 1;
 
@@ -313,6 +314,6 @@ final class Codec {
     int length = (int) signed() - 1;
     if (length < 0) return null;
     at += length;
-    return new String(data, at - length, length, StandardCharsets.UTF_8);
+    return texts.of(data, at - length, length);
   }
 }

@@ -31,6 +31,7 @@ final class Json {
   private int at;
   private int depth;
   private final Map<String, int[]> spans = new HashMap<>(4);
+  private final Texts texts = Texts.own();
 
   private Json(byte[] data) {
     this.data = data;
@@ -167,7 +168,7 @@ final class Json {
     int from = ++at;
     while (true) {
       int next = peek();
-      if (next == '"') return new String(data, from, at++ - from, StandardCharsets.UTF_8);
+      if (next == '"') return texts.of(data, from, at++ - from);
       if (next == '\\') return escaped(from);
       if (next >= 0 && next < ' ') throw new Bad();
       at++;
