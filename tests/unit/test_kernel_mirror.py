@@ -114,8 +114,11 @@ SHARED: Mapping[str, Any] = {
 """What both have: the kernel's name, and the fold's value."""
 
 KERNEL_ALONE = {
-    "Assets.MAX_READ", "Codec.MUTED", "Codec.WAITS", "Json.MAX_DIGITS", "Kernel.HEADER",
-    "Kernel.KEPT", "Kernel.SINK", "Keys.NEVER", "Keys.READ", "Rule.NONE", "Run.HOST",
+    "Asset.FEW", "Assets.MAX_READ", "BlockReader.FULL", "BlockSink.SCHEMA", "BlockSource.SCHEMA",
+    "RecordBlock.HEADERS", "RecordBlock.KEY", "RecordBlock.NO_HEADERS", "RecordBlock.OFFSET",
+    "RecordBlock.TIMESTAMP", "RecordBlock.VALUE", "SinkBlock.FULL", "Texts.BITS", "Texts.LONGEST",
+    "Texts.OWN", "TimerLog.CHUNK", "TimerLog.HEAD", "TimerLog.LEAST", "Codec.MUTED", "Codec.WAITS", "Json.MAX_DIGITS", "Kernel.HEADER",
+    "Kernel.BLOCK", "Kernel.KEPT", "Kernel.SINK", "Keys.NEVER", "Keys.READ", "Rule.NONE", "Run.HOST",
     "Run.META_LATENESS",
     "Source.TICK", "Source.VERSION", "SuppressedOutput.MAX_FRESH", "Tally.NONE",
 }  # fmt: skip

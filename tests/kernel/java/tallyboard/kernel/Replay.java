@@ -11,7 +11,6 @@ import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
-import org.apache.spark.sql.Row;
 import org.apache.spark.sql.streaming.MapState;
 import scala.Tuple2;
 import scala.jdk.javaapi.CollectionConverters;
@@ -45,6 +44,7 @@ public final class Replay {
     byte[][] kept = {bytes()};
     Memory entries = new Memory();
     for (int left = IN.readInt(); left > 0; left--) entries.updateValue(text(), bytes());
+    Memory timers = new Memory();
     Memory last = new Memory();
     if (kept[0] == null && plan.seedOf(name) != null) {
       kept[0] = InitialState.load(plan.seedOf(name), entries, last);
@@ -55,8 +55,8 @@ public final class Replay {
     for (int from = 0; from < rows.size(); from += batch, batches++) {
       if (run == null || batches % restart == 0) {
         run = new Run(plan, name, rule[0], "replay");
-        if (kept[0] == null) run.over(entries, last);
-        else run.load(kept[0], entries, last);
+        if (kept[0] == null) run.over(entries, timers, last);
+        else run.load(kept[0], entries, timers, last);
       } else if (!run.standsAt(kept[0])) {
         throw new IllegalStateException("the bucket does not stand where it left off");
       }

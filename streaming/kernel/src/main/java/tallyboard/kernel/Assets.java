@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.PriorityQueue;
 import org.apache.spark.sql.streaming.MapState;
 import scala.Tuple2;
+import tallyboard.kernel.TimerLog.Noted;
 
 /**
  * A bucket's assets over Spark's state, one entry each, and the transient index of their timers.
@@ -19,13 +20,6 @@ import scala.Tuple2;
 final class Assets implements Bucket.Store {
   /** Most assets kept in memory between two batches, per bucket. */
   private static final int MAX_READ = 50_000;
-
-  private record Noted(long time, String name) implements Comparable<Noted> {
-    @Override
-    public int compareTo(Noted other) {
-      return Long.compare(time, other.time);
-    }
-  }
 
   /** A name to look an asset up by: names that differ in digits alone crowd in a HashMap. */
   private record Name(String text) {
@@ -48,18 +42,30 @@ final class Assets implements Bucket.Store {
 
   private final Map<Name, Entry> read = new HashMap<>();
   private final List<Entry> changed = new ArrayList<>();
-  private final PriorityQueue<Noted> index = new PriorityQueue<>();
+  private PriorityQueue<Noted> index = new PriorityQueue<>();
+  private final TimerLog log = new TimerLog();
   private MapState<String, byte[]> entries;
   private int waiting;
   private Entry last = new Entry("");
 
-  /** From now on the state is read and written through `entries`, which hold what they held. */
-  void over(MapState<String, byte[]> entries) {
+  /** From now on the state is read and written through these, which hold what they held. */
+  void over(MapState<String, byte[]> entries, MapState<String, byte[]> timers) {
     this.entries = entries;
+    log.over(timers);
   }
 
-  /** Reads the index out of the state. */
-  void load() {
+  /** Reads the index as of this offset and clock out of the state. */
+  void load(long offset, long clock) {
+    List<Noted> stored = log.load(offset, clock);
+    if (stored == null) {
+      collect();
+      return;
+    }
+    index = new PriorityQueue<>(stored);
+    waiting = log.waiting();
+  }
+
+  private void collect() {
     Iterator<Tuple2<String, byte[]>> all =
         scala.jdk.javaapi.CollectionConverters.asJava(entries.iterator());
     all.forEachRemaining(entry -> {
@@ -121,20 +127,24 @@ final class Assets implements Bucket.Store {
     if (timer == null ? !noted : noted && asset.noted <= timer.time()) return;
     waiting += (timer == null ? 0 : 1) - (noted ? 1 : 0);
     asset.noted = timer == null ? Asset.NONE : timer.time();
-    if (timer != null) index.add(new Noted(timer.time(), name));
+    if (timer != null) {
+      Noted when = new Noted(timer.time(), name);
+      index.add(when);
+      log.add(when);
+    }
     mark(entry(name));
   }
 
   @Override
   public String popTimer(long upto) {
-    while (!index.isEmpty() && index.peek().time <= upto) {
+    while (!index.isEmpty() && index.peek().time() <= upto) {
       Noted first = index.poll();
-      Asset asset = get(first.name);
-      if (asset == null || asset.noted != first.time) continue;
+      Asset asset = get(first.name());
+      if (asset == null || asset.noted != first.time()) continue;
       asset.noted = Asset.NONE;
       waiting--;
-      mark(entry(first.name));
-      return first.name;
+      mark(entry(first.name()));
+      return first.name();
     }
     return null;
   }
@@ -144,8 +154,16 @@ final class Assets implements Bucket.Store {
     return waiting;
   }
 
-  /** Writes what has changed. */
-  void flush() {
+  /** Writes what has changed, and the index as of this offset and clock. */
+  void flush(long offset, long clock) {
+    flush();
+    List<Noted> overdue = new ArrayList<>();
+    while (!index.isEmpty() && index.peek().time() <= clock) overdue.add(index.poll());
+    index.addAll(overdue);
+    log.save(offset, waiting, index, overdue);
+  }
+
+  private void flush() {
     for (Entry entry : changed) {
       entry.changed = false;
       if (entry.asset == null) entries.removeKey(entry.name);

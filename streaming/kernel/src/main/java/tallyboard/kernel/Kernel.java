@@ -50,6 +50,7 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
   private transient ValueState<byte[]> meta;
   private transient ValueState<String> rule;
   private transient MapState<String, byte[]> assets;
+  private transient MapState<String, byte[]> timers;
   private transient MapState<String, byte[]> last;
 
   /** How records come and go: one in a row, in the order of the log or in any; or in blocks. */
@@ -90,6 +91,7 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
     meta = getHandle().getValueState("meta", Encoders.BINARY(), forever);
     rule = getHandle().getValueState("rule", Encoders.STRING(), forever);
     assets = getHandle().getMapState("assets", Encoders.STRING(), Encoders.BINARY(), forever);
+    timers = getHandle().getMapState("timers", Encoders.STRING(), Encoders.BINARY(), forever);
     last = getHandle().getMapState("last", Encoders.STRING(), Encoders.BINARY(), forever);
   }
 
@@ -158,14 +160,14 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
     byte[] stored = meta.get();
     Run kept = KEPT.remove(place(name));
     if (kept != null && kept.standsAt(stored)) {
-      kept.over(assets, last);
+      kept.over(assets, timers, last);
       return kept;
     }
     if (stored == null) stored = begin(name);
     String first = stored == null ? plan.ruleOf(name) : rule.get();
     Run run = new Run(plan, name, first, SparkEnv.get().executorId());
-    if (stored == null) run.over(assets, last);
-    else run.load(stored, assets, last);
+    if (stored == null) run.over(assets, timers, last);
+    else run.load(stored, assets, timers, last);
     return run;
   }
 

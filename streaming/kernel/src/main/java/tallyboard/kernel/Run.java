@@ -97,8 +97,9 @@ final class Run implements Bucket.Out {
 
   // ---- between the batches ----
 
-  /** Goes on from the state: `meta` as `meta()` gave it, and the assets' entries. */
-  void load(byte[] meta, MapState<String, byte[]> entries, MapState<String, byte[]> last) {
+  /** Goes on from the state: `meta` as `meta()` gave it, the assets' entries, and their timers. */
+  void load(byte[] meta, MapState<String, byte[]> entries, MapState<String, byte[]> timers,
+      MapState<String, byte[]> last) {
     Meta kept = Meta.of(meta);
     bucket.clock = kept.clock;
     bucket.offset = kept.offset;
@@ -109,13 +110,14 @@ final class Run implements Bucket.Out {
     records = kept.records;
     dead = kept.dead;
     storedRule = bucket.rule.text;
-    over(entries, last);
-    assets.load();
+    over(entries, timers, last);
+    assets.load(bucket.offset, bucket.clock);
   }
 
   /** Goes on with the same assets, through the entries of a new batch. */
-  void over(MapState<String, byte[]> entries, MapState<String, byte[]> last) {
-    assets.over(entries);
+  void over(MapState<String, byte[]> entries, MapState<String, byte[]> timers,
+      MapState<String, byte[]> last) {
+    assets.over(entries, timers);
     suppressed.over(last);
   }
 
@@ -160,7 +162,7 @@ final class Run implements Bucket.Out {
           take(rows.next());
         } else {
           ended = true;
-          assets.flush();
+          assets.flush(bucket.offset, bucket.clock);
           suppressed.flush();
           sound = true;
           atEnd.accept(Run.this);
