@@ -75,7 +75,7 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
    * of BlockSink. plan: see Plan.
    */
   public static Dataset<Row> applyToBlocks(Dataset<Row> blocks, String plan) {
-    return behind(blocks, new Kernel(plan, Form.BLOCKS), BLOCK);
+    return behind(blocks, new Kernel(plan, Form.BLOCKS), BlockSink.SCHEMA);
   }
 
   private static Dataset<Row> behind(Dataset<Row> rows, Kernel kernel, StructType result) {
