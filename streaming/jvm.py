@@ -21,6 +21,11 @@ JVM_OPTIONS = (
     "-XX:+UseParallelGC",
     # Loading classes is much of a start: no full collections for their sake.
     "-XX:MetaspaceSize=256m",
+    # Compiling takes as long as the work itself in the first half minute: smaller pieces, and less
+    # code taken into others, cost the code almost nothing. See docs/benchmarks.md.
+    "-XX:InlineSmallCode=600",
+    "-XX:MaxInlineLevel=6",
+    "-XX:FreqInlineSize=100",
     "-XX:+ExitOnOutOfMemoryError",
     "-Dio.netty.tryReflectionSetAccessible=true",
     f"-Dlog4j2.configurationFile={LOGGING}",

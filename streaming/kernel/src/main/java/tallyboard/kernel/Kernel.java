@@ -41,7 +41,6 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
       .add("headers", DataTypes.createArrayType(HEADER)).add("topic", DataTypes.StringType);
   private static final Map<String, Run> KEPT = new ConcurrentHashMap<>();
 
-  private static final StructType BLOCK = BlockSink.SCHEMA;
 
   private final String json;
   private final Form form;
