@@ -9,6 +9,7 @@ import re
 import sys
 from pathlib import Path
 
+from bench.peers.tables import peers_tables
 from bench.results import FOLDER, Machine, Result, Row, read
 from bench.stack import ROOT
 
@@ -42,17 +43,31 @@ def filled(document: str, folder: Path = FOLDER) -> str:
 
 def rendered(result: Result) -> str:
     """Return one result as text: where and when, then a row for each figure."""
-    return f"{_caption(result)}\n\n{table_of(result.rows)}"
+    return f"{_caption(result)}\n\n{body(result)}"
+
+
+def body(result: Result) -> str:
+    """Return a result's tables: of its rows, or for the peers one for each size."""
+    return peers_tables(result) if result.bench == "peers" else table_of(result.rows)
 
 
 def _caption(result: Result) -> str:
     machine: Machine = result.machine
     versions = ", ".join(f"{name} {number}" for name, number in result.versions.items())
+    busy = "" if machine.others is None else f"; {busy_words(machine)}"
     return (
         f"`{result.command}`, {result.begun}, {result.seconds / 60:.0f} min, commit "
         f"`{result.commit}`. {machine.cores} cores ({machine.processor}), "
         f"{machine.memory_gb:g} GB, {machine.system}; load average {machine.load_before:g} before "
-        f"and {machine.load_after:g} after. {versions}."
+        f"and {machine.load_after:g} after{busy}. {versions}."
+    )
+
+
+def busy_words(machine: Machine) -> str:
+    """Return in words which part of the processors' time other processes took."""
+    return (
+        f"other processes took {machine.others:g} % of the processors' time, "
+        f"{machine.others_most:g} % in the busiest five seconds"
     )
 
 

@@ -1,0 +1,80 @@
+"""What was measured of the peers, as tables: ratios first. No engine is imported for that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from bench.results import Result
+
+KERNEL = "kernel"
+
+# One thing that was measured, as it is kept.
+Run = dict[str, Any]
+
+
+def peers_tables(result: Result) -> str:
+    """Return a table for each size of log that was drained."""
+    drains = [run for run in result.runs if run["kind"] == "drain"]
+    sizes = list(dict.fromkeys(run["size"] for run in drains))
+    tables = [drain_table([run for run in drains if run["size"] == size]) for size in sizes]
+    return "\n".join(tables)
+
+
+def drain_table(drains: Sequence[Run]) -> str:
+    """Return the table of one log: each engine, the kernel's turns first."""
+    ours = [run for run in drains if run["engine"] == KERNEL]
+    one = drains[0]
+    head = (
+        "engine", "rate, kernel = 1", "with start, kernel = 1", "processor time, kernel = 1",
+        "reports/s", "with start", "processor s per million reports", "of the broker", "MB written",
+        "others' part",
+    )  # fmt: skip
+    others = [run for run in drains if run["engine"] != KERNEL]
+    rows = [_cells(run, ours) for run in (*ours, *sorted(others, key=rate, reverse=True))]
+    title = (
+        f"**{one['size'].capitalize()}**: {one['reports']:,} reports, {one['assets']:,} assets, "
+    )
+    return f"{title}{one['records']:,} records from each.\n\n{table(head, rows)}"
+
+
+def rate(run: Run) -> float:
+    """Return reports a second since the engine ran."""
+    return float(run["reports"] / run["s"])
+
+
+def rate_with_start(run: Run) -> float:
+    """Return reports a second since the start of its process."""
+    return float(run["reports"] / (run["s"] + run["start_s"]))
+
+
+def cost(run: Run) -> float:
+    """Return processor seconds of an engine for a million reports."""
+    return float(1e6 * run["cpu_s"] / run["reports"])
+
+
+def _cells(run: Run, ours: Sequence[Run]) -> list[str]:
+    return [
+        ", ".join(filter(None, (run.get("title") or run["engine"], run["turn"]))),
+        f"{rate(run) / mean(map(rate, ours)):.2f}",
+        f"{rate_with_start(run) / mean(map(rate_with_start, ours)):.2f}",
+        f"{cost(run) / mean(map(cost, ours)):.2f}",
+        f"{rate(run):,.0f}",
+        f"{rate_with_start(run):,.0f}",
+        f"{cost(run):.1f}",
+        f"{1e6 * run['broker_cpu_s'] / run['reports']:.1f}",
+        f"{run['bytes'] / 1e6:,.0f}",
+        f"{run['others']:g} %",
+    ]
+
+
+def mean(figures: Iterable[float]) -> float:
+    """Return the mean; of nothing it is 1, so that a ratio is the figure itself."""
+    known = list(figures)
+    return sum(known) / len(known) if known else 1.0
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
