@@ -6,6 +6,7 @@ an environment of its own, with options as `name=value`.
 
 from __future__ import annotations
 
+import functools
 import struct
 import sys
 import time
@@ -223,6 +224,18 @@ def headers_of(value: tuple[bytes, str], *_: Any) -> list[tuple[str, bytes]]:
     return [("command", value[1].encode()), ("outcome", b"applied")] if value[1] else []
 
 
+def keyed(_value: bytes, key: bytes | None, _time_ms: int, _headers: Any) -> bool:
+    """Return whether a record is of an asset: no tick, and no rule. Tells once that it runs."""
+    tell_running()
+    return key is not None
+
+
+@functools.cache
+def tell_running() -> None:
+    """Tell who started the program that it runs: Quix Streams says so nowhere else."""
+    print(f"running {time.time() * 1000:.0f}", flush=True)
+
+
 def application(options: dict[str, str]) -> Application:
     """Return the application with its settings."""
     producer = {
@@ -252,13 +265,12 @@ def main() -> None:
     source = app.topic(options["source"], config=TopicConfig(4, 1), **raw)
     sink = app.topic(options["sink"], key_serializer="bytes", value_serializer="bytes")
     frame = app.dataframe(source)
-    frame = frame.filter(lambda _value, key, _time, _headers: key is not None, metadata=True)
+    frame = frame.filter(keyed, metadata=True)
     fold = Fold(int(options["lifetime-ms"]))
     frame = frame.apply(fold, stateful=True, metadata=True, expand=True)
     frame = frame.set_headers(headers_of)
     frame = frame.apply(lambda value: value[0])
     frame.to_topic(sink)
-    print(f"running {time.time() * 1000:.0f}", flush=True)
     app.run()
 
 
