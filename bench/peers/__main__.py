@@ -12,7 +12,7 @@ import argparse
 from bench.command import Measured, parser_of, run
 from bench.drain import Size
 from bench.peers.drain import drain_all, plain
-from bench.peers.engines import BY_NAME, PEERS, Peer, peers_of
+from bench.peers.engines import BY_NAME, PEERS, Peer, described, peers_of
 from bench.stack import BenchProblem
 
 SIZES = {
@@ -41,8 +41,7 @@ def measure(options: argparse.Namespace) -> Measured:
         for name, size in sizes_of_options(options).items()
         for each in plain(drain_all(name, size, peers, keep=options.keep))
     ]
-    titles = {peer.name: peer.title for peer in PEERS}
-    return [], [{**each, "title": titles.get(each["engine"], "")} for each in runs]
+    return [], [{**each, **described(each["engine"])} for each in runs]
 
 
 def peers_of_options(options: argparse.Namespace) -> tuple[Peer, ...]:

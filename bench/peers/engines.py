@@ -197,6 +197,9 @@ PEERS = (
         _quix(2),
     ),
 )
+OURS = (
+    "Spark's micro-batches while it catches up, then Real-time Mode; RocksDB, changelog checkpoints"
+)
 BY_NAME = {peer.name: peer for peer in PEERS}
 
 
@@ -206,3 +209,10 @@ def peers_of(text: str) -> tuple[Peer, ...]:
     if unknown:
         raise BenchProblem(f"no peer {unknown[0]!r}: expected {', '.join(BY_NAME)}")
     return tuple(BY_NAME[name] for name in text.split(","))
+
+
+def described(engine: str) -> dict[str, str]:
+    """Return title and settings of an engine, as a result keeps them."""
+    if engine == KERNEL:
+        return {"title": KERNEL, "settings": OURS}
+    return {"title": BY_NAME[engine].title, "settings": BY_NAME[engine].settings}

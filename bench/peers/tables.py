@@ -18,7 +18,13 @@ def peers_tables(result: Result) -> str:
     drains = [run for run in result.runs if run["kind"] == "drain"]
     sizes = list(dict.fromkeys(run["size"] for run in drains))
     tables = [drain_table([run for run in drains if run["size"] == size]) for size in sizes]
-    return "\n".join(tables)
+    return "\n".join([settings_table(result.runs), *tables])
+
+
+def settings_table(runs: Sequence[Run]) -> str:
+    """Return how each engine is set."""
+    told = dict.fromkeys((run["title"], run["settings"]) for run in runs)
+    return table(("engine", "settings"), told)
 
 
 def drain_table(drains: Sequence[Run]) -> str:
@@ -55,7 +61,7 @@ def cost(run: Run) -> float:
 
 def _cells(run: Run, ours: Sequence[Run]) -> list[str]:
     return [
-        ", ".join(filter(None, (run.get("title") or run["engine"], run["turn"]))),
+        ", ".join(filter(None, (run["title"], run["turn"]))),
         f"{rate(run) / mean(map(rate, ours)):.2f}",
         f"{rate_with_start(run) / mean(map(rate_with_start, ours)):.2f}",
         f"{cost(run) / mean(map(cost, ours)):.2f}",
