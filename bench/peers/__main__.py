@@ -8,18 +8,25 @@ output that differs from the kernel's ends the bench.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
+from typing import Any
 
 from bench.command import Measured, parser_of, run
 from bench.drain import Size
+from bench.live import Load
 from bench.peers.drain import drain_all, plain
 from bench.peers.engines import BY_NAME, PEERS, Peer, described, peers_of
+from bench.peers.live import live_all
 from bench.stack import BenchProblem
 
 SIZES = {
     "dense": Size(2_000_000, 100_000),
     "sparse": Size(1_500_000, 1_000_000),
 }
-QUICK = {"dense": Size(600_000, 30_000)}
+QUICK = {"dense": Size(400_000, 20_000)}
+# The steady load: reports a second, and for how long: a batch of the job with its commit is in it.
+RATE, SECONDS, QUICK_SECONDS, WARM_UP_S = 1000, 150, 15, 20
+QUICK_LIVES = 2
 
 
 def main() -> None:
@@ -29,19 +36,44 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="the main ratios in five minutes")
     parser.add_argument("--reports", type=int, help="one log alone (with --assets)")
     parser.add_argument("--assets", type=int)
+    parser.add_argument("--parts", type=parts_of, default=list(PARTS), help=", ".join(PARTS))
+    parser.add_argument("--seconds", type=int, help=f"of the steady load ({SECONDS})")
     parser.add_argument("--keep", action="store_true", help="keep logs and states")
     run("peers", parser, measure)
 
 
 def measure(options: argparse.Namespace) -> Measured:
+    """Take the parts that were asked for. Raises BenchProblem."""
+    runs = [run for part in options.parts for run in PARTS[part](options)]
+    return [], [{**each, **described(each["engine"])} for each in runs]
+
+
+def drains(options: argparse.Namespace) -> Iterable[dict[str, Any]]:
     """Drain each log with every engine that was asked for. Raises BenchProblem."""
     peers = peers_of_options(options)
-    runs = [
-        each
-        for name, size in sizes_of_options(options).items()
-        for each in plain(drain_all(name, size, peers, keep=options.keep))
-    ]
-    return [], [{**each, **described(each["engine"])} for each in runs]
+    for name, size in sizes_of_options(options).items():
+        yield from plain(drain_all(name, size, peers, keep=options.keep))
+
+
+def lives(options: argparse.Namespace) -> Iterable[dict[str, Any]]:
+    """Load every engine that was asked for. Raises BenchProblem."""
+    seconds = options.seconds or (QUICK_SECONDS if options.quick else SECONDS)
+    warm_up = min(WARM_UP_S, seconds)
+    peers = [peer for peer in peers_of_options(options) if peer.live or options.peers]
+    if options.quick:
+        peers = peers[:QUICK_LIVES]
+    return live_all(Load(RATE, seconds), warm_up, peers)
+
+
+PARTS = {"drain": drains, "live": lives}
+
+
+def parts_of(text: str) -> list[str]:
+    """Read parts with commas between."""
+    wanted = text.split(",")
+    if unknown := [part for part in wanted if part not in PARTS]:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r}: expected {', '.join(PARTS)}")
+    return wanted
 
 
 def peers_of_options(options: argparse.Namespace) -> tuple[Peer, ...]:

@@ -55,15 +55,15 @@ class Place:
 class Peer:
     """An engine. settings: what a reader must know; programs: its command lines at a place.
 
-    quick: whether it is among the few of the short run.
+    quick: whether it is among the few of the short run; live: whether under a steady load too.
     """
 
     name: str
     title: str
     settings: str
     programs: Callable[[Place], list[Program]] = field(compare=False)
-    exactly_once: bool = False
     quick: bool = False
+    live: bool = False
 
 
 def started(peer: Peer, place: Place) -> list[str]:
@@ -148,6 +148,7 @@ PEERS = (
         f"{_STREAMS} 30 s, no cache",
         _streams(ALO),
         quick=True,
+        live=True,
     ),
     Peer(
         "streams-alo-cache",
@@ -160,15 +161,14 @@ PEERS = (
         "Kafka Streams, exactly once",
         f"{_STREAMS} 100 ms, no cache",
         _streams(EOS),
-        exactly_once=True,
         quick=True,
+        live=True,
     ),
     Peer(
         "streams-eos-cache",
         "Kafka Streams, exactly once, cache",
         f"{_STREAMS} 100 ms, cache of 256 MB",
         _streams(EOS, 256),
-        exactly_once=True,
     ),
     Peer(
         "streams-standby",
@@ -182,19 +182,20 @@ PEERS = (
         "2 slots in one JVM, RocksDB, incremental checkpoint every 10 s",
         _flink("AT_LEAST_ONCE", "10 s"),
         quick=True,
+        live=True,
     ),
     Peer(
         "flink-eos",
         "Flink, exactly once",
         "as at least once, checkpoint and transaction every 2 s",
         _flink("EXACTLY_ONCE", "2 s"),
-        exactly_once=True,
     ),
     Peer(
         "quix",
         "Quix Streams, at least once",
         "2 processes, RocksDB, changelog, commit every 5 s; it has no timers",
         _quix(2),
+        live=True,
     ),
 )
 OURS = (

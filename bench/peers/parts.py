@@ -55,10 +55,9 @@ def python() -> Path:
 
 
 def _install(executable: Path) -> None:
-    command = [executable, "-m", "pip", "install", "--quiet", "--require-hashes", "--no-deps"]
-    done = subprocess.run(
-        [*command, "-r", REQUIREMENTS], capture_output=True, text=True, check=False
-    )
+    command = [str(executable), "-m", "pip", "install", "--quiet", "--require-hashes", "--no-deps"]
+    command += ["-r", str(REQUIREMENTS)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BenchProblem(f"Quix Streams cannot be installed:\n{done.stderr}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from bench.results import Result
@@ -18,7 +18,9 @@ def peers_tables(result: Result) -> str:
     drains = [run for run in result.runs if run["kind"] == "drain"]
     sizes = list(dict.fromkeys(run["size"] for run in drains))
     tables = [drain_table([run for run in drains if run["size"] == size]) for size in sizes]
-    return "\n".join([settings_table(result.runs), *tables])
+    lives = [run for run in result.runs if run["kind"] == "live"]
+    live = [live_table(lives)] if lives else []
+    return "\n".join([settings_table(result.runs), *tables, *live])
 
 
 def settings_table(runs: Sequence[Run]) -> str:
@@ -72,6 +74,34 @@ def _cells(run: Run, ours: Sequence[Run]) -> list[str]:
         f"{run['bytes'] / 1e6:,.0f}",
         f"{run['others']:g} %",
     ]
+
+
+def live_table(lives: Sequence[Run]) -> str:
+    """Return the table of a steady load: what is the longest of it counts as much as the middle."""
+    ours = next((run for run in lives if run["engine"] == KERNEL), lives[0])
+    head = (
+        "engine", "p50, kernel = 1", "p99, kernel = 1", "longest, kernel = 1",
+        "processor time, kernel = 1", "p50", "p99", "p99.9", "longest", "of one core",
+        "of the broker", "others' part",
+    )  # fmt: skip
+    told = f"**Steady load**: {ours['rate']:,} reports a second for {ours['seconds']} s"
+    return f"{told}, report → committed state record.\n\n{table(head, map(_live(ours), lives))}"
+
+
+def _live(ours: Run) -> Callable[[Run], list[str]]:
+    def cells(run: Run) -> list[str]:
+        delays, own = run["delays"], ours["delays"]
+        return [
+            run["title"],
+            *(f"{delays[name] / own[name]:.2f}" for name in ("p50", "p99", "most")),
+            f"{run['cpu'] / ours['cpu']:.2f}",
+            *(f"{delays[name]:,.0f} ms" for name in ("p50", "p99", "p999", "most")),
+            f"{run['cpu']:.0f} %",
+            f"{run['broker_cpu']:.0f} %",
+            f"{run['others']:g} %",
+        ]
+
+    return cells
 
 
 def mean(figures: Iterable[float]) -> float:

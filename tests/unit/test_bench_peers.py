@@ -17,7 +17,7 @@ from bench.peers import __main__ as peers
 from bench.peers import parts
 from bench.peers.engines import BY_NAME, PEERS, described, peers_of
 from bench.peers.outcome import Outcome, differences, outcome
-from bench.peers.tables import drain_table, peers_tables
+from bench.peers.tables import drain_table, live_table, peers_tables
 from bench.results import Machine, Result
 from bench.stack import BenchProblem
 from bus.base import TopicSpec
@@ -141,6 +141,21 @@ def test_a_result_has_settings_and_a_table_for_each_log():
     assert text.index("| engine | settings |") < text.index("**Dense**") < text.index("**Sparse**")
     assert text.count("| kernel, last |") == 2
     assert all(text.count(described(engine)["settings"]) == 1 for engine in ("kernel", "quix"))
+
+
+def lived(engine: str, most: float) -> dict[str, Any]:
+    """An engine under a load, as it is kept."""
+    delays = {"p50": 10.0, "p99": 50.0, "p999": 90.0, "most": most}
+    figures = {"rate": 1000, "seconds": 60, "cpu": 40.0, "broker_cpu": 8.0, "others": 0.0}
+    return {"kind": "live", "engine": engine, "delays": delays, **figures, **described(engine)}
+
+
+def test_the_longest_delay_is_told_beside_the_middle():
+    rows = live_table([lived("kernel", 400.0), lived("streams-eos", 200.0)]).splitlines()[4:]
+    cells = [row.strip("| ").split(" | ") for row in rows]
+    assert cells[0][:5] == ["kernel", "1.00", "1.00", "1.00", "1.00"]
+    assert cells[1][:5] == ["Kafka Streams, exactly once", "1.00", "1.00", "0.50", "1.00"]
+    assert cells[1][5:9] == ["10 ms", "50 ms", "90 ms", "200 ms"]
 
 
 # ---- options and parts --------------------------------------------------------------------

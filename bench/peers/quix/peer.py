@@ -178,7 +178,7 @@ def record(
 ) -> bytes:
     """Return a state record as the product writes it: docs/wire-format.md."""
     name, partition, offset = where
-    return orjson.dumps(
+    value: bytes = orjson.dumps(
         {
             "asset": name,
             "state": STATES[asset.state],
@@ -201,6 +201,7 @@ def record(
             "answer": command and {"command": command, "outcome": "applied"},
         }
     )
+    return value
 
 
 def vote_json(agent: str, vote: list[int]) -> dict[str, Any]:
