@@ -1,6 +1,7 @@
 """`python -m bench.report`: the kept results as the tables of docs/benchmarks.md.
 
 A table is between `<!-- bench:NAME -->` and `<!-- /bench:NAME -->`; what is outside stays.
+The peers are drawn too.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ import re
 import sys
 from pathlib import Path
 
+from bench.peers.plot import plot
 from bench.peers.tables import peers_tables
 from bench.results import FOLDER, Machine, Result, Row, read
 from bench.stack import ROOT
 
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
 TITLES = {"": "result", "kernel": "kernel", "python": "Python engine"}
+PLOT = ROOT / "docs" / "pictures" / "peers.svg"
 NOTHING = "–"
 _TABLE = re.compile(r"(<!-- bench:(\w+) -->\n).*?(<!-- /bench:\2 -->)", re.DOTALL)
 
@@ -25,8 +28,15 @@ def main() -> None:
     after = filled(before)
     if after != before:
         DOCUMENT.write_text(after, encoding="utf-8")
+    draw()
     state = "up to date" if after == before else "written"
     print(f"{DOCUMENT.relative_to(ROOT)}: {state}", file=sys.stderr)
+
+
+def draw(folder: Path = FOLDER, target: Path = PLOT) -> None:
+    """Draw what is kept of the peers, if anything is."""
+    if result := read("peers", folder):
+        target.write_text(plot(result), encoding="utf-8")
 
 
 def filled(document: str, folder: Path = FOLDER) -> str:

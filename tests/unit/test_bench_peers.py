@@ -7,6 +7,7 @@ import tomllib
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import msgspec
 import pytest
@@ -17,8 +18,10 @@ from bench.peers import __main__ as peers
 from bench.peers import parts
 from bench.peers.engines import BY_NAME, PEERS, described, peers_of
 from bench.peers.outcome import Outcome, differences, outcome
+from bench.peers.plot import OURS, plot
 from bench.peers.tables import drain_table, live_table, peers_tables
-from bench.results import Machine, Result
+from bench.report import PLOT
+from bench.results import Machine, Result, read
 from bench.stack import BenchProblem
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
@@ -156,6 +159,24 @@ def test_the_longest_delay_is_told_beside_the_middle():
     assert cells[0][:5] == ["kernel", "1.00", "1.00", "1.00", "1.00"]
     assert cells[1][:5] == ["Kafka Streams, exactly once", "1.00", "1.00", "0.50", "1.00"]
     assert cells[1][5:9] == ["10 ms", "50 ms", "90 ms", "200 ms"]
+
+
+def test_the_picture_is_of_the_kept_result():
+    kept = read("peers")
+    assert kept is None or PLOT.read_text(encoding="utf-8") == plot(kept)
+
+
+def test_bars_are_as_long_as_their_figures():
+    machine = Machine("", 2, 1.0, "", 0, 0, 0, 0)
+    runs = [*RUNS, lived("kernel", 400.0), lived("quix", 200.0)]
+    svg = ET.fromstring(plot(Result("peers", "", "", 1, "", machine, {}, [], runs)))
+    bars = [rect for rect in svg.findall(".//{*}rect") if rect.get("x")]
+    widths = [float(bar.get("width") or 0) for bar in bars]
+    assert len(bars) == 2 * len(RUNS) + 3 * 2
+    assert widths[2] == max(widths[:4])  # Kafka Streams has the highest rate
+    assert widths[2] == pytest.approx(2 * widths[0], abs=0.1)
+    assert widths[-2] == pytest.approx(2 * widths[-1], abs=0.1)
+    assert [bar.get("fill") == OURS for bar in bars[:4]] == [True, False, False, True]
 
 
 # ---- options and parts --------------------------------------------------------------------
