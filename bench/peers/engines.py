@@ -55,7 +55,8 @@ class Place:
 class Peer:
     """An engine. settings: what a reader must know; programs: its command lines at a place.
 
-    quick: whether it is among the few of the short run; live: whether under a steady load too.
+    quick: whether it is among the few of the short run; live: whether under a steady load too;
+    recovers: whether it is killed and started again.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Peer:
     programs: Callable[[Place], list[Program]] = field(compare=False)
     quick: bool = False
     live: bool = False
+    recovers: bool = False
 
 
 def started(peer: Peer, place: Place) -> list[str]:
@@ -109,6 +111,7 @@ def _streams(
                     threads=2 // processes,
                     standbys=processes - 1,
                     state=place.state / str(number),
+                    instance=number,
                 ),
             ]
             for number in range(processes)
@@ -132,7 +135,7 @@ def _quix(processes: int) -> Callable[[Place], list[Program]]:
     def programs(place: Place) -> list[Program]:
         command = [str(parts.python()), str(HERE / "quix" / "peer.py")]
         return [
-            [*command, *place.options(state=place.state / str(number))]
+            [*command, *place.options(state=place.state / str(number), instance=number)]
             for number in range(processes)
         ]
 
@@ -149,6 +152,7 @@ PEERS = (
         _streams(ALO),
         quick=True,
         live=True,
+        recovers=True,
     ),
     Peer(
         "streams-alo-cache",
@@ -163,6 +167,7 @@ PEERS = (
         _streams(EOS),
         quick=True,
         live=True,
+        recovers=True,
     ),
     Peer(
         "streams-eos-cache",
@@ -196,6 +201,7 @@ PEERS = (
         "2 processes, RocksDB, changelog, commit every 5 s; it has no timers",
         _quix(2),
         live=True,
+        recovers=True,
     ),
 )
 OURS = (

@@ -20,7 +20,9 @@ def peers_tables(result: Result) -> str:
     tables = [drain_table([run for run in drains if run["size"] == size]) for size in sizes]
     lives = [run for run in result.runs if run["kind"] == "live"]
     live = [live_table(lives)] if lives else []
-    return "\n".join([settings_table(result.runs), *tables, *live])
+    killed = [run for run in result.runs if run["kind"] == "recovery"]
+    recovery = [recovery_table(killed)] if killed else []
+    return "\n".join([settings_table(result.runs), *tables, *live, *recovery])
 
 
 def settings_table(runs: Sequence[Run]) -> str:
@@ -85,7 +87,8 @@ def live_table(lives: Sequence[Run]) -> str:
         "of the broker", "others' part",
     )  # fmt: skip
     told = f"**Steady load**: {ours['rate']:,} reports a second for {ours['seconds']} s"
-    return f"{told}, report → committed state record.\n\n{table(head, map(_live(ours), lives))}"
+    told += f", report → committed state record{taken(ours)}"
+    return f"{told}\n\n{table(head, map(_live(ours), lives))}"
 
 
 def _live(ours: Run) -> Callable[[Run], list[str]]:
@@ -102,6 +105,30 @@ def _live(ours: Run) -> Callable[[Run], list[str]]:
         ]
 
     return cells
+
+
+def recovery_table(killed: Sequence[Run]) -> str:
+    """Return the table of the recoveries: of each engine the slowest."""
+    slowest = {run["title"]: run for run in sorted(killed, key=lambda run: float(run["all_s"]))}
+    ours = slowest.get(KERNEL, killed[0])
+    head = ("engine", "all partitions, kernel = 1", "first new state", "all partitions", "kills")
+    rows = [
+        (
+            title,
+            f"{slowest[title]['all_s'] / ours['all_s']:.2f}",
+            f"{slowest[title]['first_s']:.1f} s",
+            f"{slowest[title]['all_s']:.1f} s",
+            str(sum(run["title"] == title for run in killed)),
+        )
+        for title in dict.fromkeys(run["title"] for run in killed)
+    ]
+    told = f"**After `kill -9`**: {killed[0]['assets']:,} assets, the slowest of the kills"
+    return f"{told}{taken(ours)}\n\n{table(head, rows)}"
+
+
+def taken(run: Run) -> str:
+    """Return when a table was taken, and of which commit."""
+    return f" ({run['begun']}, commit `{run['commit']}`)."
 
 
 def mean(figures: Iterable[float]) -> float:

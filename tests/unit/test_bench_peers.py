@@ -19,7 +19,7 @@ from bench.peers import parts
 from bench.peers.engines import BY_NAME, PEERS, described, peers_of
 from bench.peers.outcome import Outcome, differences, outcome
 from bench.peers.plot import OURS, plot
-from bench.peers.tables import drain_table, live_table, peers_tables
+from bench.peers.tables import drain_table, live_table, peers_tables, recovery_table
 from bench.report import PLOT
 from bench.results import Machine, Result, read
 from bench.stack import BenchProblem
@@ -108,6 +108,9 @@ def test_answers_of_an_earlier_turn_do_not_count():
 # ---- tables -------------------------------------------------------------------------------
 
 
+TAKEN = {"begun": "2026-01-02 03:04 UTC", "commit": "abc"}
+
+
 def drained(engine: str, turn: str, s: float, cpu_s: float) -> dict[str, Any]:
     """A drain of a million reports, as it is kept."""
     figures = {
@@ -115,7 +118,7 @@ def drained(engine: str, turn: str, s: float, cpu_s: float) -> dict[str, Any]:
         "broker_cpu_s": 2.5, "records": 700, "bytes": 3_000_000, "others": 1.5,
     }  # fmt: skip
     told = {"kind": "drain", "size": "dense", "engine": engine, "turn": turn}
-    return {**told, **figures, **described(engine)}
+    return {**told, **figures, **described(engine), **TAKEN}
 
 
 RUNS = [
@@ -150,7 +153,8 @@ def lived(engine: str, most: float) -> dict[str, Any]:
     """An engine under a load, as it is kept."""
     delays = {"p50": 10.0, "p99": 50.0, "p999": 90.0, "most": most}
     figures = {"rate": 1000, "seconds": 60, "cpu": 40.0, "broker_cpu": 8.0, "others": 0.0}
-    return {"kind": "live", "engine": engine, "delays": delays, **figures, **described(engine)}
+    told = {"kind": "live", "engine": engine, "delays": delays}
+    return {**told, **figures, **described(engine), **TAKEN}
 
 
 def test_the_longest_delay_is_told_beside_the_middle():
@@ -159,6 +163,30 @@ def test_the_longest_delay_is_told_beside_the_middle():
     assert cells[0][:5] == ["kernel", "1.00", "1.00", "1.00", "1.00"]
     assert cells[1][:5] == ["Kafka Streams, exactly once", "1.00", "1.00", "0.50", "1.00"]
     assert cells[1][5:9] == ["10 ms", "50 ms", "90 ms", "200 ms"]
+
+
+def killed(engine: str, first_s: float, all_s: float) -> dict[str, Any]:
+    """A recovery, as it is kept."""
+    told = {"kind": "recovery", "engine": engine, "assets": 10}
+    return {**told, "first_s": first_s, "all_s": all_s, **described(engine), **TAKEN}
+
+
+def test_the_slowest_recovery_counts():
+    killings = [killed("kernel", 5, 6), killed("kernel", 4, 8), killed("quix", 2, 4)]
+    rows = [line.strip("| ").split(" | ") for line in recovery_table(killings).splitlines()[4:]]
+    assert rows == [
+        ["kernel", "1.00", "4.0 s", "8.0 s", "2"],
+        ["Quix Streams, at least once", "0.50", "2.0 s", "4.0 s", "1"],
+    ]
+
+
+def test_a_table_says_when_it_was_taken_and_is_of_one_run():
+    earlier = [{**run, "begun": "before"} for run in (*RUNS, lived("kernel", 1.0))]
+    runs = peers.merged(earlier, [drained("kernel", "first", 1.0, 1.0)])
+    assert [(run["kind"], run["begun"]) for run in runs] == [
+        ("drain", TAKEN["begun"]), ("live", "before"),
+    ]  # fmt: skip
+    assert "(before, commit `abc`)" in live_table(runs[1:])
 
 
 def test_the_picture_is_of_the_kept_result():

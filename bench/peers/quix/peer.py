@@ -252,7 +252,8 @@ def application(options: dict[str, str]) -> Application:
         auto_offset_reset="earliest",
         state_dir=options["state"],
         producer_extra_config=producer,
-        consumer_extra_config={"isolation.level": "read_committed"},
+        # A process that is started again takes its place at once, not when its session has ended.
+        consumer_extra_config={"group.instance.id": options["instance"]},
         auto_create_topics=True,
         loglevel="WARNING",
     )

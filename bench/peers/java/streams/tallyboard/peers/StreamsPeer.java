@@ -69,6 +69,8 @@ public final class StreamsPeer {
     settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, options.number("cache-mb") << 20);
     settings.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 1);
     settings.put(consumer(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG), "earliest");
+    // A process that is started again takes its place at once, not when its session has ended.
+    settings.put(consumer(ConsumerConfig.GROUP_INSTANCE_ID_CONFIG), options.text("instance"));
     // As the product's own sink: its batches are large and compressed.
     settings.put(producer(ProducerConfig.COMPRESSION_TYPE_CONFIG), "lz4");
     settings.put(producer(ProducerConfig.LINGER_MS_CONFIG), 5);
