@@ -100,7 +100,11 @@ class Fold:
         now: int,
         out: list[tuple[bytes, str]],
     ) -> bool:
-        agent, said, at = report["agent"], STATES.index(report["state"]), report["reported_at"]
+        agent, said, at = (
+            report["agent"],
+            STATES.index(report["state"]),
+            report.get("reported_at", now),
+        )
         before = asset.votes.get(agent)
         if now - at >= self._lifetime:
             return bool(out)
