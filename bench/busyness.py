@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -32,6 +33,12 @@ class Busy(NamedTuple):
 
     mean: float
     most: float
+
+    def __str__(self) -> str:
+        return (
+            f"other processes took {self.mean:g} % of the processors' time, {self.most:g} % in the "
+            "busiest five seconds"
+        )
 
 
 class Look(NamedTuple):
@@ -110,3 +117,11 @@ class Watch:
         self._thread.join()
         self._add()
         return self._tally.busy()
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Print how busy the machine was with others while this lasted."""
+    watch = Watch()
+    yield
+    print(f"{watch.end()}.")

@@ -10,6 +10,7 @@ import re
 import sys
 from pathlib import Path
 
+from bench.busyness import Busy
 from bench.peers.plot import plot
 from bench.peers.tables import peers_tables
 from bench.results import FOLDER, Machine, Result, Row, read
@@ -75,10 +76,7 @@ def _caption(result: Result) -> str:
 
 def busy_words(machine: Machine) -> str:
     """Return in words which part of the processors' time other processes took."""
-    return (
-        f"other processes took {machine.others:g} % of the processors' time, "
-        f"{machine.others_most:g} % in the busiest five seconds"
-    )
+    return str(Busy(machine.others or 0, machine.others_most or 0))
 
 
 def table_of(rows: list[Row]) -> str:

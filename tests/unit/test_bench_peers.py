@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import tomllib
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +13,7 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from bench.busyness import Busy, Look, Tally, look
+from bench.busyness import Busy, Look, Tally, look, told
 from bench.load import Answers
 from bench.peers import __main__ as peers
 from bench.peers import parts
@@ -266,6 +267,16 @@ def test_the_busiest_seconds_are_kept():
     for _, now in pairwise(looks):
         tally.add(now)
     assert tally.busy() == Busy(33.3, 100.0)
+
+
+def test_what_others_took_is_told_where_nothing_is_kept(capsys: pytest.CaptureFixture[str]):
+    with told():
+        pass
+    assert re.fullmatch(
+        r"other processes took [0-9.]+ % of the processors' time, "
+        r"[0-9.]+ % in the busiest five seconds\.\n",
+        capsys.readouterr().out,
+    )
 
 
 def test_the_machine_is_looked_at_as_linux_shows_it(tmp_path: Path):
