@@ -71,12 +71,22 @@ def run(
         sys.exit(130)
     except BenchProblem as problem:
         sys.exit(f"bench {bench}: {problem}")
-    command = f"make bench-{bench}" if not given else module_command(bench, *given)
+    command = f"make bench-{bench}" if not given else module_command(bench, *told(given))
     result = clock.result(bench, command, rows, runs)
     print(body(result))
     print(f"{busy_words(result.machine)}.")
     if folder:
         say(f"kept: {write(result, folder)}")
+
+
+def told(given: list[str]) -> list[str]:
+    """Return the arguments that a result tells of: not where it is kept."""
+    named = [at for at, text in enumerate(given) if text == "--results"]
+    return [
+        text
+        for at, text in enumerate(given)
+        if at not in named and at - 1 not in named and not text.startswith("--results=")
+    ]
 
 
 def module_command(bench: str, *arguments: str) -> str:

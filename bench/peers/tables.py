@@ -9,6 +9,9 @@ from bench.results import Result
 
 KERNEL = "kernel"
 
+# Per cent of the processors' time: what others may have had of it for a rate to count.
+QUIET = 10.0
+
 # One thing that was measured, as it is kept.
 Run = dict[str, Any]
 
@@ -42,10 +45,20 @@ def drain_table(drains: Sequence[Run]) -> str:
     )  # fmt: skip
     others = [run for run in drains if run["engine"] != KERNEL]
     rows = [_cells(run, ours) for run in (*ours, *sorted(others, key=rate, reverse=True))]
-    title = (
-        f"**{one['size'].capitalize()}**: {one['reports']:,} reports, {one['assets']:,} assets, "
+    told = f"{one['reports']:,} reports, {one['assets']:,} assets, {one['records']:,} records"
+    title = f"**{one['size'].capitalize()}**: {told} from each{taken(one)}{warning(drains)}"
+    return f"{title}\n\n{table(head, rows)}"
+
+
+def warning(runs: Sequence[Run]) -> str:
+    """Return what a reader of rates and delays must know of a machine that others used too."""
+    most = max(float(run["others"]) for run in runs)
+    if most <= QUIET:
+        return ""
+    return (
+        f" **Others had up to {most:g} % of the processors meanwhile: rates and delays are not the "
+        "engines' own here, and their ratios say little; processor time says more.**"
     )
-    return f"{title}{one['records']:,} records from each.\n\n{table(head, rows)}"
 
 
 def rate(run: Run) -> float:
@@ -87,7 +100,7 @@ def live_table(lives: Sequence[Run]) -> str:
         "of the broker", "others' part",
     )  # fmt: skip
     told = f"**Steady load**: {ours['rate']:,} reports a second for {ours['seconds']} s"
-    told += f", report → committed state record{taken(ours)}"
+    told += f", report → committed state record{taken(ours)}{warning(lives)}"
     return f"{told}\n\n{table(head, map(_live(ours), lives))}"
 
 

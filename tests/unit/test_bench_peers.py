@@ -141,6 +141,13 @@ def test_ratios_are_to_the_mean_of_the_kernels_turns_and_losses_stand_first():
     assert lines[2][4:] == ["200,000", "100,000", "10.0", "2.5", "3", "1.5 %"]
 
 
+def test_a_table_of_a_busy_machine_says_so():
+    assert "Others had" not in drain_table(RUNS)
+    busy = [*RUNS, {**RUNS[1], "others": 45.5}]
+    assert "Others had up to 45.5 % of the processors meanwhile" in drain_table(busy)
+    assert "Others had" in live_table([{**lived("kernel", 4.0), "others": 11.0}])
+
+
 def test_a_result_has_settings_and_a_table_for_each_log():
     runs = [*RUNS, *({**run, "size": "sparse"} for run in RUNS)]
     machine = Machine("", 2, 1.0, "", 0, 0, 0, 0)
