@@ -28,7 +28,7 @@ SIZES = {
 }
 QUICK = {"dense": Size(400_000, 20_000)}
 # The steady load: reports a second, and for how long: a batch of the job with its commit is in it.
-RATE, SECONDS, QUICK_SECONDS, WARM_UP_S = 1000, 150, 10, 20
+RATE, SECONDS, QUICK_SECONDS, WARM_UP_S = 1000, 150, 10, 30
 QUICK_LIVES = 2
 RECOVERED = 1_000_000
 
