@@ -16,6 +16,7 @@ from typing import NamedTuple
 import httpx
 
 from bench.boards import log_in
+from bench.busyness import told
 from bench.live import start_job, start_web
 from bench.load import MAJORITY, SCENARIO
 from bench.stack import BenchProblem, Engine, Product, product, say
@@ -41,7 +42,8 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true", help="keep logs and database")
     options = parser.parse_args()
     try:
-        times = measure(options.assets, keep=options.keep)
+        with told():
+            times = measure(options.assets, keep=options.keep)
     except BenchProblem as problem:
         sys.exit(f"bench bulk: {problem}")
     n = options.assets

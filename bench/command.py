@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.report import table_of
+from bench.report import body, busy_words
 from bench.results import FOLDER, Clock, Row, write
 from bench.stack import INTERRUPTS, BenchProblem, Engine, say
 
@@ -71,10 +71,22 @@ def run(
         sys.exit(130)
     except BenchProblem as problem:
         sys.exit(f"bench {bench}: {problem}")
-    print(table_of(rows))
+    command = f"make bench-{bench}" if not given else module_command(bench, *told(given))
+    result = clock.result(bench, command, rows, runs)
+    print(body(result))
+    print(f"{busy_words(result.machine)}.")
     if folder:
-        command = f"make bench-{bench}" if not given else module_command(bench, *given)
-        say(f"kept: {write(clock.result(bench, command, rows, runs), folder)}")
+        say(f"kept: {write(result, folder)}")
+
+
+def told(given: list[str]) -> list[str]:
+    """Return the arguments that a result tells of: not where it is kept."""
+    named = [at for at, text in enumerate(given) if text == "--results"]
+    return [
+        text
+        for at, text in enumerate(given)
+        if at not in named and at - 1 not in named and not text.startswith("--results=")
+    ]
 
 
 def module_command(bench: str, *arguments: str) -> str:

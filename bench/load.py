@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from random import Random
 from uuid import UUID
 
 from bench.stack import BenchProblem, say
-from bus.base import Bus, Message, Producer, QueueFull
+from bus.base import Bus, Message, Producer, QueueFull, TopicPartition
 from domain.records import Command, Report
 from wire.partitioner import partition_of
 from wire.signature import Signer
@@ -109,52 +109,88 @@ def marker_keys(partitions: int) -> list[bytes]:
 class Markers:
     """A command at the end of each partition of a source topic, and the wait for the answers.
 
-    A bucket applies its records in order, so its answer says that all before it is done. Little is
-    read for that: only once a sink topic has come to rest, and only its last records.
+    A bucket applies its records in order, so its answer says that all before it is done.
     """
 
     def __init__(
         self, bus: Bus, reports: str, states: str, seed: int, signer: Signer | None = None
     ) -> None:
         """Append the commands. signer: signs them; None: they bear no signature."""
-        self._bus, self._states = bus, states
         chance, partitions = Random(seed), bus.partitions(reports)
         producer = bus.producer()
-        self._waiting: set[bytes] = set()
+        self.ids: set[bytes] = set()
         for key in marker_keys(partitions):
             id_ = str(UUID(int=chance.getrandbits(128)))
             command = Command("set", key.decode(), id_, "bench", state=STATES[0])
             value = encode_command(command)
             signed = value if signer is None else signer.sign(value, reports, key)
             producer.send_and_wait(reports, key, signed)
-            self._waiting.add(id_.encode())
+            self.ids.add(id_.encode())
         producer.close()
         self.ends = {place: end for place, (_, end) in bus.offsets([reports]).items()}
-        self._seen: dict[tuple[str, int], int] = {}
-        self._read = self._seen
-        self.answered_at = 0.0
-        """Unix seconds of when the last answer was there; at most one look late."""
+        self._answers = Answers(bus, states, self.ids)
 
     def answered(self) -> bool:
         """Look once; return whether every command has been answered."""
+        return self._answers.complete()
+
+    @property
+    def answered_at(self) -> float:
+        """Unix seconds of when the last answer was there; at most one look late."""
+        return self._answers.at
+
+
+class Answers:
+    """The wait for the answers of commands in a sink topic, among what comes after `begin`.
+
+    Little is read for that: only once the topic has come to rest, and only its last records.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        states: str,
+        ids: Iterable[bytes],
+        begin: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
+        self._bus, self._states, self._waiting = bus, states, set(ids)
+        self._begin = dict(begin or {})
+        self._seen: dict[TopicPartition, int] = {}
+        self._read = self._seen
+        self.at = 0.0
+        """Unix seconds of when the last answer was there; at most one look late."""
+
+    def complete(self) -> bool:
+        """Look once; return whether every command has been answered."""
         edges = self._bus.offsets([self._states])
-        ends = {place: end for place, (begin, end) in edges.items() if begin < end}
+        begins = {place: self._begin.get(place, begin) for place, (begin, _) in edges.items()}
+        ends = {place: end for place, (_, end) in edges.items() if begins[place] < end}
         if ends != self._seen:
-            self._seen, self.answered_at = ends, time.time()
+            self._seen, self.at = ends, time.time()
         elif ends and ends != self._read:
             self._read = ends
-            for message in _tail(self._bus, ends):
+            starts = {place: max(begins[place], end - NEAR_END) for place, end in ends.items()}
+            for message in between(self._bus, starts, ends):
                 self._waiting.discard(dict(message.headers).get("command", b""))
         return not self._waiting
 
 
-def _tail(bus: Bus, ends: dict[tuple[str, int], int]) -> Iterator[Message]:
-    reader = bus.reader({place: max(0, end - NEAR_END) for place, end in ends.items()})
+def between(
+    bus: Bus,
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    silence_s: float = 10,
+) -> Iterator[Message]:
+    """Yield the records between offsets; ends early where none has come for `silence_s` s."""
+    reader = bus.reader(starts)
     try:
-        deadline = time.monotonic() + 10
+        heard = time.monotonic()
         while any(reader.positions()[place] < end for place, end in ends.items()):
-            yield from reader.poll(1)
-            if time.monotonic() > deadline:
+            messages = reader.poll(1, 10_000)
+            yield from messages
+            if messages:
+                heard = time.monotonic()
+            if time.monotonic() - heard > silence_s:
                 return
     finally:
         reader.close()

@@ -1,6 +1,7 @@
 """`python -m bench.report`: the kept results as the tables of docs/benchmarks.md.
 
 A table is between `<!-- bench:NAME -->` and `<!-- /bench:NAME -->`; what is outside stays.
+The peers are drawn too.
 """
 
 from __future__ import annotations
@@ -9,11 +10,15 @@ import re
 import sys
 from pathlib import Path
 
+from bench.busyness import Busy
+from bench.peers.plot import plot
+from bench.peers.tables import peers_tables
 from bench.results import FOLDER, Machine, Result, Row, read
 from bench.stack import ROOT
 
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
 TITLES = {"": "result", "kernel": "kernel", "python": "Python engine"}
+PLOT = ROOT / "docs" / "pictures" / "peers.svg"
 NOTHING = "–"
 _TABLE = re.compile(r"(<!-- bench:(\w+) -->\n).*?(<!-- /bench:\2 -->)", re.DOTALL)
 
@@ -24,8 +29,15 @@ def main() -> None:
     after = filled(before)
     if after != before:
         DOCUMENT.write_text(after, encoding="utf-8")
+    draw()
     state = "up to date" if after == before else "written"
     print(f"{DOCUMENT.relative_to(ROOT)}: {state}", file=sys.stderr)
+
+
+def draw(folder: Path = FOLDER, target: Path = PLOT) -> None:
+    """Draw what is kept of the peers, if anything is."""
+    if result := read("peers", folder):
+        target.write_text(plot(result), encoding="utf-8")
 
 
 def filled(document: str, folder: Path = FOLDER) -> str:
@@ -42,18 +54,29 @@ def filled(document: str, folder: Path = FOLDER) -> str:
 
 def rendered(result: Result) -> str:
     """Return one result as text: where and when, then a row for each figure."""
-    return f"{_caption(result)}\n\n{table_of(result.rows)}"
+    return f"{_caption(result)}\n\n{body(result)}"
+
+
+def body(result: Result) -> str:
+    """Return a result's tables: of its rows, or for the peers one for each size."""
+    return peers_tables(result) if result.bench == "peers" else table_of(result.rows)
 
 
 def _caption(result: Result) -> str:
     machine: Machine = result.machine
     versions = ", ".join(f"{name} {number}" for name, number in result.versions.items())
+    busy = "" if machine.others is None else f"; {busy_words(machine)}"
     return (
         f"`{result.command}`, {result.begun}, {result.seconds / 60:.0f} min, commit "
         f"`{result.commit}`. {machine.cores} cores ({machine.processor}), "
         f"{machine.memory_gb:g} GB, {machine.system}; load average {machine.load_before:g} before "
-        f"and {machine.load_after:g} after. {versions}."
+        f"and {machine.load_after:g} after{busy}. {versions}."
     )
+
+
+def busy_words(machine: Machine) -> str:
+    """Return in words which part of the processors' time other processes took."""
+    return str(Busy(machine.others or 0, machine.others_most or 0))
 
 
 def table_of(rows: list[Row]) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from bench.busyness import Busy, Watch
 from bench.stack import JARS, ROOT
 from config.java import find_java, java_major, java_version
 
@@ -34,7 +35,11 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """Where figures were taken. Loads: of the last minute, before and after."""
+    """Where figures were taken. Loads: of the last minute, before and after.
+
+    others: the part of the processors' time that processes beside the bench took, per cent;
+    others_most: the same in the busiest five seconds. None: from before that was measured.
+    """
 
     processor: str
     cores: int
@@ -42,6 +47,8 @@ class Machine(msgspec.Struct, frozen=True):
     system: str
     load_before: float
     load_after: float
+    others: float | None = None
+    others_most: float | None = None
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -59,11 +66,11 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Clock:
-    """Notes down when a run began, and how loaded the machine was then."""
+    """Notes down when a run began, and watches how busy the machine is with others meanwhile."""
 
     def __init__(self) -> None:
         self._at, self._load = datetime.now(UTC), os.getloadavg()[0]
-        self._begun = time.monotonic()
+        self._begun, self._watch = time.monotonic(), Watch()
 
     def result(
         self, bench: str, command: str, rows: list[Row], runs: list[dict[str, Any]]
@@ -75,7 +82,7 @@ class Clock:
             begun=self._at.strftime("%Y-%m-%d %H:%M UTC"),
             seconds=round(time.monotonic() - self._begun, 1),
             commit=commit(),
-            machine=machine(self._load),
+            machine=machine(self._load, self._watch.end()),
             versions=versions(),
             rows=rows,
             runs=runs,
@@ -96,8 +103,8 @@ def read(bench: str, folder: Path = FOLDER) -> Result | None:
     return msgspec.json.decode(path.read_bytes(), type=Result) if path.exists() else None
 
 
-def machine(load_before: float) -> Machine:
-    """Return this machine, as it is now."""
+def machine(load_before: float, busy: Busy) -> Machine:
+    """Return this machine, as it is now. busy: with others, while the bench ran."""
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return Machine(
         processor=processor(_text(Path("/proc/cpuinfo"))),
@@ -106,6 +113,8 @@ def machine(load_before: float) -> Machine:
         system=f"{platform.system()} {platform.release()}",
         load_before=round(load_before, 2),
         load_after=round(os.getloadavg()[0], 2),
+        others=busy.mean,
+        others_most=busy.most,
     )
 
 

@@ -123,9 +123,13 @@ class Product:
 
     def start(self, name: str, *command: str) -> subprocess.Popen[bytes]:
         """Start a Python process in a group of its own; it ends when this one does."""
+        return self.start_program(name, sys.executable, *command)
+
+    def start_program(self, name: str, *command: str) -> subprocess.Popen[bytes]:
+        """Start any program, as `start` starts Python's."""
         with self.log(name).open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "ops.child", sys.executable, *command],
+                [sys.executable, "-m", "ops.child", *command],
                 cwd=self.folder,
                 env=self.environment(),
                 stdout=log,

@@ -126,6 +126,7 @@ def fetch(target: Path, say: Callable[[str], None], pins: Pins | None = None) ->
     pins = pins or read_pins()
     if not up_to_date(pins, target):
         target.mkdir(parents=True, exist_ok=True)
+        say("fetching Spark's Kafka connector and the broker (about 60 MB)")
         with tempfile.TemporaryDirectory(dir=target, prefix="fetch-") as name:
             retrieve(pins, Path(name), say)
             _check_fetched(pins, Path(name))
@@ -167,7 +168,6 @@ def retrieve(
     command += ["-settings", work / "settings.xml", "-ivy", work / "ivy.xml"]
     command += ["-confs", *(group.name for group in pins.groups)]
     command += ["-retrieve", f"{work}/jars/[conf]/{name}"]
-    say("fetching Spark's Kafka connector and the broker (about 60 MB)")
     output = _follow([str(part) for part in command], say)
     missing = [group.name for group in pins.groups if not (work / "jars" / group.name).is_dir()]
     if output.failed or missing:

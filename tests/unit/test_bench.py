@@ -11,7 +11,7 @@ import pytest
 
 from bench import drain, live, recovery, scale
 from bench.boards import Board, _Message
-from bench.command import engines_of
+from bench.command import engines_of, told
 from bench.figures import Delays, percentile
 from bench.load import (
     AGENTS,
@@ -214,6 +214,11 @@ def test_engines_are_read():
     assert Engine.parse("kernel:real-time").settings()["TRIGGER"] == "real-time"
     with pytest.raises(argparse.ArgumentTypeError, match="expected kernel, kernel:real-time"):
         engines_of("java")
+
+
+def test_a_result_does_not_tell_where_it_is_kept():
+    given = ["--results", "/a", "--engines", "kernel", "--results=/b", "--keep"]
+    assert told(given) == ["--engines", "kernel", "--keep"]
 
 
 # ---- rows ---------------------------------------------------------------------------------

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
+
+import msgspec
 
 from bench.report import DOCUMENT, filled, number, rendered, table_of
 from bench.results import FOLDER, Machine, Result, Row, processor, write
@@ -19,7 +22,7 @@ RESULT = Result(
     begun="2026-01-02 03:04 UTC",
     seconds=600,
     commit="abc",
-    machine=Machine("A processor", 2, 23.5, "Linux 6", 0.1, 2.5),
+    machine=Machine("A processor", 2, 23.5, "Linux 6", 0.1, 2.5, others=3.5, others_most=21.0),
     versions={"Java": "17"},
     rows=[
         Row("a drain", "/s", {"kernel": 120_000.0, "python": 4_000.0}, 110_000, True, "python x")
@@ -34,7 +37,7 @@ def test_the_tables_are_the_kept_results():
 def test_every_bench_has_a_table_and_every_result_a_bench():
     assert sorted(re.findall(r"^<!-- bench:(\w+) -->$", DOC, re.MULTILINE)) == sorted(BENCHES)
     assert {path.stem for path in FOLDER.glob("*.json")} <= set(BENCHES)
-    assert all((ROOT / "bench" / f"{name}.py").exists() for name in BENCHES)
+    assert all(find_spec(f"bench.{name}") for name in BENCHES)
 
 
 def test_what_is_outside_the_marks_stays(tmp_path: Path):
@@ -51,6 +54,13 @@ def test_a_result_says_where_and_when():
     caption = rendered(RESULT).splitlines()[0]
     for part in ("10 min", "`abc`", "2 cores (A processor)", "0.1 before", "2.5 after", "Java 17"):
         assert part in caption
+    busy = "other processes took 3.5 % of the processors' time, 21 % in the busiest five seconds"
+    assert busy in caption
+
+
+def test_a_result_from_before_the_machine_was_watched_says_nothing_of_it():
+    plain = msgspec.structs.replace(RESULT.machine, others=None, others_most=None)
+    assert "other processes" not in rendered(msgspec.structs.replace(RESULT, machine=plain))
 
 
 def cells(row: Row) -> list[str]:

@@ -1,0 +1,156 @@
+"""What was measured of the peers, as tables: ratios first. No engine is imported for that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from bench.results import Result
+
+KERNEL = "kernel"
+
+# Per cent of the processors' time: what others may have had of it for a rate to count.
+QUIET = 10.0
+
+# One thing that was measured, as it is kept.
+Run = dict[str, Any]
+
+
+def peers_tables(result: Result) -> str:
+    """Return a table for each size of log that was drained."""
+    drains = [run for run in result.runs if run["kind"] == "drain"]
+    sizes = list(dict.fromkeys(run["size"] for run in drains))
+    tables = [drain_table([run for run in drains if run["size"] == size]) for size in sizes]
+    lives = [run for run in result.runs if run["kind"] == "live"]
+    live = [live_table(lives)] if lives else []
+    killed = [run for run in result.runs if run["kind"] == "recovery"]
+    recovery = [recovery_table(killed)] if killed else []
+    return "\n".join([settings_table(result.runs), *tables, *live, *recovery])
+
+
+def settings_table(runs: Sequence[Run]) -> str:
+    """Return how each engine is set."""
+    told = dict.fromkeys((run["title"], run["settings"]) for run in runs)
+    return table(("engine", "settings"), told)
+
+
+def drain_table(drains: Sequence[Run]) -> str:
+    """Return the table of one log: each engine, the kernel's turns first."""
+    ours = [run for run in drains if run["engine"] == KERNEL]
+    one = drains[0]
+    head = (
+        "engine", "rate, kernel = 1", "with start, kernel = 1", "processor time, kernel = 1",
+        "reports/s", "with start", "processor s per million reports", "of the broker", "MB written",
+        "others' part",
+    )  # fmt: skip
+    others = [run for run in drains if run["engine"] != KERNEL]
+    rows = [_cells(run, ours) for run in (*ours, *sorted(others, key=rate, reverse=True))]
+    told = f"{one['reports']:,} reports, {one['assets']:,} assets, {one['records']:,} records"
+    title = f"**{one['size'].capitalize()}**: {told} from each{taken(one)}{warning(drains)}"
+    return f"{title}\n\n{table(head, rows)}"
+
+
+def warning(runs: Sequence[Run]) -> str:
+    """Return what a reader of rates and delays must know of a machine that others used too."""
+    most = max(float(run["others"]) for run in runs)
+    if most <= QUIET:
+        return ""
+    return (
+        f" **Others had up to {most:g} % of the processors meanwhile: rates and delays are not the "
+        "engines' own here, and their ratios say little; processor time says more.**"
+    )
+
+
+def rate(run: Run) -> float:
+    """Return reports a second since the engine ran."""
+    return float(run["reports"] / run["s"])
+
+
+def rate_with_start(run: Run) -> float:
+    """Return reports a second since the start of its process."""
+    return float(run["reports"] / (run["s"] + run["start_s"]))
+
+
+def cost(run: Run) -> float:
+    """Return processor seconds of an engine for a million reports."""
+    return float(1e6 * run["cpu_s"] / run["reports"])
+
+
+def _cells(run: Run, ours: Sequence[Run]) -> list[str]:
+    return [
+        ", ".join(filter(None, (run["title"], run["turn"]))),
+        f"{rate(run) / mean(map(rate, ours)):.2f}",
+        f"{rate_with_start(run) / mean(map(rate_with_start, ours)):.2f}",
+        f"{cost(run) / mean(map(cost, ours)):.2f}",
+        f"{rate(run):,.0f}",
+        f"{rate_with_start(run):,.0f}",
+        f"{cost(run):.1f}",
+        f"{1e6 * run['broker_cpu_s'] / run['reports']:.1f}",
+        f"{run['bytes'] / 1e6:,.0f}",
+        f"{run['others']:g} %",
+    ]
+
+
+def live_table(lives: Sequence[Run]) -> str:
+    """Return the table of a steady load: what is the longest of it counts as much as the middle."""
+    ours = next((run for run in lives if run["engine"] == KERNEL), lives[0])
+    head = (
+        "engine", "p50, kernel = 1", "p99, kernel = 1", "longest, kernel = 1",
+        "processor time, kernel = 1", "p50", "p99", "p99.9", "longest", "of one core",
+        "of the broker", "others' part",
+    )  # fmt: skip
+    told = f"**Steady load**: {ours['rate']:,} reports a second for {ours['seconds']} s"
+    told += f", report → committed state record{taken(ours)}{warning(lives)}"
+    return f"{told}\n\n{table(head, map(_live(ours), lives))}"
+
+
+def _live(ours: Run) -> Callable[[Run], list[str]]:
+    def cells(run: Run) -> list[str]:
+        delays, own = run["delays"], ours["delays"]
+        return [
+            run["title"],
+            *(f"{delays[name] / own[name]:.2f}" for name in ("p50", "p99", "most")),
+            f"{run['cpu'] / ours['cpu']:.2f}",
+            *(f"{delays[name]:,.0f} ms" for name in ("p50", "p99", "p999", "most")),
+            f"{run['cpu']:.0f} %",
+            f"{run['broker_cpu']:.0f} %",
+            f"{run['others']:g} %",
+        ]
+
+    return cells
+
+
+def recovery_table(killed: Sequence[Run]) -> str:
+    """Return the table of the recoveries: of each engine the slowest."""
+    slowest = {run["title"]: run for run in sorted(killed, key=lambda run: float(run["all_s"]))}
+    ours = slowest.get(KERNEL, killed[0])
+    head = ("engine", "all partitions, kernel = 1", "first new state", "all partitions", "kills")
+    rows = [
+        (
+            title,
+            f"{slowest[title]['all_s'] / ours['all_s']:.2f}",
+            f"{slowest[title]['first_s']:.1f} s",
+            f"{slowest[title]['all_s']:.1f} s",
+            str(sum(run["title"] == title for run in killed)),
+        )
+        for title in dict.fromkeys(run["title"] for run in killed)
+    ]
+    told = f"**After `kill -9`**: {killed[0]['assets']:,} assets, the slowest of the kills"
+    return f"{told}{taken(ours)}\n\n{table(head, rows)}"
+
+
+def taken(run: Run) -> str:
+    """Return when a table was taken, and of which commit."""
+    return f" ({run['begun']}, commit `{run['commit']}`)."
+
+
+def mean(figures: Iterable[float]) -> float:
+    """Return the mean; of nothing it is 1, so that a ratio is the figure itself."""
+    known = list(figures)
+    return sum(known) / len(known) if known else 1.0
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
