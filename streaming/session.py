@@ -100,6 +100,7 @@ def spark_conf(settings: Settings, slots: int, java_options: Sequence[str]) -> d
             (*JVM_OPTIONS, *_hearing(settings), *java_options)
         ),
         **_access(settings),
+        **_files(settings),
         "spark.ui.enabled": "true" if settings.spark_ui_port else "false",
         "spark.ui.port": str(settings.spark_ui_port or 4040),
         "spark.ui.showConsoleProgress": "false",
@@ -124,6 +125,17 @@ def _hearing(settings: Settings) -> tuple[str, ...]:
     """Return options with which the JVM opens no port beyond this machine: see
     kernel/Loopback.java."""
     return ("-Dio.netty.bootstrap.extensions=serviceload",) if settings.one_machine else ()
+
+
+def _files(settings: Settings) -> dict[str, str]:
+    """Return the options of who writes files: on one machine the kernel's own classes, which start
+    no processes."""
+    if not settings.one_machine:
+        return {}
+    return {
+        "spark.hadoop.fs.file.impl": "tallyboard.kernel.LocalFiles",
+        "spark.sql.streaming.checkpointFileManagerClass": "tallyboard.kernel.LocalCheckpoint",
+    }
 
 
 def _access(settings: Settings) -> dict[str, str]:
