@@ -27,6 +27,9 @@ MAX_PER_BATCH: Mapping[Engine, int] = {"kernel": 500_000, "python": 100_000}
 # Tasks that read the source partitions: one for each would cost more than the reading.
 READERS = 2
 
+# Where Spark's source begins that is to read nothing older.
+LATEST = -1
+
 SOURCE = {
     "startingOffsets": "earliest",
     "includeHeaders": "true",
@@ -89,6 +92,28 @@ def start(
     return writer.trigger(**_trigger(trigger, settings)).start()
 
 
+def rehearse(
+    spark: SparkSession, settings: Settings, plan: Plan, checkpoint: Path, batch_s: int
+) -> StreamingQuery:
+    """Start a query of the kernel's shape that reads a partition from its end, and no record of it.
+
+    batch_s: the length of its batches.
+    """
+    keys = _places(plan)
+    topic, partition = min(keys)
+    options = {
+        "assign": json.dumps({topic: [partition]}),
+        "startingOffsets": json.dumps({topic: {str(partition): LATEST}}),
+    }
+    stream = _read(spark, settings, options)
+    none = rows(stream, keys).where("offset < 0")  # which Spark finds out row by row
+    records = through_kernel(none, plan.json(real_time=True))
+    writer = records.writeStream.format("kafka").queryName("rehearsal").outputMode("update")
+    writer = writer.options(**{**settings.spark_kafka_options(), **SINK})
+    writer = writer.option("checkpointLocation", str(checkpoint))
+    return writer.trigger(**_real_time(batch_s)).start()
+
+
 def _places(plan: Plan) -> dict[tuple[str, int], str]:
     """Return the grouping key of every (topic, partition) that is read."""
     topics = Topics(plan.prefix)
@@ -109,20 +134,28 @@ def _source(
     spark: SparkSession, settings: Settings, topics: list[str], options: Mapping[str, str]
 ) -> DataFrame:
     """Return a stream of the records of a fixed list of topics."""
-    reader = spark.readStream.format("kafka").option("subscribe", ",".join(topics))
+    return _read(spark, settings, {"subscribe": ",".join(topics), **options})
+
+
+def _read(spark: SparkSession, settings: Settings, options: Mapping[str, str]) -> DataFrame:
+    reader = spark.readStream.format("kafka")
     return reader.options(**{**settings.spark_kafka_options(), **SOURCE, **options}).load()
 
 
 def _trigger(trigger: Trigger, settings: Settings) -> dict[str, Any]:
     match trigger:
         case "real-time":
-            return {"realTime": f"{settings.batch_s} seconds"}
+            return _real_time(settings.batch_s)
         case "micro-batch":
             return {"processingTime": f"{settings.trigger_ms} milliseconds"}
         case "catch-up":
             return {"availableNow": True}
         case "leg":
             return {"once": True}
+
+
+def _real_time(batch_s: int) -> dict[str, Any]:
+    return {"realTime": f"{batch_s} seconds"}
 
 
 def batch_metadata(spark: SparkSession) -> str:

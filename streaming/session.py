@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from config.archives import ArchivesProblem, verify
 from config.java import JavaProblem, set_java_home
+from streaming import rehearsal
 from streaming.cds_archive import class_archive, use
 from streaming.engine import STATE_PARTITIONS
 from streaming.jvm import JVM_OPTIONS
@@ -86,7 +87,7 @@ def prepare_environment(settings: Settings) -> None:
 
 def spark_conf(settings: Settings, slots: int, java_options: Sequence[str]) -> dict[str, str]:
     """Return Spark's configuration for these settings. slots: tasks that are to run at once."""
-    master = settings.spark_master or f"local[{slots}]"
+    master = settings.spark_master or f"local[{slots + rehearsal.SLOTS}]"
     scratch = settings.data_dir / "spark"
     store = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     return {
