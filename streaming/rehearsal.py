@@ -59,7 +59,8 @@ class Rehearsal:
 
     def begin(self, plan: Plan) -> None:
         """Rehearse soon, unless it was done or does not pay. plan: of the query that runs."""
-        pays = self._settings.one_machine and self._settings.batch_s >= LEAST_BATCH_S
+        room = self._settings.spark_master is None  # another master may have none to spare
+        pays = room and self._settings.batch_s >= LEAST_BATCH_S
         if pays and self._thread is None:
             self._thread = threading.Thread(
                 target=self._run, args=(plan,), name="rehearsal", daemon=True

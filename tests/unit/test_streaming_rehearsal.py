@@ -108,7 +108,12 @@ def test_it_is_broken_off_with_the_job(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"batch_s": LEAST_BATCH_S - 1}, {"spark_master": "spark://tally:7077"}]
+    "changes",
+    [
+        {"batch_s": LEAST_BATCH_S - 1},
+        {"spark_master": "local[9]"},
+        {"spark_master": "spark://tally:7077"},
+    ],
 )
 def test_it_does_not_take_place_where_it_does_not_pay(
     stage: Stage, changes: dict[str, Any]
