@@ -23,7 +23,7 @@ from wire.topics import Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
     from config.settings import Settings
 
@@ -35,6 +35,9 @@ READERS = 2
 
 # The kernel takes a backlog in blocks, many records to a row: see kernel/BlockSource.java.
 BLOCK_SOURCE, BLOCK_SINK = "tallyboard.kernel.BlockSource", "tallyboard.kernel.BlockSink"
+
+# Where Spark's source begins that is to read nothing older.
+LATEST = -1
 
 SOURCE = {
     "startingOffsets": "earliest",
@@ -80,29 +83,34 @@ def start(
     one_by_one: unpack no record before it is wanted.
     """
     keys = _places(plan)
-    options = {"failOnDataLoss": str(not loss_known).lower()}
+    topics = sorted({topic for topic, _ in keys})
+    options = {"failOnDataLoss": str(not loss_known).lower(), "subscribe": ",".join(topics)}
     if plan.start.offsets:
         options["startingOffsets"] = _starting(plan)
     if one_by_one:
         options["kafka.max.poll.records"] = "1"
     if trigger not in ("real-time", "leg"):
         options["maxOffsetsPerTrigger"] = str(MAX_PER_BATCH[engine])
-    in_blocks = engine == "kernel" and trigger in ("micro-batch", "catch-up")
-    source = BLOCK_SOURCE if in_blocks else "kafka"
-    if in_blocks:
-        options |= BULK
-    stream = _source(spark, settings, source, sorted({topic for topic, _ in keys}), options)
-    if in_blocks:
+    if engine == "kernel" and trigger in ("micro-batch", "catch-up") and not one_by_one:
+        stream = _source(spark, settings, BLOCK_SOURCE, {**BULK, **options})
         records = through_kernel_in_blocks(blocks(stream, keys), plan.json(real_time=False))
+        sink = BLOCK_SINK
     else:
+        stream = _source(spark, settings, "kafka", options)
         records = _through(rows(stream, keys), plan, engine, trigger)
-    writer = records.writeStream.format(BLOCK_SINK if in_blocks else "kafka")
-    writer = writer.queryName(engine).outputMode("update")
-    compression = "none" if settings.one_machine else "lz4"
-    writer = writer.options(**{**settings.spark_kafka_options(), **SINK})
-    writer = writer.option("kafka.compression.type", compression)
-    writer = writer.option("checkpointLocation", str(checkpoint))
+        sink = "kafka"
+    writer = _writer(records, settings, sink, engine, checkpoint)
     return writer.trigger(**_trigger(trigger, settings)).start()
+
+
+def _writer(
+    records: DataFrame, settings: Settings, sink: str, name: str, checkpoint: Path
+) -> DataStreamWriter:
+    """Return the writer of a query of this name, which packs only what travels."""
+    compression = "none" if settings.one_machine else "lz4"
+    options = {**settings.spark_kafka_options(), **SINK, "kafka.compression.type": compression}
+    writer = records.writeStream.format(sink).queryName(name).outputMode("update")
+    return writer.options(**options).option("checkpointLocation", str(checkpoint))
 
 
 def _through(stream: DataFrame, plan: Plan, engine: Engine, trigger: Trigger) -> DataFrame:
@@ -112,6 +120,26 @@ def _through(stream: DataFrame, plan: Plan, engine: Engine, trigger: Trigger) ->
     if engine == "python":
         return through_python(stream, TallyProcessor(plan))
     return through_kernel(stream, plan.json(real_time=trigger == "real-time"))
+
+
+def rehearse(
+    spark: SparkSession, settings: Settings, plan: Plan, checkpoint: Path, batch_s: int
+) -> StreamingQuery:
+    """Start a query of the kernel's shape that reads a partition from its end, and no record of it.
+
+    batch_s: the length of its batches.
+    """
+    keys = _places(plan)
+    topic, partition = min(keys)
+    options = {
+        "assign": json.dumps({topic: [partition]}),
+        "startingOffsets": json.dumps({topic: {str(partition): LATEST}}),
+    }
+    stream = _source(spark, settings, "kafka", options)
+    none = rows(stream, keys).where("offset < 0")  # which Spark finds out row by row
+    records = through_kernel(none, plan.json(real_time=True))
+    writer = _writer(records, settings, "kafka", "rehearsal", checkpoint)
+    return writer.trigger(**_real_time(batch_s)).start()
 
 
 def _places(plan: Plan) -> dict[tuple[str, int], str]:
@@ -134,24 +162,27 @@ def _source(
     spark: SparkSession,
     settings: Settings,
     source: str,
-    topics: list[str],
     options: Mapping[str, str],
 ) -> DataFrame:
-    """Return a stream of the records of a fixed list of topics."""
-    reader = spark.readStream.format(source).option("subscribe", ",".join(topics))
+    """Return a stream of the records of the topics or partitions that the options name."""
+    reader = spark.readStream.format(source)
     return reader.options(**{**settings.spark_kafka_options(), **SOURCE, **options}).load()
 
 
 def _trigger(trigger: Trigger, settings: Settings) -> dict[str, Any]:
     match trigger:
         case "real-time":
-            return {"realTime": f"{settings.batch_s} seconds"}
+            return _real_time(settings.batch_s)
         case "micro-batch":
             return {"processingTime": f"{settings.trigger_ms} milliseconds"}
         case "catch-up":
             return {"availableNow": True}
         case "leg":
             return {"once": True}
+
+
+def _real_time(batch_s: int) -> dict[str, Any]:
+    return {"realTime": f"{batch_s} seconds"}
 
 
 def batch_metadata(spark: SparkSession) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from config.archives import ArchivesProblem, verify
 from config.java import JavaProblem, set_java_home
+from streaming import rehearsal
 from streaming.cds_archive import class_archive, use
 from streaming.engine import STATE_PARTITIONS
 from streaming.jvm import JVM_OPTIONS
@@ -86,7 +87,7 @@ def prepare_environment(settings: Settings) -> None:
 
 def spark_conf(settings: Settings, slots: int, java_options: Sequence[str]) -> dict[str, str]:
     """Return Spark's configuration for these settings. slots: tasks that are to run at once."""
-    master = settings.spark_master or f"local[{slots}]"
+    master = settings.spark_master or f"local[{slots + rehearsal.SLOTS}]"
     scratch = settings.data_dir / "spark"
     store = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     return {
@@ -101,6 +102,7 @@ def spark_conf(settings: Settings, slots: int, java_options: Sequence[str]) -> d
         ),
         **_access(settings),
         **_compression(settings),
+        **_files(settings),
         "spark.ui.enabled": "true" if settings.spark_ui_port else "false",
         "spark.ui.port": str(settings.spark_ui_port or 4040),
         "spark.ui.showConsoleProgress": "false",
@@ -125,6 +127,17 @@ def _hearing(settings: Settings) -> tuple[str, ...]:
     """Return options with which the JVM opens no port beyond this machine: see
     kernel/Loopback.java."""
     return ("-Dio.netty.bootstrap.extensions=serviceload",) if settings.one_machine else ()
+
+
+def _files(settings: Settings) -> dict[str, str]:
+    """Return the options of who writes files: on one machine the kernel's own classes, which start
+    no processes."""
+    if not settings.one_machine:
+        return {}
+    return {
+        "spark.hadoop.fs.file.impl": "tallyboard.kernel.LocalFiles",
+        "spark.sql.streaming.checkpointFileManagerClass": "tallyboard.kernel.LocalCheckpoint",
+    }
 
 
 def _access(settings: Settings) -> dict[str, str]:

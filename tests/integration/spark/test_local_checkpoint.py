@@ -1,0 +1,113 @@
+"""The job's own way to write a checkpoint's files keeps what Spark asks of it."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from kernel_replay import QUICK
+
+from config.java import find_java
+from streaming.kernel import archive, build, compile_java, library
+
+SCRIBE = Path(__file__).resolve().parents[2] / "kernel/java/tallyboard/kernel/Scribe.java"
+KILLS = 8
+LETTERS = 300_000
+
+
+class Scribe:
+    """A JVM that does to files what it is told, with the job's own manager or Spark's default."""
+
+    def __init__(self, jars_dir: Path, work: Path) -> None:
+        build(jars_dir)
+        compile_java([SCRIBE], work, jars_dir, archive(jars_dir))
+        path = os.pathsep.join(map(str, [work, archive(jars_dir), *library(jars_dir)]))
+        self._command = [str(find_java()), *QUICK, "-cp", path, "tallyboard.kernel.Scribe"]
+
+    def start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def answers(self, *lines: str) -> list[str]:
+        process = self.start()
+        out, _ = process.communicate("".join(f"{line}\n" for line in lines), 60)
+        assert process.returncode == 0
+        return out.splitlines()
+
+
+@pytest.fixture(scope="module")
+def scribe(jars_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Scribe:
+    return Scribe(jars_dir, tmp_path_factory.mktemp("scribe"))
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_name_that_is_not_to_be_overwritten_stays_as_it_is(
+    scribe: Scribe, tmp_path: Path
+) -> None:
+    file = tmp_path / "7"
+    taken = "org.apache.hadoop.fs.FileAlreadyExistsException"
+    assert scribe.answers(
+        f"own create {file} one",
+        f"own create {file} two",
+        f"own read {file}",
+        f"own write {file} three",
+        f"own cancel {file} four",
+        f"own cancel {tmp_path}/8 five",
+        f"own read {file}",
+        f"own list {tmp_path}",
+    ) == ["written", taken, "one", "written", "cancelled", "cancelled", "three", "1"]
+    assert names(tmp_path) == ["7"]  # nothing is left of what was refused or cancelled
+
+
+def test_of_many_at_once_one_makes_the_file(scribe: Scribe, tmp_path: Path) -> None:
+    races = [f"own race {tmp_path}/{number} 8" for number in range(50)]
+    assert scribe.answers(*races) == ["1"] * 50
+    assert len(names(tmp_path)) == 50
+
+
+def test_either_manager_reads_what_the_other_has_written(scribe: Scribe, tmp_path: Path) -> None:
+    file, later = tmp_path / "7", tmp_path / "8"
+    assert scribe.answers(f"default create {file} first") == ["written"]
+    assert scribe.answers(
+        f"own read {file}",
+        f"own write {file} second",
+        f"default read {file}",
+        f"own create {later} third",
+        f"default read {later}",
+        f"default write {later} fourth",
+        f"own read {later}",
+        f"own list {tmp_path}",
+    ) == ["first", "written", "second", "written", "third", "written", "fourth", "2"]
+
+
+@pytest.mark.slow
+def test_a_killed_writer_leaves_a_whole_file(scribe: Scribe, tmp_path: Path) -> None:
+    chance, file, left = random.Random(5), tmp_path / "7", 0
+    for _ in range(KILLS):
+        with scribe.start() as writer:
+            assert writer.stdin
+            assert writer.stdout
+            writer.stdin.write(f"own forever {file}\n")
+            writer.stdin.flush()
+            assert writer.stdout.readline() == "begun\n"
+            time.sleep(chance.uniform(0, 0.2))  # so that it is killed anywhere in its work
+            writer.send_signal(signal.SIGKILL)
+        text = file.read_text()
+        assert text == text[0] * LETTERS
+        left += len(names(tmp_path)) - 1
+        for draft in tmp_path.glob(".*.tmp"):
+            draft.unlink()
+    assert left  # some were killed in mid-write
