@@ -182,6 +182,10 @@ class Product:
         kill_tree(process.pid)
         process.wait()
 
+    def forget(self, name: str) -> None:
+        """Note that a process was killed."""
+        self._processes.pop(name).wait()
+
     def pid(self, name: str) -> int:
         """Return the process id of a process that was started."""
         return self._processes[name].pid
@@ -352,6 +356,16 @@ def cpu_seconds(pid: int, proc: Path = Path("/proc")) -> float:
             user, system = stat_fields(proc / str(each) / "stat")[11:13]
             ticks += int(user) + int(system)
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def memory_mb(pid: int, proc: Path = Path("/proc")) -> float:
+    """Return the memory of `pid` and everything below it, MB; what they share counts once."""
+    kilobytes = 0
+    for each in (pid, *descendants(pid, proc)):
+        with suppress(OSError):
+            lines = (proc / str(each) / "smaps_rollup").read_text().splitlines()
+            kilobytes += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return kilobytes / 1024
 
 
 def kill_tree(pid: int) -> None:

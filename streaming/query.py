@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as sql
+
 from streaming.buckets import bucket_keys
 from streaming.engine import STATE_PARTITIONS, Engine, Trigger
 from streaming.epoch_start import EARLIEST
@@ -62,11 +64,13 @@ def start(
     trigger: Trigger,
     loss_known: bool = False,
     one_by_one: bool = False,
+    only_to: str = "",
 ) -> StreamingQuery:
     """Start the query of all buckets of the plan.
 
     loss_known: go on although the log has lost records after the checkpoint;
-    one_by_one: unpack no record before it is wanted.
+    one_by_one: unpack no record before it is wanted;
+    only_to: the topic that all goes to which the query writes; empty: to where it belongs.
     """
     keys = _places(plan)
     options = {"failOnDataLoss": str(not loss_known).lower()}
@@ -83,6 +87,8 @@ def start(
         records = through_kernel(stream, plan.json(real_time=trigger == "real-time"))
     else:
         records = through_python(stream, TallyProcessor(plan))
+    if only_to:
+        records = records.withColumn("topic", sql.lit(only_to))
     writer = records.writeStream.format("kafka").queryName(engine).outputMode("update")
     writer = writer.options(**{**settings.spark_kafka_options(), **SINK})
     writer = writer.option("checkpointLocation", str(checkpoint))
