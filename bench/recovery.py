@@ -4,9 +4,6 @@ The job takes one report on each asset and commits them. Then its processes (dri
 workers) are killed and it is started again at once; from that moment on a report on an asset never
 seen before is sent every 100 ms. Measured is the time from the start of the process to the first
 state record that answers one of those. Nothing is warmed up, and no state is kept in memory.
-
-With `--standby` another process of the job stands by and takes over; the time then begins with the
-kill, and the one that was killed is started again at once, as the supervisor would, to stand by.
 """
 
 from __future__ import annotations
@@ -21,20 +18,8 @@ from bench.command import Measured, module_command, parser_of, run
 from bench.drain import refuse_dead_letters, run_before, source
 from bench.load import AGENTS, MAJORITY, SCENARIO, STATES, Markers, backlog, fill
 from bench.results import Row
-from bench.stack import (
-    Beats,
-    BenchProblem,
-    Engine,
-    JobStatus,
-    Product,
-    cpu_seconds,
-    kill_tree,
-    memory_mb,
-    product,
-    say,
-)
+from bench.stack import Beats, BenchProblem, Engine, Product, product, say
 from bus.base import Producer, Reader, TopicPartition
-from config import leadership
 from domain.records import Report
 from streaming.checkpoint import current_epoch, positions
 from wire.source import encode_report
@@ -46,9 +31,6 @@ PROBE_EVERY_S = 0.1
 PATIENCE_S = 1800
 BACK_S = 300
 TARGET_S = 12.0
-# With a standby.
-STANDBY_ASSETS, STANDBY_TARGET_S = 100_000, 2.5
-IDLE_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -72,19 +54,6 @@ class Recovered:
     state_s: float
 
 
-@dataclass(frozen=True)
-class TakenOver:
-    """One take-over by a standby. Seconds from the kill; rss_mb: memory of the standby before."""
-
-    engine: str
-    assets: int
-    leads_s: float
-    running_s: float
-    state_s: float
-    cpu_share: float
-    rss_mb: float
-
-
 # The Python engine takes those without a target.
 SIZES = (Size(1_000_000, TARGET_S), Size(100_000))
 
@@ -94,15 +63,12 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--assets", type=int, help="one size alone")
     parser.add_argument("--kills", type=int, default=3, help="how often to kill it (3)")
-    parser.add_argument("--standby", action="store_true", help="take-overs by a standby alone")
     parser.add_argument("--pause", type=float, default=10, help="seconds between kills (10)")
     run("recovery", parser, measure)
 
 
 def measure(options: argparse.Namespace) -> Measured:
     """Measure every size on the engines that take it. Raises BenchProblem."""
-    if options.standby:
-        return measure_standby(options)
     sizes = SIZES if options.assets is None else (Size(options.assets),)
     runs = [
         recovered
@@ -124,101 +90,6 @@ def rows_of(runs: Sequence[Recovered], sizes: Sequence[Size]) -> list[Row]:
         rows.append(Row(what, "s", state, size.target, command=command))
         rows.append(Row(f"{size}: of that, until the query runs", "s", running, command=command))
     return [row for row in rows if row.figures]
-
-
-def measure_standby(options: argparse.Namespace) -> Measured:
-    """Measure take-overs by a standby. Raises BenchProblem."""
-    size = Size(options.assets or STANDBY_ASSETS, STANDBY_TARGET_S)
-    runs = [taken for engine in options.engines for taken in take_overs(engine, size, options)]
-    return standby_rows(runs, size), [asdict(run) for run in runs]
-
-
-def standby_rows(runs: Sequence[TakenOver], size: Size) -> list[Row]:
-    """Return the slowest take-over, what it is made of, and what a standby costs meanwhile."""
-    command = module_command("recovery", f"--standby --assets={size.assets}")
-    slow = {run.engine: run for run in sorted(runs, key=lambda run: run.state_s)}
-    kill = "`kill -9` of the leader"
-    told = (
-        (f"first new state after {kill}, the slowest of the kills", "s", "state_s", size.target),
-        ("of that, until the standby leads", "s", "leads_s", None),
-        ("of that, until the query runs", "s", "running_s", None),
-        ("a standby that waits: of one core", "%", "cpu_share", None),
-        ("a standby that waits: memory", "MB", "rss_mb", None),
-    )
-    return [
-        Row(
-            f"{size}, take-over by a standby: {what}",
-            unit,
-            {name: getattr(run, field) for name, run in slow.items()},
-            target,
-            command=command,
-        )
-        for what, unit, field, target in told
-    ]
-
-
-def take_overs(engine: Engine, size: Size, options: argparse.Namespace) -> list[TakenOver]:
-    """Fill one copy with two processes of the job, and kill the one that leads, again and again."""
-    say(f"take-over, {engine}: {size}")
-    with product(MAJORITY.format(lifetime=LIFETIME), engine, keep=options.keep, STANDBY=1) as copy:
-        run_before(copy)
-        settle(copy, engine, size)
-        roles, runs = ["job", "standby"], []
-        launch_role(copy, roles[1])
-        for number in range(options.kills):
-            await_standby(copy)
-            runs.append(taken_over(copy, engine, size, number, roles))
-            say(f"  leads {runs[-1].leads_s:.2f} s, runs {runs[-1].running_s:.2f} s, "
-                f"state {runs[-1].state_s:.2f} s")  # fmt: skip
-            roles.reverse()
-        refuse_dead_letters(copy)
-    return runs
-
-
-def launch_role(copy: Product, role: str) -> None:
-    """Start one of the job's two processes."""
-    copy.start(role, "-m", "streaming", *(["--standby"] if role == "standby" else []))
-
-
-def await_standby(copy: Product) -> None:
-    """Return once the leader says that a standby is ready. Raises BenchProblem."""
-    path = leadership.file_of(copy.folder)
-    copy.wait(lambda: leadership.read(path).standby > 0, BACK_S, "a standby")
-
-
-def taken_over(
-    copy: Product, engine: Engine, size: Size, number: int, roles: Sequence[str]
-) -> TakenOver:
-    """Kill the leader, and wait for the first new state. Raises BenchProblem."""
-    path, (leads, stands) = leadership.file_of(copy.folder), roles
-    if leadership.read(path).role != leads:
-        raise BenchProblem(f"{leadership.read(path)} leads, expected {leads}")
-    cost = waiting_cost(copy.pid(stands))
-    topic = copy.topics.states(SCENARIO)
-    reader = copy.bus.reader({p: end for p, (_, end) in copy.bus.offsets([topic]).items()})
-    producer, status = copy.bus.producer(linger_ms=0), JobStatus(copy)
-    dead, begun = copy.pid(leads), time.time()
-    kill_tree(dead)
-    copy.forget(leads)
-    launch_role(copy, leads)
-    try:
-        answered = until_answered(copy, producer, reader, f"probe-{number}-")
-        copy.wait(status.running, BACK_S, "the job's word that it runs")
-    finally:
-        status.close()
-        reader.close()
-        producer.close()
-    since = leadership.read(path).since / 1000
-    figures = (since - begun, status.since - begun, answered - begun)
-    return TakenOver(str(engine), size.assets, *figures, *cost)
-
-
-def waiting_cost(pid: int) -> tuple[float, float]:
-    """Return what a process and all below it take while they wait: % of a core, and MB."""
-    before, begun = cpu_seconds(pid), time.monotonic()
-    time.sleep(IDLE_S)
-    share = (cpu_seconds(pid) - before) / (time.monotonic() - begun)
-    return 100 * share, memory_mb(pid)
 
 
 def slowest(runs: Sequence[Recovered], size: Size) -> tuple[dict[str, float], dict[str, float]]:

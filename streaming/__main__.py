@@ -40,15 +40,15 @@ def main() -> None:
     job = Job(settings, lock, stop, role, beat)
     try:
         spark = job.start_spark()
-    except (ScenarioError, VersionProblem, KernelProblem) as problem:
-        sys.exit(f"{role}: {problem}")
+    except (ScenarioError, VersionProblem, KernelProblem, Held) as problem:
+        sys.exit(None if stop.is_set() else f"{role}: {problem}")
     try:
         if settings.standby:
             job.run_as_candidate(spark, rehearsed=beside)
         else:
             job.run_alone(spark)
     except (JvmLost, Held, ScenarioError) as problem:
-        sys.exit(f"{role}: {problem}")
+        sys.exit(None if stop.is_set() else f"{role}: {problem}")
 
 
 if __name__ == "__main__":

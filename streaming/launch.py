@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("streaming.launch")
 
 LOOK_S = 0.02
-# How long a job without a standby waits for what the one before it has left to end.
-PATIENCE_S = 20.0
+# How long a process waits for the one before it, of the same role, to end.
+PATIENCE_S = 10.0
 # How a process ends that leads no longer.
 PUT_OUT = 3
 
@@ -55,6 +55,7 @@ class Job:
         self._settings, self._lock, self._stop = settings, lock, stop
         self._role, self._beat = role, beat
         self._home = settings.data_dir / "checkpoint"
+        self._place = LeaderLock(scratch_of(settings, self._scratch))
         self._bus = KafkaBus(settings.kafka_options())
         self._topics = Topics(settings.topic_prefix)
         self._room = 0
@@ -62,36 +63,44 @@ class Job:
     def start_spark(self) -> SparkSession:
         """Start Spark with room for what the settings lead to.
 
-        Raises ScenarioError, VersionProblem and KernelProblem.
+        Raises ScenarioError, VersionProblem and KernelProblem, and Held where another process has
+        the same role: they would delete each other's files.
         """
+        if not self._await(self._place):
+            raise Held("another one runs in the same data directory")
         shares = shared_out(self._settings.engine, read_book(self._settings).rules, self._home)
         self._room = slots(shares, self._settings.wanted_trigger)
-        return start_session(
-            self._settings, self._room, role="" if self._role == "job" else self._role
-        )
+        return start_session(self._settings, self._room, role=self._scratch)
+
+    @property
+    def _scratch(self) -> str:
+        """The name of the folder where Spark keeps what it needs; empty for the job's own."""
+        return "" if self._role == "job" else self._role
 
     # ---- alone ----------------------------------------------------------------------------------
 
     def run_alone(self, spark: SparkSession) -> None:
         """Run the queries until `stop` is set. Raises JvmLost, Held and ScenarioError."""
         try:
-            if self._await_lock():
-                self._lock.bind(spark)
-                own = Leader(role=self._role, boot=boot_id(), driver=os.getpid(), since=now_ms())
-                records.write(records.file_of(self._settings.data_dir), own)
-                run_all(self._drivers(spark), self._stop, self._beat)
+            if not self._await(self._lock):
+                raise Held("another job works on the same checkpoints")
+            self._lock.bind(spark)
+            own = Leader(role=self._role, boot=boot_id(), driver=os.getpid(), since=now_ms())
+            records.write(records.file_of(self._settings.data_dir), own)
+            run_all(self._drivers(spark), self._stop, self._beat)
         finally:
             end_spark(spark)
 
-    def _await_lock(self) -> bool:
-        """Return once the lock is taken, or False once it is to stop. Raises Held."""
+    def _await(self, lock: LeaderLock) -> bool:
+        """Return once a lock is taken, or False where that takes too long.
+
+        What a process before this one has left is ended.
+        """
         deadline = time.monotonic() + PATIENCE_S
-        while not self._lock.take():
-            if self._lock.free():
-                self._lock.end_orphan()
-            elif time.monotonic() > deadline:
-                raise Held("another job works on the same checkpoints")
-            if self._stop.wait(LOOK_S):
+        while not lock.take():
+            if lock.free():
+                lock.end_orphan()
+            if time.monotonic() > deadline or self._stop.wait(LOOK_S):
                 return False
         return True
 
@@ -151,7 +160,7 @@ class Job:
 
     def _rehearse(self, spark: SparkSession) -> None:
         shares = shared_out(self._settings.engine, read_book(self._settings).rules, self._home)
-        scratch = scratch_of(self._settings, self._role) / "rehearsal"
+        scratch = scratch_of(self._settings, self._scratch) / "rehearsal"
 
         def enough() -> bool:
             self._beat()
