@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import socket
 import threading
 import time
@@ -171,16 +170,25 @@ class Job:
     def _candidacy(self, spark: SparkSession) -> Leadership:
         name = f"job-{socket.gethostname()}-{os.getpid()}-{now_ms()}"
         own = Leader(name=name, role=self._role, boot=boot_id(), driver=os.getpid())
-        process = jvm_process(spark)
         return Leadership(
             self._bus,
             (self._topics.leader_group, self._topics.control),
             self._lock,
             (own, records.file_of(self._settings.data_dir)),
-            partial(end_at_once, process.pid if process is not None else 0),
+            partial(end_at_once, spark),
             time.monotonic,
             now_ms,
         )
+
+    @staticmethod
+    def _turns(leadership: Leadership, spark: SparkSession, over: threading.Event) -> None:
+        """Take turns until it is over; without them this process must not go on."""
+        try:
+            leadership.run(over)
+        except Exception:
+            log.exception("the watch over who leads has failed")
+        if not over.is_set():
+            end_at_once(spark, "nobody watches who leads")
 
     def _await_lead(self, leadership: Leadership) -> bool:
         """Return once this process leads, or False once it is to stop."""
@@ -206,10 +214,11 @@ class Job:
         run_all(drivers, self._stop, beat)
 
 
-def end_at_once(jvm: int, why: str) -> NoReturn:
+def end_at_once(spark: SparkSession, why: str) -> NoReturn:
     """Kill the JVM, so that it commits nothing more, and end this process."""
-    if jvm:
-        with suppress(ProcessLookupError):
-            os.kill(jvm, signal.SIGKILL)
+    process = jvm_process(spark)
+    if process is not None:
+        with suppress(OSError):
+            process.kill()
     log.warning("%s: it ends at once", why)
     os._exit(PUT_OUT)

@@ -63,6 +63,10 @@ class LeaderLock:
             return False
         return not self.holder(JVM)
 
+    def release(self) -> None:
+        """Free the driver's byte, before this process ends: its JVM has ended."""
+        fcntl.lockf(self._file, fcntl.LOCK_UN, 1, DRIVER)
+
     def bind(self, spark: SparkSession) -> None:
         """Have Spark's JVM take the other byte, and hold it for as long as it lives. Raises Held.
 

@@ -42,6 +42,9 @@ class Lock(Protocol):
     def take(self) -> bool:
         """Take it; return whether nobody else holds any of it."""
 
+    def release(self) -> None:
+        """Free it."""
+
     def end_orphan(self) -> bool:
         """Kill what a driver that is gone has left; return whether there was something."""
 
@@ -115,6 +118,7 @@ class Leadership:
         self._leaving = True
         with suppress(BusError, OSError):
             self._sign_off()
+        self._lock.release()  # else who comes next would take this process for one that hangs
         if self._member is not None:
             self._member.close()
             self._member = None
