@@ -98,6 +98,10 @@ class Product:
         """The web server's address."""
         return f"http://127.0.0.1:{self.http_port}"
 
+    def change(self, **changes: object) -> None:
+        """Change settings, without their prefix, for what is started from now on."""
+        self._changes |= changes
+
     def signer(self) -> Signer:
         """Return a signer that signs commands as the board does."""
         keys = KeyFile(self.folder / "command-keys.json").made()

@@ -5,7 +5,8 @@ standby says that it is ready. Then the leader's processes (driver, JVM, Python 
 with `kill -9`, and it is started again at once, as the supervisor would, to stand by in its turn;
 from that moment on a report on an asset never seen before is sent every 100 ms. Measured is the
 time from the kill to the first state record that answers one of those. For the next kill the roles
-are exchanged.
+are exchanged. At the end all of it is killed, and a job without a standby is started, as in
+bench.recovery, to compare with.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import asdict, dataclass
 from bench.command import Measured, module_command, parser_of, run
 from bench.drain import refuse_dead_letters, run_before
 from bench.load import MAJORITY, SCENARIO
-from bench.recovery import LIFETIME, Size, settle, until_answered
+from bench.recovery import LIFETIME, Recovered, Size, killed, settle, until_answered
 from bench.results import Row
 from bench.stack import (
     BenchProblem,
@@ -41,7 +42,10 @@ IDLE_S = 10.0
 
 @dataclass(frozen=True)
 class TakenOver:
-    """One take-over by a standby. Seconds from the kill; rss_mb: memory of the standby before."""
+    """One take-over by a standby. Seconds from the kill.
+
+    cpu_share, memory_mb: what the standby took before, while it waited, % of a core and MB.
+    """
 
     engine: str
     assets: int
@@ -49,7 +53,7 @@ class TakenOver:
     running_s: float
     state_s: float
     cpu_share: float
-    rss_mb: float
+    memory_mb: float
 
 
 def main() -> None:
@@ -63,12 +67,19 @@ def main() -> None:
 def measure(options: argparse.Namespace) -> Measured:
     """Measure take-overs on each engine. Raises BenchProblem."""
     size = Size(options.assets, TARGET_S)
-    runs = [taken for engine in options.engines for taken in take_overs(engine, size, options)]
-    return rows_of(runs, size), [asdict(run) for run in runs]
+    runs: list[TakenOver] = []
+    alone: list[Recovered] = []
+    for engine in options.engines:
+        taken, recovered = take_overs(engine, size, options)
+        runs, alone = [*runs, *taken], [*alone, recovered]
+    return rows_of(runs, alone, size), [asdict(run) for run in (*runs, *alone)]
 
 
-def rows_of(runs: Sequence[TakenOver], size: Size) -> list[Row]:
-    """Return the slowest take-over, what it is made of, and what a standby costs meanwhile."""
+def rows_of(runs: Sequence[TakenOver], alone: Sequence[Recovered], size: Size) -> list[Row]:
+    """Return the slowest take-over, what it is made of, and what a standby costs meanwhile.
+
+    alone: recoveries without a standby, one for each engine.
+    """
     command = module_command("standby", f"--assets={size.assets}")
     slow = {run.engine: run for run in sorted(runs, key=lambda run: run.state_s)}
     kill = "`kill -9` of the leader"
@@ -77,9 +88,9 @@ def rows_of(runs: Sequence[TakenOver], size: Size) -> list[Row]:
         ("of that, until the standby leads", "s", "leads_s", None),
         ("of that, until the query runs", "s", "running_s", None),
         ("a standby that waits: of one core", "%", "cpu_share", None),
-        ("a standby that waits: memory", "MB", "rss_mb", None),
+        ("a standby that waits: memory", "MB", "memory_mb", None),
     )
-    return [
+    rows = [
         Row(
             f"{size}, {what}",
             unit,
@@ -89,10 +100,16 @@ def rows_of(runs: Sequence[TakenOver], size: Size) -> list[Row]:
         )
         for what, unit, field, target in told
     ]
+    cold = {run.engine: run.state_s for run in alone}
+    what = f"{size}, without a standby: first new state after `kill -9` and a start at once"
+    return [*rows, Row(what, "s", cold, command=command)]
 
 
-def take_overs(engine: Engine, size: Size, options: argparse.Namespace) -> list[TakenOver]:
-    """Fill one copy with two processes of the job, and kill the one that leads, again and again."""
+def take_overs(
+    engine: Engine, size: Size, options: argparse.Namespace
+) -> tuple[list[TakenOver], Recovered]:
+    """Fill one copy with two processes of the job, and kill the one that leads, again and again;
+    then recover without a standby."""
     say(f"take-over, {engine}: {size}")
     with product(MAJORITY.format(lifetime=LIFETIME), engine, keep=options.keep, STANDBY=1) as copy:
         run_before(copy)
@@ -105,8 +122,19 @@ def take_overs(engine: Engine, size: Size, options: argparse.Namespace) -> list[
             say(f"  leads {runs[-1].leads_s:.2f} s, runs {runs[-1].running_s:.2f} s, "
                 f"state {runs[-1].state_s:.2f} s")  # fmt: skip
             roles.reverse()
+        alone = without_standby(copy, engine, size)
         refuse_dead_letters(copy)
-    return runs
+    return runs, alone
+
+
+def without_standby(copy: Product, engine: Engine, size: Size) -> Recovered:
+    """Kill both processes, and start a job that has no standby. Raises BenchProblem."""
+    kill_tree(copy.pid("standby"))
+    copy.forget("standby")
+    copy.change(STANDBY=0)
+    recovered = killed(copy, engine, size, number=-1)
+    say(f"  without a standby {recovered.state_s:.2f} s")
+    return recovered
 
 
 def launch_role(copy: Product, role: str) -> None:

@@ -142,6 +142,7 @@ class Job:
         )
         if rehearsed:
             self._rehearse(spark)
+        self._lock.stand_by()
         leadership = self._candidacy(spark)
         over = threading.Event()
         turns = threading.Thread(

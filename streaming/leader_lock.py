@@ -1,8 +1,9 @@
 """The lock on the checkpoints: whoever writes there holds it, and the kernel frees it at its end.
 
-It has two bytes: the driver holds one, its JVM, which commits, the other. They are locks of POSIX:
-each belongs to one process, ends with it however it ends, and tells everybody whose it is. So who
-takes over knows for certain that nobody writes any more, and whom to kill where somebody might.
+The driver holds one byte of it, its JVM, which commits, another. They are locks of POSIX: each
+belongs to one process, ends with it however it ends, and tells everybody whose it is. So who takes
+over knows for certain that nobody writes any more, and whom to kill where somebody might. A third
+byte is held by a standby that is ready.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("streaming.leader_lock")
 
 LOCK = "leader.lock"
-DRIVER, JVM = 0, 1
+DRIVER, JVM, STANDBY = 0, 1, 2
 # struct flock of Linux on 64 bits: type, whence, start, length, pid.
 _FLOCK = struct.Struct("hhqqi4x")
 
@@ -55,17 +56,37 @@ class LeaderLock:
         """Return whether no other process holds the driver's byte."""
         return not self.holder(DRIVER)
 
+    def stood_by(self) -> bool:
+        """Return whether another process is ready to lead."""
+        return bool(self.holder(STANDBY))
+
+    def stand_by(self) -> None:
+        """Note that this process is ready to lead; where another one is too, that says so."""
+        self._take(STANDBY)
+
     def take(self) -> bool:
-        """Take the driver's byte; return whether no other process holds any of the lock now."""
-        try:
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, DRIVER)
-        except OSError:
+        """Take the driver's byte; return whether no other process holds it, or the JVM's, now.
+
+        Who leads stands by no more.
+        """
+        if not self._take(DRIVER) or self.holder(JVM):
             return False
-        return not self.holder(JVM)
+        self._release(STANDBY)
+        return True
 
     def release(self) -> None:
         """Free the driver's byte, before this process ends: its JVM has ended."""
-        fcntl.lockf(self._file, fcntl.LOCK_UN, 1, DRIVER)
+        self._release(DRIVER)
+
+    def _take(self, byte: int) -> bool:
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+        except OSError:
+            return False
+        return True
+
+    def _release(self, byte: int) -> None:
+        fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
 
     def bind(self, spark: SparkSession) -> None:
         """Have Spark's JVM take the other byte, and hold it for as long as it lives. Raises Held.

@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -116,19 +115,12 @@ class Leadership:
     def leave(self) -> None:
         """Leave the group, so that another leads at once. Only who writes no more may."""
         self._leaving = True
-        with suppress(BusError, OSError):
-            self._sign_off()
+        if self.leads.is_set():
+            self.note(running=0, standby=0)
         self._lock.release()  # else who comes next would take this process for one that hangs
         if self._member is not None:
             self._member.close()
             self._member = None
-
-    def _sign_off(self) -> None:
-        """Write down who is left, for who starts next: it waits for a standby that takes over."""
-        if self.leads.is_set():
-            self.note(running=0, standby=self._own.standby if self._others() else 0)
-        elif self._lock.free():
-            records.write(self._file, Leader())
 
     def _poll(self, timeout_s: float) -> None:
         if self._member is None:

@@ -98,7 +98,10 @@ class Rehearsal:
                 every_s=LOOK_S,
             )
         finally:
+            # Spark tells of every task that is broken off.
+            self._spark.sparkContext.setLogLevel("OFF")
             query.stop()
+            self._spark.sparkContext.setLogLevel("WARN")
         log.info("%s: rehearsed in %.1f s", engine, time.monotonic() - begun)
 
     def _prepared(self, engine: Engine, scenarios: dict[str, Scenario]) -> tuple[Plan, Path]:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 
 from config import leadership as records
-from config.leadership import Leader, boot_id
 from config.settings import Settings
 from streaming.leader_lock import LeaderLock
 
@@ -19,8 +18,6 @@ LOOK_S = 0.1
 SETTLE_S = 5.0
 # How long a standby waits for a first leader.
 FIRST_S = 60.0
-# How long one that was ready when its leader died may take to lead.
-TAKE_OVER_S = 5.0
 
 
 def await_turn(
@@ -33,17 +30,17 @@ def await_turn(
 ) -> bool:
     """Return once this process should start Spark: whether a leader was there until now.
 
-    second: it comes after another one, which it lets go first. A leader that ends is one more
-    reason to start.
+    second: it comes after another one, which it lets go first. A leader that ends is a reason to
+    start at once, unless a standby is ready to take over.
     """
     path, begun = records.file_of(settings.data_dir), time.monotonic()
-    patience_s = FIRST_S if second else TAKE_OVER_S if _taken_over(records.read(path)) else 0.0
+    patience_s = FIRST_S if second else 0.0
     seen, settled_at = False, 0.0
     while not stop.wait(LOOK_S):
         beat()
         now = time.monotonic()
         leading = not lock.free()
-        if not leading and (seen or now - begun >= patience_s):
+        if not leading and not lock.stood_by() and (seen or now - begun >= patience_s):
             return False
         seen = seen or leading
         running = leading and records.read(path).running
@@ -51,8 +48,3 @@ def await_turn(
         if running and now - settled_at > SETTLE_S:
             return True
     return False
-
-
-def _taken_over(leader: Leader) -> bool:
-    """Return whether a standby was ready when this leader died, since the machine was started."""
-    return leader.standby > 0 and leader.boot == boot_id()

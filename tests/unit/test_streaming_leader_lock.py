@@ -13,7 +13,7 @@ import pytest
 
 from config.leadership import Leader, boot_id
 from stack import ROOT, wait_until
-from streaming.leader_lock import DRIVER, JVM, LeaderLock
+from streaming.leader_lock import DRIVER, JVM, STANDBY, LeaderLock
 
 HOLD = """\
 import fcntl, os, sys, time
@@ -63,6 +63,26 @@ def test_a_held_lock_says_whose_it_is_and_is_free_at_the_end_of_its_process(
     other.wait()
     assert lock.free()
     assert lock.take()
+
+
+def test_a_standby_is_known_until_it_leads_or_ends(tmp_path: Path, hold: Hold) -> None:
+    lock = LeaderLock(tmp_path)
+    assert not lock.stood_by()
+    other = hold(STANDBY)
+    assert lock.stood_by()
+    lock.stand_by()
+    other.kill()
+    other.wait()
+    assert not lock.stood_by()
+    lock.stand_by()
+    assert lock.take()
+    seen = subprocess.run(
+        [sys.executable, "-c", HOLD.replace("time.sleep(1000)", ""), lock.path, str(STANDBY)],
+        capture_output=True,
+        timeout=10,
+        check=True,
+    )
+    assert seen.stdout == b"held\n", "who leads still stands by"
 
 
 def test_a_jvm_without_its_driver_is_ended(tmp_path: Path, hold: Hold) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from bus.base import BusError
 from config import leadership as records
-from config.leadership import Leader, boot_id
+from config.leadership import Leader
 from config.settings import Settings
 from ops.control import standby_lines
 from stack import wait_until
@@ -27,8 +27,11 @@ from wire.topics import Topics
 class PlayedLock:
     """The lock as another process has it, or not."""
 
-    def __init__(self, *, held: bool) -> None:
-        self.held = held
+    def __init__(self, *, held: bool, ready: bool = False) -> None:
+        self.held, self.ready = held, ready
+
+    def stood_by(self) -> bool:
+        return self.ready
 
     def free(self) -> bool:
         return not self.held
@@ -101,18 +104,20 @@ def test_a_leader_that_ends_before_it_runs_is_replaced_at_once(settings: Setting
 
 
 def test_who_was_killed_lets_the_standby_take_over(settings: Settings) -> None:
-    lock = PlayedLock(held=False)
-    tell(settings, boot=boot_id(), standby=1)
+    lock = PlayedLock(held=False, ready=True)
     waiting = Waiting(settings, lock, second=False)
     assert waiting.waits()
-    lock.held = True
-    tell(settings, boot=boot_id(), running=1)
+    lock.held, lock.ready = True, False
+    tell(settings, running=1)
     assert waiting.result() is True
 
 
-def test_a_standby_of_before_the_machine_was_started_is_not_waited_for(settings: Settings) -> None:
-    tell(settings, boot="another", standby=1)
-    assert Waiting(settings, PlayedLock(held=False), second=False).result() is False
+def test_where_the_standby_dies_as_well_it_begins_at_once(settings: Settings) -> None:
+    lock = PlayedLock(held=False, ready=True)
+    waiting = Waiting(settings, lock, second=False)
+    assert waiting.waits()
+    lock.ready = False
+    assert waiting.result() is False
 
 
 def test_a_signal_ends_the_waiting(settings: Settings) -> None:

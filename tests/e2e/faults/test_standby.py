@@ -63,4 +63,3 @@ def test_a_standby_from_the_start_to_the_end(stack: Stack) -> None:
 
     assert stack.stop() < 10
     assert stack.leftovers() == []
-    assert leader(stack).standby == 0, "the next start would wait for one that is not there"
