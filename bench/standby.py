@@ -72,7 +72,7 @@ def measure(options: argparse.Namespace) -> Measured:
     for engine in options.engines:
         taken, recovered = take_overs(engine, size, options)
         runs, alone = [*runs, *taken], [*alone, recovered]
-    return rows_of(runs, alone, size), [asdict(run) for run in (*runs, *alone)]
+    return rows_of(runs, alone, size), [*map(asdict, runs), *map(asdict, alone)]
 
 
 def rows_of(runs: Sequence[TakenOver], alone: Sequence[Recovered], size: Size) -> list[Row]:

@@ -27,6 +27,7 @@ log = logging.getLogger("streaming.leader_lock")
 
 LOCK = "leader.lock"
 DRIVER, JVM, STANDBY = 0, 1, 2
+SOMEBODY = -1
 # struct flock of Linux on 64 bits: type, whence, start, length, pid.
 _FLOCK = struct.Struct("hhqqi4x")
 
@@ -47,10 +48,13 @@ class LeaderLock:
         self._jvms: list[Any] = []
 
     def holder(self, byte: int) -> int:
-        """Return the id of the other process that holds a byte; 0 where none does."""
+        """Return the id of the other process that holds a byte; 0 where none does, and SOMEBODY
+        where it has no id here, as in another container."""
         wanted = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
         kind, *_, pid = _FLOCK.unpack(fcntl.fcntl(self._file, fcntl.F_GETLK, wanted))
-        return 0 if kind == fcntl.F_UNLCK else int(pid)
+        if kind == fcntl.F_UNLCK:
+            return 0
+        return int(pid) if pid > 0 else SOMEBODY
 
     def free(self) -> bool:
         """Return whether no other process holds the driver's byte."""

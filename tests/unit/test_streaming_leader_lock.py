@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -13,7 +14,8 @@ import pytest
 
 from config.leadership import Leader, boot_id
 from stack import ROOT, wait_until
-from streaming.leader_lock import DRIVER, JVM, STANDBY, LeaderLock
+from streaming import leader_lock
+from streaming.leader_lock import DRIVER, JVM, SOMEBODY, STANDBY, LeaderLock
 
 HOLD = """\
 import fcntl, os, sys, time
@@ -116,3 +118,16 @@ def test_who_is_not_the_leader_of_the_record_is_left_alone(tmp_path: Path, hold:
     lock, driver = LeaderLock(tmp_path), hold(DRIVER)
     assert not lock.fence(Leader("one", "job", boot_id(), os.getpid(), 1))
     assert driver.poll() is None
+
+
+def test_a_holder_in_another_container_counts_and_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There the system names no process: the lock is held all the same."""
+    lock = LeaderLock(tmp_path)
+    answer = leader_lock._FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, DRIVER, 1, 0)
+    monkeypatch.setattr(leader_lock.fcntl, "fcntl", lambda *_: answer)
+    assert lock.holder(DRIVER) == SOMEBODY
+    assert not lock.free()
+    assert not lock.fence(Leader("one", "job", boot_id(), 4711))
+    assert not lock.end_orphan()
