@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
-from bus.base import TopicSpec
+from bus.base import TopicSpec, Unavailable
 from bus.kafka import KafkaBus
 from config import leadership as records
 from config.leadership import Leader, boot_id
@@ -131,32 +131,36 @@ class Job:
         rehearsed: whether to rehearse first, as somebody else leads. Raises JvmLost, Held and
         ScenarioError.
         """
-        self._bus.wait(60)
-        self._bus.ensure_topics(
-            [
-                TopicSpec(*spec)
-                for spec in self._topics.specs(())
-                if spec.name == self._topics.control
-            ],
-            replication=self._settings.replication,
-        )
-        if rehearsed:
-            self._rehearse(spark)
-        self._lock.stand_by()
-        leadership = self._candidacy(spark)
         over = threading.Event()
-        turns = threading.Thread(
-            target=leadership.run, args=(over,), name="leadership", daemon=True
-        )
-        turns.start()
+        leadership = self._candidacy(spark)
+        turns = threading.Thread(target=self._turns, args=(leadership, spark, over), daemon=True)
         try:
+            self._ensure_topic()
+            if rehearsed:
+                self._rehearse(spark)
+            self._lock.stand_by()
+            turns.start()
             if self._await_lead(leadership):
                 self._lead(spark, leadership)
         finally:
             end_spark(spark)
             over.set()
-            turns.join(2)
+            if turns.is_alive():
+                turns.join(2)
             leadership.leave()
+
+    def _ensure_topic(self) -> None:
+        """Return once there is the topic whose partition the leader has, or once it is to stop."""
+        specs = {spec.name: TopicSpec(*spec) for spec in self._topics.specs(())}
+        control, replication = specs[self._topics.control], self._settings.replication
+        there = False
+        while not there and not self._stop.is_set():
+            self._beat()
+            try:
+                self._bus.ensure_topics([control], replication=replication, timeout_s=2)
+                there = True
+            except Unavailable as error:
+                log.debug("Kafka is not ready: %s", error)
 
     def _rehearse(self, spark: SparkSession) -> None:
         shares = shared_out(self._settings.engine, read_book(self._settings).rules, self._home)

@@ -73,6 +73,7 @@ class Leadership:
         self._assigned, self._leaving = False, False
         self._next_care = 0.0
         self._buried = ""
+        self._writing = threading.Lock()
         self.leads = threading.Event()
         """Set once this candidate leads."""
 
@@ -197,8 +198,9 @@ class Leadership:
         """Write down what is so of this leader now. What cannot be written is not told."""
         given = {"since": since, "running": running, "jvm": jvm, "standby": standby}
         changes = {name: value for name, value in given.items() if value is not None}
-        self._own = replace(self._own, **changes)  # type: ignore[arg-type]
-        try:
-            records.write(self._file, self._own)
-        except OSError as error:
-            log.warning("%s is not written: %s", self._file, error)
+        with self._writing:
+            self._own = replace(self._own, **changes)  # type: ignore[arg-type]
+            try:
+                records.write(self._file, self._own)
+            except OSError as error:
+                log.warning("%s is not written: %s", self._file, error)
