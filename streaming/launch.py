@@ -23,8 +23,8 @@ from streaming.jvm import JvmLost, end_spark, jvm_process
 from streaming.leader_lock import JVM, Held, LeaderLock
 from streaming.leadership import Leadership
 from streaming.overlays import read_book
-from streaming.rehearsal import Rehearsal
 from streaming.session import scratch_of, start_session
+from streaming.warm_up import WarmUp
 from streaming.workload import now_ms
 from wire.topics import Topics
 
@@ -170,7 +170,7 @@ class Job:
             self._beat()
             return self._stop.is_set() or self._lock.free()
 
-        Rehearsal(self._settings, self._bus, spark, shares, scratch).run(enough)
+        WarmUp(self._settings, self._bus, spark, shares, scratch).run(enough)
 
     def _candidacy(self, spark: SparkSession) -> Leadership:
         name = f"job-{socket.gethostname()}-{os.getpid()}-{now_ms()}"

@@ -19,8 +19,8 @@ from stack import wait_until
 from streaming import turn
 from streaming.buckets import BucketId
 from streaming.checkpoint import positions
-from streaming.rehearsal import first_rules, link
 from streaming.turn import await_turn
+from streaming.warm_up import first_rules, link
 from wire.topics import Topics
 
 

@@ -1,4 +1,4 @@
-"""A standby's rehearsal: the job's own queries on a copy of its checkpoints, writing to nobody.
+"""A standby rehearses: the job's own queries on a copy of its checkpoints, writing to nobody.
 
 Half of what a take-over would take is what a JVM does for the first time: load and compile
 classes, open RocksDB, read the state, connect to Kafka. So a standby does all of it once or twice
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from config.settings import Settings
 
-log = logging.getLogger("streaming.rehearsal")
+log = logging.getLogger("streaming.warm_up")
 
 # How often: the first time loads classes, the next ones have them compiled.
 TIMES = 3
@@ -45,7 +45,7 @@ LONGEST_S = 60.0
 LOOK_S = 0.1
 
 
-class Rehearsal:
+class WarmUp:
     """Rehearses the queries of all engines."""
 
     def __init__(
