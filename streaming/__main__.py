@@ -48,7 +48,7 @@ def main() -> None:
         else:
             job.run_alone(spark)
     except (JvmLost, Held, ScenarioError) as problem:
-        sys.exit(None if stop.is_set() else f"{role}: {problem}")
+        sys.exit(f"{role}: {problem}")
 
 
 if __name__ == "__main__":
