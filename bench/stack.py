@@ -98,6 +98,10 @@ class Product:
         """The web server's address."""
         return f"http://127.0.0.1:{self.http_port}"
 
+    def change(self, **changes: object) -> None:
+        """Change settings, without their prefix, for what is started from now on."""
+        self._changes |= changes
+
     def signer(self) -> Signer:
         """Return a signer that signs commands as the board does."""
         keys = KeyFile(self.folder / "command-keys.json").made()
@@ -185,6 +189,10 @@ class Product:
         process = self._processes.pop(name)
         kill_tree(process.pid)
         process.wait()
+
+    def forget(self, name: str) -> None:
+        """Note that a process was killed."""
+        self._processes.pop(name).wait()
 
     def pid(self, name: str) -> int:
         """Return the process id of a process that was started."""
@@ -356,6 +364,16 @@ def cpu_seconds(pid: int, proc: Path = Path("/proc")) -> float:
             user, system = stat_fields(proc / str(each) / "stat")[11:13]
             ticks += int(user) + int(system)
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def memory_mb(pid: int, proc: Path = Path("/proc")) -> float:
+    """Return the memory of `pid` and everything below it, MB; what they share counts once."""
+    kilobytes = 0
+    for each in (pid, *descendants(pid, proc)):
+        with suppress(OSError):
+            lines = (proc / str(each) / "smaps_rollup").read_text().splitlines()
+            kilobytes += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return kilobytes / 1024
 
 
 def kill_tree(pid: int) -> None:

@@ -237,6 +237,10 @@ class Bus(Protocol):
         """Return who is in a group; nobody where there is no such group. Raises BusError."""
 
 
+# How often a member of a group gives a sign of life, s.
+HEARTBEAT_S = 0.5
+
+
 # ---- groups -------------------------------------------------------------------------------------
 
 
@@ -291,8 +295,17 @@ class GroupBus(Bus, Protocol):
         *,
         session_s: float,
         clock: Callable[[], float],
+        heartbeat_s: float = HEARTBEAT_S,
     ) -> Member:
         """Join a group under a name that others read with `members`.
 
-        session_s: after so long without a sign of life its partitions go to others; clock: in s.
+        session_s: after so long without a sign of life its partitions go to others; clock: in s;
+        heartbeat_s: how often it gives one, and learns that partitions move.
+        """
+
+    def dismiss(self, group: str, name: str, timeout_s: float = 5) -> bool:
+        """Have a group go on without a member that is known to be dead, as if it had left.
+
+        Its partitions go to others at once, not after its session. Returns whether there was one of
+        that name. Raises BusError.
         """

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -23,6 +24,7 @@ from confluent_kafka.admin import (
 )
 
 from bus.base import (
+    HEARTBEAT_S,
     BusError,
     Delivered,
     Gap,
@@ -39,6 +41,7 @@ from bus.base import (
     Unavailable,
 )
 from bus.kafka_batches import KafkaBatches
+from bus.kafka_connection import KafkaConnection, text
 from bus.kafka_errors import bus_error, complaint, log, raised, result
 
 _COMMON = {"reconnect.backoff.max.ms": "1000", "log_level": "2"}
@@ -54,14 +57,14 @@ _READER = {
     "fetch.message.max.bytes": str(1 << 20),
     "receive.message.max.bytes": str(128 << 20),
 }
-# A member's heartbeats are frequent, as it learns from their answers that partitions move.
 _MEMBER = {
     "enable.auto.commit": "false",
     "auto.offset.reset": "earliest",
     "partition.assignment.strategy": "cooperative-sticky",
-    "heartbeat.interval.ms": "500",
     "max.poll.interval.ms": "60000",
 }
+# Kafka's request to leave a group, in its last version without tagged fields.
+_LEAVE_GROUP, _LEAVE_VERSION, _NO_INSTANCE = 13, 3, struct.pack(">h", -1)
 _PRODUCER = {
     "enable.idempotence": "true",
     "acks": "all",
@@ -570,25 +573,46 @@ class KafkaBus:
         *,
         session_s: float,
         clock: Callable[[], float],
+        heartbeat_s: float = HEARTBEAT_S,
     ) -> KafkaMember:
         """Join a group under a name that others read with `members`."""
         session = {
             "group.id": group,
             "client.id": name,
             "session.timeout.ms": str(int(session_s * 1000)),
+            "heartbeat.interval.ms": str(int(heartbeat_s * 1000)),
         }
         return KafkaMember({**self._options, **_MEMBER, **session}, topic, events, clock)
 
     def members(self, group: str, timeout_s: float = 5) -> list[GroupMember]:
         """Return who is in a group; nobody where there is no such group. Raises BusError."""
+        described = self._described(group, timeout_s)
+        listed = described.members if described is not None else ()
+        return [GroupMember(each.client_id, _places(each.assignment)) for each in listed]
+
+    def _described(self, group: str, timeout_s: float) -> Any:
+        """Return what Kafka says of a group, None where there is none. Raises BusError."""
         futures = self._client().describe_consumer_groups([group], request_timeout=timeout_s)
         try:
-            described = result(futures[group], timeout_s)
+            return result(futures[group], timeout_s)
         except BusError as error:
             if "GROUP_ID_NOT_FOUND" in str(error):
-                return []
+                return None
             raise
-        return [GroupMember(each.client_id, _places(each.assignment)) for each in described.members]
+
+    def dismiss(self, group: str, name: str, timeout_s: float = 5) -> bool:
+        """Have a group go on without a member that is known to be dead. Raises BusError."""
+        described = self._described(group, timeout_s)
+        listed = described.members if described is not None else ()
+        ids = [each.member_id for each in listed if each.client_id == name]
+        if ids:
+            coordinator = described.coordinator
+            body = text(group) + struct.pack(">i", len(ids))
+            body += b"".join(text(member) + _NO_INSTANCE for member in ids)
+            server = (coordinator.host, coordinator.port)
+            with KafkaConnection(server, self._options, timeout_s) as connection:
+                connection.ask(_LEAVE_GROUP, _LEAVE_VERSION, body)
+        return bool(ids)
 
     def _client(self) -> AdminClient:
         with self._lock:

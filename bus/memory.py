@@ -11,11 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from bus.base import (
+    HEARTBEAT_S,
     BusError,
     Delivered,
     Gap,
     GroupMember,
     Headers,
+    MemberEvents,
     Message,
     OnDelivery,
     Producer,
@@ -86,6 +88,7 @@ class MemoryBus:
         self._topics: dict[str, list[_Partition]] = {}
         self._settings: dict[str, dict[str, str]] = {}
         self._ids: dict[str, str] = {}
+        self._groups: dict[str, list[MemoryMember]] = {}
         self._unkeyed = 0
         self._up = True
 
@@ -218,13 +221,56 @@ class MemoryBus:
 
     def members(
         self,
-        group: str,  # noqa: ARG002
+        group: str,
         timeout_s: float = 5,  # noqa: ARG002
     ) -> list[GroupMember]:
-        """Return nobody: a bus in memory has no groups."""
+        """Return who is in a group; nobody where there is no such group. Raises Unavailable."""
         with self._changed:
             self._check()
-            return []
+            return [GroupMember(one.name, one.held) for one in self._groups.get(group, ())]
+
+    def member(
+        self,
+        group: str,
+        topic: str,
+        name: str,
+        events: MemberEvents,
+        *,
+        session_s: float,
+        clock: Callable[[], float],
+        heartbeat_s: float = HEARTBEAT_S,  # noqa: ARG002 - each poll is one here
+    ) -> MemoryMember:
+        """Join a group under a name: who has been in it for longest has all partitions."""
+        places = tuple((topic, at) for at in range(self.partitions(topic)))
+        return MemoryMember(self, self._groups.setdefault(group, []), places, name, events,
+                            session_s, clock)  # fmt: skip
+
+    def dismiss(
+        self,
+        group: str,
+        name: str,
+        timeout_s: float = 5,  # noqa: ARG002
+    ) -> bool:
+        """Have a group go on without a member. Raises Unavailable."""
+        with self._changed:
+            self._check()
+            listed = self._groups.get(group, [])
+            dead = [one for one in listed if one.name == name]
+            listed[:] = [one for one in listed if one.name != name]
+            return bool(dead)
+
+    def round(self, member: MemoryMember) -> bool:
+        """Take a member's sign of life, and let those go whose session is over. For MemoryMember.
+
+        Returns whether the partitions are its own; it raises Unavailable while the bus is stopped.
+        """
+        with self._changed:
+            self._check()
+            listed = member.group
+            listed[:] = [one for one in listed if not one.silent() or one is member]
+            if member not in listed:
+                listed.append(member)
+            return listed[0] is member
 
     def wait(self, timeout_s: float) -> None:
         """Return once the bus answers. Raises Unavailable."""
@@ -392,6 +438,57 @@ class MemoryReader:
     def close(self) -> None:
         """Forget the positions; there is no connection to let go of."""
         self._positions = {}
+
+
+class MemoryMember:
+    """A place in a group of a MemoryBus. For one thread."""
+
+    def __init__(
+        self,
+        bus: MemoryBus,
+        group: list[MemoryMember],
+        places: tuple[TopicPartition, ...],
+        name: str,
+        events: MemberEvents,
+        session_s: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self.name, self.group, self.held = name, group, tuple[TopicPartition, ...]()
+        self._bus, self._places, self._events = bus, places, events
+        self._session_s, self._clock = session_s, clock
+        self._alive_at = clock()
+
+    def silent(self) -> bool:
+        """Return whether the session is over."""
+        return self._clock() - self._alive_at > self._session_s
+
+    def poll(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing is waited for here
+        """Keep the place, and tell what has changed."""
+        if self.held and (self not in self.group or self.silent()):
+            self._lose()
+        if self.silent() and self in self.group:
+            self.group.remove(self)
+        mine = self._bus.round(self)
+        self._alive_at = self._clock()
+        if mine and not self.held:
+            self.held = self._places
+            self._events.assigned(self.held)
+
+    def _lose(self) -> None:
+        lost, self.held = self.held, ()
+        self._events.revoked(lost)
+
+    def confirm(self, positions: Mapping[TopicPartition, int]) -> None:  # noqa: ARG002
+        """Have the group say whether the place is still held."""
+        if self in self.group and not self.silent():
+            self._events.confirmed(self._clock())
+
+    def close(self) -> None:
+        """Leave the group."""
+        if self in self.group:
+            self.group.remove(self)
+        if self.held:
+            self._lose()
 
 
 def _callback(on_delivery: OnDelivery | None, outcome: Delivered | BusError) -> Callable[[], None]:

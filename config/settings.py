@@ -119,6 +119,7 @@ class Settings(BaseSettings):
     batch_s: int = Field(default=120, ge=5)
     tick_ms: int = Field(default=250, ge=10)
     trigger_ms: int = Field(default=200, ge=0)
+    standby: bool = False
 
     log_level: LogLevel = "info"
     app_logs: bool = True

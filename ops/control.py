@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 
+from config import leadership
 from config.entry import enter
+from config.settings import Settings
 from ops.supervise import NotRunning, Supervisor
 
 
 def main(arguments: list[str]) -> str | None:
     """Do what the arguments say; returns a message when it cannot be done."""
-    supervisor = Supervisor(enter().data_dir)
+    settings = enter()
+    supervisor = Supervisor(settings.data_dir)
     try:
         match arguments:
             case ["status"]:
                 _print_status(supervisor)
+                print(*standby_lines(settings), sep="\n", end="")
             case ["start", name]:
                 supervisor.start(name)
             case ["stop", name]:
@@ -31,6 +36,17 @@ def main(arguments: list[str]) -> str | None:
 def _print_status(supervisor: Supervisor) -> None:
     for name, status in sorted(supervisor.statuses().items()):
         print(f"{name:14} {status.state:10} {status.pid or ''}")
+
+
+def standby_lines(settings: Settings) -> list[str]:
+    """Return which process of the job leads, and since when another is ready to take over; nothing
+    without a standby."""
+    leader = leadership.read(leadership.file_of(settings.data_dir))
+    if not settings.standby or not leader.role:
+        return []
+    since = datetime.fromtimestamp(leader.standby / 1000, UTC).astimezone()
+    ready = f"a standby is ready since {since:%H:%M:%S}" if leader.standby else "no standby yet"
+    return [f"{leader.role} leads the job (process {leader.driver}); {ready}", ""]
 
 
 if __name__ == "__main__":

@@ -43,6 +43,8 @@ def processes(settings: Settings, only: Collection[str] = ()) -> list[Process]:
     """
     python = sys.executable
     chosen = [*_core(python)]
+    if settings.standby:
+        chosen += [Process("standby", (python, "-m", "streaming", "--standby"))]
     if settings.pipelines != "none":
         chosen += [Process("pipelines", (python, "-m", "streaming.pipelines"))]
     if settings.demo:

@@ -1,48 +1,54 @@
-"""`python -m streaming`: run the job until SIGTERM or SIGINT."""
+"""`python -m streaming`: run the job until SIGTERM or SIGINT.
+
+With TALLYBOARD_STANDBY another one may run beside it, which takes over when it ends; one that is
+started with `--standby` lets the other one begin.
+"""
 
 from __future__ import annotations
 
 import sys
 import threading
 
-from bus.kafka import KafkaBus
 from config.entry import enter
 from config.logs import configure_logs
 from config.pulse import Pulse
 from domain.scenario import ScenarioError
-from streaming.driver import Driver, run_all
-from streaming.engine_assignment import EngineAssignment, assign_engines, slots
-from streaming.jvm import JvmLost, end_spark
-from streaming.kernel import KernelProblem
-from streaming.overlays import read_book
-from streaming.session import VersionProblem, start_session
+from streaming.jvm import JvmLost
+from streaming.leader_lock import Held, LeaderLock
 from streaming.signals import stop_on_signals
+from streaming.turn import await_turn
+
+STANDBY = "standby"
 
 
 def main() -> None:
     """Run the job. Ends with one message when it cannot start, or when its JVM is lost."""
     settings = enter()
-    configure_logs(settings.log_level, "job")
+    role = STANDBY if f"--{STANDBY}" in sys.argv[1:] else "job"
+    configure_logs(settings.log_level, role)
     stop = threading.Event()
     stop_on_signals(stop)
+    lock, beat = LeaderLock(settings.data_dir / "checkpoint"), Pulse(settings.data_dir, role).beat
+    beside = settings.standby and await_turn(settings, lock, stop, beat, second=role == STANDBY)
+    if stop.is_set():
+        return
+    # Only now: what these import takes a second of a processor that a leader may need.
+    from streaming.kernel import KernelProblem
+    from streaming.launch import Job
+    from streaming.session import VersionProblem
+
+    job = Job(settings, lock, stop, role, beat)
     try:
-        book = read_book(settings)
-        home = settings.data_dir / "checkpoint"
-        shares = assign_engines(settings.engine, book.rules, home)
-        room = slots(shares, settings.wanted_trigger)
-        spark = start_session(settings, room)
-    except (ScenarioError, VersionProblem, KernelProblem) as problem:
-        sys.exit(f"job: {problem}")
-    bus = KafkaBus(settings.kafka_options())
-    own = None if settings.spark_master else room  # another master may have room for more
-    sharing = EngineAssignment(settings.engine, settings.wanted_trigger, home, shares, own)
-    drivers = [Driver(settings, sharing, bus, spark, stop, engine, book) for engine in shares]
+        spark = job.start_spark()
+    except (ScenarioError, VersionProblem, KernelProblem, Held) as problem:
+        sys.exit(None if stop.is_set() else f"{role}: {problem}")
     try:
-        run_all(drivers, stop, Pulse(settings.data_dir, "job").beat)
-    except JvmLost as lost:
-        sys.exit(f"job: {lost}")
-    finally:
-        end_spark(spark)
+        if settings.standby:
+            job.run_as_candidate(spark, rehearsed=beside)
+        else:
+            job.run_alone(spark)
+    except (JvmLost, Held, ScenarioError) as problem:
+        sys.exit(f"{role}: {problem}")
 
 
 if __name__ == "__main__":

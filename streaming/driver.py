@@ -126,6 +126,15 @@ class Driver:
         self._hung = ""
         self._pause = FIRST_PAUSE_S
 
+    @property
+    def running(self) -> bool:
+        """Return whether its query runs, or has been stopped on purpose."""
+        return self._report.running or self._queue.stopped is not None
+
+    def stands_by(self, since: int) -> None:
+        """Tell since when (Unix ms) a standby is ready to take over; 0: none is."""
+        self._report.stands_by(since)
+
     def run(self) -> None:
         """Run until `stop` is set. Raises JvmLost, and nothing else."""
         if self._queue.stopped is None:

@@ -27,15 +27,21 @@ def assign_engines(preferred: Engine, scenarios: Mapping[str, Scenario], home: P
     home: where the engines keep their checkpoints. A scenario that moves to another engine begins
     there from its log, in an epoch above all others, so that its versions go on rising.
     """
-    carried, in_python = _read(home), _with_python_rules(home) | _handed_over(home)
-    shares: Shares = {}
-    for name, scenario in scenarios.items():
-        engine = _engine_of(scenario, preferred, in_python)
-        shares.setdefault(engine, {})[name] = scenario
+    carried, shares = _read(home), shared_out(preferred, scenarios, home)
     for engine, carries in shares.items():
         if any(carried.get(name, engine) != engine for name in carries):
             raise_epoch(home / engine)
     _write(home, {name: engine for engine, carries in shares.items() for name in carries})
+    return shares
+
+
+def shared_out(preferred: Engine, scenarios: Mapping[str, Scenario], home: Path) -> Shares:
+    """Return the scenarios of each engine, as `assign_engines` does, and change nothing."""
+    in_python = _with_python_rules(home) | _handed_over(home)
+    shares: Shares = {}
+    for name, scenario in scenarios.items():
+        engine = _engine_of(scenario, preferred, in_python)
+        shares.setdefault(engine, {})[name] = scenario
     return shares
 
 

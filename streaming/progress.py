@@ -66,11 +66,12 @@ class ProgressReporter:
         self.restarts = 0
         self._status: Status = "starting"
         self._since = 0
-        self._trigger = ""
+        self._trigger = self._message = ""
         self._stopped: Stopped | None = None
         self.rebuild: Callable[[], Stopped | None] = lambda: None
         self.bounds: Mapping[str, Sequence[Bound]] = {}
         self.asides: Mapping[str, Sequence[QuarantinedRange]] = {}
+        self._standby = 0
         self._folder: Path | None = None
         self._checkpoint: Checkpoint | None = None
         self._measured = 0.0
@@ -87,7 +88,14 @@ class ProgressReporter:
         level = logging.WARNING if status in ("waiting", "restarting", "failed") else logging.INFO
         log.log(level, "%s: %s", status, message or "as it should be")
         self._measure(force=True)
+        self._message = message
         self._publish(message, error=error.replace("\0", "")[:MAX_ERROR])
+
+    def stands_by(self, since: int) -> None:
+        """Tell since when another process is ready to take over, Unix ms, 0 for none; once."""
+        if since != self._standby:
+            self._standby = since
+            self._publish(self._message)
 
     def runs(self, status: Status, trigger: str, message: str, checkpoint: Path) -> None:
         """Tell that the query has been started, on this checkpoint."""
@@ -144,6 +152,7 @@ class ProgressReporter:
             carried=carried,
             bounds={name: tuple(held) for name, held in self.bounds.items()},
             asides={name: tuple(held) for name, held in self.asides.items()},
+            standby=self._standby,
         )
         try:
             self._producer.send(self._topic, self._query.encode(), encode(record))

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as sql
+
 from streaming.buckets import bucket_keys
 from streaming.engine import STATE_PARTITIONS, Engine, Trigger
 from streaming.epoch_start import EARLIEST
@@ -76,11 +78,13 @@ def start(
     trigger: Trigger,
     loss_known: bool = False,
     one_by_one: bool = False,
+    only_to: str = "",
 ) -> StreamingQuery:
     """Start the query of all buckets of the plan.
 
     loss_known: go on although the log has lost records after the checkpoint;
-    one_by_one: unpack no record before it is wanted.
+    one_by_one: unpack no record before it is wanted;
+    only_to: the topic that all goes to which the query writes; empty: to where it belongs.
     """
     keys = _places(plan)
     topics = sorted({topic for topic, _ in keys})
@@ -91,7 +95,11 @@ def start(
         options["kafka.max.poll.records"] = "1"
     if trigger not in ("real-time", "leg"):
         options["maxOffsetsPerTrigger"] = str(MAX_PER_BATCH[engine])
-    if engine == "kernel" and trigger in ("micro-batch", "catch-up") and not one_by_one:
+    if (
+        engine == "kernel"
+        and trigger in ("micro-batch", "catch-up")
+        and not (one_by_one or only_to)
+    ):
         stream = _source(spark, settings, BLOCK_SOURCE, {**BULK, **options})
         records = through_kernel_in_blocks(blocks(stream, keys), plan.json(real_time=False))
         sink = BLOCK_SINK
@@ -99,6 +107,8 @@ def start(
         stream = _source(spark, settings, "kafka", options)
         records = _through(rows(stream, keys), plan, engine, trigger)
         sink = "kafka"
+    if only_to:
+        records = records.withColumn("topic", sql.lit(only_to))
     writer = _writer(records, settings, sink, engine, checkpoint)
     return writer.trigger(**_trigger(trigger, settings)).start()
 

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streaming.engine import STATE_PARTITIONS
 from streaming.processor import Plan
 
 if TYPE_CHECKING:
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
     from config.settings import Settings
 
 log = logging.getLogger("streaming.rehearsal")
-
-# Tasks of a rehearsal that run at once, beside the query's own.
-SLOTS = 1 + STATE_PARTITIONS
 
 # The query has caught up by then, and nobody waits for what the processor does meanwhile.
 AFTER_S = 10.0

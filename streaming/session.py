@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from config.archives import ArchivesProblem, verify
 from config.java import JavaProblem, set_java_home
-from streaming import rehearsal
 from streaming.cds_archive import class_archive, use
-from streaming.engine import STATE_PARTITIONS
+from streaming.engine import REHEARSAL_SLOTS, STATE_PARTITIONS
 from streaming.jvm import JVM_OPTIONS
 from streaming.kernel import archive, build
 
@@ -85,10 +84,18 @@ def prepare_environment(settings: Settings) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *known])
 
 
-def spark_conf(settings: Settings, slots: int, java_options: Sequence[str]) -> dict[str, str]:
+def scratch_of(settings: Settings, role: str = "") -> Path:
+    """Return where Spark keeps what it needs while it runs; a role other than the job's has its
+    own."""
+    return settings.data_dir / "spark" / role
+
+
+def spark_conf(
+    settings: Settings, slots: int, java_options: Sequence[str], role: str = ""
+) -> dict[str, str]:
     """Return Spark's configuration for these settings. slots: tasks that are to run at once."""
-    master = settings.spark_master or f"local[{slots + rehearsal.SLOTS}]"
-    scratch = settings.data_dir / "spark"
+    master = settings.spark_master or f"local[{slots + REHEARSAL_SLOTS}]"
+    scratch = scratch_of(settings, role)
     store = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     return {
         "spark.master": master,
@@ -170,12 +177,13 @@ def _jars(jars_dir: Path, master: str) -> dict[str, str]:
 
 
 def start_session(
-    settings: Settings, slots: int, java_options: Sequence[str] | None = None
+    settings: Settings, slots: int, java_options: Sequence[str] | None = None, role: str = ""
 ) -> SparkSession:
     """Start Spark with room for `slots` tasks at once, where the settings do not say more.
 
-    java_options: more options for the JVM; by default those that map the class archive.
-    Raises VersionProblem or KernelProblem before the JVM is started.
+    java_options: more options for the JVM; by default those that map the class archive; role: of
+    the process, where two share a data directory. Raises VersionProblem or KernelProblem before the
+    JVM is started.
     """
     check_versions(settings.jars_dir)
     check_archives(settings)
@@ -186,10 +194,11 @@ def start_session(
     from pyspark.sql import SparkSession
 
     # What a killed JVM left there is of no use to the next.
-    shutil.rmtree(settings.data_dir / "spark" / "local", ignore_errors=True)
+    scratch = scratch_of(settings, role)
+    shutil.rmtree(scratch / "local", ignore_errors=True)
     for folder in ("local", "warehouse"):
-        (settings.data_dir / "spark" / folder).mkdir(parents=True, exist_ok=True)
+        (scratch / folder).mkdir(parents=True, exist_ok=True)
     builder = SparkSession.builder
-    for name, value in spark_conf(settings, slots, java_options).items():
+    for name, value in spark_conf(settings, slots, java_options, role).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

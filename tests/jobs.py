@@ -63,7 +63,7 @@ better and into verifying Spark's classes."""
 class Job:
     """`python -m streaming` on a test's broker, topics and data directory.
 
-    engine, trigger, master, batch_s, memory: settings of the job, None for their defaults.
+    engine, trigger, master, batch_s, memory, standby: settings of the job, None for their defaults.
     source_config: settings of the source topics, above the product's own.
     """
 
@@ -75,6 +75,7 @@ class Job:
     master: str | None = None
     batch_s: int | None = None
     memory: str | None = None
+    standby: int | None = None
     source_config: Mapping[str, str] = field(default_factory=dict)
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -132,16 +133,17 @@ class Job:
             "SPARK_MASTER": self.master,
             "BATCH_S": self.batch_s,
             "SPARK_MEMORY": self.memory,
+            "STANDBY": self.standby,
         }
         given = {name: str(value) for name, value in settings.items() if value is not None}
         own = {f"TALLYBOARD_{name}": value for name, value in given.items()}
         return own | {"JDK_JAVA_OPTIONS": QUICK_START}
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start the job in a process group of its own."""
         with self.log.open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, *self._module()],
+                [sys.executable, *self._module(), *arguments],
                 cwd=ROOT,
                 env=os.environ | self.environment(),
                 stdout=log,

@@ -193,7 +193,8 @@ class Progress(msgspec.Struct, frozen=True):
     to; answer: to an ask of the control topic;
     carried: a scenario, as it is now; bounds: by bucket, those on append times that hold in this
     epoch: the last time that counts, ms, and the offset before which it does; asides: by bucket,
-    first and last offset of what was set aside, which nobody reads.
+    first and last offset of what was set aside, which nobody reads; standby: since when another
+    process is ready to take over (ms), 0 where none is.
     """
 
     query: str
@@ -213,6 +214,7 @@ class Progress(msgspec.Struct, frozen=True):
     carried: Carried | None = None
     bounds: dict[Id, tuple[tuple[Number, Number], ...]] = {}
     asides: dict[Id, tuple[tuple[Number, Number], ...]] = {}
+    standby: Number = 0
 
 
 class UnreadableJobRecord(ValueError):

@@ -24,6 +24,15 @@ _BRIEFLY = {
     "retention.bytes": str(256 << 20),
     "segment.bytes": str(64 << 20),
 }
+# What nobody reads: gone as soon as Kafka deletes at all.
+_FORGOTTEN = {
+    **BOUNDED,
+    "cleanup.policy": "delete",
+    "retention.ms": "60000",
+    "segment.ms": "60000",
+    "segment.bytes": str(16 << 20),
+    "retention.bytes": str(16 << 20),
+}
 # As many as clients make of them: so never more than this of each partition.
 _LOGS = {**_BY_AGE, "retention.bytes": str(256 << 20), "segment.bytes": str(64 << 20)}
 _COMPACTED = {**BOUNDED, "cleanup.policy": "compact"}
@@ -52,6 +61,7 @@ class Topics:
         self.progress = f"{prefix}job.progress"
         self.control = f"{prefix}job.control"
         self.results = f"{prefix}job.results"
+        self.leader_group = f"{prefix}job-leader"
         self.pipelines = f"{prefix}job.pipelines"
         self.app_logs = f"{prefix}app-logs"
         self.pos = f"{prefix}pos"
@@ -83,6 +93,10 @@ class Topics:
             if name.endswith(ending):
                 return name[: -len(ending)]
         return None
+
+    def rehearsal(self) -> Topic:
+        """Return the topic that a standby writes to while it rehearses, and nobody reads."""
+        return Topic(f"{self.prefix}job.rehearsal", 1, _FORGOTTEN)
 
     def invoices(self) -> Topic:
         """Return the topic of the tills, which they make: invoices by store."""

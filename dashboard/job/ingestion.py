@@ -17,6 +17,7 @@ PROGRESS_KEPT = 20_000
 """Most records of a query: more than the worker leaves when it thins them out."""
 AS_REPORTED = (
     "query", "at", "status", "epoch", "message", "restarts", "since", "trigger", "error",
+    "standby",
 )  # fmt: skip
 """What is kept of a record as it is."""
 

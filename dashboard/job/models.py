@@ -45,7 +45,8 @@ class JobProgress(models.Model):
     """A report of the job on a query, newest last; batch: Spark's own progress as JSON, or empty.
 
     since: when the status began, 0 where it was not reported; error: the whole text of what ended
-    the query; stopped_by, stopped_reason: where it was requested to stop.
+    the query; stopped_by, stopped_reason: where it was requested to stop; standby: since when
+    another process was ready to take over, 0 where none was.
     """
 
     query = models.CharField(max_length=100)
@@ -63,6 +64,7 @@ class JobProgress(models.Model):
     checkpoint_size = models.BigIntegerField(null=True)
     stopped_by = models.CharField(max_length=MAX_USER, blank=True)
     stopped_reason = models.CharField(max_length=MAX_REASON, blank=True)
+    standby = models.BigIntegerField(default=0, db_default=0)
 
     class Meta:
         indexes = (Index(fields=["query", "-at"], name="progress_of_query"),)

@@ -38,6 +38,13 @@ def test_without_demo_and_with_an_outside_kafka() -> None:
     assert names(Settings(demo=False, kafka_bootstrap="k:9092")) == CORE
 
 
+def test_a_standby_runs_where_it_is_wanted_and_stops_as_soon_as_the_job() -> None:
+    found = {process.name: process for process in processes(Settings(demo=False, standby=True))}
+    assert found.keys() == CORE | {"broker", "standby"}
+    assert found["standby"].stop_s == found["job"].stop_s
+    assert not found["standby"].early
+
+
 def test_only_the_named_processes() -> None:
     assert [process.name for process in processes(Settings(), ["web"])] == ["web"]
 

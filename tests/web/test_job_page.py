@@ -76,6 +76,15 @@ def test_before_anything_is_told_it_says_what_to_do():
     assert "Nothing yet." in page
 
 
+def test_a_standby_that_is_ready_is_shown():
+    beat()
+    tell()
+    client = logged_in_as("operator")
+    assert re.search(r"<dt>Standby</dt>\s*<dd>–</dd>", body(client))
+    tell(standby=now_ms() - 60_000)
+    assert re.search(r"<dt>Standby</dt>\s*<dd>ready since <time", body(client))
+
+
 def test_figures_of_a_query_that_runs():
     beat()
     tell(checkpoint=Checkpoint(41, now_ms() - 5_000, 1_500_000))

@@ -1,0 +1,207 @@
+"""Which of several jobs leads, on a bus in memory: their clock is the test's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from bus.base import TopicSpec, Unavailable
+from bus.memory import MemoryBus
+from config import leadership as records
+from config.leadership import Leader
+from streaming.leadership import CARE_S, SESSION_S, Leadership
+
+GROUP, TOPIC = "job-leader", "job.control"
+
+
+@dataclass
+class Machine:
+    """The lock's two bytes, and who died: what the kernel knows of a machine."""
+
+    driver: str = ""
+    jvm: str = ""
+    killed: list[str] = field(default_factory=list)
+
+    def die(self, name: str, *, jvm: bool = True) -> None:
+        """End a process; jvm: its JVM as well."""
+        self.driver = "" if self.driver == name else self.driver
+        self.jvm = "" if jvm and self.jvm == name else self.jvm
+
+
+class PlayedLock:
+    """One process's view of the lock."""
+
+    def __init__(self, machine: Machine, name: str) -> None:
+        self._machine, self._name = machine, name
+
+    def free(self) -> bool:
+        return self._machine.driver in ("", self._name)
+
+    def take(self) -> bool:
+        if not self.free():
+            return False
+        self._machine.driver = self._name
+        return self._machine.jvm in ("", self._name)
+
+    def release(self) -> None:
+        self._machine.die(self._name)
+
+    def end_orphan(self) -> bool:
+        self._machine.killed.append(f"jvm of {self._machine.jvm}")
+        self._machine.jvm = ""
+        return True
+
+    def fence(self, leader: Leader) -> bool:
+        self._machine.killed.append(leader.name)
+        self._machine.die(leader.name)
+        return True
+
+
+class Scene:
+    """A machine with candidates; time passes by `wait` alone."""
+
+    def __init__(self, folder: Path) -> None:
+        self.now, self.machine, self.file = 100.0, Machine(), folder / "leader.json"
+        self.bus = MemoryBus(lambda: int(self.now * 1000))
+        self.bus.ensure_topics([TopicSpec(TOPIC, 1, {})])
+        self.lost: list[tuple[str, str]] = []
+
+    def candidate(self, name: str) -> Leadership:
+        return Leadership(
+            self.bus,
+            (GROUP, TOPIC),
+            PlayedLock(self.machine, name),
+            (Leader(name=name, role=name), self.file),
+            lambda why: self.lost.append((name, why)),
+            lambda: self.now,
+            lambda: int(self.now * 1000),
+        )
+
+    def wait(self, seconds: float, *turning: Leadership) -> None:
+        """Let time pass, with turns of these candidates alone: the others stand still."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now += CARE_S / 2
+            for one in turning:
+                one.turn(0)
+
+    def leading(self, *candidates: Leadership) -> list[bool]:
+        return [one.leads.is_set() for one in candidates]
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def pair(scene: Scene) -> tuple[Leadership, Leadership]:
+    """A leader that runs and a standby that is ready."""
+    one, two = scene.candidate("one"), scene.candidate("two")
+    scene.wait(2, one)
+    scene.machine.jvm = "one"
+    scene.wait(2, one, two)
+    assert scene.leading(one, two) == [True, False]
+    return one, two
+
+
+def test_the_first_one_leads_and_tells_of_its_standby(scene: Scene) -> None:
+    one, two = scene.candidate("one"), scene.candidate("two")
+    scene.wait(2, one)
+    assert records.read(scene.file).name == "one"
+    assert one.standby == 0
+    begun = scene.now
+    scene.wait(3, one, two)
+    assert scene.leading(one, two) == [True, False]
+    assert begun * 1000 < one.standby <= (begun + 2 * CARE_S) * 1000
+    assert records.read(scene.file).standby == one.standby
+
+
+def test_a_standby_that_ends_is_told_of(scene: Scene) -> None:
+    one, two = pair(scene)
+    two.leave()
+    scene.wait(2 * CARE_S, one)
+    assert one.standby == records.read(scene.file).standby == 0
+
+
+def test_a_leader_that_died_is_replaced_before_its_session_ends(scene: Scene) -> None:
+    _one, two = pair(scene)
+    scene.machine.die("one")
+    scene.wait(SESSION_S / 2, two)
+    assert two.leads.is_set()
+    assert scene.machine.driver == "two"
+    assert scene.machine.killed == []
+
+
+def test_a_jvm_that_outlived_its_driver_is_ended_first(scene: Scene) -> None:
+    _one, two = pair(scene)
+    scene.machine.die("one", jvm=False)
+    scene.wait(SESSION_S / 2, two)
+    assert two.leads.is_set()
+    assert scene.machine.killed == ["jvm of one"]
+
+
+def test_a_leader_that_stands_still_is_ended_once_its_session_is_over(scene: Scene) -> None:
+    _one, two = pair(scene)
+    scene.wait(SESSION_S - 2 * CARE_S, two)
+    assert not two.leads.is_set()
+    assert scene.machine.killed == []
+    scene.wait(4 * CARE_S, two)
+    assert two.leads.is_set()
+    assert scene.machine.killed == ["one"]
+    assert scene.lost == []  # it never took another turn
+
+
+def test_a_leader_that_wakes_up_as_none_lets_go(scene: Scene) -> None:
+    """As on another machine, where nobody can end it: it does so itself, at its first turn."""
+    one, two = pair(scene)
+    scene.wait(SESSION_S + 4 * CARE_S, two)
+    one.turn(0)
+    assert [name for name, _ in scene.lost] == ["one"]
+    one.turn(0)
+    assert len(scene.lost) == 1
+
+
+def test_a_leader_whose_place_is_good_is_not_fenced(scene: Scene) -> None:
+    """Nor is one that ends of itself: it frees the lock before it leaves the group."""
+    one, two = pair(scene)
+    scene.wait(2, one, two)
+    assert scene.machine.killed == []
+    one.leave()
+    scene.wait(2 * CARE_S, two)
+    assert two.leads.is_set()
+    assert scene.machine.killed == []
+    assert scene.lost == []
+
+
+def test_a_job_without_a_standby_is_never_killed(scene: Scene) -> None:
+    """It is in no group, so the group has not put it out."""
+    two = scene.candidate("two")
+    scene.machine.driver = "alone"
+    records.write(scene.file, Leader(role="job", driver=7))
+    scene.wait(2 * SESSION_S, two)
+    assert not two.leads.is_set()
+    assert scene.machine.killed == []
+
+
+def test_a_leader_that_hears_nothing_of_the_group_lets_go(scene: Scene) -> None:
+    """So another machine may lead; by the client's clock, as nobody else can tell it."""
+    one, _two = pair(scene)
+    scene.bus.stop()
+    scene.now += SESSION_S - 1
+    with pytest.raises(Unavailable):
+        one.turn(0)
+    assert scene.lost == []
+    scene.now += 2
+    with pytest.raises(Unavailable):
+        one.turn(0)
+    assert [name for name, _ in scene.lost] == ["one"]
+
+
+def test_a_record_that_cannot_be_read_names_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "leader.json"
+    assert records.read(path) == Leader()
+    for text in ("{", "[]", '{"other": 1}'):
+        path.write_text(text)
+        assert records.read(path) == Leader()
