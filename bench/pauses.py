@@ -1,7 +1,8 @@
 """How long nothing leaves the job at a commit: `python -m bench.pauses`.
 
 A steady load on the job alone, as in `bench.live`, and each time that reports wait is listed by
-itself. It counts from the first report on, so the first commit of the JVM is in it.
+itself. All commits count, the first of the JVM too. What reports wait while the JVM is cold, in the
+warm-up, is a figure of its own.
 
 - a pause: neighbouring reports that all wait longer than SLOW_MS for their state records. It is as
   long as the longest of these waits.
@@ -12,10 +13,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from bench.command import Measured, module_command, parser_of, run
 from bench.drain import refuse_dead_letters
+from bench.figures import Delays
 from bench.live import SCENARIOS, Load, Observed, idle, start_job, under_load
 from bench.results import Row
 from bench.stack import Engine, cpu_seconds, product, say
@@ -30,12 +32,14 @@ RATE, SECONDS, BATCH_S, IDLE_S = 1000, 600, 120, 60
 
 @dataclass
 class Run:
-    """One run. pauses: (s since the first report, ms); cores: processor time of a second, s."""
+    """One run. cold: the longest wait in the warm-up, ms; pauses: (s since the first report, ms);
+    cores: processor time of a second, s."""
 
     load: str
     batch_s: int
     sink: dict[str, float] = field(default_factory=dict)
     timers: dict[str, float] = field(default_factory=dict)
+    cold: float = 0.0
     pauses: list[tuple[float, float]] = field(default_factory=list)
     cores: float = 0.0
     idle: float = 0.0
@@ -46,6 +50,7 @@ def main() -> None:
     parser = parser_of(__doc__, engines=False)
     parser.add_argument("--rate", type=int, default=RATE, help=f"reports a second ({RATE})")
     parser.add_argument("--seconds", type=int, default=SECONDS, help=f"how long ({SECONDS})")
+    parser.add_argument("--warm-up", type=int, default=30, help="seconds of their own (30)")
     parser.add_argument("--batch", type=int, default=BATCH_S, help=f"s of a batch ({BATCH_S})")
     parser.add_argument("--idle", type=int, default=IDLE_S, help=f"s of ticks alone ({IDLE_S})")
     parser.add_argument("--keep", action="store_true", help="keep logs and checkpoints")
@@ -63,8 +68,13 @@ def measure(options: argparse.Namespace) -> Measured:
         before = cpu_seconds(copy.pid("job"))
         observed = under_load(copy, load, 0)
         one.cores = (cpu_seconds(copy.pid("job")) - before) / load.seconds
-        one.sink, one.timers = observed.sink(load).plain(), observed.timers().plain()
-        one.pauses = list(pauses(waits(observed)))
+        observed.sink(load)  # none is missing
+        waited = waits(observed)
+        one.sink = Delays.of([ms for at, ms in waited if at >= options.warm_up]).plain()
+        one.cold = max((ms for at, ms in waited if at < options.warm_up), default=0.0)
+        since = observed.since + options.warm_up
+        one.timers = replace(observed, since=since).timers().plain()
+        one.pauses = list(pauses(waited))
         if options.idle:
             one.idle = idle(copy, options.idle)
         refuse_dead_letters(copy)
@@ -101,7 +111,9 @@ def pauses(waited: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float
 
 def rows_of(one: Run, load: Load) -> list[Row]:
     """Return a row for each figure."""
-    command = module_command("pauses", f"--rate={load.rate}", f"--seconds={load.seconds}")
+    command = module_command(
+        "pauses", f"--rate={load.rate}", f"--seconds={load.seconds}", f"--batch={one.batch_s}"
+    )
     figures: list[tuple[str, str, float, float | None]] = [
         ("report → state record, p50", "ms", one.sink["p50"], None),
         ("report → state record, p99", "ms", one.sink["p99"], None),
@@ -109,6 +121,7 @@ def rows_of(one: Run, load: Load) -> list[Row]:
         ("report → state record, most", "ms", one.sink["most"], 250),
         ("a timer's lateness, p50", "ms", one.timers["p50"], None),
         ("a timer's lateness, p99", "ms", one.timers["p99"], 300),
+        ("the longest wait in the warm-up", "ms", one.cold, None),
         ("the job's processor time under it, of one core", "%", 100 * one.cores, None),
         ("the job's processor time with ticks alone, of one core", "%", one.idle, None),
     ]

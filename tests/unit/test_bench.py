@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bench import drain, live, recovery, scale
+from bench import drain, live, pauses, recovery, scale
 from bench.boards import Board, _Message
 from bench.command import engines_of
 from bench.figures import Delays, percentile
@@ -301,3 +301,18 @@ def test_memory_is_that_of_a_whole_tree(tmp_path: Path):
         process(tmp_path, pid, parent, 0)
         (tmp_path / str(pid) / "statm").write_text("9999 512 1 1 0 1 0\n")
     assert scale.resident_mb(10, tmp_path) == pytest.approx(4.0)
+
+
+# ---- pauses -------------------------------------------------------------------------------
+
+
+def test_reports_that_wait_together_are_one_pause_as_long_as_the_longest_wait():
+    waited = [(0.0, 20.0), (1.0, 101.0), (1.2, 300.0), (1.4, 120.0), (2.0, 15.0), (9.0, 150.0)]
+    assert list(pauses.pauses(waited)) == [(1.0, 300.0), (9.0, 150.0)]
+    assert list(pauses.pauses([(0.0, pauses.SLOW_MS)])) == []
+    assert list(pauses.pauses([])) == []
+
+
+def test_waits_are_listed_as_the_reports_were_sent():
+    sent, seen = {7: 100.5, 8: 100.0}, {8: 100.25, 7: 100.75}
+    assert pauses.in_order(sent, seen) == [(0.0, 250.0), (0.5, 250.0)]

@@ -24,6 +24,7 @@ from streaming.checkpoint import (
     raise_epoch,
 )
 from streaming.jvm import JVM_OPTIONS
+from streaming.kernel import sources
 from streaming.progress import batch_figures
 from streaming.restart_policy import first_line, judge
 from streaming.session import VersionProblem, check_versions, spark_conf
@@ -194,6 +195,20 @@ def test_on_one_machine_spark_listens_there_alone(tmp_path: Path) -> None:
         assert conf["spark.driver.bindAddress"] == conf["spark.driver.host"] == "127.0.0.1"
         assert "bootstrap.extensions=serviceload" in conf["spark.driver.extraJavaOptions"]
     assert not (tmp_path / "spark-secret").exists()
+
+
+def test_on_one_machine_the_kernel_writes_the_checkpoint_and_on_a_cluster_spark(
+    tmp_path: Path,
+) -> None:
+    manager, files = "spark.sql.streaming.checkpointFileManagerClass", "spark.hadoop.fs.file.impl"
+    own = conf_of(tmp_path)
+    assert (own[manager], own[files]) == (
+        "tallyboard.kernel.LocalCheckpoint",
+        "tallyboard.kernel.LocalFiles",
+    )
+    names = {path.stem for path in sources()}
+    assert {own[manager].rpartition(".")[2], own[files].rpartition(".")[2]} <= names
+    assert not {manager, files} & conf_of(tmp_path, spark_master="spark://tally:7077").keys()
 
 
 def test_on_a_cluster_spark_proves_itself_and_encrypts(tmp_path: Path) -> None:
