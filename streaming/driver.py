@@ -24,7 +24,6 @@ from streaming.overlays import Book
 from streaming.planner import Planned, Planner
 from streaming.progress import ProgressReporter
 from streaming.quarantine_bypass import ends_at, jump, next_bounded_batch, plan_batch
-from streaming.rehearsal import Rehearsal
 from streaming.request_auth import RequestAuthenticator
 from streaming.request_handler import RequestHandler
 from streaming.request_queue import RequestQueue
@@ -121,7 +120,6 @@ class Driver:
         self._requests = RequestHandler(
             workload, self._queue, self._report, self._rebuilds, self._planner.stop_ticks
         )
-        self._rehearsal = Rehearsal(spark, settings, queries.rehearse)
         self._interrupted = False
         self._hung = ""
         self._pause = FIRST_PAUSE_S
@@ -226,8 +224,6 @@ class Driver:
         message = "; ".join([*words, *quarantine.in_words(self._report.asides)])
         self._report.runs(status, trigger, message, epoch.path)
         self._queue.settle("done")
-        if trigger == "real-time":
-            self._rehearsal.begin(plan)
         try:
             queries.watch(query, self._due_to_end, partial(self._on_batch, epoch))
             self._rebuilds.look(epoch)
@@ -323,7 +319,6 @@ class Driver:
 
     def _close(self) -> None:
         self._planner.stop_ticks()
-        self._rehearsal.end()
         self._requests.close()
         self._queue.close()
         if self._stop.is_set():

@@ -11,6 +11,3 @@ Trigger = Literal["real-time", "micro-batch", "catch-up", "leg"]
 
 # State partitions of a checkpoint. Fixed for the life of a checkpoint; see docs/benchmarks.md.
 STATE_PARTITIONS = 2
-
-# Tasks of a rehearsal that run at once, beside the query's own: a reader, and the state.
-REHEARSAL_SLOTS = 1 + STATE_PARTITIONS

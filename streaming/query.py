@@ -38,9 +38,6 @@ READERS = 2
 # The kernel takes a backlog in blocks, many records to a row: see kernel/BlockSource.java.
 BLOCK_SOURCE, BLOCK_SINK = "tallyboard.kernel.BlockSource", "tallyboard.kernel.BlockSink"
 
-# Where Spark's source begins that is to read nothing older.
-LATEST = -1
-
 SOURCE = {
     "startingOffsets": "earliest",
     "includeHeaders": "true",
@@ -132,26 +129,6 @@ def _through(stream: DataFrame, plan: Plan, engine: Engine, trigger: Trigger) ->
     return through_kernel(stream, plan.json(real_time=trigger == "real-time"))
 
 
-def rehearse(
-    spark: SparkSession, settings: Settings, plan: Plan, checkpoint: Path, batch_s: int
-) -> StreamingQuery:
-    """Start a query of the kernel's shape that reads a partition from its end, and no record of it.
-
-    batch_s: the length of its batches.
-    """
-    keys = _places(plan)
-    topic, partition = min(keys)
-    options = {
-        "assign": json.dumps({topic: [partition]}),
-        "startingOffsets": json.dumps({topic: {str(partition): LATEST}}),
-    }
-    stream = _source(spark, settings, "kafka", options)
-    none = rows(stream, keys).where("offset < 0")  # which Spark finds out row by row
-    records = through_kernel(none, plan.json(real_time=True))
-    writer = _writer(records, settings, "kafka", "rehearsal", checkpoint)
-    return writer.trigger(**_real_time(batch_s)).start()
-
-
 def _places(plan: Plan) -> dict[tuple[str, int], str]:
     """Return the grouping key of every (topic, partition) that is read."""
     topics = Topics(plan.prefix)
@@ -182,17 +159,13 @@ def _source(
 def _trigger(trigger: Trigger, settings: Settings) -> dict[str, Any]:
     match trigger:
         case "real-time":
-            return _real_time(settings.batch_s)
+            return {"realTime": f"{settings.batch_s} seconds"}
         case "micro-batch":
             return {"processingTime": f"{settings.trigger_ms} milliseconds"}
         case "catch-up":
             return {"availableNow": True}
         case "leg":
             return {"once": True}
-
-
-def _real_time(batch_s: int) -> dict[str, Any]:
-    return {"realTime": f"{batch_s} seconds"}
 
 
 def batch_metadata(spark: SparkSession) -> str:

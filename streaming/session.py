@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from config.archives import ArchivesProblem, verify
 from config.java import JavaProblem, set_java_home
 from streaming.cds_archive import class_archive, use
-from streaming.engine import REHEARSAL_SLOTS, STATE_PARTITIONS
+from streaming.engine import STATE_PARTITIONS
 from streaming.jvm import JVM_OPTIONS
 from streaming.kernel import archive, build
 
@@ -94,7 +94,7 @@ def spark_conf(
     settings: Settings, slots: int, java_options: Sequence[str], role: str = ""
 ) -> dict[str, str]:
     """Return Spark's configuration for these settings. slots: tasks that are to run at once."""
-    master = settings.spark_master or f"local[{slots + REHEARSAL_SLOTS}]"
+    master = settings.spark_master or f"local[{slots}]"
     scratch = scratch_of(settings, role)
     store = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     return {

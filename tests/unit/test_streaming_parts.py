@@ -26,7 +26,6 @@ from streaming.checkpoint import (
 from streaming.jvm import JVM_OPTIONS
 from streaming.kernel import sources
 from streaming.progress import batch_figures
-from streaming.rehearsal import SLOTS
 from streaming.restart_policy import first_line, judge
 from streaming.session import VersionProblem, check_versions, spark_conf
 from wire.topics import Topics
@@ -210,11 +209,6 @@ def test_on_one_machine_the_kernel_writes_the_checkpoint_and_on_a_cluster_spark(
     names = {path.stem for path in sources()}
     assert {own[manager].rpartition(".")[2], own[files].rpartition(".")[2]} <= names
     assert not {manager, files} & conf_of(tmp_path, spark_master="spark://tally:7077").keys()
-
-
-def test_a_rehearsal_has_slots_beside_the_query(tmp_path: Path) -> None:
-    assert conf_of(tmp_path)["spark.master"] == f"local[{2 + SLOTS}]"
-    assert conf_of(tmp_path, spark_master="local[4]")["spark.master"] == "local[4]"
 
 
 def test_on_a_cluster_spark_proves_itself_and_encrypts(tmp_path: Path) -> None:
