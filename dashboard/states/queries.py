@@ -29,12 +29,21 @@ LIMIT = 500
 COUNTED = 10_000
 """Of more assets that a text matches it is only said that there are at least so many."""
 
+LISTED = 100
+"""Up to so many names are parameters of their own on PostgreSQL."""
+
 DOUBTED = {
     "disputed": Q(disputed__isnull=False),
     "unconfirmed": Q(unconfirmed=True),
     "silent": Q(silent__isnull=False),
 }
 """What the database is asked for rows that there is a doubt of."""
+
+INDEXED = (
+    *("state", "disputed", "unconfirmed", "silent", "rank", "since"),
+    *("overridden", "override_since", "override_until", "purged", "purged_at"),
+)
+"""Columns that most records leave as they are, of those that an index holds or asks about."""
 
 Offsets = dict[tuple[str, int], int]
 Order = tuple[int, int, str]
@@ -44,13 +53,15 @@ Order = tuple[int, int, str]
 class Kept(NamedTuple):
     """The database's record of an asset; a state of "" is a purged one's, or of none.
 
-    waits: whether a tally is pending.
+    waits: whether a tally is pending; pk: the row's id; indexed: its values of INDEXED.
     """
 
     version: str = ""
     state: str = ""
     doubts: Doubts = ()
     waits: bool = False
+    pk: int = 0
+    indexed: tuple[Any, ...] = ()
 
 
 NOTHING = Kept()
@@ -279,22 +290,50 @@ def records(places: Iterable[Place], limit: int, skip: Collection[str]) -> list[
 
 def listed(values: Collection[int] | Collection[str]) -> Any:
     """Return values for a lookup with `__in`, however many: SQLite accepts a limited number of
-    parameters, and a list as JSON is one."""
-    if connection.vendor == "sqlite":
-        as_json = msgspec.json.encode(list(values)).decode()
-        return RawSQL("SELECT value FROM json_each(%s)", [as_json])
+    parameters, and a list as JSON is one. PostgreSQL reads many names faster so, too."""
+    names = len(values) > LISTED and isinstance(next(iter(values)), str)
+    if names or connection.vendor == "sqlite":
+        return RawSQL(_NAMES[connection.vendor], [_json(values)])  # noqa: S611 - our own
     return list(values)
+
+
+_STORED = f"""\
+SELECT id, asset, version, pending_due, {", ".join(INDEXED)} FROM board_assetstate
+WHERE scenario = %s"""  # noqa: S608 - our own names
+
+
+def fetched(select: str, scenario: str, assets: Collection[str]) -> list[tuple[Any, ...]]:
+    """Return what a query by scenario finds of these assets, as the database has it.
+
+    For thousands of rows that takes half the time that Django's querysets take. A value of SQLite's
+    that is true or false is 1 or 0.
+    """
+    among = f"{select} AND asset IN ({_NAMES[connection.vendor]})"
+    with connection.cursor() as cursor:
+        cursor.execute(among, [scenario, _json(assets)])
+        return cursor.fetchall()
+
+
+_NAMES = {
+    "sqlite": "SELECT value FROM json_each(%s)",
+    "postgresql": "SELECT json_array_elements_text(%s::json)",
+}
+
+
+def _json(values: Collection[int] | Collection[str]) -> str:
+    return msgspec.json.encode(list(values)).decode()
 
 
 def stored(scenario: str, assets: Collection[str]) -> dict[str, Kept]:
     """Return what the database has of those of `assets` that it knows."""
-    rows = AssetState.objects.filter(scenario=scenario, asset__in=listed(assets))
-    doubts = ("disputed", "unconfirmed", "silent")
-    columns = ("asset", "version", "state", "pending_due", *doubts)
-    return {
-        asset: Kept(version, state, doubts_of(*doubted), due is not None)
-        for asset, version, state, due, *doubted in rows.values_list(*columns)
-    }
+    return {row[1]: _kept(row) for row in fetched(_STORED, scenario, assets)}
+
+
+def _kept(row: tuple[Any, ...]) -> Kept:
+    pk, _, version, due, *held = row
+    state, disputed, unconfirmed, silent, *_ = held
+    doubts = doubts_of(disputed, bool(unconfirmed), silent)
+    return Kept(version, state, doubts, due is not None, pk, tuple(held))
 
 
 def counts(scenario: str) -> dict[str, int]:
