@@ -46,6 +46,7 @@ from dashboard.state_store import ingestion as statestore
 from dashboard.states import queries
 from dashboard.states.caveats import DOUBTS, Doubts, doubts_of
 from dashboard.states.models import CHANGE, CONFIRMED, UNCONFIRMED, Answer, AssetState
+from dashboard.states.name_runs import add_runs
 from dashboard.states.record_rows import COLUMNS, Seen, row_of, same_content, same_epoch
 from dashboard.summaries import recorder as summaries
 from dashboard.summaries.recorder import Condition, condition_of, move_of
@@ -119,6 +120,7 @@ class Changes:
     """The changes of states in a batch, against what the database has.
 
     rows: of assets; renewed: of those whose place in most indexes stays as it was, with their ids;
+    names: of new assets;
     repeated: records of the very version that the database has, by asset; counts: by how many more
     assets are in a state now, by scenario and state; doubts: by how many more there is a doubt of,
     by scenario and doubt; newest: of each asset that has changed, by scenario; moves: what
@@ -127,6 +129,7 @@ class Changes:
 
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     renewed: list[tuple[int, tuple[Any, ...]]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
     transitions: list[tuple[Any, ...]] = field(default_factory=list)
     repeated: list[tuple[str, Seen]] = field(default_factory=list)
     divergences: list[Divergence] = field(default_factory=list)
@@ -241,6 +244,8 @@ def compare(batch: Batch, scenarios: dict[str, Scenario], known: Known, now: int
 
 def _note_row(changes: Changes, row: tuple[Any, ...], before: Stored) -> None:
     """Note the new row of an asset."""
+    if not before.pk:
+        changes.names.append(row[1])
     if before.pk and _INDEXED(row) == before.indexed:
         changes.renewed.append((before.pk, row))
     else:
@@ -379,7 +384,8 @@ def _divergence(scenario: str, kept: str, seen: Seen, now: int) -> Divergence:
 
 
 def _write_rows(changes: Changes) -> None:
-    """Write the rows of assets, each of them upwards only."""
+    """Write the rows of assets, each of them upwards only, and what new names are made of."""
+    add_runs(changes.names)
     if connection.vendor == "sqlite":
         renewals = ((*_RENEWED(row), pk, row[_VERSION]) for pk, row in changes.renewed)
         execute_many(RENEW, list(renewals))

@@ -123,6 +123,8 @@ def find(
     if not q:
         return Found(records(search.walk(after, limit), limit, skip), search.of_states())
     ids = candidates(q, COUNTED + 1)
+    if ids == []:
+        return Found([], 0)
     if ids is not None and len(ids) <= COUNTED:
         near = search.among(ids)
         later = (place for place in sorted(near) if after is None or place.order > after)
