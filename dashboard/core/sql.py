@@ -107,6 +107,17 @@ def _copy(table: str, columns: Sequence[str], rows: Rows, clause: str) -> None:
         cursor.execute(f"DELETE FROM {incoming}")  # noqa: S608 - our own names
 
 
+def use_indexes() -> None:
+    """Have PostgreSQL use indexes until the transaction ends, whatever it thinks of a table's size.
+
+    Of a table that has just begun to grow it knows nothing, and would compare each of its rows with
+    each of the thousands that are asked for.
+    """
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_seqscan = off")
+
+
 def lock_until_commit(kind: str, name: str) -> None:
     """Wait for a lock that one transaction has at a time, and hold it until this one ends.
 

@@ -29,7 +29,13 @@ from dashboard.checkpoints.offsets import advance
 from dashboard.commands.models import Command
 from dashboard.console import samples
 from dashboard.core.chunks import STATEMENT, chunks
-from dashboard.core.sql import execute_many, insert_many, lock_until_commit, on_conflict
+from dashboard.core.sql import (
+    execute_many,
+    insert_many,
+    lock_until_commit,
+    on_conflict,
+    use_indexes,
+)
 from dashboard.dead_letters.ingestion import take_in
 from dashboard.incidents import recorder as incidents
 from dashboard.job import ingestion as progress
@@ -144,6 +150,7 @@ class Changes:
 def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
     """Write the batch and the offsets it reaches to, or nothing. `now`: Unix ms."""
     with transaction.atomic():
+        use_indexes()
         _alone(batch.offsets)
         changes = compare(batch, scenarios, stored(batch.states), now)
         _check_repeated(changes, now)

@@ -29,9 +29,6 @@ LIMIT = 500
 COUNTED = 10_000
 """Of more assets that a text matches it is only said that there are at least so many."""
 
-LISTED = 100
-"""Up to so many names are parameters of their own on PostgreSQL."""
-
 DOUBTED = {
     "disputed": Q(disputed__isnull=False),
     "unconfirmed": Q(unconfirmed=True),
@@ -292,11 +289,14 @@ def records(places: Iterable[Place], limit: int, skip: Collection[str]) -> list[
 
 def listed(values: Collection[int] | Collection[str]) -> Any:
     """Return values for a lookup with `__in`, however many: SQLite accepts a limited number of
-    parameters, and a list as JSON is one. PostgreSQL reads many names faster so, too."""
-    names = len(values) > LISTED and isinstance(next(iter(values)), str)
-    if names or connection.vendor == "sqlite":
-        return RawSQL(_NAMES[connection.vendor], [_json(values)])  # noqa: S611 - our own
+    parameters, and a list as JSON is one."""
+    if connection.vendor == "sqlite":
+        return RawSQL("SELECT value FROM json_each(%s)", [_json(values)])
     return list(values)
+
+
+def _json(values: Collection[int] | Collection[str]) -> str:
+    return msgspec.json.encode(list(values)).decode()
 
 
 _STORED = f"""\
@@ -310,20 +310,21 @@ def fetched(select: str, scenario: str, assets: Collection[str]) -> list[tuple[A
     For thousands of rows that takes half the time that Django's querysets take. A value of SQLite's
     that is true or false is 1 or 0.
     """
-    among = f"{select} AND asset IN ({_NAMES[connection.vendor]})"
+    names = _json(assets)
     with connection.cursor() as cursor:
-        cursor.execute(among, [scenario, _json(assets)])
+        if connection.vendor == "sqlite":
+            among = f"{select} AND asset IN (SELECT value FROM json_each(%s))"  # noqa: S608
+            cursor.execute(among, [scenario, names])
+        else:
+            cursor.execute(_EACH.format(select), [names, scenario])
         return cursor.fetchall()
 
 
-_NAMES = {
-    "sqlite": "SELECT value FROM json_each(%s)",
-    "postgresql": "SELECT json_array_elements_text(%s::json)",
-}
-
-
-def _json(values: Collection[int] | Collection[str]) -> str:
-    return msgspec.json.encode(list(values)).decode()
+_EACH = """\
+SELECT found.* FROM json_array_elements_text(%s::json) AS wanted (name)
+CROSS JOIN LATERAL ({} AND asset = wanted.name OFFSET 0) AS found"""
+"""For each name by itself: PostgreSQL might else compare every row with every name, as long as it
+knows nothing yet of a table that has just begun to grow."""
 
 
 def stored(scenario: str, assets: Collection[str]) -> dict[str, Kept]:

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import msgspec
 
-from dashboard.states.caveats import rank_of, silent_votes
+from dashboard.states.caveats import Doubts, doubts_of, rank_of, silent_votes
 from domain.names import USER_PREFIX, name_ok, state_name_ok
 from domain.records import StateRecord, Tombstone
 from domain.scenario import Scenario
@@ -81,6 +81,14 @@ class Seen(NamedTuple):
     def state(self) -> str:
         """Return the state shown, empty after a purge."""
         return self.shape.state if isinstance(self.shape, StateValue) else ""
+
+    @property
+    def doubts(self) -> Doubts:
+        """Return the doubts of the state; none after a purge."""
+        shape = self.shape
+        if not isinstance(shape, StateValue):
+            return ()
+        return doubts_of(shape.disputed, shape.unconfirmed, silent_votes(shape.votes))
 
     @property
     def place(self) -> str:

@@ -15,7 +15,7 @@ from django.db.models import Q
 
 from dashboard.core.chunks import LONG, chunks
 from dashboard.core.sql import execute_many, insert_many, on_conflict
-from dashboard.states.queries import listed
+from dashboard.states.queries import fetched
 from dashboard.states.record_rows import Seen, place_of
 from dashboard.summaries.models import Alarm, Presence, SpanRow, TroubleSpan
 from domain.history.runs import Run, Step, Track
@@ -191,7 +191,7 @@ KINDS = (
         _trouble,
         ("state", "unconfirmed"),
         lambda _scenario, run, _conditions: run.key,
-        tuple,
+        lambda own: (own[0], bool(own[1])),
     ),
     Kind(Alarm, _alarm, ("state", "came_true"), _alarm_values, lambda _row: True),
 )
@@ -254,19 +254,28 @@ def follow(kind: Kind, scenario: Scenario, known: Iterable[Run], steps: Sequence
 def _known(kind: Kind, scenario: str, of_assets: ByAsset) -> dict[str, list[Run]]:
     """Return the runs that moves may change: open ones, and where a record came again, all from
     its place on."""
+    columns = ("asset", *SPAN[2:], *kind.columns)
+    found = fetched(_open(kind, columns), scenario, of_assets)
     rows = kind.model._default_manager.filter(scenario=scenario)  # noqa: SLF001 - documented API
-    rows = rows.values_list("asset", "place", "begin", "end", "end_place", *kind.columns)
-    found = list(rows.filter(asset__in=listed(list(of_assets)), end=None))
     for asset, moves in of_assets.items():
         void = [step.place for step in moves.steps if step.anew]
         if void:
             later = Q(place__gte=min(void)) | Q(end_place__gte=min(void))
-            found += rows.filter(later, asset=asset, end__isnull=False)
+            ended = rows.filter(later, asset=asset, end__isnull=False)
+            found += ended.values_list(*columns)
     runs: dict[str, list[Run]] = {}
     for asset, place, begin, end, end_place, *own in found:
         key, note = kind.key_of_row(own), own[0] if own else ""
         runs.setdefault(asset, []).append(Run(place, begin, key, end, end_place, note))
     return runs
+
+
+def _open(kind: Kind, columns: Iterable[str]) -> str:
+    """Return the query for the spans of a scenario that go on."""
+    quote = connection.ops.quote_name
+    table = quote(kind.model._meta.db_table)  # noqa: SLF001 - documented API
+    names = ", ".join(map(quote, columns))
+    return f'SELECT {names} FROM {table} WHERE "end" IS NULL AND scenario = %s'  # noqa: S608
 
 
 def _delete(kind: Kind) -> str:
