@@ -118,8 +118,9 @@ def prepare(folder: Path, bus: MemoryBus, scenarios: dict[str, Scenario]) -> Mat
     django.setup()
     from django.core.management import call_command
 
-    from dashboard.materialiser.worker import Materialiser, relax_collector
+    from dashboard.materialiser.worker import Materialiser, enlarge_memory, relax_collector
 
+    enlarge_memory()
     call_command("migrate", verbosity=0)
     relax_collector()
     return Materialiser(bus, Topics(), scenarios, lambda: START)

@@ -10,6 +10,8 @@ T = TypeVar("T")
 
 # Items of one statement: SQLite takes a limited number of parameters.
 STATEMENT = 900
+# Of one whose list is a single parameter: see `dashboard.states.queries.listed`.
+LONG = 5_000
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:

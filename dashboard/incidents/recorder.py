@@ -6,7 +6,9 @@ at the place of a known one is that one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from django.db.models import F, Value
@@ -14,22 +16,41 @@ from django.db.models.functions import Greatest
 
 from dashboard.annotations.acknowledgements import Move, by_asset
 from dashboard.annotations.row_marks import Mark
-from dashboard.core.chunks import STATEMENT, chunks
-from dashboard.core.sql import execute_many
+from dashboard.core.chunks import LONG, chunks
+from dashboard.core.sql import insert_many, on_conflict
 from dashboard.incidents.models import Incident, real
-from dashboard.states.queries import listed
+from dashboard.states.queries import fetched, listed
 from domain.notifications.events import BEGUN, CHANGED, ENDED, WITHDRAWN
 from domain.scenario import Scenario
 
-CHANGING = ("began_at", "ended_at", "state", "worst", "changes")
-WRITTEN = ("scenario", "asset", "place", *CHANGING)
-# Its place says which incident it is: new ones and known ones alike.
-INSERT = f"""\
-INSERT INTO incidents_incident ({", ".join(WRITTEN)}, acknowledged_by)
-VALUES ({", ".join(["%s"] * len(WRITTEN))}, '')
-ON CONFLICT (scenario, asset, place) DO"""  # noqa: S608 - our own names
-WRITE = f"{INSERT} UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in CHANGING)}"
-WRITE_NEW = f"{INSERT} NOTHING"
+KEY = ("scenario", "asset", "place")
+"""Its place says which incident it is: new ones and known ones alike."""
+WRITTEN = (*KEY, "began_at", "ended_at", "state", "worst", "changes")
+NEW = (*WRITTEN, "acknowledged_by")
+"""Columns of a new incident, which nobody has acknowledged."""
+REPLACE = on_conflict("incidents_incident", WRITTEN, KEY)
+_OPEN = f"""\
+SELECT {", ".join(WRITTEN)} FROM incidents_incident
+WHERE ended_at IS NULL AND scenario = %s"""  # noqa: S608 - our own names
+_WRITTEN = attrgetter(*WRITTEN)
+LEAVE = "ON CONFLICT (scenario, asset, place) DO NOTHING"
+
+
+@dataclass(slots=True)
+class Course:
+    """The course of an incident so far, as `incidents.models.Incident` has it.
+
+    A plain object: the materialiser makes thousands a second.
+    """
+
+    scenario: str
+    asset: str
+    place: str
+    began_at: int
+    ended_at: int | None
+    state: str
+    worst: str
+    changes: int
 
 
 class IncidentChange(NamedTuple):
@@ -59,7 +80,7 @@ def record(moves: Iterable[Move], scenarios: dict[str, Scenario]) -> list[Incide
     return [
         change
         for name, of_assets in by_asset(moves).items()
-        for assets in chunks(sorted(of_assets), STATEMENT)
+        for assets in chunks(sorted(of_assets), LONG)
         for change in _record(scenarios[name], {asset: of_assets[asset] for asset in assets})
     ]
 
@@ -78,13 +99,13 @@ def note_acknowledgements(scenario: str, marks: Iterable[Mark], **_: Any) -> Non
 def _record(scenario: Scenario, of_assets: dict[str, list[Move]]) -> list[IncidentChange]:
     """Take the changes of some assets of a scenario."""
     running = _open(scenario.name, of_assets)
-    touched: list[Incident] = []
+    touched: list[Course] = []
     changes: list[IncidentChange] = []
     for asset, moves in of_assets.items():
         of_asset, its_changes = follow(scenario, running.get(asset, []), moves)
         touched += of_asset
         changes += its_changes
-    execute_many(WRITE, [_row(incident) for incident in touched])
+    _write(touched, REPLACE)
     return changes
 
 
@@ -92,7 +113,7 @@ def record_past(moves: Iterable[Move], scenarios: dict[str, Scenario]) -> None:
     """Write the incidents that changes of the past make, but none in whose time one is known of its
     asset. Nobody is told of them."""
     for name, of_assets in by_asset(moves).items():
-        for assets in chunks(sorted(of_assets), STATEMENT):
+        for assets in chunks(sorted(of_assets), LONG):
             known = _times(name, assets)
             past = (
                 incident
@@ -100,35 +121,34 @@ def record_past(moves: Iterable[Move], scenarios: dict[str, Scenario]) -> None:
                 for incident in follow(scenarios[name], [], of_assets[asset])[0]
                 if not any(_overlaps(incident, each) for each in known.get(asset, ()))
             )
-            execute_many(WRITE_NEW, [_row(incident) for incident in past])
+            _write(past, LEAVE)
 
 
-def _times(scenario: str, assets: list[str]) -> dict[str, list[Incident]]:
+def _times(scenario: str, assets: list[str]) -> dict[str, list[Course]]:
     """Return the known incidents of assets, those aside that a rebuild did not find again."""
     rows = real().filter(scenario=scenario, asset__in=listed(assets))
-    by_asset: dict[str, list[Incident]] = {}
-    for row in rows:
-        by_asset.setdefault(row.asset, []).append(row)
+    by_asset: dict[str, list[Course]] = {}
+    for row in rows.values_list(*WRITTEN):
+        by_asset.setdefault(row[1], []).append(Course(*row))
     return by_asset
 
 
-def _overlaps(one: Incident, two: Incident) -> bool:
+def _overlaps(one: Course, two: Course) -> bool:
     first, last = sorted((one, two), key=lambda each: each.began_at)
     return first.ended_at is None or last.began_at < first.ended_at
 
 
-def _open(scenario: str, assets: Iterable[str]) -> dict[str, list[Incident]]:
+def _open(scenario: str, assets: Collection[str]) -> dict[str, list[Course]]:
     """Return the open incidents of assets."""
-    rows = Incident.objects.filter(scenario=scenario, asset__in=listed(list(assets)), ended_at=None)
-    by_asset: dict[str, list[Incident]] = {}
-    for row in rows:
-        by_asset.setdefault(row.asset, []).append(row)
+    by_asset: dict[str, list[Course]] = {}
+    for row in fetched(_OPEN, scenario, assets):
+        by_asset.setdefault(row[1], []).append(Course(*row))
     return by_asset
 
 
 def follow(
-    scenario: Scenario, known: list[Incident], moves: list[Move]
-) -> tuple[list[Incident], list[IncidentChange]]:
+    scenario: Scenario, known: list[Course], moves: list[Move]
+) -> tuple[list[Course], list[IncidentChange]]:
     """Return the incidents of one asset that its changes begin, change or end, and how.
 
     known: its open ones. One that is open although the change comes from a good state is of another
@@ -160,11 +180,12 @@ def follow(
     return list(touched.values()), changes
 
 
-def _row(incident: Incident) -> tuple[Any, ...]:
-    return tuple(getattr(incident, name) for name in WRITTEN)
+def _write(incidents: Iterable[Course], clause: str) -> None:
+    rows = [(*_WRITTEN(incident), "") for incident in incidents]
+    insert_many("incidents_incident", NEW, rows, clause)
 
 
-def _change(kind: str, incident: Incident, move: Move) -> IncidentChange:
+def _change(kind: str, incident: Course, move: Move) -> IncidentChange:
     return IncidentChange(
         kind,
         move.scenario,
@@ -183,7 +204,7 @@ def _in_trouble(scenario: Scenario, state: str) -> bool:
     return bool(state) and not scenario.is_good(state)
 
 
-def _void(incident: Incident, move: Move) -> bool:
+def _void(incident: Course, move: Move) -> bool:
     """End an open incident that begins no earlier than a change which came only now, as if it had
     never been: a rebuild finds it again, or does not. Returns whether it is one."""
     if incident.place < move.place:
@@ -192,18 +213,13 @@ def _void(incident: Incident, move: Move) -> bool:
     return True
 
 
-def _begin(touched: dict[str, Incident], move: Move) -> Incident:
-    row = touched.get(move.place) or Incident(
-        scenario=move.scenario, asset=move.asset, place=move.place
-    )
-    row.began_at, row.ended_at = move.at, None
-    row.state = row.worst = move.state
-    row.changes = 1
-    touched[move.place] = row
+def _begin(touched: dict[str, Course], move: Move) -> Course:
+    key = (move.scenario, move.asset, move.place)
+    row = touched[move.place] = Course(*key, move.at, None, move.state, move.state, 1)
     return row
 
 
-def _go_on(scenario: Scenario, incident: Incident, state: str) -> None:
+def _go_on(scenario: Scenario, incident: Course, state: str) -> None:
     incident.state = state
     incident.changes += 1
     if scenario.severity(state) < scenario.severity(incident.worst):

@@ -7,9 +7,12 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from threading import Event
+from typing import Any
 
 import structlog
 from django.db import DatabaseError, DataError, IntegrityError, close_old_connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 from django.db.models import Case, QuerySet, When
 
 from bus.base import Bus, BusError, Message, Reader, TopicSpec
@@ -37,6 +40,10 @@ PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 # By how many more objects than were freed Python looks at the young ones, and after how many such
 # looks at older ones: by its default of 700 that took a quarter of the materialiser's time.
 COLLECTOR_THRESHOLDS = (50_000, 20, 50)
+# SQLite's memory for pages of the database, KiB, and how many pages its log has before they are
+# copied. Together they save a tenth of the time; either alone saves little.
+CACHE_KIB = 131_072
+LOG_PAGES = 8_000
 # From one line of the log about a long piece of work to the next, s.
 PROGRESS_S = 2.0
 # What a database says of a value that it cannot hold.
@@ -166,6 +173,19 @@ class Materialiser:
         self.close()
         close_old_connections()
         stop.wait(pause)
+
+
+def enlarge_memory() -> None:
+    """Give SQLite more memory, in a process that materialises, and have it copy its log into the
+    database less often: it copies a page once then, however many transactions changed it."""
+    connection_created.connect(_enlarge, dispatch_uid="materialiser")
+
+
+def _enlarge(connection: BaseDatabaseWrapper, **_: Any) -> None:
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
+            cursor.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
 
 
 def relax_collector() -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
 import structlog
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F
 from django.db.models.functions import Coalesce
 
@@ -28,7 +29,13 @@ from dashboard.checkpoints.offsets import advance
 from dashboard.commands.models import Command
 from dashboard.console import samples
 from dashboard.core.chunks import STATEMENT, chunks
-from dashboard.core.sql import execute_many, lock_until_commit
+from dashboard.core.sql import (
+    execute_many,
+    insert_many,
+    lock_until_commit,
+    on_conflict,
+    use_indexes,
+)
 from dashboard.dead_letters.ingestion import take_in
 from dashboard.incidents import recorder as incidents
 from dashboard.job import ingestion as progress
@@ -43,8 +50,9 @@ from dashboard.rules import ingestion as rulebook
 from dashboard.schedules import recorder as schedules
 from dashboard.state_store import ingestion as statestore
 from dashboard.states import queries
-from dashboard.states.caveats import Doubts
+from dashboard.states.caveats import DOUBTS, Doubts, doubts_of
 from dashboard.states.models import CHANGE, CONFIRMED, UNCONFIRMED, Answer, AssetState
+from dashboard.states.name_runs import add_runs
 from dashboard.states.record_rows import COLUMNS, Seen, row_of, same_content, same_epoch
 from dashboard.summaries import recorder as summaries
 from dashboard.summaries.recorder import Condition, condition_of, move_of
@@ -75,6 +83,19 @@ TRANSITION = (
 KEPT_UNCHANGED = frozenset(("reminder", "override-end", "schedule"))
 """Causes of records that are in the history although the state stayed as it was."""
 BEAT = (*FIGURES, "mutes", "received_at")
+
+REPLACE = on_conflict("board_assetstate", COLUMNS, COLUMNS[:2], ("version",))
+REPLACE_TRANSITION = on_conflict("board_transition", TRANSITION, TRANSITION[:3], ("version",))
+REPLACE_BEAT = on_conflict("job_bucketstatus", BEAT, ("bucket",), ("epoch", "offset", "at"))
+_INDEXED = itemgetter(*map(COLUMNS.index, queries.INDEXED))
+RENEWED = tuple(name for name in COLUMNS[2:] if name not in queries.INDEXED)
+_RENEWED = itemgetter(*map(COLUMNS.index, RENEWED))
+_VERSION, _PURGED = COLUMNS.index("version"), COLUMNS.index("purged")
+_DOUBTED = itemgetter(*map(COLUMNS.index, DOUBTS))
+RENEW = f"""\
+UPDATE board_assetstate SET {", ".join(f'"{name}" = %s' for name in RENEWED)}
+WHERE id = %s AND version < %s"""  # noqa: S608 - our own names
+"""SQLite writes every index of which a column is named, be its value as it was."""
 COUNT = """\
 INSERT INTO board_statecount (scenario, state, n) VALUES (%s, %s, %s)
 ON CONFLICT (scenario, state) DO UPDATE SET n = board_statecount.n + excluded.n"""
@@ -84,14 +105,16 @@ ON CONFLICT (scenario, doubt) DO UPDATE SET n = board_doubtcount.n + excluded.n"
 
 
 class Stored(NamedTuple):
-    """The database's record of an asset; `record` only of what was read in this batch, `doubts`
-    only of what was there before; condition: what summaries look at."""
+    """The database's record of an asset; `record` only of what was read in this batch, `doubts`,
+    `pk` and `indexed` only of what was there before; condition: what summaries look at."""
 
     version: str
     state: str
     doubts: Doubts = ()
     condition: Condition = Condition()
     record: str | None = None
+    pk: int = 0
+    indexed: tuple[Any, ...] = ()
 
 
 _NOTHING = Stored("", "")
@@ -102,6 +125,8 @@ Known = dict[Place, Stored]
 class Changes:
     """The changes of states in a batch, against what the database has.
 
+    rows: of assets; renewed: of those whose place in most indexes stays as it was, with their ids;
+    names: of new assets;
     repeated: records of the very version that the database has, by asset; counts: by how many more
     assets are in a state now, by scenario and state; doubts: by how many more there is a doubt of,
     by scenario and doubt; newest: of each asset that has changed, by scenario; moves: what
@@ -109,6 +134,8 @@ class Changes:
     """
 
     rows: list[tuple[Any, ...]] = field(default_factory=list)
+    renewed: list[tuple[int, tuple[Any, ...]]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
     transitions: list[tuple[Any, ...]] = field(default_factory=list)
     repeated: list[tuple[str, Seen]] = field(default_factory=list)
     divergences: list[Divergence] = field(default_factory=list)
@@ -123,12 +150,13 @@ class Changes:
 def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
     """Write the batch and the offsets it reaches to, or nothing. `now`: Unix ms."""
     with transaction.atomic():
+        use_indexes()
         _alone(batch.offsets)
         changes = compare(batch, scenarios, stored(batch.states), now)
         _check_repeated(changes, now)
         changes.agents.write(now)
-        _upsert("board_assetstate", COLUMNS, ("scenario", "asset"), changes.rows, ("version",))
-        _upsert("board_transition", TRANSITION, TRANSITION[:3], changes.transitions, ("version",))
+        _write_rows(changes)
+        _write_transitions(changes.transitions)
         moves = list(_moves(changes))
         end_by(moves, scenarios, now)
         notifications.take_in(incidents.record(moves, scenarios), now)
@@ -175,7 +203,14 @@ def stored(places: Iterable[Place]) -> Known:
     known: Known = {}
     for scenario, assets in by_scenario.items():
         for asset, kept in queries.stored(scenario, assets).items():
-            known[scenario, asset] = Stored(kept.version, kept.state, kept.doubts, _before(kept))
+            known[scenario, asset] = Stored(
+                kept.version,
+                kept.state,
+                kept.doubts,
+                _before(kept),
+                pk=kept.pk,
+                indexed=kept.indexed,
+            )
     return known
 
 
@@ -204,13 +239,24 @@ def compare(batch: Batch, scenarios: dict[str, Scenario], known: Known, now: int
             elif seen.version == current.version:
                 _repeat(changes, place[0], current, seen, now)
         if newest is not None:
-            changes.rows.append(row_of(scenario, newest))
+            row = row_of(scenario, newest)
+            _note_row(changes, row, before)
             changes.newest.setdefault(place[0], {})[place[1]] = newest
             if isinstance(newest.shape, StateValue):
                 changes.agents.votes(place[0], newest.shape.votes)
             _move(changes.counts, place[0], before.state, newest.state)
-            _doubt(changes.doubts, place[0], before.doubts, newest.doubts)
+            _doubt(changes.doubts, place[0], before.doubts, _doubts(row))
     return changes
+
+
+def _note_row(changes: Changes, row: tuple[Any, ...], before: Stored) -> None:
+    """Note the new row of an asset."""
+    if not before.pk:
+        changes.names.append(row[1])
+    if before.pk and _INDEXED(row) == before.indexed:
+        changes.renewed.append((before.pk, row))
+    else:
+        changes.rows.append(row)
 
 
 def _note_transition(changes: Changes, scenario: str, seen: Seen, current: Stored) -> None:
@@ -246,8 +292,14 @@ def _is_unconfirmed(seen: Seen) -> bool:
     return isinstance(seen.shape, StateValue) and seen.shape.unconfirmed
 
 
+def _doubts(row: tuple[Any, ...]) -> Doubts:
+    return () if row[_PURGED] else doubts_of(*_DOUBTED(row))
+
+
 def _doubt(counts: Counter[Place], scenario: str, before: Doubts, after: Doubts) -> None:
     """Count an asset's doubts, `after` in place of `before`."""
+    if before == after:
+        return
     for doubt in before:
         counts[scenario, doubt] -= 1
     for doubt in after:
@@ -338,26 +390,22 @@ def _divergence(scenario: str, kept: str, seen: Seen, now: int) -> Divergence:
     )
 
 
-def _upsert(
-    table: str,
-    columns: Sequence[str],
-    key: Sequence[str],
-    rows: Sequence[Sequence[Any]],
-    rising: Sequence[str],
-) -> None:
-    """Insert rows, or raise those that are there to a higher value of `rising`; never lower one."""
-    if not rows:
-        return
-    names = [f'"{name}"' for name in columns]
-    changes = ", ".join(f'"{name}" = excluded."{name}"' for name in columns if name not in key)
-    new = ", ".join(f'excluded."{name}"' for name in rising)
-    old = ", ".join(f'"{table}"."{name}"' for name in rising)
-    sql = (
-        f'INSERT INTO "{table}" ({", ".join(names)}) '  # noqa: S608 - our own names
-        f"VALUES ({', '.join(['%s'] * len(names))}) "
-        f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes} WHERE ({new}) > ({old})"
-    )
-    execute_many(sql, rows)
+def _write_rows(changes: Changes) -> None:
+    """Write the rows of assets, each of them upwards only, and what new names are made of."""
+    add_runs(changes.names)
+    if connection.vendor == "sqlite":
+        renewals = ((*_RENEWED(row), pk, row[_VERSION]) for pk, row in changes.renewed)
+        execute_many(RENEW, list(renewals))
+        insert_many("board_assetstate", COLUMNS, changes.rows, REPLACE)
+    else:
+        rows = [*changes.rows, *(row for _, row in changes.renewed)]
+        insert_many("board_assetstate", COLUMNS, rows, REPLACE)
+
+
+def _write_transitions(rows: Iterable[tuple[Any, ...]]) -> None:
+    """Write what history keeps; of records of one place it is the newest."""
+    newest = {row[:3]: row for row in rows}
+    insert_many("board_transition", TRANSITION, list(newest.values()), REPLACE_TRANSITION)
 
 
 # ---- answers ------------------------------------------------------------------------------
@@ -410,7 +458,7 @@ def _settle(answer: Answer, seen: Seen, now: int) -> None:
 def _beat(beats: Iterable[Heartbeat], now: int) -> None:
     """Store each bucket's heartbeat, unless what is kept is of a later moment."""
     rows = [(*(getattr(beat, name) for name in FIGURES), dump(beat.mutes), now) for beat in beats]
-    _upsert("job_bucketstatus", BEAT, ("bucket",), rows, ("epoch", "offset", "at"))
+    insert_many("job_bucketstatus", BEAT, rows, REPLACE_BEAT)
     progress.note_ahead({row[0] for row in rows})
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from dashboard.annotations.row_marks import Mark
-from dashboard.core.sql import execute_many
+from dashboard.core.sql import insert_many
 from dashboard.core.times import MINUTE_MS, now_ms
 from dashboard.incidents.recorder import IncidentChange
 from dashboard.notifications.models import Group, GroupIncident, TaskNotice
@@ -23,11 +23,11 @@ LATE_MS = 15 * MINUTE_MS
 """A change that is stored so long after it happened comes of a replay, or after an outage."""
 SETTLED_MS = 2 * MINUTE_MS
 """The rules look at what is late after so long: what a replay ends in that time is not told."""
-_STORE = """\
-INSERT INTO notifications_incidentevent (
-    kind, scenario, asset, place, incident, at, began_at, state, worst, recorded_at, due_at, outcome
-) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, '')
-ON CONFLICT (scenario, asset, place, kind) DO NOTHING"""
+STORED = (
+    *("kind", "scenario", "asset", "place", "incident", "at", "began_at", "state", "worst"),
+    *("recorded_at", "due_at", "outcome"),
+)
+_KNOWN = "ON CONFLICT (scenario, asset, place, kind) DO NOTHING"
 
 
 def take_in(changes: Iterable[IncidentChange], now: int) -> None:
@@ -35,7 +35,8 @@ def take_in(changes: Iterable[IncidentChange], now: int) -> None:
 
     What is known, as a rebuild brings it again, is left as it is.
     """
-    execute_many(_STORE, [_row(change, now) for change in changes])
+    rows = [_row(change, now) for change in changes]
+    insert_many("notifications_incidentevent", STORED, rows, _KNOWN)
 
 
 def _row(change: IncidentChange, now: int) -> tuple[Any, ...]:
@@ -51,6 +52,7 @@ def _row(change: IncidentChange, now: int) -> tuple[Any, ...]:
         change.worst,
         now,
         due_at(change.kind, change.at, now),
+        "",
     )
 
 

@@ -38,7 +38,8 @@ NAMED = (
 
 def silent_votes(votes: Iterable[VoteValue]) -> int | None:
     """Return how many of the votes that count are silent; None for none."""
-    return sum(v.silent is not None and v.muted is None and v.weight > 0 for v in votes) or None
+    silent = [vote for vote in votes if vote.silent is not None]
+    return sum(vote.muted is None and vote.weight > 0 for vote in silent) or None
 
 
 def doubts_of(disputed: str | None, unconfirmed: bool, silent: int | None) -> Doubts:

@@ -100,6 +100,19 @@ class AssetState(AssetRow):
         )
 
 
+class NameRun(models.Model):
+    """One or two characters in a row, ASCII in upper case, that are or were in an asset's name.
+
+    What is not here is in no name. The materialiser adds them in the transactions that add rows; a
+    name that goes leaves its own behind.
+    """
+
+    run = models.CharField(max_length=2, primary_key=True)
+
+    def __str__(self) -> str:
+        return self.run
+
+
 class StateCount(ScenarioRow):
     """The number of visible assets in a state: of a million rows nobody wants to count them.
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from django.db import connection
 
+from dashboard.states.name_runs import in_no_name
+
 SIZE = 3
 """The index knows a name by each run of so many characters."""
 MOST_RUNS = 30
@@ -25,8 +27,11 @@ _FIND = {
 def candidates(text: str, most: int) -> list[int] | None:
     """Return row ids of at most `most` assets: all whose name contains `text`, if they are fewer.
 
-    None where the text is too short for the index, or there is none.
+    None where the text is too short for the index, or there is none; a short text that is in no
+    name is known all the same.
     """
+    if in_no_name(text):
+        return []
     if len(text) < SIZE or connection.vendor not in _FIND:
         return None
     with connection.cursor() as cursor:

@@ -36,6 +36,12 @@ DOUBTED = {
 }
 """What the database is asked for rows that there is a doubt of."""
 
+INDEXED = (
+    *("state", "disputed", "unconfirmed", "silent", "rank", "since"),
+    *("overridden", "override_since", "override_until", "purged", "purged_at"),
+)
+"""Columns that most records leave as they are, of those that an index holds or asks about."""
+
 Offsets = dict[tuple[str, int], int]
 Order = tuple[int, int, str]
 """A place in the board's order: rank, minus since, name."""
@@ -44,13 +50,15 @@ Order = tuple[int, int, str]
 class Kept(NamedTuple):
     """The database's record of an asset; a state of "" is a purged one's, or of none.
 
-    waits: whether a tally is pending.
+    waits: whether a tally is pending; pk: the row's id; indexed: its values of INDEXED.
     """
 
     version: str = ""
     state: str = ""
     doubts: Doubts = ()
     waits: bool = False
+    pk: int = 0
+    indexed: tuple[Any, ...] = ()
 
 
 NOTHING = Kept()
@@ -112,6 +120,8 @@ def find(
     if not q:
         return Found(records(search.walk(after, limit), limit, skip), search.of_states())
     ids = candidates(q, COUNTED + 1)
+    if ids == []:
+        return Found([], 0)
     if ids is not None and len(ids) <= COUNTED:
         near = search.among(ids)
         later = (place for place in sorted(near) if after is None or place.order > after)
@@ -281,20 +291,52 @@ def listed(values: Collection[int] | Collection[str]) -> Any:
     """Return values for a lookup with `__in`, however many: SQLite accepts a limited number of
     parameters, and a list as JSON is one."""
     if connection.vendor == "sqlite":
-        as_json = msgspec.json.encode(list(values)).decode()
-        return RawSQL("SELECT value FROM json_each(%s)", [as_json])
+        return RawSQL("SELECT value FROM json_each(%s)", [_json(values)])
     return list(values)
+
+
+def _json(values: Collection[int] | Collection[str]) -> str:
+    return msgspec.json.encode(list(values)).decode()
+
+
+_STORED = f"""\
+SELECT id, asset, version, pending_due, {", ".join(INDEXED)} FROM board_assetstate
+WHERE scenario = %s"""  # noqa: S608 - our own names
+
+
+def fetched(select: str, scenario: str, assets: Collection[str]) -> list[tuple[Any, ...]]:
+    """Return what a query by scenario finds of these assets, as the database has it.
+
+    For thousands of rows that takes half the time that Django's querysets take. A value of SQLite's
+    that is true or false is 1 or 0.
+    """
+    names = _json(assets)
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            among = f"{select} AND asset IN (SELECT value FROM json_each(%s))"  # noqa: S608
+            cursor.execute(among, [scenario, names])
+        else:
+            cursor.execute(_EACH.format(select), [names, scenario])
+        return cursor.fetchall()
+
+
+_EACH = """\
+SELECT found.* FROM json_array_elements_text(%s::json) AS wanted (name)
+CROSS JOIN LATERAL ({} AND asset = wanted.name OFFSET 0) AS found"""
+"""For each name by itself: PostgreSQL might else compare every row with every name, as long as it
+knows nothing yet of a table that has just begun to grow."""
 
 
 def stored(scenario: str, assets: Collection[str]) -> dict[str, Kept]:
     """Return what the database has of those of `assets` that it knows."""
-    rows = AssetState.objects.filter(scenario=scenario, asset__in=listed(assets))
-    doubts = ("disputed", "unconfirmed", "silent")
-    columns = ("asset", "version", "state", "pending_due", *doubts)
-    return {
-        asset: Kept(version, state, doubts_of(*doubted), due is not None)
-        for asset, version, state, due, *doubted in rows.values_list(*columns)
-    }
+    return {row[1]: _kept(row) for row in fetched(_STORED, scenario, assets)}
+
+
+def _kept(row: tuple[Any, ...]) -> Kept:
+    pk, _, version, due, *held = row
+    state, disputed, unconfirmed, silent, *_ = held
+    doubts = doubts_of(disputed, bool(unconfirmed), silent)
+    return Kept(version, state, doubts, due is not None, pk, tuple(held))
 
 
 def counts(scenario: str) -> dict[str, int]:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from django.db import connection
 from django.db.models import Q
 
-from dashboard.core.chunks import STATEMENT, chunks
-from dashboard.core.sql import execute_many
-from dashboard.states.queries import listed
+from dashboard.core.chunks import LONG, chunks
+from dashboard.core.sql import execute_many, insert_many, on_conflict
+from dashboard.states.queries import fetched
 from dashboard.states.record_rows import Seen, place_of
 from dashboard.summaries.models import Alarm, Presence, SpanRow, TroubleSpan
 from domain.history.runs import Run, Step, Track
@@ -96,7 +96,7 @@ def record(batch: Mapping[str, ByAsset], scenarios: Mapping[str, Scenario]) -> d
     """
     dirty: dict[str, int] = {}
     for name, of_assets in batch.items():
-        for assets in chunks(sorted(of_assets), STATEMENT):
+        for assets in chunks(sorted(of_assets), LONG):
             portion = {asset: of_assets[asset] for asset in assets}
             since = _record(scenarios[name], portion)
             if since is not None:
@@ -135,7 +135,8 @@ def _record(scenario: Scenario, of_assets: ByAsset) -> int | None:
 
 class Kind(NamedTuple):
     """A kind of spans. key: of the condition in which one goes on, None where none does; columns:
-    besides those of every span; values: of these, for a run and the condition that ended it."""
+    besides those of every span; values: of these, for a run and the condition that ended it;
+    key_of_row: the key, by the values of these columns."""
 
     model: type[SpanRow]
     key: Callable[[Scenario, Condition], Any]
@@ -190,7 +191,7 @@ KINDS = (
         _trouble,
         ("state", "unconfirmed"),
         lambda _scenario, run, _conditions: run.key,
-        lambda row: (row.state, row.unconfirmed),
+        lambda own: (own[0], bool(own[1])),
     ),
     Kind(Alarm, _alarm, ("state", "came_true"), _alarm_values, lambda _row: True),
 )
@@ -234,7 +235,8 @@ def _write(kind: Kind, scenario: Scenario, of_assets: ByAsset) -> int | None:
         if track.since is not None:
             sinces.append(track.since)
     execute_many(_delete(kind), gone)
-    execute_many(_upsert(kind), rows)
+    table, columns = kind.model._meta.db_table, (*SPAN, *kind.columns)  # noqa: SLF001 - documented
+    insert_many(table, columns, rows, on_conflict(table, columns, SPAN[:3]))
     return min(sinces, default=None)
 
 
@@ -252,33 +254,30 @@ def follow(kind: Kind, scenario: Scenario, known: Iterable[Run], steps: Sequence
 def _known(kind: Kind, scenario: str, of_assets: ByAsset) -> dict[str, list[Run]]:
     """Return the runs that moves may change: open ones, and where a record came again, all from
     its place on."""
+    columns = ("asset", *SPAN[2:], *kind.columns)
+    found = fetched(_open(kind, columns), scenario, of_assets)
     rows = kind.model._default_manager.filter(scenario=scenario)  # noqa: SLF001 - documented API
-    found = list(rows.filter(asset__in=listed(list(of_assets)), end=None))
     for asset, moves in of_assets.items():
         void = [step.place for step in moves.steps if step.anew]
         if void:
             later = Q(place__gte=min(void)) | Q(end_place__gte=min(void))
-            found += rows.filter(later, asset=asset, end__isnull=False)
+            ended = rows.filter(later, asset=asset, end__isnull=False)
+            found += ended.values_list(*columns)
     runs: dict[str, list[Run]] = {}
-    for row in found:
-        run = Run(row.place, row.begin, kind.key_of_row(row), row.end, row.end_place)
-        run.note = getattr(row, "state", "")
-        runs.setdefault(row.asset, []).append(run)
+    for asset, place, begin, end, end_place, *own in found:
+        key, note = kind.key_of_row(own), own[0] if own else ""
+        runs.setdefault(asset, []).append(Run(place, begin, key, end, end_place, note))
     return runs
+
+
+def _open(kind: Kind, columns: Iterable[str]) -> str:
+    """Return the query for the spans of a scenario that go on."""
+    quote = connection.ops.quote_name
+    table = quote(kind.model._meta.db_table)  # noqa: SLF001 - documented API
+    names = ", ".join(map(quote, columns))
+    return f'SELECT {names} FROM {table} WHERE "end" IS NULL AND scenario = %s'  # noqa: S608
 
 
 def _delete(kind: Kind) -> str:
     table = connection.ops.quote_name(kind.model._meta.db_table)  # noqa: SLF001 - documented API
     return f"DELETE FROM {table} WHERE scenario = %s AND asset = %s AND place = %s"  # noqa: S608
-
-
-def _upsert(kind: Kind) -> str:
-    columns = (*SPAN, *kind.columns)
-    table = connection.ops.quote_name(kind.model._meta.db_table)  # noqa: SLF001 - documented API
-    names = ", ".join(f'"{name}"' for name in columns)
-    changes = ", ".join(f'"{name}" = excluded."{name}"' for name in columns[3:])
-    values = ", ".join(["%s"] * len(columns))
-    return (
-        f"INSERT INTO {table} ({names}) VALUES ({values}) "  # noqa: S608 - our own names
-        f"ON CONFLICT (scenario, asset, place) DO UPDATE SET {changes}"
-    )

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from dashboard.annotations.acknowledgements import Move
 from dashboard.core.scenarios import scenarios
-from dashboard.incidents.models import Incident
-from dashboard.incidents.recorder import IncidentChange, follow
+from dashboard.incidents.recorder import Course, IncidentChange, follow
 
 
 class Run(NamedTuple):
@@ -56,7 +55,7 @@ def moves_of(history: list[tuple[int, str, bool]]) -> list[list[Move]]:
     return [portion for portion in portions if portion]
 
 
-def write(kept: dict[str, Incident], portions: list[list[Move]]) -> None:
+def write(kept: dict[str, Course], portions: list[list[Move]]) -> None:
     """Record portions as the materialiser does, into a table of the kept rows by their places."""
     for moves in portions:
         known = [row for row in kept.values() if row.ended_at is None]
@@ -64,7 +63,7 @@ def write(kept: dict[str, Incident], portions: list[list[Move]]) -> None:
         kept |= {row.place: row for row in touched}
 
 
-def real(kept: dict[str, Incident]) -> list[tuple[int, int | None, int, str]]:
+def real(kept: dict[str, Course]) -> list[tuple[int, int | None, int, str]]:
     rows = [row for row in kept.values() if row.ended_at != row.began_at]
     return sorted((row.began_at, row.ended_at, row.changes, row.state) for row in rows)
 
@@ -76,14 +75,14 @@ def expected(portions: list[list[Move]]) -> list[tuple[int, int | None, int, str
 
 @given(histories)
 def test_incidents_are_those_of_the_whole_history(history):
-    portions, kept = moves_of(history), dict[str, Incident]()
+    portions, kept = moves_of(history), dict[str, Course]()
     write(kept, portions)
     assert real(kept) == expected(portions)
 
 
 @given(histories)
 def test_a_rebuild_finds_its_incidents_again(history):
-    portions, kept = moves_of(history), dict[str, Incident]()
+    portions, kept = moves_of(history), dict[str, Course]()
     write(kept, portions)
     before = dict(kept)
     write(kept, portions)
@@ -94,7 +93,7 @@ def test_a_rebuild_finds_its_incidents_again(history):
 @given(histories, histories)
 @example([(1, "suspicious", False)], [(2, "suspicious", False)])
 def test_a_rebuild_by_another_rule_leaves_none_open_that_is_not(first, second):
-    kept: dict[str, Incident] = {}
+    kept: dict[str, Course] = {}
     write(kept, moves_of(first))
     portions = moves_of(second)
     write(kept, portions)
@@ -105,7 +104,7 @@ def test_a_rebuild_by_another_rule_leaves_none_open_that_is_not(first, second):
 
 def changes_of(portions: list[list[Move]]) -> list[IncidentChange]:
     """Record portions, and return what each made of incidents."""
-    kept: dict[str, Incident] = {}
+    kept: dict[str, Course] = {}
     changes: list[IncidentChange] = []
     for moves in portions:
         known = [row for row in kept.values() if row.ended_at is None]

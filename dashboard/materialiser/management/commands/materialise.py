@@ -15,7 +15,7 @@ from config.pulse import Pulse
 from dashboard.core.scenarios import scenarios, topics
 from dashboard.core.times import now_ms
 from dashboard.invoices.reader import InvoiceReader
-from dashboard.materialiser.worker import Materialiser, relax_collector
+from dashboard.materialiser.worker import Materialiser, enlarge_memory, relax_collector
 from dashboard.orders import cache
 from dashboard.orders.cache import CacheKeeper
 from dashboard.product_views.milestones import MilestoneReader
@@ -30,6 +30,7 @@ class Command(BaseCommand):
         """Run until SIGTERM or SIGINT."""
         tallyboard = settings.TALLYBOARD
         configure_logs(tallyboard.log_level, "materialiser")
+        enlarge_memory()
         stop = Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
