@@ -317,7 +317,8 @@ def fetched(select: str, scenario: str, assets: Collection[str]) -> list[tuple[A
             cursor.execute(among, [scenario, names])
         else:
             cursor.execute(_EACH.format(select), [names, scenario])
-        return cursor.fetchall()
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
 
 
 _EACH = """\
