@@ -169,6 +169,19 @@ def test_a_class_archive_is_of_the_options_that_it_was_written_with(
     assert class_archive(tmp_path) != before
 
 
+def test_figures_count_records_where_a_row_holds_many() -> None:
+    offsets = {"startOffset": {"a.reports": {"0": 100}}, "endOffset": {"a.reports": {"0": 1_100}}}
+    progress = {"numInputRows": 4, "processedRowsPerSecond": 2.0, "sources": [offsets]}
+    figures = batch_figures(progress)
+    assert (figures["numInputRows"], figures["processedRowsPerSecond"]) == (1_000, 500.0)
+
+
+@pytest.mark.parametrize("begin", [None, {"a.reports": {"0": 1_099}}, {}])
+def test_figures_count_rows_where_offsets_say_no_more(begin: dict[str, dict[str, int]]) -> None:
+    source = {"startOffset": begin, "endOffset": {"a.reports": {"0": 1_100}}}
+    assert batch_figures({"numInputRows": 4, "sources": [source]})["numInputRows"] == 4
+
+
 def test_progress_carries_the_promised_figures_alone() -> None:
     custom = {"rocksdbGetCount": 7, "rocksdbFilesReused": 1, "numMapStateVars": 2}
     operator = {"numRowsTotal": 5, "custom": 1, "customMetrics": custom}
