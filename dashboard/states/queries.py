@@ -317,7 +317,7 @@ def fetched(select: str, scenario: str, assets: Collection[str]) -> list[tuple[A
             cursor.execute(among, [scenario, names])
         else:
             cursor.execute(_EACH.format(select), [names, scenario])
-        return cursor.fetchall()
+        return list(cursor.fetchall())
 
 
 _EACH = """\
