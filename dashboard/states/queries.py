@@ -317,8 +317,7 @@ def fetched(select: str, scenario: str, assets: Collection[str]) -> list[tuple[A
             cursor.execute(among, [scenario, names])
         else:
             cursor.execute(_EACH.format(select), [names, scenario])
-        rows: list[tuple[Any, ...]] = cursor.fetchall()
-        return rows
+        return list(cursor.fetchall())
 
 
 _EACH = """\
