@@ -50,6 +50,7 @@ final class BlockWriter implements DataWriter<InternalRow>, Callback {
 
   /** Raises what has kept a record from being written. */
   private void check() {
+    if (failure instanceof RuntimeException error) throw error;
     if (failure != null) throw new IllegalStateException(failure.toString(), failure);
   }
 
@@ -65,11 +66,13 @@ final class BlockWriter implements DataWriter<InternalRow>, Callback {
 
   @Override
   public void close() {
-    check();
     if (producer == null) return;
-    producer.producer().flush();
-    InternalKafkaProducerPool$.MODULE$.release(producer);
-    producer = null;
+    try {
+      producer.producer().flush();
+    } finally {
+      InternalKafkaProducerPool$.MODULE$.release(producer);
+      producer = null;
+    }
     check();
   }
 }
