@@ -93,6 +93,17 @@ def test_either_manager_reads_what_the_other_has_written(scribe: Scribe, tmp_pat
     ) == ["first", "written", "second", "written", "third", "written", "fourth", "2"]
 
 
+def test_where_files_are_not_local_the_manager_is_sparks_own(
+    scribe: Scribe, tmp_path: Path
+) -> None:
+    assert scribe.answers(f"own kind {tmp_path}/7") == ["Draft"]
+    assert scribe.answers(
+        f"elsewhere kind {tmp_path}/7",
+        f"elsewhere create {tmp_path}/7 one",
+        f"elsewhere read {tmp_path}/7",
+    ) == ["RenameBasedFSDataOutputStream", "written", "one"]
+
+
 @pytest.mark.slow
 def test_a_killed_writer_leaves_a_whole_file(scribe: Scribe, tmp_path: Path) -> None:
     chance, file, left = random.Random(5), tmp_path / "7", 0

@@ -31,6 +31,7 @@ public final class Scribe {
         case "create" -> write(files, path, false, words[3]);
         case "cancel" -> cancel(files, path, words[3]);
         case "read" -> read(files, path);
+        case "kind" -> kind(files, path);
         case "list" -> String.valueOf(files.list(path).length);
         case "race" -> race(words[0], path, Integer.parseInt(words[3]));
         case "forever" -> forever(files, path);
@@ -45,6 +46,11 @@ public final class Scribe {
     Configuration conf = new Configuration();
     if (name.equals("own")) {
       conf.set("fs.file.impl", LocalFiles.class.getName());
+      return new LocalCheckpoint(new Path(path), conf);
+    }
+    if (name.equals("elsewhere")) {
+      conf.set("fs.file.impl", org.apache.hadoop.fs.RawLocalFileSystem.class.getName());
+      conf.set("spark.sql.streaming.checkpointFileManagerClass", LocalCheckpoint.class.getName());
       return new LocalCheckpoint(new Path(path), conf);
     }
     return CheckpointFileManager.create(new Path(path), conf);
@@ -65,6 +71,12 @@ public final class Scribe {
     out.cancel();
     out.close();
     return "cancelled";
+  }
+
+  private static String kind(CheckpointFileManager files, Path path) {
+    var out = files.createAtomic(path, false);
+    out.cancel();
+    return out.getClass().getSimpleName();
   }
 
   private static String read(CheckpointFileManager files, Path path) throws java.io.IOException {

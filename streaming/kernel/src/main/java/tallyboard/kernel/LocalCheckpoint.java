@@ -14,6 +14,7 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream;
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager;
 
@@ -27,22 +28,33 @@ import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedChe
  * so that this holds when the machine loses its power, too.
  *
  * <p>Files get no checksums beside them. Those that Hadoop's own manager wrote go with their files,
- * so that either manager reads what the other has written. On any other file system this is Spark's
- * own manager.
+ * so that either manager reads what the other has written. On any other file system, files are
+ * made by the manager that Spark would choose.
  */
 public final class LocalCheckpoint extends FileSystemBasedCheckpointFileManager {
   private static final int BUFFER = 1 << 16;
+  private static final String SETTING = "spark.sql.streaming.checkpointFileManagerClass";
+
+  /** Spark's manager for where files are not local, else null. */
+  private final CheckpointFileManager elsewhere;
 
   /** Spark calls it. */
   public LocalCheckpoint(Path path, Configuration configuration) {
     super(path, configuration);
+    elsewhere = fs() instanceof LocalFileSystem ? null : sparks(path, configuration);
+  }
+
+  private static CheckpointFileManager sparks(Path path, Configuration configuration) {
+    Configuration plain = new Configuration(configuration);
+    plain.unset(SETTING);
+    return CheckpointFileManager.create(path, plain);
   }
 
   @Override
   public CancellableFSDataOutputStream createAtomic(Path path, boolean overwrite) {
-    if (!(fs() instanceof LocalFileSystem local)) return super.createAtomic(path, overwrite);
+    if (elsewhere != null) return elsewhere.createAtomic(path, overwrite);
     try {
-      return new Draft(local.pathToFile(path), overwrite);
+      return new Draft(((LocalFileSystem) fs()).pathToFile(path), overwrite);
     } catch (IOException failed) {
       throw LocalCheckpoint.<RuntimeException>asItIs(failed);
     }
