@@ -119,7 +119,7 @@ KERNEL_ALONE = {
     "RecordBlock.TIMESTAMP", "RecordBlock.VALUE", "SinkBlock.FULL", "Texts.BITS", "Texts.LONGEST",
     "Texts.OWN", "TimerLog.CHUNK", "TimerLog.HEAD", "TimerLog.LEAST",
     "Codec.MUTED", "Codec.WAITS", "Json.MAX_DIGITS", "Kernel.HEADER",
-    "Kernel.KEPT", "Kernel.SINK", "LocalCheckpoint.BUFFER",
+    "Kernel.KEPT", "Kernel.SINK", "LocalCheckpoint.BUFFER", "LocalCheckpoint.SETTING",
     "Keys.NEVER", "Keys.READ", "Rule.NONE", "Run.HOST",
     "Run.META_LATENESS",
     "Source.TICK", "Source.VERSION", "SuppressedOutput.MAX_FRESH", "Tally.NONE",
