@@ -17,7 +17,18 @@ from dataclasses import asdict, dataclass
 from bench.command import Measured, module_command, parser_of, run
 from bench.load import MAJORITY, SCENARIO, Markers, backlog, fill
 from bench.results import Row
-from bench.stack import Beats, BenchProblem, Engine, Product, product, say
+from bench.stack import (
+    Beats,
+    BenchProblem,
+    Engine,
+    Product,
+    cpu_seconds,
+    disk_bytes,
+    memory_mb,
+    product,
+    say,
+    thread_seconds,
+)
 
 LIFETIME = "10m"
 PATIENCE_S = 1800
@@ -39,7 +50,9 @@ class Size:
 class Drained:
     """What a drain took. start_s: from the process's start to the query's; s: from there on.
 
-    records: state records that came of it.
+    records: state records that came of it. cpu_s: processor time of all of the job's processes, its
+    start included; compiling_s: of that, of the JVM's compilers. disk: of the checkpoint, bytes;
+    memory_mb: of the job's processes.
     """
 
     engine: str
@@ -49,6 +62,10 @@ class Drained:
     start_s: float
     s: float
     records: int
+    cpu_s: float = 0.0
+    compiling_s: float = 0.0
+    disk: int = 0
+    memory_mb: float = 0.0
 
     @property
     def rate(self) -> float:
@@ -102,7 +119,25 @@ def rows_of(runs: Sequence[Drained], wanted: Sequence[Size]) -> list[Row]:
         rows.append(Row(str(size), "/s", rates, size.target, more=True, command=command))
         rates = {run.engine: run.rate_with_start for run in these}
         rows.append(Row(f"{size}, with the JVM's start", "/s", rates, more=True, command=command))
+        rows += costs(size, these, command)
     return [row for row in rows if row.figures]
+
+
+def costs(size: Size, runs: Sequence[Drained], command: str) -> list[Row]:
+    """Return what the drains of a size have cost: processor time, disk and memory."""
+    million = size.reports / 1e6
+    figures = {
+        ("processor time per million reports, with the JVM's start", "s"): lambda run: (
+            run.cpu_s / million
+        ),
+        ("of that, the JVM's compilers", "s"): lambda run: run.compiling_s / million,
+        ("checkpoint per asset", "bytes"): lambda run: run.disk / run.assets,
+        ("memory of the job per asset", "bytes"): lambda run: run.memory_mb * 1e6 / run.assets,
+    }
+    return [
+        Row(f"{size}: {what}", unit, {run.engine: of(run) for run in runs}, command=command)
+        for (what, unit), of in figures.items()
+    ]
 
 
 def drain(engine: Engine, size: Size, *, keep: bool = False) -> Drained:
@@ -114,6 +149,7 @@ def drain(engine: Engine, size: Size, *, keep: bool = False) -> Drained:
         say(f"  written in {fill_s:.1f} s; starting the job")
         drained = timed(copy, engine, size, fill_s)
     say(f"  {drained.rate:,.0f}/s, with start-up {drained.rate_with_start:,.0f}/s")
+    say(f"  {drained.cpu_s:.1f} s of processor, {drained.compiling_s:.1f} s of it compiling")
     return drained
 
 
@@ -151,6 +187,10 @@ def timed(copy: Product, engine: Engine, size: Size, fill_s: float) -> Drained:
         start_s=running - begun,
         s=markers.answered_at - running,
         records=sum(end - begin for begin, end in records),
+        cpu_s=cpu_seconds(copy.pid("job")),
+        compiling_s=thread_seconds(copy.pid("job"), "CompilerThre"),
+        disk=disk_bytes(copy.folder / "checkpoint"),
+        memory_mb=memory_mb(copy.pid("job")),
     )
 
 

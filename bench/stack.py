@@ -376,6 +376,27 @@ def memory_mb(pid: int, proc: Path = Path("/proc")) -> float:
     return kilobytes / 1024
 
 
+def thread_seconds(pid: int, part: str, proc: Path = Path("/proc")) -> float:
+    """Return the processor time of the threads with `part` in their names in `pid` and below, s."""
+    ticks = 0
+    for each in (pid, *descendants(pid, proc)):
+        for stat in proc.glob(f"{each}/task/*/stat"):
+            with suppress(OSError):
+                if part in stat.read_text().partition("(")[2].rpartition(")")[0]:
+                    user, system = stat_fields(stat)[11:13]
+                    ticks += int(user) + int(system)
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def disk_bytes(folder: Path) -> int:
+    """Return what the files below a folder hold, bytes."""
+    size = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            size += path.stat().st_size if path.is_file() else 0
+    return size
+
+
 def kill_tree(pid: int) -> None:
     """Kill `pid` and everything below it."""
     for each in (pid, *descendants(pid)):

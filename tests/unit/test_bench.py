@@ -25,7 +25,7 @@ from bench.load import (
     turns,
 )
 from bench.roles import Samples, Signals, delays_ms, paced
-from bench.stack import BenchProblem, Engine, cpu_seconds
+from bench.stack import BenchProblem, Engine, cpu_seconds, thread_seconds
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
 from domain.fold import Bucket
@@ -227,8 +227,25 @@ def test_a_result_does_not_tell_where_it_is_kept():
 def test_rows_of_a_drain_leave_out_what_no_engine_took():
     run = drain.Drained("python", 300, 20, fill_s=1, start_s=2, s=3, records=5)
     rows = drain.rows_of([run], [drain.Size(2000, 20, 9000), drain.Size(300, 20)])
-    assert [row.figures for row in rows] == [{"python": 100.0}, {"python": 60.0}]
+    assert [row.figures for row in rows[:2]] == [{"python": 100.0}, {"python": 60.0}]
     assert rows[0].command == "python -m bench.drain --reports=300 --assets=20"
+
+
+def test_a_drain_costs_by_report_and_by_asset():
+    run = drain.Drained("kernel", 3_000_000, 20, 1, 2, 3, 5, 6.0, 1.5, disk=4000, memory_mb=0.1)
+    rows = drain.costs(drain.Size(3_000_000, 20), [run], "make bench-drain")
+    assert [row.figures["kernel"] for row in rows] == [2.0, 0.5, 200.0, 5000.0]
+
+
+def test_the_processor_time_of_threads_is_found_by_their_names(tmp_path):
+    for pid, parent, threads in ((7, 1, ["C2 CompilerThre"]), (8, 7, ["C1 CompilerThre", "main"])):
+        (tmp_path / str(pid) / "task").mkdir(parents=True)
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (java) S {parent} 0")
+        for number, name in enumerate(threads):
+            (tmp_path / f"{pid}/task/{number}").mkdir()
+            fields = f"{number} ({name}) S {parent} 0 0 0 0 0 0 0 0 0 30 20 0"
+            (tmp_path / f"{pid}/task/{number}/stat").write_text(fields)
+    assert thread_seconds(7, "CompilerThre", tmp_path) == pytest.approx(1.0)
 
 
 def test_a_recovery_counts_by_its_slowest_kill():
