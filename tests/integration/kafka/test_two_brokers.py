@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from brokers import SecondBroker
 from confluent_kafka import Producer
 from django.core.management import call_command
 
-from bus.base import TopicSpec
+from bus.base import BusError, TopicSpec
 from bus.kafka import KafkaBus
 from bus.kafka_admin import Edges, KafkaAdmin
 from stack import EmbeddedBroker, wait_until
@@ -43,10 +44,23 @@ def led_by(admin: KafkaAdmin, bus: KafkaBus, number: int) -> str:
         name = f"{TOPIC}-{attempt}"
         admin.create(TopicSpec(name, 1, {}), 2)
         bus.ensure_topics([TopicSpec(name, 1, {})], replication=2)
-        leader = admin.describe(name)[0].leader
-        if leader and leader[0] == number:
+        if leader_of(admin, name) == number:
             return name
     raise AssertionError(f"broker {number} leads none of ten topics")
+
+
+def leader_of(admin: KafkaAdmin, topic: str) -> int | None:
+    """The broker that leads a new topic, once the broker that is asked has heard of it."""
+    leaders: list[int | None] = []
+
+    def described() -> bool:
+        with suppress(BusError):
+            leader = admin.describe(topic)[0].leader
+            leaders.append(leader and leader[0])
+        return bool(leaders)
+
+    wait_until(described, 30, f"no broker has heard of {topic}")
+    return leaders[-1]
 
 
 @pytest.mark.slow
