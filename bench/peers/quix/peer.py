@@ -244,7 +244,7 @@ def tell_running() -> None:
 def application(options: dict[str, str]) -> Application:
     """Return the application with its settings."""
     producer = {
-        "compression.type": "lz4",
+        "compression.type": "none",
         "linger.ms": 5,
         "batch.size": 262_144,
         "queue.buffering.max.messages": 500_000,

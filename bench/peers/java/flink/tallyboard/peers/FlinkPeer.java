@@ -84,7 +84,7 @@ public final class FlinkPeer {
 
   private static KafkaSink<Tuple4<String, byte[], String, String>> sink(Options options) {
     Properties producer = new Properties();
-    producer.setProperty("compression.type", "lz4");
+    producer.setProperty("compression.type", "none");
     producer.setProperty("linger.ms", "5");
     producer.setProperty("batch.size", "262144");
     producer.setProperty("buffer.memory", "67108864");

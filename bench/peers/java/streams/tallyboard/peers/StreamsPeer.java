@@ -71,8 +71,8 @@ public final class StreamsPeer {
     settings.put(consumer(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG), "earliest");
     // A process that is started again takes its place at once, not when its session has ended.
     settings.put(consumer(ConsumerConfig.GROUP_INSTANCE_ID_CONFIG), options.text("instance"));
-    // As the product's own sink: its batches are large and compressed.
-    settings.put(producer(ProducerConfig.COMPRESSION_TYPE_CONFIG), "lz4");
+    // As the product's own sink: its batches are large, and not packed on one machine.
+    settings.put(producer(ProducerConfig.COMPRESSION_TYPE_CONFIG), "none");
     settings.put(producer(ProducerConfig.LINGER_MS_CONFIG), 5);
     settings.put(producer(ProducerConfig.BATCH_SIZE_CONFIG), 262_144);
     settings.put(producer(ProducerConfig.BUFFER_MEMORY_CONFIG), 67_108_864);
