@@ -41,7 +41,6 @@ BLOCK_SOURCE, BLOCK_SINK = "tallyboard.kernel.BlockSource", "tallyboard.kernel.B
 SOURCE = {
     "startingOffsets": "earliest",
     "includeHeaders": "true",
-    "readers": str(READERS),
     "kafkaConsumer.pollTimeoutMs": "15000",
     "kafka.isolation.level": "read_committed",
     "kafka.default.api.timeout.ms": "15000",
@@ -51,7 +50,11 @@ SOURCE = {
     "kafka.max.partition.fetch.bytes": str(1 << 20),
 }
 # What a backlog is read with: many records at once.
-BULK = {"kafka.max.poll.records": "10000", "kafka.max.partition.fetch.bytes": str(4 << 20)}
+BULK = {
+    "readers": str(READERS),
+    "kafka.max.poll.records": "10000",
+    "kafka.max.partition.fetch.bytes": str(4 << 20),
+}
 SINK = {
     "kafka.acks": "all",
     "kafka.enable.idempotence": "true",

@@ -9,7 +9,6 @@ import org.apache.spark.sql.catalyst.util.ArrayData;
 final class RecordBlock {
   // The columns of Spark's Kafka source.
   private static final int KEY = 0, VALUE = 1, OFFSET = 4, TIMESTAMP = 5, HEADERS = 7;
-  private static final Header[] NO_HEADERS = null;
 
   private RecordBlock() {}
 
@@ -30,11 +29,11 @@ final class RecordBlock {
       out.number(Math.floorDiv(row.getLong(TIMESTAMP), 1000L));
       out.bytes(row.isNullAt(KEY) ? null : row.getBinary(KEY));
       out.bytes(row.isNullAt(VALUE) ? null : row.getBinary(VALUE));
-      out.headers(row.isNullAt(HEADERS) ? NO_HEADERS : headers(row.getArray(HEADERS)));
+      out.headers(row.isNullAt(HEADERS) ? null : headers(row.getArray(HEADERS)));
     }
 
     private static Header[] headers(ArrayData array) {
-      if (array.numElements() == 0) return NO_HEADERS;
+      if (array.numElements() == 0) return null;
       Header[] headers = new Header[array.numElements()];
       for (int i = 0; i < headers.length; i++) {
         InternalRow pair = array.getStruct(i, 2);

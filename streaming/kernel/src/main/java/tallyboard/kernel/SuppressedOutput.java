@@ -1,7 +1,5 @@
 package tallyboard.kernel;
 
-import java.nio.ByteBuffer;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.Iterator;
@@ -64,40 +62,22 @@ final class SuppressedOutput {
   // ---- a record as frames: its value, then name and value of each header ----
 
   private static byte[] pack(SinkRecord record) {
-    List<byte[]> frames = new ArrayList<>();
-    frames.add(record.value());
+    Frames.Writer out = new Frames.Writer(1024);
+    out.bytes(record.value());
     if (record.headers() != null) {
       for (Header header : record.headers()) {
-        frames.add(Sink.bytes(header.name()));
-        frames.add(header.value());
+        out.text(header.name());
+        out.bytes(header.value());
       }
     }
-    int size = 0;
-    for (byte[] frame : frames) size += 4 + (frame == null ? 0 : frame.length);
-    ByteBuffer out = ByteBuffer.allocate(size);
-    for (byte[] frame : frames) {
-      out.putInt(frame == null ? -1 : frame.length);
-      if (frame != null) out.put(frame);
-    }
-    return out.array();
+    return out.take();
   }
 
   private static SinkRecord unpack(String name, byte[] data, String topic) {
-    ByteBuffer in = ByteBuffer.wrap(data);
-    byte[] value = frame(in);
+    Frames.Reader in = new Frames.Reader(data);
+    byte[] value = in.bytes();
     List<Header> headers = new ArrayList<>();
-    while (in.hasRemaining()) {
-      String header = new String(frame(in), StandardCharsets.UTF_8);
-      headers.add(new Header(header, frame(in)));
-    }
+    while (in.hasMore()) headers.add(new Header(in.text(), in.bytes()));
     return new SinkRecord(Sink.bytes(name), value, headers.toArray(Header[]::new), topic);
-  }
-
-  private static byte[] frame(ByteBuffer in) {
-    int length = in.getInt();
-    if (length < 0) return null;
-    byte[] bytes = new byte[length];
-    in.get(bytes);
-    return bytes;
   }
 }
