@@ -33,6 +33,10 @@ _PASSING = {
     ck.KafkaError.NOT_CONTROLLER,
     ck.KafkaError.NOT_LEADER_FOR_PARTITION,  # right after a topic was made, or has moved
     ck.KafkaError.LEADER_NOT_AVAILABLE,
+    # The client's word of who leads is older or newer than the broker's: one of them learns soon.
+    ck.KafkaError.FENCED_LEADER_EPOCH,
+    ck.KafkaError.UNKNOWN_LEADER_EPOCH,
+    ck.KafkaError.OFFSET_NOT_AVAILABLE,
 }
 
 

@@ -9,26 +9,36 @@ from typing import Any
 import confluent_kafka as ck
 import pytest
 
-from bus.base import Unavailable
+from bus.base import BusError, Unavailable
 from bus.kafka import KafkaBus
 
 INVALID = ck.OFFSET_INVALID
 
 
 class Admin:
-    """Plays librdkafka's admin client: gives one answer after the other, the last for ever."""
+    """Plays librdkafka's admin client: gives one answer after the other, the last for ever.
 
-    def __init__(self, *answers: int) -> None:
+    An answer is an offset or an error.
+    """
+
+    def __init__(self, *answers: int | ck.KafkaException) -> None:
         self.answers = list(answers)
 
     def list_offsets(self, asked: dict[Any, Any], **_: object) -> dict[Any, Any]:
         answer: Future[Any] = Future()
-        offset = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        answer.set_result(SimpleNamespace(offset=offset))
+        given = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(given, ck.KafkaException):
+            answer.set_exception(given)
+        else:
+            answer.set_result(SimpleNamespace(offset=given))
         return dict.fromkeys(asked, answer)
 
 
-def bus(monkeypatch: pytest.MonkeyPatch, *answers: int) -> KafkaBus:
+def refusal(code: int) -> ck.KafkaException:
+    return ck.KafkaException(ck.KafkaError(code))
+
+
+def bus(monkeypatch: pytest.MonkeyPatch, *answers: int | ck.KafkaException) -> KafkaBus:
     made, admin = KafkaBus({}), Admin(*answers)
     monkeypatch.setattr(made, "_client", lambda: admin)
     monkeypatch.setattr(made, "_counts", lambda _timeout_s: {"t": 1})
@@ -38,6 +48,25 @@ def bus(monkeypatch: pytest.MonkeyPatch, *answers: int) -> KafkaBus:
 @pytest.mark.parametrize("answers", [(INVALID, 3, 7), (3, INVALID, 3, 7), (3, 7)])
 def test_what_is_not_known_is_asked_for_again(monkeypatch, answers):
     assert bus(monkeypatch, *answers).offsets(["t"]) == {("t", 0): (3, 7)}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ck.KafkaError.FENCED_LEADER_EPOCH,
+        ck.KafkaError.NOT_LEADER_FOR_PARTITION,
+        ck.KafkaError.OFFSET_NOT_AVAILABLE,
+        ck.KafkaError.UNKNOWN_LEADER_EPOCH,
+    ],
+)
+def test_while_a_leader_changes_the_request_is_made_again(monkeypatch, code):
+    assert bus(monkeypatch, 3, refusal(code), 3, 7).offsets(["t"]) == {("t", 0): (3, 7)}
+
+
+def test_what_no_time_mends_is_raised_at_once(monkeypatch):
+    answers = (refusal(ck.KafkaError.TOPIC_AUTHORIZATION_FAILED), 3, 7)
+    with pytest.raises(BusError, match="TOPIC_AUTHORIZATION_FAILED"):
+        bus(monkeypatch, *answers).offsets(["t"])
 
 
 def test_what_stays_unknown_is_said(monkeypatch):
