@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
+import sys
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -303,10 +307,39 @@ def test_every_target_of_the_board_at_scale_is_a_row():
 
 def test_rows_of_a_page_under_changes():
     options = argparse.Namespace(assets=10, changes=100, seconds=2)
-    rows = scale.page_rows([16.0, 17.0, 140.0], [20.0, 90.0, 60.0], 95.0, options)
-    assert [(row.figures[""], row.target) for row in rows] == [
-        (95, None), (140, 100), (140, None), (90, 300),
+    watched = scale.Watched([16.0, 17.0, 140.0], [20.0, 90.0, 60.0], 95.0, 30.0)
+    assert [(row.figures[""], row.target) for row in scale.page_rows(watched, options)] == [
+        (95, None), (140, 100), (140, None), (30, None), (90, 300),
     ]  # fmt: skip
+
+
+def test_the_longest_task_is_that_of_a_pages_main_thread():
+    def event(name: str, tid: int, **rest: Any) -> dict[str, Any]:
+        return {"name": name, "pid": 1, "tid": tid, **rest}
+
+    task = "ThreadControllerImpl::RunTask"
+    events = [
+        event("thread_name", 1, args={"name": "CrRendererMain"}),
+        event("thread_name", 2, args={"name": "Compositor"}),
+        event(task, 1, tdur=7_000, dur=90_000),
+        event(task, 1, tdur=9_500, dur=9_600),
+        event(task, 2, tdur=99_000, dur=99_000),
+        event("Paint", 1, tdur=50_000, dur=50_000),
+    ]
+    assert scale.longest_task_ms(msgspec.json.encode({"traceEvents": events})) == 9.5
+    with pytest.raises(BenchProblem, match="no task"):
+        scale.longest_task_ms(msgspec.json.encode({"traceEvents": events[:2]}))
+
+
+def test_a_process_gives_way_with_its_threads_and_its_session():
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True
+    ) as process:
+        scale.give_way(process.pid)
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) == scale.NICE
+        group = Path(f"/proc/{process.pid}/autogroup")
+        assert not group.exists() or group.read_text().split()[-1] == str(scale.NICE)
+        process.communicate(b"\n")
 
 
 def test_memory_at_the_begin_and_the_end_is_that_of_some_seconds():
