@@ -21,6 +21,8 @@ from wire.partitioner import partition_of
 _TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="(\w+)"')
 LOGIN = "/account/login/"
 USER = "operator"
+# Boards that are opened at a time: the server refuses what it has not accepted within seconds.
+MOST_OPENING = 50
 
 
 class _Row(msgspec.Struct):
@@ -87,8 +89,9 @@ async def _watch(
     samples = Samples()
     boards = [Board(partitions, samples) for _ in filters]
     address = f"{url.replace('http', 'ws', 1)}/ws/board/{scenario}/"
+    turn = asyncio.Semaphore(MOST_OPENING)
     tasks = [
-        asyncio.create_task(_follow(address, url, cookie, text, board))
+        asyncio.create_task(_follow(turn, address, url, cookie, text, board))
         for text, board in zip(filters, boards, strict=True)
     ]
     while not signals.stop.is_set():
@@ -105,15 +108,19 @@ async def _watch(
     return samples
 
 
-async def _follow(address: str, origin: str, cookie: str, text: str, board: Board) -> None:
-    async with connect(
-        address,
-        origin=Origin(origin),
-        additional_headers={"Cookie": cookie},
-        compression=None,
-        max_size=None,
-        open_timeout=30,
-    ) as socket:
+async def _follow(
+    turn: asyncio.Semaphore, address: str, origin: str, cookie: str, text: str, board: Board
+) -> None:
+    async with turn:
+        socket = await connect(
+            address,
+            origin=Origin(origin),
+            additional_headers={"Cookie": cookie},
+            compression=None,
+            max_size=None,
+            open_timeout=30,
+        )
+    async with socket:
         await socket.send(json.dumps({"type": "filter", "q": text}))
         await _listen(socket, board)
 

@@ -342,6 +342,10 @@ def test_a_process_gives_way_with_its_threads_and_its_session():
         process.communicate(b"\n")
 
 
+def test_only_the_numbers_of_boards_that_are_judged_have_a_target():
+    assert [scale.delay_target(sockets) for sockets in (500, 1_000, 20)] == [500, 400, None]
+
+
 def test_memory_at_the_begin_and_the_end_is_that_of_some_seconds():
     memory = scale.Memory(1)
     memory.samples = [(float(second), 100.0 + second) for second in range(60)]
