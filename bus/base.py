@@ -201,6 +201,14 @@ class Bus(Protocol):
         Raises Unavailable.
         """
 
+    def ends(
+        self, places: Iterable[TopicPartition], timeout_s: float = 10
+    ) -> dict[TopicPartition, int]:
+        """Return the next offset of each of these partitions, with one request.
+
+        Raises BusError.
+        """
+
     def ensure_topics(
         self, specs: Iterable[TopicSpec], *, replication: int = 1, timeout_s: float = 30
     ) -> None:

@@ -456,6 +456,15 @@ class KafkaBus:
         _until(timeout_s, ask)
         return edges
 
+    def ends(
+        self, places: Iterable[TopicPartition], timeout_s: float = 10
+    ) -> dict[TopicPartition, int]:
+        """Return the next offset of each of these partitions, with one request.
+
+        Raises BusError.
+        """
+        return self._edges([ck.TopicPartition(*place) for place in places], "latest", timeout_s)
+
     def _offsets(
         self, topics: list[str], timeout_s: float
     ) -> dict[TopicPartition, tuple[int, int]]:

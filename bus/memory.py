@@ -179,6 +179,16 @@ class MemoryBus:
                 for at, part in enumerate(self._topics.get(topic, ()))
             }
 
+    def ends(
+        self,
+        places: Iterable[TopicPartition],
+        timeout_s: float = 10,  # noqa: ARG002
+    ) -> dict[TopicPartition, int]:
+        """Return the next offset of each of these partitions. Raises Unavailable."""
+        with self._changed:
+            self._check()
+            return {(topic, at): self._topics[topic][at].end for topic, at in places}
+
     def topic_ids(
         self,
         topics: Iterable[str],

@@ -16,7 +16,7 @@ from streaming.progress import ProgressReporter
 from streaming.sources import bound as bound_topics
 from streaming.sources import check
 from streaming.state_rebuild import StateRebuild
-from streaming.ticks import Ticker
+from streaming.ticks import Ticker, TimerWatch
 from streaming.workload import Workload
 
 
@@ -78,7 +78,9 @@ class Planner:
 
     def _start_ticks(self, places: set[TopicPartition]) -> None:
         if self._ticker is None:
-            self._ticker = Ticker(self._bus, places, self._workload.settings.tick_ms)
+            buckets = {str(self._workload.bucket(place)): place for place in places}
+            watch = TimerWatch(self._bus, self._workload.topics.buckets, buckets)
+            self._ticker = Ticker(self._bus, places, self._workload.settings.tick_ms, watch)
             self._ticker.start()
 
     def stop_ticks(self) -> None:

@@ -1,14 +1,20 @@
-"""Time in the log: a `tick` to every source partition, so that it passes where nobody reports."""
+"""Time in the log: a `tick` to every source partition, so that it passes where nobody reports.
+
+A tick costs a record's whole way through the job. So a partition at rest, whose every record has
+been applied and in which no timer is due yet, gets only those that its heartbeats need.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from time import monotonic
 
-from bus.base import Bus, BusError, Delivered, Producer, TopicPartition
+from bus.base import Bus, BusError, Delivered, Producer, Reader, TopicPartition
+from wire.job import Heartbeat, UnreadableJobRecord, decode_heartbeat
 from wire.source import encode_tick
 
 log = logging.getLogger("streaming.ticks")
@@ -18,13 +24,100 @@ MOST_UNDER_WAY = 2
 
 GIVE_UP_S = 5.0
 
+# A bucket tells of itself with a tick that comes so long after the last one that it told with.
+HEARTBEAT_S = 1.0
+
+# A heartbeat that was heard longer ago than this says nothing any more.
+HEARD_S = 3.0
+
+# Longest wait for the ends of the log; ticks wait with it.
+ENDS_S = 1.0
+
+# Most ticks without a heartbeat behind which the log's end is still understood.
+MOST_OWN = 16
+
+
+class TimerWatch:
+    """Which partitions are at rest, by their buckets' heartbeats and the ends of the log.
+
+    A heartbeat says until when no timer fires. That holds as long as nothing has been appended
+    behind it but our own ticks.
+    """
+
+    def __init__(self, bus: Bus, topic: str, buckets: Mapping[str, TopicPartition]) -> None:
+        """topic: that of the heartbeats; buckets: the partition of each bucket, by its name."""
+        self._bus, self._topic, self._buckets = bus, topic, buckets
+        self._reader: Reader | None = None
+        self._beats: dict[TopicPartition, tuple[float, Heartbeat]] = {}
+        self._own = defaultdict[TopicPartition, deque[int]](lambda: deque(maxlen=MOST_OWN))
+        self._newest: dict[TopicPartition, tuple[float, int]] = {}
+
+    def ticked(self, sent: float, tick: Delivered) -> None:
+        """Note a tick in the log, which was sent at `sent` (monotonic seconds)."""
+        place = (tick.topic, tick.partition)
+        self._own[place].append(tick.offset)
+        self._newest[place] = (sent, tick.timestamp)
+
+    def resting(self, now: float) -> Collection[TopicPartition]:
+        """Return the partitions in which nothing is due at `now` (monotonic seconds).
+
+        Raises BusError.
+        """
+        self._hear(now)
+        waiting = [place for place in self._beats if self._waits(place, now)]
+        ends = self._bus.ends(waiting, ENDS_S) if waiting else {}
+        return {place for place, end in ends.items() if end == self._understood(place)}
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._reader is not None:
+            self._reader.close()
+
+    def _hear(self, now: float) -> None:
+        if self._reader is None:
+            ends = {at: end for at, (_, end) in self._bus.offsets([self._topic], ENDS_S).items()}
+            self._reader = self._bus.reader(ends)
+        for message in self._reader.poll(0):
+            with suppress(UnreadableJobRecord):
+                self._heard(decode_heartbeat(message.value), now)
+
+    def _heard(self, beat: Heartbeat, now: float) -> None:
+        place = self._buckets.get(beat.bucket)
+        if place is None:
+            return
+        self._beats[place] = (now, beat)
+        own = self._own[place]
+        while own and own[0] <= beat.offset:
+            own.popleft()
+
+    def _waits(self, place: TopicPartition, now: float) -> bool:
+        """Return whether a fresh heartbeat says that no timer is due yet."""
+        heard, beat = self._beats[place]
+        if beat.due is None or now - heard > HEARD_S or place not in self._newest:
+            return False
+        sent, appended = self._newest[place]
+        return beat.due == 0 or beat.due > appended + 1000 * (now - sent)  # the broker's clock
+
+    def _understood(self, place: TopicPartition) -> int:
+        """Return the next offset if nothing but our ticks lies behind the heartbeat."""
+        return self._beats[place][1].offset + 1 + len(self._own[place])
+
 
 class Ticker:
     """A thread that appends ticks until it is stopped; a lost broker does not end it."""
 
-    def __init__(self, bus: Bus, places: Iterable[TopicPartition], every_ms: int) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        places: Iterable[TopicPartition],
+        every_ms: int,
+        watch: TimerWatch | None = None,
+    ) -> None:
+        """watch: knows which partitions are at rest; None: none ever is."""
         self._bus, self._places, self._every = bus, sorted(places), every_ms / 1000
+        self._watch = watch
         self._under_way: Counter[TopicPartition] = Counter()
+        self._sent: dict[TopicPartition, float] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ticks", daemon=True)
 
@@ -42,18 +135,41 @@ class Ticker:
         due = monotonic()
         while not self._stop.wait(max(0.0, due - monotonic())):
             due = max(due + self._every, monotonic())
-            for place in self._places:
+            producer.poll(0)
+            for place in self._due_places(monotonic()):
                 self._tick(producer, place)
             producer.poll(0)
+        if self._watch is not None:
+            self._watch.close()
+
+    def _due_places(self, now: float) -> list[TopicPartition]:
+        """Return the partitions that get a tick now: all that are not at rest, or must be heard."""
+        resting = self._resting(now)
+        # Half a tick more, lest one come a millisecond too early for the heartbeat.
+        latest = now - HEARTBEAT_S - self._every / 2
+        return [at for at in self._places if at not in resting or self._sent[at] <= latest]
+
+    def _resting(self, now: float) -> Collection[TopicPartition]:
+        if self._watch is None:
+            return ()
+        try:
+            return self._watch.resting(now)
+        except BusError as error:
+            log.debug("it is not known which partitions are at rest: %s", error)
+            return ()
 
     def _tick(self, producer: Producer, place: TopicPartition) -> None:
         if self._under_way[place] >= MOST_UNDER_WAY:
             return
+        sent = monotonic()
 
-        def done(_: Delivered | BusError) -> None:
+        def done(outcome: Delivered | BusError) -> None:
             self._under_way[place] -= 1
+            if self._watch is not None and isinstance(outcome, Delivered):
+                self._watch.ticked(sent, outcome)
 
         self._under_way[place] += 1
+        self._sent[place] = sent
         try:
             producer.send(place[0], None, encode_tick(), partition=place[1], on_delivery=done)
         except BusError as error:

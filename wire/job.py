@@ -60,7 +60,8 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
 
     log_time and offset: the bucket's clock and the last offset applied; records, dead_letters,
     stale, late, silent: counted since the heartbeat before; at: the worker's own clock; mutes: in
-    force in the bucket, by agent; left out where there are none.
+    force in the bucket, by agent; left out where there are none; due: a time, in the bucket's
+    clock, before which no timer fires; 0 where none waits, None from an engine that does not say.
 
     stale: reports older than the most age; late: older than their agent's newest, or than the
     asset's purge; silent: older than a vote lives, taken as their agent's last word; agents: the
@@ -86,6 +87,7 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     late: int = 0
     silent: int = 0
     agents: tuple[Lateness, ...] = ()
+    due: int | None = None
 
     @property
     def ahead(self) -> int:

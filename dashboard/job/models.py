@@ -9,8 +9,10 @@ from django.db.models import Index, UniqueConstraint
 from dashboard.core.models import ScenarioRow
 from wire.job import MAX_ID, MAX_REASON, MAX_USER, Heartbeat
 
-FIGURES = tuple(name for name in Heartbeat.__struct_fields__ if name not in ("mutes", "agents"))
-"""What BucketStatus keeps of a heartbeat as it is; mutes and agents are the agents' page's."""
+_ELSEWHERE = ("mutes", "agents", "due")
+FIGURES = tuple(name for name in Heartbeat.__struct_fields__ if name not in _ELSEWHERE)
+"""What BucketStatus keeps of a heartbeat as it is; mutes and agents are the agents' page's, and
+when a timer is due is the job's own affair."""
 
 
 class BucketStatus(ScenarioRow):

@@ -154,6 +154,11 @@ final class Assets implements Bucket.Store {
     return waiting;
   }
 
+  /** Returns a time, ms, before which no timer fires; 0 where none waits. */
+  long earliest() {
+    return index.isEmpty() ? 0 : index.peek().time();
+  }
+
   /** Writes what has changed, and the index as of this offset and clock. */
   void flush(long offset, long clock) {
     flush();

@@ -253,6 +253,7 @@ final class Run implements Bucket.Out {
     json.append(",\"offset\":").append(bucket.offset);
     json.append(",\"assets\":").append(bucket.live);
     json.append(",\"dues\":").append(assets.waiting());
+    json.append(",\"due\":").append(assets.earliest());
     json.append(",\"records\":").append(records);
     json.append(",\"dead_letters\":").append(dead);
     bucket.lateness.tell(json);
