@@ -33,7 +33,7 @@ RATE, SECONDS, BATCH_S, IDLE_S = 1000, 600, 120, 60
 @dataclass
 class Run:
     """One run. cold: the longest wait in the warm-up, ms; pauses: (s since the first report, ms);
-    cores: processor time of a second, s."""
+    cores: processor time of a second, s; idle: the same with ticks alone, %, None: not measured."""
 
     load: str
     batch_s: int
@@ -42,7 +42,7 @@ class Run:
     cold: float = 0.0
     pauses: list[tuple[float, float]] = field(default_factory=list)
     cores: float = 0.0
-    idle: float = 0.0
+    idle: float | None = None
 
 
 def main() -> None:
@@ -123,8 +123,10 @@ def rows_of(one: Run, load: Load) -> list[Row]:
         ("a timer's lateness, p99", "ms", one.timers["p99"], 300),
         ("the longest wait in the warm-up", "ms", one.cold, None),
         ("the job's processor time under it, of one core", "%", 100 * one.cores, None),
-        ("the job's processor time with ticks alone, of one core", "%", one.idle, None),
     ]
+    if one.idle is not None:
+        ticks = "the job's processor time with ticks alone, of one core"
+        figures.append((ticks, "%", one.idle, None))
     what = f"{load} in batches of {one.batch_s} s"
     return [
         Row(f"{what}: {name}", unit, {"kernel": value}, target, command=command)
