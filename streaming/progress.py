@@ -31,7 +31,6 @@ _FIGURES = (
     "durationMs",
 )
 _STATE = (
-    "numRowsTotal",
     "numRowsUpdated",
     "memoryUsedBytes",
     "commitTimeMs",

@@ -38,6 +38,9 @@ READERS = 2
 # The kernel takes a backlog in blocks, many records to a row: see kernel/BlockSource.java.
 BLOCK_SOURCE, BLOCK_SINK = "tallyboard.kernel.BlockSource", "tallyboard.kernel.BlockSink"
 
+# Whether Spark counts the state's entries, which costs a search of the store for each one written.
+COUNTED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
+
 SOURCE = {
     "startingOffsets": "earliest",
     "includeHeaders": "true",
@@ -86,6 +89,7 @@ def start(
     one_by_one: unpack no record before it is wanted;
     only_to: the topic that all goes to which the query writes; empty: to where it belongs.
     """
+    spark.conf.set(COUNTED, "false")
     keys = _places(plan)
     topics = sorted({topic for topic, _ in keys})
     options = {"failOnDataLoss": str(not loss_known).lower(), "subscribe": ",".join(topics)}

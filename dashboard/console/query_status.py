@@ -42,7 +42,7 @@ PHASES = {
 
 BATCH_TABLE = Table(
     "batches", Column.number("Batch"), Column.time("Ended"), Column.number("Took"),
-    Column.number("Rows"), Column.number("Applied/s"), Column.number("State entries"),
+    Column.number("Rows"), Column.number("Applied/s"), Column.number("Entries written"),
     Column.number("Memory"), "Phases",
 )  # fmt: skip
 
@@ -268,7 +268,7 @@ def history(query: str, span: str, now: int) -> dict[str, list[Any]]:
     series["duration"] = [batch.duration for batch in found]
     series["came"] = [round(batch.came, 1) for batch in found]
     series["done"] = [round(batch.done, 1) for batch in found]
-    series["rows"] = [batch.state.get("numRowsTotal") for batch in found]
+    series["rows"] = [batch.state.get("numRowsUpdated") for batch in found]
     series["memory"] = [batch.state.get("memoryUsedBytes") for batch in found]
     return series
 

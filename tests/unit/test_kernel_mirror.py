@@ -115,8 +115,7 @@ SHARED: Mapping[str, Any] = {
 
 KERNEL_ALONE = {
     "Asset.FEW", "Assets.MAX_READ", "BlockReader.FULL", "BlockSink.SCHEMA", "BlockSource.SCHEMA",
-    "RecordBlock.HEADERS", "RecordBlock.KEY", "RecordBlock.OFFSET",
-    "RecordBlock.TIMESTAMP", "RecordBlock.VALUE", "SinkBlock.FULL", "Texts.BITS", "Texts.LONGEST",
+    "JsonBytes.DIGITS", "NameSet.LEAST", "SinkBlock.FULL", "Texts.BITS", "Texts.LONGEST",
     "Texts.OWN", "TimerLog.CHUNK", "TimerLog.HEAD", "TimerLog.LEAST",
     "Codec.MUTED", "Codec.WAITS", "Json.MAX_DIGITS", "Kernel.HEADER",
     "Kernel.KEPT", "Kernel.SINK", "LocalCheckpoint.BUFFER", "LocalCheckpoint.SETTING",

@@ -184,11 +184,11 @@ def test_figures_count_rows_where_offsets_say_no_more(begin: dict[str, dict[str,
 
 def test_progress_carries_the_promised_figures_alone() -> None:
     custom = {"rocksdbGetCount": 7, "rocksdbFilesReused": 1, "numMapStateVars": 2}
-    operator = {"numRowsTotal": 5, "custom": 1, "customMetrics": custom}
+    operator = {"numRowsUpdated": 5, "custom": 1, "customMetrics": custom}
     spark = {"batchId": 3, "runId": "x", "stateOperators": [operator]}
     assert batch_figures(spark) == {
         "batchId": 3,
-        "state": {"numRowsTotal": 5},
+        "state": {"numRowsUpdated": 5},
         "rocksdb": {"getCount": 7},
     }
     assert batch_figures({"batchId": 0}) == {"batchId": 0, "state": {}}

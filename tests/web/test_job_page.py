@@ -44,7 +44,7 @@ BATCH = {
     "inputRowsPerSecond": 99.5,
     "processedRowsPerSecond": 9876.0,
     "durationMs": {"addBatch": 900, "walCommit": 70},
-    "state": {"numRowsTotal": 4711, "memoryUsedBytes": 2_500_000, "numShufflePartitions": 2},
+    "state": {"numRowsUpdated": 4711, "memoryUsedBytes": 2_500_000, "numShufflePartitions": 2},
     "rocksdb": {"sstFileSize": 25_899, "getCount": 7167, "commitFlushLatency": 407},
 }
 

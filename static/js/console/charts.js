@@ -27,7 +27,7 @@ const BATCHES = [
     ["done", "Applied", "green", [6, 3]],
   ] },
   { title: "How long a batch took", unit: ms, lines: [["duration", "Batch", "accent", []]] },
-  { title: "State", unit: count, lines: [["rows", "Entries", "accent", []]] },
+  { title: "State", unit: count, lines: [["rows", "Entries written", "accent", []]] },
   { title: "Memory of the state", unit: bytes, lines: [["memory", "Memory", "pin", []]] },
 ];
 

@@ -50,7 +50,7 @@ def batches(producer: Producer, number: int) -> None:
             "numInputRows": 500,
             "processedRowsPerSecond": 500.0 + at,
             "durationMs": {"addBatch": 900, "walCommit": 20 * at},
-            "state": {"numRowsTotal": 100 + at, "memoryUsedBytes": 1_000_000},
+            "state": {"numRowsUpdated": 100 + at, "memoryUsedBytes": 1_000_000},
         }
         told = Progress("kernel", now - 10_000 * (number - at), "running", 1, batch=figures)
         producer.send_and_wait(Topics().progress, b"kernel", encode(told))

@@ -47,6 +47,11 @@ final class Assets implements Bucket.Store {
   private MapState<String, byte[]> entries;
   private int waiting;
   private Entry last = new Entry("");
+  /**
+   * Of all assets that the state may hold, in a bucket that has been in memory since it was empty;
+   * or null. Names that are new, as in a log that is read anew, then cost no search.
+   */
+  private NameSet names = new NameSet();
 
   /** From now on the state is read and written through these, which hold what they held. */
   void over(MapState<String, byte[]> entries, MapState<String, byte[]> timers) {
@@ -56,6 +61,7 @@ final class Assets implements Bucket.Store {
 
   /** Reads the index as of this offset and clock out of the state. */
   void load(long offset, long clock) {
+    names = null;
     List<Noted> stored = log.load(offset, clock);
     if (stored == null) {
       collect();
@@ -88,6 +94,7 @@ final class Assets implements Bucket.Store {
 
   private Entry read(Name name) {
     Entry entry = new Entry(name.text);
+    if (names != null && !names.mayHold(name.text)) return entry;
     byte[] data = entries.getValue(name.text);
     if (data != null) entry.asset = Codec.read(data);
     return entry;
@@ -172,12 +179,17 @@ final class Assets implements Bucket.Store {
     for (Entry entry : changed) {
       entry.changed = false;
       if (entry.asset == null) entries.removeKey(entry.name);
-      else entries.updateValue(entry.name, Codec.write(entry.asset));
+      else write(entry);
     }
     changed.clear();
     if (read.size() <= MAX_READ) return;
     read.clear();
     last = new Entry("");
+  }
+
+  private void write(Entry entry) {
+    if (names != null) names.add(entry.name);
+    entries.updateValue(entry.name, Codec.write(entry.asset));
   }
 
   /** Writes what has changed when much is in memory. */

@@ -43,7 +43,7 @@ final class BlockStream
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new BlockReader.Factory(records.createReaderFactory());
+    return new BlockReader.Factory();
   }
 
   @Override

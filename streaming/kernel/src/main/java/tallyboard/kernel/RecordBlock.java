@@ -2,14 +2,10 @@ package tallyboard.kernel;
 
 import java.util.Iterator;
 import java.util.List;
-import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
 
 /** Records of a source partition behind one another, in order of offset. */
 final class RecordBlock {
-  // The columns of Spark's Kafka source.
-  private static final int KEY = 0, VALUE = 1, OFFSET = 4, TIMESTAMP = 5, HEADERS = 7;
-
   private RecordBlock() {}
 
   /** Collects records. */
@@ -21,23 +17,21 @@ final class RecordBlock {
       out = new Frames.Writer(capacity);
     }
 
-    /** Adds a row of Spark's Kafka source. */
-    void add(InternalRow row) {
-      long offset = row.getLong(OFFSET);
-      if (out.size() == 0) first = offset;
-      out.number(offset);
-      out.number(Math.floorDiv(row.getLong(TIMESTAMP), 1000L));
-      out.bytes(row.isNullAt(KEY) ? null : row.getBinary(KEY));
-      out.bytes(row.isNullAt(VALUE) ? null : row.getBinary(VALUE));
-      out.headers(row.isNullAt(HEADERS) ? null : headers(row.getArray(HEADERS)));
+    void add(ConsumerRecord<byte[], byte[]> record) {
+      if (out.size() == 0) first = record.offset();
+      out.number(record.offset());
+      out.number(record.timestamp());
+      out.bytes(record.key());
+      out.bytes(record.value());
+      out.headers(headers(record.headers().toArray()));
     }
 
-    private static Header[] headers(ArrayData array) {
-      if (array.numElements() == 0) return null;
-      Header[] headers = new Header[array.numElements()];
+    /** Returns null for none. */
+    private static Header[] headers(org.apache.kafka.common.header.Header[] given) {
+      if (given.length == 0) return null;
+      Header[] headers = new Header[given.length];
       for (int i = 0; i < headers.length; i++) {
-        InternalRow pair = array.getStruct(i, 2);
-        headers[i] = new Header(pair.getString(0), pair.isNullAt(1) ? null : pair.getBinary(1));
+        headers[i] = new Header(given[i].key(), given[i].value());
       }
       return headers;
     }

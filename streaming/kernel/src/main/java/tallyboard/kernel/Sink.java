@@ -21,25 +21,25 @@ final class Sink {
       headers.add(header("command", answer.command()));
       headers.add(header("outcome", answer.outcome()));
     }
-    StringBuilder out = new StringBuilder(512);
+    JsonBytes out = new JsonBytes(768);
     if (asset.shown == null) {
       cause(out, cause);
-      headers.add(header("cause", out.toString()));
+      headers.add(new Header("cause", out.bytes()));
       return record(bytes(name), null, headers, topic);
     }
     value(out, version, name, asset, rule, cause, answer);
-    return record(bytes(name), bytes(out.toString()), headers, topic);
+    return record(bytes(name), out.bytes(), headers, topic);
   }
 
-  private static void value(StringBuilder out, String version, String name, Asset asset, Rule rule,
+  private static void value(JsonBytes out, String version, String name, Asset asset, Rule rule,
       Cause cause, Asset.Answer answer) {
-    text(out.append("{\"asset\":"), name);
-    text(out.append(",\"state\":"), asset.shown);
-    text(out.append(",\"previous\":"), asset.previous);
+    out.append("{\"asset\":").text(name);
+    out.append(",\"state\":").text(asset.shown);
+    out.append(",\"previous\":").text(asset.previous);
     out.append(",\"since\":").append(asset.since);
     out.append(",\"unconfirmed\":").append(asset.unconfirmed != null);
-    if (asset.unconfirmed != null) text(out.append(",\"unconfirmed_reason\":"), asset.unconfirmed);
-    if (asset.disputed != null) text(out.append(",\"disputed\":"), asset.disputed);
+    if (asset.unconfirmed != null) out.append(",\"unconfirmed_reason\":").text(asset.unconfirmed);
+    if (asset.disputed != null) out.append(",\"disputed\":").text(asset.disputed);
     out.append(",\"version\":\"").append(version).append("\",\"cause\":");
     cause(out, cause);
     out.append(",\"votes\":[");
@@ -53,64 +53,64 @@ final class Sink {
     out.append('}');
   }
 
-  private static void cause(StringBuilder out, Cause cause) {
-    text(out.append("{\"type\":"), cause.type());
+  private static void cause(JsonBytes out, Cause cause) {
+    out.append("{\"type\":").text(cause.type());
     out.append(",\"partition\":").append(cause.partition());
     out.append(",\"offset\":").append(cause.offset());
     out.append(",\"time\":").append(cause.time());
-    text(out.append(",\"agent\":"), cause.agent());
-    text(out.append(",\"user\":"), cause.user());
-    text(out.append(",\"command\":"), cause.command());
+    out.append(",\"agent\":").text(cause.agent());
+    out.append(",\"user\":").text(cause.user());
+    out.append(",\"command\":").text(cause.command());
     out.append('}');
   }
 
-  private static void vote(StringBuilder out, Asset.Vote vote) {
-    text(out.append("{\"agent\":"), vote.agent());
-    text(out.append(",\"state\":"), vote.state());
+  private static void vote(JsonBytes out, Asset.Vote vote) {
+    out.append("{\"agent\":").text(vote.agent());
+    out.append(",\"state\":").text(vote.state());
     out.append(",\"reported_at\":").append(vote.reportedAt());
     out.append(",\"time\":").append(vote.time());
     out.append(",\"offset\":").append(vote.offset());
     time(out.append(",\"expires\":"), vote.expires());
     out.append(",\"weight\":").append(vote.weight());
-    out.append(",\"detail\":").append(vote.detail());
+    out.append(",\"detail\":").json(vote.detail());
     if (vote.muted() != null) muted(out.append(",\"muted\":"), vote.muted());
     if (vote.silent() != Rule.NONE) out.append(",\"silent\":").append(vote.silent());
     out.append('}');
   }
 
-  private static void muted(StringBuilder out, Asset.Muted muted) {
+  private static void muted(JsonBytes out, Asset.Muted muted) {
     time(out.append("{\"until\":"), muted.until());
-    text(out.append(",\"user\":"), muted.user());
+    out.append(",\"user\":").text(muted.user());
     out.append('}');
   }
 
-  private static void pending(StringBuilder out, Asset.Pending pending) {
+  private static void pending(JsonBytes out, Asset.Pending pending) {
     if (pending == null) {
       out.append("null");
       return;
     }
-    text(out.append("{\"state\":"), pending.state());
+    out.append("{\"state\":").text(pending.state());
     out.append(",\"since\":").append(pending.since());
     out.append(",\"due\":").append(pending.due()).append('}');
   }
 
-  private static void override(StringBuilder out, Asset.Override pin) {
+  private static void override(JsonBytes out, Asset.Override pin) {
     if (pin == null) {
       out.append("null");
       return;
     }
-    text(out.append("{\"state\":"), pin.state());
+    out.append("{\"state\":").text(pin.state());
     time(out.append(",\"until\":"), pin.until());
-    text(out.append(",\"user\":"), pin.user());
-    text(out.append(",\"reason\":"), pin.reason());
-    text(out.append(",\"command\":"), pin.command());
+    out.append(",\"user\":").text(pin.user());
+    out.append(",\"reason\":").text(pin.reason());
+    out.append(",\"command\":").text(pin.command());
     out.append(",\"since\":").append(pin.since());
-    text(out.append(",\"underlying\":"), pin.underlying());
+    out.append(",\"underlying\":").text(pin.underlying());
     out.append('}');
   }
 
   /** Tasks, and whether the record is to be notified of. */
-  private static void tasks(StringBuilder out, Asset asset, Cause cause) {
+  private static void tasks(JsonBytes out, Asset asset, Cause cause) {
     out.append(",\"tasks\":[");
     for (int i = 0; i < asset.tasks.length; i++) {
       task(i == 0 ? out : out.append(','), asset.tasks[i]);
@@ -129,39 +129,35 @@ final class Sink {
     return false;
   }
 
-  private static void task(StringBuilder out, Asset.Task task) {
-    text(out.append("{\"id\":"), task.id());
-    text(out.append(",\"do\":"), task.action());
-    text(out.append(",\"state\":"), task.state());
-    text(out.append(",\"if\":"), task.condition());
+  private static void task(JsonBytes out, Asset.Task task) {
+    out.append("{\"id\":").text(task.id());
+    out.append(",\"do\":").text(task.action());
+    out.append(",\"state\":").text(task.state());
+    out.append(",\"if\":").text(task.condition());
     time(out.append(",\"next\":"), task.due());
     time(out.append(",\"every\":"), task.every());
     time(out.append(",\"until\":"), task.until());
     time(out.append(",\"times\":"), task.times());
-    text(out.append(",\"within\":"), task.within());
-    text(out.append(",\"user\":"), task.user());
-    text(out.append(",\"reason\":"), task.reason());
-    text(out.append(",\"outcome\":"), task.outcome());
+    out.append(",\"within\":").text(task.within());
+    out.append(",\"user\":").text(task.user());
+    out.append(",\"reason\":").text(task.reason());
+    out.append(",\"outcome\":").text(task.outcome());
     time(out.append(",\"ran\":"), task.ran());
-    text(out.append(",\"aside\":"), task.aside());
+    out.append(",\"aside\":").text(task.aside());
     out.append('}');
   }
 
-  private static void answer(StringBuilder out, Asset.Answer answer) {
+  private static void answer(JsonBytes out, Asset.Answer answer) {
     if (answer == null) {
       out.append("null");
       return;
     }
-    text(out.append("{\"command\":"), answer.command());
-    text(out.append(",\"outcome\":"), answer.outcome());
+    out.append("{\"command\":").text(answer.command());
+    out.append(",\"outcome\":").text(answer.outcome());
     out.append('}');
   }
 
-  private static void text(StringBuilder out, String text) {
-    Json.write(out, text);
-  }
-
-  private static void time(StringBuilder out, long time) {
+  private static void time(JsonBytes out, long time) {
     if (time == Rule.NONE) out.append("null");
     else out.append(time);
   }
