@@ -141,7 +141,7 @@ _FIGURES = (
     (f"{_ALONE}: {_RECORD}, most", "sink", "most", "ms", None),
     (f"{_ALONE}: {_RECORD}, part above 200 ms", "sink", "slow", "%", None),
     (f"{_ALONE}: a timer's lateness, p50", "timers", "p50", "ms", None),
-    (f"{_ALONE}: a timer's lateness, p99", "timers", "p99", "ms", 350),
+    (f"{_ALONE}: a timer's lateness, p99", "timers", "p99", "ms", 300),
     (f"{_BESIDE}: {_RECORD}, p50", "sink_beside_boards", "p50", "ms", None),
     (f"{_BESIDE}: {_RECORD}, p99", "sink_beside_boards", "p99", "ms", None),
     (f"{_BESIDE}: {_BROWSER}, p50", "browser", "p50", "ms", 120),
@@ -164,7 +164,7 @@ def rows_of(runs: Sequence[Run], loads: Sequence[Load], options: argparse.Namesp
             judged = target if load.judged else None
             rows.append(Row(what, unit, figures, judged, command=command))
     what, idle = "idle: processor time of the job, of one core", {r.engine: r.idle for r in runs}
-    target = 5 if any(load.judged for load in loads) else None
+    target = 2 if any(load.judged for load in loads) else None
     rows.append(Row(what, "%", idle, target, command=command))
     return [row for row in rows if row.figures]
 

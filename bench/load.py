@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
 from uuid import UUID
 
@@ -40,12 +40,14 @@ NEAR_END = 20
 Keyed = tuple[bytes, bytes]
 
 
-def backlog(reports: int, assets: int, seed: int = 1) -> Iterator[Keyed]:
+def backlog(
+    reports: int, assets: int, seed: int = 1, agents: Sequence[str] = AGENTS
+) -> Iterator[Keyed]:
     """Yield reports on `assets` assets: first one on each, then at random. Encoded once each."""
     chance = Random(seed)
-    keys = [b"site-%d.example" % number for number in range(assets)]
+    keys = [asset_key(number) for number in range(assets)]
     now = int(time.time() * 1000)
-    values = [encode_report(Report("", agent, state, now)) for agent in AGENTS for state in MIX]
+    values = [encode_report(Report("", agent, state, now)) for agent in agents for state in MIX]
     chance.shuffle(keys)
     first = min(reports, assets)
     yield from zip(keys[:first], chance.choices(values, k=first), strict=True)
@@ -53,6 +55,19 @@ def backlog(reports: int, assets: int, seed: int = 1) -> Iterator[Keyed]:
         count = min(CHUNK, reports - begin)
         pairs = (chance.choices(keys, k=count), chance.choices(values, k=count))
         yield from zip(*pairs, strict=True)
+
+
+def everyone(assets: int, agents: Sequence[str]) -> Iterator[Keyed]:
+    """Yield a report of each agent on each asset, agent after agent."""
+    for agent in agents:
+        value = encode_report(Report("", agent, STATES[-1]))
+        for number in range(assets):
+            yield asset_key(number), value
+
+
+def asset_key(number: int) -> bytes:
+    """Return the key of an asset of the backlogs."""
+    return b"site-%d.example" % number
 
 
 def turns(assets: list[bytes]) -> Iterator[Keyed]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 START = 1_790_000_000_000
 STATES = ("clear", "suspicious", "under-attack")
 # State records a second.
-TARGET = 15_000.0
+TARGET = 25_000.0
 
 
 def main() -> None:

@@ -30,7 +30,6 @@ LIFETIME = "6h"
 PROBE_EVERY_S = 0.1
 PATIENCE_S = 1800
 BACK_S = 300
-TARGET_S = 12.0
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class Recovered:
 
 
 # The Python engine takes those without a target.
-SIZES = (Size(1_000_000, TARGET_S), Size(100_000))
+SIZES = (Size(5_000_000, 10.0), Size(1_000_000, 5.0), Size(100_000))
 
 
 def main() -> None:

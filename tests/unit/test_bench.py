@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bench import drain, live, pauses, recovery, scale
+from bench import drain, growth, live, pauses, recovery, scale
 from bench.boards import Board, _Message
 from bench.command import engines_of, told
 from bench.figures import Delays, percentile
@@ -24,6 +24,7 @@ from bench.load import (
     STATES,
     Markers,
     backlog,
+    everyone,
     fill,
     marker_keys,
     turns,
@@ -70,6 +71,14 @@ def test_a_backlog_has_each_asset_and_as_many_reports_as_were_asked_for():
     reports = [decode_source(key, value, 2**42) for key, value in records]
     assert {report.agent for report in reports if isinstance(report, Report)} == set(AGENTS)
     assert len(reports) == sum(isinstance(report, Report) for report in reports)
+
+
+def test_everyone_reports_once_on_each_asset():
+    records = list(everyone(30, ["a", "b"]))
+    reports = [decode_source(key, value, 2**42) for key, value in records]
+    pairs = {(report.asset, report.agent) for report in reports if isinstance(report, Report)}
+    assert len(records) == len(pairs) == 60
+    assert {key for key, _ in records} == {key for key, _ in backlog(30, 30)}
 
 
 def test_more_assets_than_reports_are_no_error():
@@ -375,3 +384,45 @@ def test_reports_that_wait_together_are_one_pause_as_long_as_the_longest_wait():
 def test_waits_are_listed_as_the_reports_were_sent():
     sent, seen = {7: 100.5, 8: 100.0}, {8: 100.25, 7: 100.75}
     assert pauses.in_order(sent, seen) == [(0.0, 250.0), (0.5, 250.0)]
+
+
+# ---- growth -------------------------------------------------------------------------------
+
+
+def grown(**changes: int) -> growth.Trial:
+    """A trial of a report's time of 30 µs for each asset, and some memory and rest."""
+    shape = growth.Shape(**changes)
+    return growth.Trial(
+        shape, reports=1000, s=1.0, cpu_s=0.04 * shape.assets, compiling_s=0.01 * shape.assets,
+        records=900, memory_mb=100.0 * shape.scenarios, idle_share=0.01 * shape.scenarios,
+    )  # fmt: skip
+
+
+def test_the_time_for_a_report_may_grow_with_the_logarithm_of_the_assets():
+    trials = [grown(assets=10), grown(assets=100)]
+    rows = {row.what: row for row in growth.rows_of("assets", trials)}
+    assert rows["10 assets: processor time for a report"].figures == {"kernel": pytest.approx(300)}
+    ratio = rows["assets from 10 to 100: times the time for a report"]
+    assert ratio.figures["kernel"] == pytest.approx(10)
+    assert ratio.target == pytest.approx(2)
+
+
+def test_what_one_more_scenario_costs_at_rest():
+    trials = [grown(scenarios=1), grown(scenarios=3)]
+    rows = {row.what: row.figures["kernel"] for row in growth.rows_of("scenarios", trials)}
+    assert rows["1 scenario: memory of the job"] == 100
+    assert rows["one more scenario at rest, of one core"] == pytest.approx(1)
+    assert rows["one more scenario: memory"] == pytest.approx(100)
+
+
+def test_the_scenarios_of_a_growth_can_be_loaded(tmp_path: Path):
+    path = tmp_path / "scenarios.toml"
+    path.write_text(growth.Shape(scenarios=2, partitions=8).toml())
+    scenarios = load_scenarios(path)
+    assert {name: one.partitions for name, one in scenarios.items()} == {"sites-0": 8, "sites-1": 8}
+
+
+@pytest.mark.parametrize("text", ["", "sites", "assets,sites"])
+def test_unknown_parts_of_a_growth_are_refused(text: str):
+    with pytest.raises(argparse.ArgumentTypeError, match="expected some of assets,agents"):
+        growth.parts_of(text)
