@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +29,16 @@ def current_epoch(home: Path) -> Epoch:
     """Return the newest epoch below `home`, a query's folder, or else one above all others."""
     number = max(_epochs(home), default=0) or _highest(home.parent) + 1
     return Epoch(number, home / f"epoch-{number}")
+
+
+def begin_epochs(homes: Iterable[Path]) -> None:
+    """Begin a first epoch, one number for all, for those of a job's queries that have none yet.
+
+    Otherwise each would take the number above what the others have begun until then.
+    """
+    new = [home for home in homes if not _epochs(home)]
+    for number, home in [(_highest(home.parent) + 1, home) for home in new]:
+        (home / f"epoch-{number}").mkdir(parents=True)
 
 
 def raise_epoch(home: Path) -> Epoch:

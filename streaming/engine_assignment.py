@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from domain.scenario import PythonRule, Scenario
-from streaming.checkpoint import raise_epoch
+from streaming.checkpoint import begin_epochs, raise_epoch
 from streaming.engine import STATE_PARTITIONS, Engine, Trigger
 
 # The scenarios of each engine that has any.
@@ -31,6 +31,7 @@ def assign_engines(preferred: Engine, scenarios: Mapping[str, Scenario], home: P
     for engine, carries in shares.items():
         if any(carried.get(name, engine) != engine for name in carries):
             raise_epoch(home / engine)
+    begin_epochs(home / engine for engine in shares)
     _write(home, {name: engine for engine, carries in shares.items() for name in carries})
     return shares
 

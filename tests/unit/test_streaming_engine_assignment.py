@@ -47,6 +47,14 @@ def test_a_rule_in_python_runs_on_the_python_engine(
     assert current_epoch(tmp_path / "python").number == 1
 
 
+def test_a_first_epoch_has_one_number_however_late_a_query_starts(
+    scenarios: dict[str, Scenario], tmp_path: Path
+) -> None:
+    assign_engines("kernel", in_python(scenarios, "orders"), tmp_path)
+    (tmp_path / "python" / "epoch-1" / "commits").mkdir(parents=True)
+    assert current_epoch(tmp_path / "kernel").number == 1
+
+
 def test_a_scenario_that_moves_begins_in_an_epoch_above_all_others(
     scenarios: dict[str, Scenario], tmp_path: Path
 ) -> None:
@@ -76,7 +84,6 @@ def test_a_scenario_whose_log_calls_for_python_is_handed_over(
     scenarios: dict[str, Scenario], tmp_path: Path
 ) -> None:
     assign_engines("kernel", scenarios, tmp_path)
-    (tmp_path / "kernel" / "epoch-1").mkdir(parents=True)
     hand_over(tmp_path, "orders")
     assert set(assign_engines("kernel", scenarios, tmp_path)["python"]) == {"orders"}
     assert current_epoch(tmp_path / "python").number == 2
