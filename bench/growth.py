@@ -5,9 +5,11 @@
 - partitions: more partitions of the source, and as many buckets.
 - scenarios: more scenarios, which share the assets; and what each costs while nothing comes.
 
-Each time the state is filled first, and the job stopped; then as many reports on assets at random
-are written, and the job is started and has them all. Counted is the processor time of the job's
-processes from the query's start on, without the JVM's compilers: they cost the same in each trial.
+Each time the state is filled first, and the job stopped. It is started with nothing to do, and
+stopped; then reports on assets at random are written, and it is started again and has them all.
+Counted is the processor time of the job's processes from the query's start on, without the JVM's
+compilers: they cost the same in each trial. A report costs what the second start took more than the
+first, which is what it costs to load the state.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from bench.stack import (
     Engine,
     Product,
     cpu_seconds,
+    disk_bytes,
     memory_mb,
     product,
     say,
@@ -75,22 +78,39 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Trial:
-    """What the reports cost. cpu_s: all, the compilers' part too; idle_share: of a core."""
+class Cost:
+    """What it took from the query's start to the end of what there was to do.
 
-    shape: Shape
-    reports: int
+    s: by the clock; cpu_s: of the job's processes, the compilers' part too; compiling_s: that part.
+    """
+
     s: float
     cpu_s: float
     compiling_s: float
+
+    @property
+    def working_s(self) -> float:
+        """Processor time without the compilers, s."""
+        return self.cpu_s - self.compiling_s
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What the reports cost. empty: a start with nothing to do; idle_share: of a core."""
+
+    shape: Shape
+    reports: int
+    empty: Cost
+    full: Cost
     records: int
+    disk_mb: float
     memory_mb: float
     idle_share: float
 
     @property
     def each_us(self) -> float:
-        """Processor time of a report without compilers, µs."""
-        return (self.cpu_s - self.compiling_s) / self.reports * 1e6
+        """Processor time of a report without compilers and the start, µs."""
+        return (self.full.working_s - self.empty.working_s) / self.reports * 1e6
 
 
 # By part: what grows, and the sizes that are tried.
@@ -151,10 +171,23 @@ def trial(part: str, shape: Shape, reports: int, idle_s: int) -> Trial:
     say(f"growth, {part}: {shape}")
     with product(shape.toml(), Engine("kernel")) as copy:
         prepare(copy, shape)
+        empty = timed(copy, shape, seed=2)
+        copy.stop("job")
         write(copy, shape, reports)
-        done = timed(copy, shape, reports, idle_s)
+        before = sent(copy, shape)
+        full = timed(copy, shape, seed=3)
+        done = Trial(
+            shape=shape,
+            reports=reports,
+            empty=empty,
+            full=full,
+            records=sent(copy, shape) - before,
+            disk_mb=disk_bytes(copy.folder / "checkpoint") / 1e6,
+            memory_mb=memory_mb(copy.pid("job")),
+            idle_share=at_rest(copy, idle_s),
+        )
         refuse_dead_letters(copy)
-    say(f"  {done.each_us:.1f} µs of processor time for a report, {reports / done.s:,.0f}/s")
+    say(f"  {done.each_us:.1f} µs of processor time for a report, {reports / done.full.s:,.0f}/s")
     return done
 
 
@@ -197,24 +230,16 @@ def marked(copy: Product, shape: Shape, seed: int) -> list[Markers]:
     ]
 
 
-def timed(copy: Product, shape: Shape, reports: int, idle_s: int) -> Trial:
-    """Start the job and wait until it has taken everything; then let it rest."""
-    before, ends, beats = sent(copy, shape), marked(copy, shape, seed=2), Beats(copy)
+def timed(copy: Product, shape: Shape, seed: int) -> Cost:
+    """Start the job and wait until it has taken everything."""
+    ends, beats = marked(copy, shape, seed), Beats(copy)
     begun = copy.start_job()
     cpu, compiling = spent(copy)
     copy.wait(lambda: all(end.answered() for end in ends), PATIENCE_S, "the end", beats.progress)
     cpu_after, compiling_after = spent(copy)
     beats.close()
-    return Trial(
-        shape=shape,
-        reports=reports,
-        s=max(end.answered_at for end in ends) - begun,
-        cpu_s=cpu_after - cpu,
-        compiling_s=compiling_after - compiling,
-        records=sent(copy, shape) - before,
-        memory_mb=memory_mb(copy.pid("job")),
-        idle_share=at_rest(copy, idle_s),
-    )
+    took_s = max(end.answered_at for end in ends) - begun
+    return Cost(took_s, cpu_after - cpu, compiling_after - compiling)
 
 
 def sent(copy: Product, shape: Shape) -> int:
@@ -254,6 +279,8 @@ def figures(part: str, one: Trial, command: str) -> Iterator[Row]:
     what = f"{size:,} {part if size > 1 else part.removesuffix('s')}"
     costs = (
         ("processor time for a report", "µs", one.each_us),
+        ("processor time of a start with nothing to do", "s", one.empty.working_s),
+        ("checkpoint", "MB", one.disk_mb),
         ("memory of the job", "MB", one.memory_mb),
         ("the job at rest, of one core", "%", 100 * one.idle_share),
     )

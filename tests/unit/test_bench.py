@@ -392,9 +392,11 @@ def test_waits_are_listed_as_the_reports_were_sent():
 def grown(**changes: int) -> growth.Trial:
     """A trial of a report's time of 30 µs for each asset, and some memory and rest."""
     shape = growth.Shape(**changes)
+    empty = growth.Cost(s=1.0, cpu_s=3.0, compiling_s=1.0)
+    full = growth.Cost(s=2.0, cpu_s=6.0 + 0.03 * shape.assets, compiling_s=4.0)
     return growth.Trial(
-        shape, reports=1000, s=1.0, cpu_s=0.04 * shape.assets, compiling_s=0.01 * shape.assets,
-        records=900, memory_mb=100.0 * shape.scenarios, idle_share=0.01 * shape.scenarios,
+        shape, reports=1000, empty=empty, full=full, records=900, disk_mb=1.0,
+        memory_mb=100.0 * shape.scenarios, idle_share=0.01 * shape.scenarios,
     )  # fmt: skip
 
 
@@ -402,6 +404,8 @@ def test_the_time_for_a_report_may_grow_with_the_logarithm_of_the_assets():
     trials = [grown(assets=10), grown(assets=100)]
     rows = {row.what: row for row in growth.rows_of("assets", trials)}
     assert rows["10 assets: processor time for a report"].figures == {"kernel": pytest.approx(300)}
+    start = rows["10 assets: processor time of a start with nothing to do"]
+    assert start.figures == {"kernel": 2}
     ratio = rows["assets from 10 to 100: times the time for a report"]
     assert ratio.figures["kernel"] == pytest.approx(10)
     assert ratio.target == pytest.approx(2)
