@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, MutableMapping
+from functools import cache
 from pathlib import Path
 
 # Major versions on which PySpark 4.3 and Kafka 4.3 run.
@@ -81,6 +82,11 @@ def set_java_home(environ: MutableMapping[str, str] = os.environ) -> None:
 
 def java_version(java: Path) -> str:
     """Return what `java -version` prints. Raises OSError when it cannot be run."""
+    return _version(java, java.stat().st_mtime_ns)
+
+
+@cache  # a process asks more than once, and each answer is the start of a JVM
+def _version(java: Path, _changed_ns: int) -> str:
     done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     return done.stderr + done.stdout
 

@@ -11,7 +11,7 @@ from streaming.bounds import in_log, known, merged, remember
 from streaming.buckets import BucketId
 from streaming.checkpoint import Epoch, current_epoch, gaps, positions
 from streaming.epoch_start import EpochStart, bound, start_of
-from streaming.processor import Plan
+from streaming.plan import Plan
 from streaming.progress import ProgressReporter
 from streaming.sources import bound as bound_topics
 from streaming.sources import check

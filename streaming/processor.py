@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import time as wall
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,11 +18,10 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from domain.bounds import applied_time
 from domain.fold import Bucket
 from domain.lateness import Lateness as Late
-from domain.python_rules import rule_functions
 from domain.records import DeadLetter, Emission, Mute, StateRecord, Tick
 from domain.scenario import Scenario
 from streaming.buckets import BucketId
-from streaming.epoch_start import EpochStart
+from streaming.plan import Plan
 from streaming.rules import dump_rule, load_rule
 from streaming.state_restore import SuppressedOutput, restore_state
 from streaming.state_store import AssetStore, TimerStore
@@ -81,39 +78,6 @@ class Meta(NamedTuple):
     records: int = 0
     dead: int = 0
     stale: int = 0
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The plan of the buckets, for the processor.
-
-    epoch: of the checkpoint; partitions: of each scenario's source topic; rules: the first rule of
-    each bucket, as JSON, which also covers what came before it in the log; start: how the epoch
-    begins; keys: the file of the keys that sign commands, None where nobody looks at signatures.
-    """
-
-    prefix: str
-    epoch: int
-    partitions: Mapping[str, int]
-    rules: Mapping[BucketId, str] = field(default_factory=dict)
-    start: EpochStart = field(default_factory=EpochStart)
-    keys: str | None = None
-
-    def json(self, *, real_time: bool) -> str:
-        """Return the plan as JSON, as the kernel reads it."""
-        fields = {
-            "prefix": self.prefix,
-            "epoch": self.epoch,
-            "real_time": real_time,
-            "partitions": dict(self.partitions),
-            "rules": {str(bucket): rule for bucket, rule in self.rules.items()},
-            "functions": rule_functions(),
-            "seeds": self.start.seeds,
-            "quiet": self.start.quiet,
-            "bounds": self.start.bounds,
-            "keys": self.keys,
-        }
-        return json.dumps(fields)
 
 
 def _struct(**fields: Any) -> StructType:

@@ -20,7 +20,7 @@ from streaming.pipeline import (
     through_kernel_in_blocks,
     through_python,
 )
-from streaming.processor import Plan, TallyProcessor
+from streaming.plan import Plan
 from wire.topics import Topics
 
 if TYPE_CHECKING:
@@ -132,6 +132,9 @@ def _through(stream: DataFrame, plan: Plan, engine: Engine, trigger: Trigger) ->
     if trigger != "real-time":
         stream = stream.coalesce(READERS)
     if engine == "python":
+        # Here, as its pandas is a third of a second of each start, of the kernel's too.
+        from streaming.processor import TallyProcessor
+
         return through_python(stream, TallyProcessor(plan))
     return through_kernel(stream, plan.json(real_time=trigger == "real-time"))
 

@@ -27,7 +27,7 @@ from streaming.checkpoint import current_epoch, positions
 from streaming.engine import Engine
 from streaming.engine_assignment import Shares, trigger_of
 from streaming.epoch_start import EpochStart, start_of
-from streaming.processor import Plan
+from streaming.plan import Plan
 from wire.topics import Topics
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from domain.records import (
     Unreadable,
 )
 from streaming.kernel import archive, build, compile_java, library
-from streaming.processor import Plan
+from streaming.plan import Plan
 from wire.source import (
     MAX_REASON,
     encode_command,

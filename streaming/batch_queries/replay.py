@@ -39,7 +39,8 @@ from streaming.engine import STATE_PARTITIONS, Engine
 from streaming.epoch_start import EpochStart
 from streaming.initial_state import write_initial_state
 from streaming.pipeline import rows, through_kernel, through_python
-from streaming.processor import Plan, TallyProcessor
+from streaming.plan import Plan
+from streaming.processor import TallyProcessor
 from streaming.quarantine_bypass import jump, next_bounded_batch, plan_batch
 from streaming.query import SOURCE, batch_metadata
 from streaming.rules import dump_rule

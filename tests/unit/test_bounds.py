@@ -37,7 +37,8 @@ from stack import wait_until
 from streaming.bounds import in_log, known, merged, remember
 from streaming.checkpoint import Epoch, current_epoch, raise_epoch
 from streaming.epoch_start import EpochStart, begin, bound, start_of
-from streaming.processor import Plan, TallyProcessor
+from streaming.plan import Plan
+from streaming.processor import TallyProcessor
 from streaming.rules import dump_rule
 from wire.job import Control, Progress, encode
 from wire.source import decode_placed

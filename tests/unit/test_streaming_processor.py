@@ -25,7 +25,8 @@ from domain.records import (
     Report,
     StateRecord,
 )
-from streaming.processor import HEARTBEAT_MS, Plan, SourceRow, TallyProcessor, _load_headers
+from streaming.plan import Plan
+from streaming.processor import HEARTBEAT_MS, SourceRow, TallyProcessor, _load_headers
 from streaming.rules import dump_rule
 from wire.asset import load_asset
 from wire.job import decode_heartbeat

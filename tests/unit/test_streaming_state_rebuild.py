@@ -21,7 +21,7 @@ from streaming.checkpoint import current_epoch, drop_old, raise_epoch, start_fol
 from streaming.engine_assignment import Refused
 from streaming.epoch_start import EARLIEST, EpochStart, begin, start_of
 from streaming.initial_state import read_initial_state
-from streaming.processor import Plan
+from streaming.plan import Plan
 from streaming.query import watch
 from streaming.request_queue import RequestQueue
 from streaming.restart_policy import judge

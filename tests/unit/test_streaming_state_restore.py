@@ -14,7 +14,8 @@ from domain.fold import Bucket
 from domain.records import DeadLetter, StateRecord
 from streaming.epoch_start import EpochStart
 from streaming.initial_state import pack, unpack, write_initial_state
-from streaming.processor import Plan, TallyProcessor, _load_headers
+from streaming.plan import Plan
+from streaming.processor import TallyProcessor, _load_headers
 from streaming.rules import dump_rule
 from wire.sink import encode_headers, encode_state
 from wire.source import decode_placed

@@ -16,7 +16,7 @@ from domain.records import DeadLetter, StateRecord
 from domain.scenario_parser import load_scenarios
 from streaming.buckets import BucketId
 from streaming.epoch_start import EpochStart
-from streaming.processor import Plan
+from streaming.plan import Plan
 from streaming.rules import dump_rule, load_rule
 from wire.job import Heartbeat, decode_heartbeat
 from wire.sink import encode_state

@@ -16,7 +16,7 @@ from domain.fold import Bucket
 from domain.records import DeadLetter, Emission, StateRecord
 from domain.scenario import Scenario
 from streaming.buckets import BucketId
-from streaming.processor import Plan
+from streaming.plan import Plan
 from streaming.rules import dump_rule
 from wire.sink import decode_state, encode_headers, encode_state
 from wire.source import decode_source

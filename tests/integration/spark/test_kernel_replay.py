@@ -22,7 +22,7 @@ from domain.scenario_parser import load_scenarios
 from streaming.buckets import BucketId
 from streaming.epoch_start import EpochStart
 from streaming.initial_state import write_initial_state
-from streaming.processor import Plan
+from streaming.plan import Plan
 from streaming.rules import dump_rule, load_rule
 from wire.asset import load_bucket
 from wire.sink import MAX_DEAD_VALUE, encode_headers, encode_state

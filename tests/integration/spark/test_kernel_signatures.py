@@ -16,7 +16,7 @@ from domain.fold import Bucket
 from domain.records import Command, DeadLetter, Mute, Report, StateRecord, Unmute
 from domain.scenario_parser import scenario_from_plain
 from streaming.buckets import BucketId
-from streaming.processor import Plan
+from streaming.plan import Plan
 from streaming.rules import dump_rule, load_rule
 from wire.keys import Key, KeyFile, Ring
 from wire.signature import FAULTS, MAX_SKEW, Trust, signed
