@@ -36,6 +36,7 @@ from dashboard.live.shared_live_view import live_view
 from dashboard.live.shared_reads import shared_reads
 from dashboard.live.subscription import Subscription
 from dashboard.live.typed_filter import NO_PROBLEM, FilterProblem, problem_of, readable, shown
+from dashboard.live.wakeups import wakeups_of
 from domain.names import MAX_NAME, MAX_STATE
 from domain.scenario import Scenario
 
@@ -155,7 +156,6 @@ class BoardConsumer(AsyncWebsocketConsumer):
 
     def _begin(self) -> None:
         BoardConsumer.open_sockets += 1
-        loop = asyncio.get_running_loop()
         self.scenario = scenarios()[self.scope["url_route"]["kwargs"]["scenario"]]
         self.asked = asyncio.Event()
         self.number = 0
@@ -167,9 +167,8 @@ class BoardConsumer(AsyncWebsocketConsumer):
         self.problem = NO_PROBLEM
         self.due_at = 0.0
         self.asked_at = 0.0
-        self.subscription = Subscription(
-            self.scenario.name, lambda: loop.call_soon_threadsafe(self.changed.set)
-        )
+        wakeups = wakeups_of(asyncio.get_running_loop())
+        self.subscription = Subscription(self.scenario.name, partial(wakeups.set, self.changed))
         live_view().subscribe(self.subscription)
         self.task = asyncio.create_task(self._guarded())
 
@@ -314,12 +313,13 @@ class BoardConsumer(AsyncWebsocketConsumer):
 
         Before the browser has sent its request there is not: what it shows is not known until then.
         """
-        try:
-            async with asyncio.timeout(BEAT_S / 2):
-                await self.asked.wait()
-                await self.changed.wait()
-        except TimeoutError:
-            return False
+        if not (self.asked.is_set() and self.changed.is_set()):
+            try:
+                async with asyncio.timeout(BEAT_S / 2):
+                    await self.asked.wait()
+                    await self.changed.wait()
+            except TimeoutError:
+                return False
         self.changed.clear()
         return True
 
