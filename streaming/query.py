@@ -41,6 +41,10 @@ BLOCK_SOURCE, BLOCK_SINK = "tallyboard.kernel.BlockSource", "tallyboard.kernel.B
 # Whether Spark counts the state's entries, which costs a search of the store for each one written.
 COUNTED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 
+# Whether a commit writes what has changed in the state, or the store's new files. Where much has
+# changed the files cost no more, and who starts after a crash has nothing to replay.
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+
 SOURCE = {
     "startingOffsets": "earliest",
     "includeHeaders": "true",
@@ -90,6 +94,7 @@ def start(
     only_to: the topic that all goes to which the query writes; empty: to where it belongs.
     """
     spark.conf.set(COUNTED, "false")
+    spark.conf.set(CHANGELOG, str(trigger != "catch-up").lower())
     keys = _places(plan)
     topics = sorted({topic for topic, _ in keys})
     options = {"failOnDataLoss": str(not loss_known).lower(), "subscribe": ",".join(topics)}

@@ -204,9 +204,7 @@ PEERS = (
         recovers=True,
     ),
 )
-OURS = (
-    "Spark's micro-batches while it catches up, then Real-time Mode; RocksDB, changelog checkpoints"
-)
+OURS = "Spark's micro-batches while it catches up, with snapshots; then Real-time Mode, with changelogs; RocksDB"
 BY_NAME = {peer.name: peer for peer in PEERS}
 
 

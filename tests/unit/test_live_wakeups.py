@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 from dashboard.live.wakeups import Wakeups
 
 
-class Loop(asyncio.AbstractEventLoop):
+class Loop(asyncio.SelectorEventLoop):
     """A loop that notes what it is called for."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.calls: list[Any] = []
 
     def call_soon_threadsafe(self, callback: Any, *_: object, **__: object) -> Any:
@@ -21,7 +23,11 @@ class Loop(asyncio.AbstractEventLoop):
 
 
 def test_a_loop_is_called_once_for_all_that_come_together():
-    loop = Loop()
+    with closing(Loop()) as loop:
+        _set_together(loop)
+
+
+def _set_together(loop: Loop) -> None:
     wakeups, events = Wakeups(loop), [asyncio.Event() for _ in range(3)]
     for event in events:
         wakeups.set(event)

@@ -9,14 +9,15 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from jobs import SCENARIOS, Job, Load, alive
 from judge import assert_equal_to_fold
 
-from ops.leftovers import descendants
 from stack import EmbeddedBroker, wait_until
+from streaming.driver import LONG_BACKLOG
 
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
 
@@ -24,6 +25,9 @@ BATCH_S = 5
 
 MOMENTS = ("state/0/*/*.changelog", "offsets/*", "commits/*")
 """What a commit writes, in this order; the job is killed at the first sight of each."""
+
+CATCH_UP_MOMENTS = ("state/0/*/*.zip", "state/0/*/*.zip", "commits/*")
+"""The same of a backlog, whose commits are snapshots; it is one batch, so its offsets stay."""
 
 
 @pytest.fixture
@@ -48,13 +52,19 @@ def spin_until(condition: Callable[[], bool], timeout_s: float, why: str) -> Non
 
 def kill_at(job: Job, process: subprocess.Popen[bytes], moment: str) -> None:
     """Kill job and JVM at once as soon as a file is there that was not there before."""
-    below = descendants(process.pid)
     before = set(checkpoint(job).glob(moment))
     spin_until(lambda: set(checkpoint(job).glob(moment)) > before, 60, f"no new {moment}")
-    for pid in [process.pid, *below]:
-        os.kill(pid, signal.SIGKILL)
+    os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    wait_until(lambda: not alive(below), 10, "JVM or workers outlive kill -9")
+    wait_until(lambda: not alive(members(process.pid)), 10, "JVM or workers outlive kill -9")
+
+
+def members(group: int) -> Iterator[int]:
+    """Yield the processes of a group."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(ProcessLookupError):
+            if os.getpgid(int(folder.name)) == group:
+                yield int(folder.name)
 
 
 def assert_readable(folder: Path) -> None:
@@ -69,9 +79,9 @@ def assert_readable(folder: Path) -> None:
     assert commits <= offsets
     for number in commits:
         for state in ("0", "1"):
-            [*changes] = folder.glob(f"state/0/{state}/{number + 1}_*.changelog")
-            assert changes
-            assert all(path.stat().st_size for path in changes)
+            [*written] = folder.glob(f"state/0/{state}/{number + 1}_*")
+            assert {path.suffix for path in written} & {".changelog", ".zip"}
+            assert all(path.stat().st_size for path in written)
 
 
 def test_killed_in_the_middle_of_commits_it_ends_with_the_same_states(job: Job) -> None:
@@ -89,4 +99,24 @@ def test_killed_in_the_middle_of_commits_it_ends_with_the_same_states(job: Job) 
     process.terminate()
     assert process.wait(8) == 0
     assert_readable(checkpoint(job))
+    assert_equal_to_fold(job)
+
+
+def test_killed_while_it_catches_up_it_ends_with_the_same_states(job: Job) -> None:
+    load = Load(job, 7)
+    process = job.start()
+    load.send(150)
+    load.finish()
+    wait_until(lambda: any(checkpoint(job).glob("commits/*")), 30, "nothing is committed")
+    process.terminate()
+    assert process.wait(8) == 0
+    load.send(LONG_BACKLOG + 1_000)
+    for moment in CATCH_UP_MOMENTS:
+        kill_at(job, job.start(), moment)
+        assert_readable(checkpoint(job))
+    process = job.start()
+    load.send(150)
+    load.finish()
+    process.terminate()
+    assert process.wait(8) == 0
     assert_equal_to_fold(job)
