@@ -204,7 +204,10 @@ PEERS = (
         recovers=True,
     ),
 )
-OURS = "Spark's micro-batches while it catches up, with snapshots; then Real-time Mode, with changelogs; RocksDB"
+OURS = (
+    "Spark's micro-batches while it catches up, with snapshots; then Real-time Mode, with "
+    "changelogs; RocksDB"
+)
 BY_NAME = {peer.name: peer for peer in PEERS}
 
 
