@@ -31,9 +31,9 @@ CATCH_UP_MOMENTS = ("state/0/*/*.zip", "state/0/*/*.zip", "commits/*")
 
 
 @pytest.fixture
-def job(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Job]:
+def job(broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
     """A configured job, not yet started."""
-    made = Job(broker, tmp_path / "job", "commit-kills.", batch_s=BATCH_S)
+    made = Job(broker, tmp_path / "job", f"{request.node.name[:60]}.", batch_s=BATCH_S)
     made.configure(SCENARIOS)
     yield made
     made.clean_up()
