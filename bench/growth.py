@@ -39,7 +39,7 @@ from bench.stack import (
 
 COMPILERS = "CompilerThre"
 PATIENCE_S = 1800
-REPORTS = 500_000
+REPORTS = 2_000_000
 IDLE_S = 30
 SCENARIO = """\
 [{name}]

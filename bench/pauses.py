@@ -27,7 +27,7 @@ SLOW_MS = 100.0
 # Slow reports that were sent within this time of each other wait for the same thing.
 APART_S = 1.0
 
-RATE, SECONDS, BATCH_S, IDLE_S = 1000, 600, 120, 60
+RATE, SECONDS, BATCH_S, IDLE_S = 1000, 600, 300, 60
 
 
 @dataclass

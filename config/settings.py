@@ -116,7 +116,9 @@ class Settings(BaseSettings):
     spark_ui_port: int = Field(default=0, ge=0, le=65535)
     engine: Literal["kernel", "python"] = "kernel"
     trigger: Literal["real-time", "micro-batch"] | None = None
-    batch_s: int = Field(default=120, ge=5)
+    batch_s: int = Field(default=300, ge=5)
+    batch_reports: int = Field(default=500_000, ge=1)
+    warm_up_s: int = Field(default=15, ge=0)
     tick_ms: int = Field(default=250, ge=10)
     trigger_ms: int = Field(default=200, ge=0)
     standby: bool = False

@@ -95,6 +95,8 @@ def start(
     """
     spark.conf.set(COUNTED, "false")
     spark.conf.set(CHANGELOG, str(trigger != "catch-up").lower())
+    if trigger == "real-time":
+        _limit_batches(spark, settings)
     keys = _places(plan)
     topics = sorted({topic for topic, _ in keys})
     options = {"failOnDataLoss": str(not loss_known).lower(), "subscribe": ",".join(topics)}
@@ -169,6 +171,14 @@ def _source(
     """Return a stream of the records of the topics or partitions that the options name."""
     reader = spark.readStream.format(source)
     return reader.options(**{**settings.spark_kafka_options(), **SOURCE, **options}).load()
+
+
+def _limit_batches(spark: SparkSession, settings: Settings) -> None:
+    """Have the session's next query commit after so many reports, and often in a cold JVM."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    session: Any = spark._jsparkSession  # noqa: SLF001
+    limit = jvm.tallyboard.kernel.BatchLength.limit
+    limit(session, settings.warm_up_s * 1000, settings.batch_reports)
 
 
 def _trigger(trigger: Trigger, settings: Settings) -> dict[str, Any]:

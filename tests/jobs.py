@@ -63,7 +63,8 @@ better and into verifying Spark's classes."""
 class Job:
     """`python -m streaming` on a test's broker, topics and data directory.
 
-    engine, trigger, master, batch_s, memory, standby: settings of the job, None for their defaults.
+    engine, trigger, master, batch_s, batch_reports, warm_up_s, memory, standby: settings of the
+    job, None for their defaults.
     source_config: settings of the source topics, above the product's own.
     """
 
@@ -74,6 +75,8 @@ class Job:
     trigger: str | None = None
     master: str | None = None
     batch_s: int | None = None
+    batch_reports: int | None = None
+    warm_up_s: int | None = None
     memory: str | None = None
     standby: int | None = None
     source_config: Mapping[str, str] = field(default_factory=dict)
@@ -132,6 +135,8 @@ class Job:
             "TRIGGER": self.trigger,
             "SPARK_MASTER": self.master,
             "BATCH_S": self.batch_s,
+            "BATCH_REPORTS": self.batch_reports,
+            "WARM_UP_S": self.warm_up_s,
             "SPARK_MEMORY": self.memory,
             "STANDBY": self.standby,
         }

@@ -96,7 +96,7 @@ def test_a_running_job_gets_past_a_bomb(job: Job) -> None:
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_a_job_that_begins_gets_past_a_bomb(job: Job, codec: str, size: int) -> None:
     """One of 50 MB need not end it: then it is a record that is too large, like any other."""
-    job.batch_s = 120  # nothing is committed before it dies
+    job.batch_s, job.warm_up_s = 120, 0  # nothing is committed before it dies
     load = Load(job, 2)
     load.send(1000)
     first = drop(job, codec, size * MIB)
@@ -114,7 +114,7 @@ def test_a_job_that_begins_gets_past_a_bomb(job: Job, codec: str, size: int) -> 
 @pytest.mark.timeout(900)
 def test_what_reads_the_log_again_steps_over_it_too(job: Job) -> None:
     """A rebuild and a what-if: neither dies of it, and the board is what it was."""
-    job.batch_s = 120  # nothing is committed before it dies
+    job.batch_s, job.warm_up_s = 120, 0  # nothing is committed before it dies
     load, begun = Load(job, 3), int(time.time() * 1000) - 60_000
     load.send(1000)
     drop(job, "zstd", 700 * MIB)

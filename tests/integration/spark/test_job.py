@@ -106,6 +106,33 @@ def test_killed_in_mid_stream_it_ends_with_the_same_states(job: Job) -> None:
     assert_equal_to_fold(job)
 
 
+def commits(job: Job) -> int:
+    """How many batches are committed."""
+    return len(list((job.data_dir / "checkpoint" / "kernel").glob("epoch-*/commits/[0-9]*")))
+
+
+def test_a_cold_jvm_commits_often(job: Job) -> None:
+    job.batch_s = 300
+    process, load = job.start(), Load(job, 6)
+    load.finish()
+    wait_until(lambda: commits(job) >= 2, 60, "no commit before the batch of 300 s is over")
+    stop(process)
+
+
+def test_a_batch_ends_early_where_many_reports_come(job: Job) -> None:
+    job.batch_s, job.batch_reports, job.warm_up_s = 300, 100, 5
+    process, load = job.start(), Load(job, 7)
+
+    def later_commits() -> bool:
+        load.send(20)
+        return commits(job) >= 4  # one or two of them while the JVM was cold
+
+    wait_until(later_commits, 120, "no commit before the batch of 300 s is over")
+    load.finish()
+    stop(process)
+    assert_equal_to_fold(job)
+
+
 def runs_of(job: Job, task: str) -> list[tuple[Version, str]]:
     """The version and the outcome of each record of a run of this task, however often it came."""
     found = set()
