@@ -118,6 +118,28 @@ def use_indexes() -> None:
             cursor.execute("SET LOCAL enable_seqscan = off")
 
 
+def analyze_new(tables: Sequence[str]) -> list[str]:
+    """Have PostgreSQL look at those of these tables that it never looked at; return their names.
+
+    Its own look comes up to a minute after a table began to grow. Until then it may search an index
+    by a column that has the same value in all rows, once for each of the thousands asked for.
+    """
+    if connection.vendor != "postgresql":
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(_NEVER_ANALYZED, [sorted(tables)])
+        new = [name for (name,) in cursor.fetchall()]
+        for name in new:
+            cursor.execute(f'ANALYZE "{name}"')
+    return new
+
+
+_NEVER_ANALYZED = """\
+SELECT relname FROM pg_class
+WHERE oid = ANY (%s::text[]::regclass[]) AND reltuples < 0 AND pg_relation_size(oid) > 0
+ORDER BY relname"""
+
+
 def lock_until_commit(kind: str, name: str) -> None:
     """Wait for a lock that one transaction has at a time, and hold it until this one ends.
 

@@ -30,6 +30,7 @@ from dashboard.commands.models import Command
 from dashboard.console import samples
 from dashboard.core.chunks import STATEMENT, chunks
 from dashboard.core.sql import (
+    analyze_new,
     execute_many,
     insert_many,
     lock_until_commit,
@@ -103,6 +104,16 @@ COUNT_DOUBT = """\
 INSERT INTO board_doubtcount (scenario, doubt, n) VALUES (%s, %s, %s)
 ON CONFLICT (scenario, doubt) DO UPDATE SET n = board_doubtcount.n + excluded.n"""
 
+GROWING = (
+    "board_assetstate",
+    "board_transition",
+    "incidents_incident",
+    "notifications_incidentevent",
+    "summaries_presence",
+    "summaries_troublespan",
+)
+"""Tables that get rows with most batches."""
+
 
 class Stored(NamedTuple):
     """The database's record of an asset; `record` only of what was read in this batch, `doubts`,
@@ -149,6 +160,7 @@ class Changes:
 
 def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
     """Write the batch and the offsets it reaches to, or nothing. `now`: Unix ms."""
+    analyze_new(GROWING)
     with transaction.atomic():
         use_indexes()
         _alone(batch.offsets)

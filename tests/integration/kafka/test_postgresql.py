@@ -81,3 +81,9 @@ def test_nobody_waits_long_while_old_changes_are_deleted(request, tmp_path, data
     assert told["largest"] <= 900
     assert told["written"] >= 10
     assert max(told["longest_s"].values()) < min(2, told["took_s"]), told
+
+
+def test_a_table_that_has_just_begun_to_grow_is_analyzed_once(url, tmp_path):
+    database = empty_database(url, "analyzed")
+    seen = outcome_of("analyzed_tables.py", tmp_path, TALLYBOARD_DATABASE_URL=database)
+    assert seen == {"looks": [["grown"], []], "rows": 1000}

@@ -1,0 +1,38 @@
+"""Which tables PostgreSQL is asked to look at, as JSON.
+
+Run as a program by the tests of PostgreSQL: `python tests/analyzed_tables.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+TABLES = ("grown", "empty")
+
+
+def main() -> None:
+    """Look twice at two tables, one of which has rows."""
+    os.environ["DJANGO_SETTINGS_MODULE"] = "dashboard.settings"
+    import django
+
+    django.setup()
+    from django.db import connection
+
+    from dashboard.core.sql import analyze_new
+
+    with connection.cursor() as cursor:
+        for name in TABLES:
+            cursor.execute(f"CREATE TABLE {name} (number integer)")
+        cursor.execute("INSERT INTO grown SELECT generate_series(1, 1000)")
+        looks = [analyze_new(TABLES) for _ in range(2)]
+        cursor.execute("SELECT reltuples FROM pg_class WHERE oid = 'grown'::regclass")
+        (rows,) = cursor.fetchone()
+    print(json.dumps({"looks": looks, "rows": rows}))
+
+
+if __name__ == "__main__":
+    main()
