@@ -114,7 +114,8 @@ SHARED: Mapping[str, Any] = {
 """What both have: the kernel's name, and the fold's value."""
 
 KERNEL_ALONE = {
-    "Asset.FEW", "Assets.MAX_READ", "BatchLength.SHORTEST_MS", "BlockReader.FULL", "BlockSink.SCHEMA", "BlockSource.SCHEMA",
+    "Asset.FEW", "Assets.MAX_READ", "BatchLength.SHORTEST_MS",
+    "BlockReader.FULL", "BlockSink.SCHEMA", "BlockSource.SCHEMA",
     "JsonBytes.DIGITS", "NameSet.LEAST", "SinkBlock.FULL", "Texts.BITS", "Texts.LONGEST",
     "Texts.OWN", "TimerLog.CHUNK", "TimerLog.HEAD", "TimerLog.LEAST",
     "Codec.MUTED", "Codec.WAITS", "Json.MAX_DIGITS", "Kernel.HEADER",
