@@ -70,7 +70,7 @@ def test_the_dependencies_hold_every_class_that_is_imported(jars_dir: Path) -> N
         for key in read_lock()[group]
     }
     held = {
-        name.removesuffix(".class").replace("/", ".")
+        name.removesuffix(".class").replace("/", ".").replace("$", ".")
         for each in dependencies()
         for name in zipfile.ZipFile(folders[each.jar] / each.jar).namelist()
     }
