@@ -55,6 +55,14 @@ def test_every_reason_every_cause_and_every_outcome_occurs() -> None:
         "state: expected a state",
         "until: expected Unix milliseconds",
         "if_version: expected epoch.offset.step",
+        "no such asset",
+        "no such task",
+        "the end is before the first run",
+        "the time is in the past",
+        "task: expected a UUID",
+        "do: expected one of emit, notify, set, release, purge",
+        "after: expected a time, or at or every",
+        "after: expected milliseconds, from 1 second to 366 days",
     )
     assert judged().outcomes == {APPLIED, NO_CHANGE, *(REFUSED + reason for reason in refusals)}
 
