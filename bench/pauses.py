@@ -1,8 +1,8 @@
 """How long nothing leaves the job at a commit: `python -m bench.pauses`.
 
 A steady load on the job alone, as in `bench.live`, and each time that reports wait is listed by
-itself. All commits count, the first of the JVM too. What reports wait while the JVM is cold, in the
-warm-up, is a figure of its own.
+itself. What reports wait in the warm-up is a figure of its own: the JVM is cold then, and its first
+commits come in it (`TALLYBOARD_WARM_UP_S`). All later commits count.
 
 - a pause: neighbouring reports that all wait longer than SLOW_MS for their state records. It is as
   long as the longest of these waits.

@@ -1,4 +1,4 @@
-"""Which tables PostgreSQL is asked to look at, as JSON.
+"""On which tables ANALYZE is run, as JSON.
 
 Run as a program by the tests of PostgreSQL: `python tests/analyzed_tables.py`.
 """
@@ -15,23 +15,23 @@ TABLES = ("grown", "empty")
 
 
 def main() -> None:
-    """Look twice at two tables, one of which has rows."""
+    """Analyze two tables twice, one of which has rows."""
     os.environ["DJANGO_SETTINGS_MODULE"] = "dashboard.settings"
     import django
 
     django.setup()
     from django.db import connection
 
-    from dashboard.core.sql import analyze_new
+    from dashboard.core.sql import analyze_new_tables
 
     with connection.cursor() as cursor:
         for name in TABLES:
             cursor.execute(f"CREATE TABLE {name} (number integer)")
         cursor.execute("INSERT INTO grown SELECT generate_series(1, 1000)")
-        looks = [analyze_new(TABLES) for _ in range(2)]
+        runs = [analyze_new_tables(TABLES) for _ in range(2)]
         cursor.execute("SELECT reltuples FROM pg_class WHERE oid = 'grown'::regclass")
         (rows,) = cursor.fetchone()
-    print(json.dumps({"looks": looks, "rows": rows}))
+    print(json.dumps({"runs": runs, "rows": rows}))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,11 @@ PORTIONS = (200, 10)
 COPIED = 50
 """From so many rows on PostgreSQL gets them as a stream, which costs it two statements more."""
 
+_NEVER_ANALYZED = """\
+SELECT relname FROM pg_class
+WHERE oid = ANY (%s::text[]::regclass[]) AND reltuples < 0 AND pg_relation_size(oid) > 0
+ORDER BY relname"""
+
 
 def execute_many(sql: str, rows: Rows) -> None:
     """Execute a statement for each row, in their order; nothing where there are none.
@@ -118,11 +123,11 @@ def use_indexes() -> None:
             cursor.execute("SET LOCAL enable_seqscan = off")
 
 
-def analyze_new(tables: Sequence[str]) -> list[str]:
-    """Have PostgreSQL look at those of these tables that it never looked at; return their names.
+def analyze_new_tables(tables: Sequence[str]) -> list[str]:
+    """Run ANALYZE on those of these tables that have rows and no statistics; return their names.
 
-    Its own look comes up to a minute after a table began to grow. Until then it may search an index
-    by a column that has the same value in all rows, once for each of the thousands asked for.
+    PostgreSQL does so by itself up to a minute after a table began to grow. Until then it may search
+    an index by a column that has the same value in all rows, once for each of thousands of names.
     """
     if connection.vendor != "postgresql":
         return []
@@ -132,12 +137,6 @@ def analyze_new(tables: Sequence[str]) -> list[str]:
         for name in new:
             cursor.execute(f'ANALYZE "{name}"')
     return new
-
-
-_NEVER_ANALYZED = """\
-SELECT relname FROM pg_class
-WHERE oid = ANY (%s::text[]::regclass[]) AND reltuples < 0 AND pg_relation_size(oid) > 0
-ORDER BY relname"""
 
 
 def lock_until_commit(kind: str, name: str) -> None:

@@ -30,7 +30,7 @@ from dashboard.commands.models import Command
 from dashboard.console import samples
 from dashboard.core.chunks import STATEMENT, chunks
 from dashboard.core.sql import (
-    analyze_new,
+    analyze_new_tables,
     execute_many,
     insert_many,
     lock_until_commit,
@@ -160,7 +160,7 @@ class Changes:
 
 def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
     """Write the batch and the offsets it reaches to, or nothing. `now`: Unix ms."""
-    analyze_new(GROWING)
+    analyze_new_tables(GROWING)
     with transaction.atomic():
         use_indexes()
         _alone(batch.offsets)

@@ -86,4 +86,4 @@ def test_nobody_waits_long_while_old_changes_are_deleted(request, tmp_path, data
 def test_a_table_that_has_just_begun_to_grow_is_analyzed_once(url, tmp_path):
     database = empty_database(url, "analyzed")
     seen = outcome_of("analyzed_tables.py", tmp_path, TALLYBOARD_DATABASE_URL=database)
-    assert seen == {"looks": [["grown"], []], "rows": 1000}
+    assert seen == {"runs": [["grown"], []], "rows": 1000}
