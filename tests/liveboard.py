@@ -13,8 +13,8 @@ import pytest
 from histories import History, play
 from liveclient import Client, assert_snapshot_plus_events
 
+from dashboard.live import feeds
 from dashboard.live import merge as merging
-from dashboard.live import subscription
 from dashboard.live.entries import Entry
 from dashboard.live.live_view import LiveView
 from dashboard.live.merge import Merged, Stored, merge, newer_than
@@ -38,8 +38,8 @@ def small_board() -> Iterator[None]:
     """A board of two rows."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(merging, "LIMIT", LIMIT)
-        patch.setattr(subscription, "MOST_HELD", 2 * LIMIT)
-        patch.setattr(subscription, "FEW_HELD", LIMIT)
+        patch.setattr(feeds, "MOST_HELD", 2 * LIMIT)
+        patch.setattr(feeds, "FEW_HELD", LIMIT)
         yield
 
 
@@ -93,6 +93,7 @@ class Board:
     seen: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
+        self.view.follow("watch", {PLACE: 0})
         self.subscription = Subscription("watch", lambda: None, self.wanted)
         self.view.subscribe(self.subscription)
 
@@ -193,3 +194,11 @@ class Board:
         expected = sorted(filter(self.wanted.shows, rows), key=order_of)
         assert fresh.rows == expected[:LIMIT]
         assert fresh.next == (token_of(expected[LIMIT - 1]) if len(expected) > LIMIT else None)
+
+
+def beside(board: Board) -> Board:
+    """Return another browser's board of the same database and process, which shows the same.
+
+    How far these have come is the first one's to say.
+    """
+    return Board(board.log, board.wanted, board.looks, board.view, stored=board.stored)

@@ -45,9 +45,11 @@ log = structlog.get_logger(__name__)
 # At most one message with changes in this time, of each socket.
 FLUSH_S = 0.125
 # At most so many messages with changes a second, of all sockets: more open ones wait longer.
-MOST_FLUSHES = 2_000
+MOST_FLUSHES = 4_000
 # At most one snapshot in this time, unless the browser asked for something else.
 SNAPSHOT_S = 1.0
+# So many times in a pause it is the turn of some pages.
+TURNS = 64
 # How often a filter that asks how long ago something was is looked at anew.
 RENEW_S = 30.0
 # How often a filter that finds more than a page is counted anew, as of others no rows are told.
@@ -192,6 +194,17 @@ class BoardConsumer(AsyncWebsocketConsumer):
 
     # ---- what the browser says ----
 
+    async def dispatch(self, message: dict[str, Any]) -> None:
+        """Handle an event.
+
+        What a browser says is handled at once: Channels would first have a thread look for old
+        connections to the database, though those of our reading threads are to stay open.
+        """
+        if message["type"] == "websocket.receive":
+            await self.websocket_receive(message)
+        else:
+            await super().dispatch(message)
+
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Handle one message; anything that is none closes the socket."""
         if self.subscription is None:
@@ -278,7 +291,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
 
     async def _serve(self) -> None:
         checked = beaten = snapshot_at = 0.0
-        while self.subscription is not None:
+        while (subscription := self.subscription) is not None:
             now = time.monotonic()
             self._check_behind(now)
             if now - checked > max(CHECK_S, BoardConsumer.open_sockets / MOST_CHECKS):
@@ -287,20 +300,25 @@ class BoardConsumer(AsyncWebsocketConsumer):
             if now - beaten > BEAT_S:
                 await self._beat()
                 beaten = now
-            if now - snapshot_at > self._renewed_after(self.subscription):
-                live_view().restart(self.subscription)
+            if now - snapshot_at > self._renewed_after(subscription):
+                live_view().restart(subscription)
                 self.changed.set()
             if not await self._something_changed():
                 continue
             hurried = self.asked_at >= snapshot_at
-            if self.subscription.stale and (hurried or now - snapshot_at > SNAPSHOT_S):
+            if subscription.stale and (hurried or now - snapshot_at > SNAPSHOT_S):
                 snapshot_at = time.monotonic()
-                await self._snapshot(self.subscription)
-            elif not self.subscription.stale:
-                await self._changes(self.subscription)
-            await asyncio.sleep(pause_s(BoardConsumer.open_sockets))
-            if self.subscription is not None and self.subscription.stale:
+                await self._snapshot(subscription)
+            elif not subscription.stale:
+                await self._changes(subscription)
+            await asyncio.sleep(self._rest_s(subscription))
+            if subscription.stale:
                 self.changed.set()
+
+    def _rest_s(self, subscription: Subscription) -> float:
+        """Return how long to wait, s: sockets of one page are told together, others in between."""
+        page = hash((self.scenario.name, subscription.filter.page()))
+        return until_turn_s(pause_s(BoardConsumer.open_sockets), page, time.monotonic())
 
     def _renewed_after(self, subscription: Subscription) -> float:
         """Return how old a snapshot may be that changes alone do not keep right, s."""
@@ -380,6 +398,15 @@ def pause_s(sockets: int) -> float:
     """Return the pause between two messages with changes to a socket, s, by the number of
     sockets."""
     return max(FLUSH_S, sockets / MOST_FLUSHES)
+
+
+def until_turn_s(pause: float, page: int, now: float) -> float:
+    """Return how long it is to the next turn of a page, s: turns are a pause apart.
+
+    page: a number of its own, which spreads pages over the pause. now: of a clock that only rises.
+    """
+    turn = page % TURNS / TURNS * pause
+    return pause - (now - turn) % pause
 
 
 def _decode(text: str) -> Ask:

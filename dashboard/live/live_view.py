@@ -12,9 +12,11 @@ from threading import Lock
 from dashboard.annotations.row_marks import Mark
 from dashboard.job.liveness import Signs
 from dashboard.live.alarms import Alarm, Raised, note_coming, raised
-from dashboard.live.entries import Entry, Offsets
+from dashboard.live.changes import Changes, Figure
+from dashboard.live.entries import Entry, Offsets, Place
+from dashboard.live.feeds import News, unite
 from dashboard.live.page_filter import Filter, Order, Page
-from dashboard.live.subscription import Changes, Figure, News, Subscription
+from dashboard.live.subscription import Subscription
 from dashboard.states.board_rows import Row
 
 
@@ -28,10 +30,17 @@ class LiveView:
         self._figures: dict[str, dict[Figure, Mapping[str, int]]] = {}
         self._marks: dict[str, dict[str, Mark]] = {}
         self._annotated: set[str] = set()
+        self._heard: dict[str, dict[Place, int]] = {}
+        self._apart: set[str] = set()
         self.heard: int | None = None
         self.signs = Signs()
 
     # ---- what the tailer tells ----
+
+    def follow(self, scenario: str, starts: Offsets) -> None:
+        """Set from where the records of a scenario are read: the offset of each partition."""
+        with self._lock:
+            self._heard[scenario] = dict(starts)
 
     def apply(self, scenario: str, entries: Collection[Entry], floor: Mapping[str, str]) -> None:
         """Apply records in the order of the topic.
@@ -40,9 +49,11 @@ class LiveView:
         """
         with self._lock:
             overlay = self._overlay.setdefault(scenario, {})
+            heard = self._heard.setdefault(scenario, {})
             newest: dict[str, Entry] = {}
             came: dict[str, Entry] = {}
             for entry in entries:
+                heard[entry.place] = entry.offset + 1
                 known = overlay.get(entry.asset)
                 least = max(floor.get(entry.asset, ""), known.version if known else "")
                 if entry.version < least or (known and entry.version == known.version):
@@ -53,26 +64,29 @@ class LiveView:
                 self._tell(scenario, newest, came)
 
     def _tell(self, scenario: str, newest: Mapping[str, Entry], came: Mapping[str, Entry]) -> None:
-        """Pass records on to the sockets, looking up only once what sockets with the same page
-        show.
+        """Pass records on to the sockets, by what feeds them.
 
         came: of the assets of `newest`, those that have come to their state with these records.
         """
-        by_page: dict[Page, News] = {}
-        by_alarm: dict[tuple[Alarm, Page], list[Raised]] = {}
-        for sub in self._subscriptions.get(scenario, ()):
-            if sub.alarm is not None:
-                wanted = (sub.alarm, sub.filter.page())
-                if wanted not in by_alarm:
-                    by_alarm[wanted] = raised(came, sub.alarm, sub.filter)
-                sub.alert(by_alarm[wanted])
-            if sub.stale:
-                continue
-            page = sub.filter.page()
-            if page not in by_page:
-                by_page[page] = News.of(newest, sub.filter)
-            if sub.hear(by_page[page]) or sub.alerted():
+        subscriptions = self._subscriptions.get(scenario, set())
+        _alarm(subscriptions, came)
+        self._feed(scenario, subscriptions, newest)
+        for sub in subscriptions:
+            if not sub.stale and (sub.hear(newest) or sub.alerted()):
                 sub.rouse()
+
+    def _feed(
+        self, scenario: str, subscriptions: Iterable[Subscription], newest: Mapping[str, Entry]
+    ) -> None:
+        """Pass records on to what feeds the sockets, looking up only once what a page shows."""
+        by_page: dict[Page, News] = {}
+        feeds = {sub.feed for sub in subscriptions} - {None}
+        for feed in feeds:
+            if feed.page not in by_page:
+                by_page[feed.page] = News.of(newest, feed.filter)
+            feed.hear(by_page[feed.page])
+        if scenario in self._apart and unite(feeds, self._heard[scenario]):
+            self._apart.discard(scenario)
 
     def annotate(self, scenario: str, marks: Iterable[Mark]) -> None:
         """Apply marks of rows, in whatever order; those that are known already change nothing."""
@@ -201,6 +215,7 @@ class LiveView:
         """Record that the socket's snapshot has been read."""
         with self._lock:
             subscription.settle(rows, more, offsets, stopped)
+            self._apart.add(subscription.scenario)
 
     def restart(self, subscription: Subscription) -> None:
         """Invalidate a socket that requests a new snapshot."""
@@ -223,6 +238,17 @@ class LiveView:
             before, subscription.filter = subscription.filter, wanted
             if before.page() != wanted.page():
                 subscription.invalidate()
+
+
+def _alarm(subscriptions: Iterable[Subscription], came: Mapping[str, Entry]) -> None:
+    """Tell sockets what has come to its state, looked up once for those with the same alarm."""
+    by_alarm: dict[tuple[Alarm, Page], list[Raised]] = {}
+    for sub in subscriptions:
+        if sub.alarm is not None:
+            wanted = (sub.alarm, sub.filter.page())
+            if wanted not in by_alarm:
+                by_alarm[wanted] = raised(came, sub.alarm, sub.filter)
+            sub.alert(by_alarm[wanted])
 
 
 def _asks_marks(wanted: Filter) -> bool:

@@ -6,11 +6,18 @@ from typing import Any
 
 import msgspec
 
-from dashboard.live.subscription import Changes
+from dashboard.live.changes import Changes
 
 
 def plain_changes(changes: Changes) -> bytes:
-    """Return a `changes` message; each row was serialised once for all sockets."""
+    """Return a `changes` message, made once for all sockets that are sent the same changes."""
+    if not changes.body:
+        changes.body = _body(changes)
+    return changes.body
+
+
+def _body(changes: Changes) -> bytes:
+    """Return the message; each row was serialised once for all sockets."""
     beside = {name: getattr(changes, name) for name in ("gone", "watched", "marks", "alerts")}
     rest: dict[str, Any] = {"type": "changes"}
     rest.update(changes.figures.items())

@@ -1,72 +1,25 @@
-"""One socket's side: what it holds, and what it has yet to be sent. No lock: `LiveView` has one."""
+"""One socket's side: what it shows, and what it has yet to be sent. No lock: `LiveView` has one."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, field, replace
 
 from dashboard.annotations.row_marks import Mark
 from dashboard.live.alarms import Alarm, Alerts, Raised
+from dashboard.live.changes import Changes, Figure
 from dashboard.live.entries import Entry, Offsets
+from dashboard.live.feeds import Backlog, Feed, News
 from dashboard.live.page_filter import LIMIT, Filter, Order
-from dashboard.states.board_rows import Row, order_of
+from dashboard.states.board_rows import Row
 
-# More rows than this in one browser, or waiting for it, and it gets a new snapshot instead.
-MOST_HELD = 2 * LIMIT
 # Most changes that are kept while a snapshot is read.
 MOST_WAITING = 20 * LIMIT
-# Fewer rows than this while more would match, and the browser gets a new snapshot.
-FEW_HELD = LIMIT * 4 // 5
-
-
-class News(NamedTuple):
-    """Records that were applied together. shown: those that a page shows, in the board's order."""
-
-    entries: Mapping[str, Entry]
-    orders: Sequence[Order]
-    shown: Sequence[Entry]
-
-    @classmethod
-    def of(cls, entries: Mapping[str, Entry], wanted: Filter) -> News:
-        """Return what they are to everybody who shows this page: looked up once for all of them."""
-        shown = [
-            (order_of(entry.row), entry)
-            for entry in entries.values()
-            if entry.row is not None and wanted.shows(entry.row) and wanted.allows(entry)
-        ]
-        shown.sort(key=lambda pair: pair[0])
-        return cls(entries, [order for order, _ in shown], [entry for _, entry in shown])
-
-    def up_to(self, last: Order | None) -> Sequence[Entry]:
-        """Return those shown that are not past `last`."""
-        return self.shown if last is None else self.shown[: bisect_right(self.orders, last)]
-
-
-Figure = Literal["counts", "acknowledged", "doubts"]
-"""How many assets of a scenario are in each state, how many of them are acknowledged, and how many
-there is each doubt of."""
-
-
-class Changes(NamedTuple):
-    """The content of one flush to a socket. figures: those that have changed; marks: what is new,
-    and those of the entries; alerts: of how many the browser is to be alarmed."""
-
-    entries: list[Entry]
-    gone: list[tuple[str, str]]
-    figures: Mapping[Figure, Mapping[str, int]]
-    watched: str | None
-    marks: list[Mark] = []
-    alerts: tuple[int, list[Raised]] | None = None
-
-    def __bool__(self) -> bool:
-        return any(self)
 
 
 @dataclass(slots=True, eq=False)
 class Subscription:
-    """One socket's side: the newest change per asset until the next flush, and what it holds.
+    """One socket's side: what waits for it alone, and its backlog, which others may have as well.
 
     stale: it needs a new snapshot before anything else. `wake` is called when there is something
     to take, once until it is taken.
@@ -76,27 +29,26 @@ class Subscription:
     wake: Callable[[], object]
     filter: Filter = field(default_factory=Filter)
     stale: bool = True
-    held: set[str] = field(default_factory=set)
     alarm: Alarm | None = None
+    _backlog: Backlog | None = None
     _begun: bool = False
     _alerts: Alerts = field(default_factory=Alerts)
-    _last: Order | None = None
-    _full: bool = True
     _drifted: bool = False
     _reading: bool = False
     _awake: bool = False
-    _base: Offsets = field(default_factory=dict)
     _pending: dict[str, Entry] = field(default_factory=dict)
     _figures: dict[Figure, Mapping[str, int]] = field(default_factory=dict)
     _watched: str | None = None
     _marks: dict[str, Mark] = field(default_factory=dict)
+
+    # ---- its snapshot ----
 
     def begin(self) -> None:
         """Keep everything that comes from here on until the snapshot has been read."""
         self._pending.clear()
         self._marks.clear()
         self._watched = None
-        self._base = {}
+        self._backlog = None
         self._reading = True
         self._awake = False
         self.stale = self._drifted = False
@@ -108,36 +60,53 @@ class Subscription:
 
         more: rows that match follow after these; stopped: the board was looked at as far as this.
         """
-        self._reading = False
-        self.held = {row["asset"] for row in rows}
-        self._last = stopped or (order_of(rows[-1]) if more and rows else None)
-        self._full = stopped is None
-        self._base = offsets
+        self._reading, self._begun = False, True
         waiting, self._pending = self._pending, {}
-        self._begun = True
-        if self.hear(News.of(waiting, self.filter)) or self._marks or self._alerts:
+        if not self.stale:
+            feed = Feed.of(self.filter, rows, more, offsets, stopped)
+            self._backlog = self._begin_backlog(feed)
+            feed.hear(News.of(waiting, self.filter))
+        if self.hear(waiting) or self._alerts:
             self.rouse()
 
-    def hear(self, news: News) -> bool:
-        """Keep what this socket has to be sent of the news; return whether there is anything."""
+    def _begin_backlog(self, feed: Feed) -> Backlog:
+        """Return one with what was kept besides records while the snapshot was read."""
+        backlog = feed.empty_backlog()
+        for figure, numbers in self._figures.items():
+            backlog.tell(figure, numbers)
+        backlog.hear_marks(self._marks)
+        self._figures, self._marks = {}, {}
+        return backlog
+
+    def invalidate(self) -> None:
+        """Forget what waits: the socket needs a new snapshot."""
+        self.stale = True
+        self._pending.clear()
+        self._backlog = None
+
+    # ---- what comes ----
+
+    @property
+    def feed(self) -> Feed | None:
+        """Return what it is fed by; nothing before it has a snapshot."""
+        return self._backlog.feed if self._backlog is not None else None
+
+    def hear(self, entries: Mapping[str, Entry]) -> bool:
+        """Keep what concerns this socket alone; return whether there is anything to be sent.
+
+        Its feed has heard of the same records before.
+        """
         if self.stale:
             return False
         if self._reading:
-            heard = self._keep(news.entries.values())
-            most = MOST_WAITING
-        else:
-            names = news.entries.keys()
-            known = (names & self.held) | (names & self._pending.keys())
-            heard = self._keep(news.entries[name] for name in known)
-            heard |= self._keep(news.up_to(self._last))
-            most = MOST_HELD
-        watched = news.entries.get(self.filter.watch) if self.filter.watch else None
-        if watched is not None and self._is_news(watched):
-            self._watched, heard = watched.version, True
-        self._drifted |= heard or bool(news.shown)
-        if len(self._pending) > most:
+            self._pending.update(entries)
+        watched = entries.get(self.filter.watch) if self.filter.watch else None
+        if watched is not None and (self.feed is None or self.feed.is_news(watched)):
+            self._watched = watched.version
+        waits = bool(self._backlog or self._pending or self._watched)
+        if len(self._pending) > MOST_WAITING or (self._backlog and self._backlog.too_long):
             self.invalidate()
-        return heard
+        return waits
 
     @property
     def miscounted(self) -> bool:
@@ -145,10 +114,12 @@ class Subscription:
 
         There are pages of whose rows this socket is sent nothing.
         """
+        if self._backlog is None:
+            return False
         shown = self.filter
         narrowed = bool(shown.q or shown.states) or shown.terms is not None
-        elsewhere = self._last is not None or shown.after is not None
-        return self._drifted and narrowed and elsewhere
+        elsewhere = self._backlog.feed.last is not None or shown.after is not None
+        return (self._drifted or self._backlog.drifted) and narrowed and elsewhere
 
     def alert(self, alarms: Iterable[Raised]) -> None:
         """Add what the browser is to be alarmed of, even if it has missed other changes."""
@@ -163,26 +134,20 @@ class Subscription:
         """Keep what this socket has to be sent of the marks; return whether there is anything."""
         if self.stale:
             return False
-        shown = marks.keys() if self._reading else marks.keys() & self.held
-        self._marks.update((asset, marks[asset]) for asset in shown)
         watched = marks.get(self.filter.watch or "")
         if watched is not None:
             self._watched = str(watched.revision)
-        return bool(shown) or watched is not None
-
-    def _keep(self, entries: Iterable[Entry]) -> bool:
-        before = len(self._pending)
-        new = {entry.asset: entry for entry in entries if self._is_news(entry)}
-        self._pending.update(new)
-        return bool(new) or len(self._pending) > before
-
-    def _is_news(self, entry: Entry) -> bool:
-        """Return whether the snapshot does not rest on it already."""
-        return entry.offset >= self._base.get(entry.place, 0)
+        if self._backlog is not None:
+            return self._backlog.hear_marks(marks) or watched is not None
+        self._marks.update(marks)
+        return True
 
     def tell(self, figure: Figure, numbers: Mapping[str, int]) -> None:
         """Set a figure of the scenario, which has changed."""
-        self._figures[figure] = numbers
+        if self._backlog is not None:
+            self._backlog.tell(figure, numbers)
+        else:
+            self._figures[figure] = numbers
 
     def rouse(self) -> None:
         """Wake the socket, unless it has been woken and has not looked yet."""
@@ -190,37 +155,28 @@ class Subscription:
             self._awake = True
             self.wake()
 
-    def invalidate(self) -> None:
-        """Forget what waits: the socket needs a new snapshot."""
-        self.stale = True
-        self._pending.clear()
+    # ---- what goes ----
 
     def take(self, marks: Mapping[str, Mark]) -> Changes:
         """Return all that waits, which counts as sent then; check `stale` afterwards.
 
-        marks: all there are.
+        marks: all there are. Sockets with the same backlog are given the same changes, made once.
         """
-        entries: list[Entry] = []
-        gone: list[tuple[str, str]] = []
-        for entry in self._pending.values():
-            if self._shows(entry):
-                entries.append(entry)
-                self.held.add(entry.asset)
-            elif entry.asset in self.held:
-                gone.append((entry.asset, entry.version))
-                self.held.discard(entry.asset)
-        self._marks.update((e.asset, marks[e.asset]) for e in entries if e.asset in marks)
-        new_marks, alerts = list(self._marks.values()), self._alerts.take()
-        changes = Changes(entries, gone, self._figures, self._watched, new_marks, alerts)
-        self._pending, self._figures, self._watched, self._marks = {}, {}, None, {}
         self._awake = False
-        few = self._last and self._full and len(self.held) < FEW_HELD
-        if len(self.held) > MOST_HELD or few:
-            self.stale = True
-        return changes
+        shared = self._take_backlog(marks)
+        watched, alerts = self._watched, self._alerts.take()
+        self._watched = None
+        if not (watched or alerts):
+            return shared
+        return replace(shared, watched=watched, alerts=alerts, body=b"")
 
-    def _shows(self, entry: Entry) -> bool:
-        row = entry.row
-        if row is None or not (self.filter.shows(row) and self.filter.allows(entry)):
-            return False
-        return self._last is None or order_of(row) <= self._last
+    def _take_backlog(self, marks: Mapping[str, Mark]) -> Changes:
+        backlog = self._backlog
+        if not backlog:
+            return Changes()
+        changes, feed = backlog.changes(marks), backlog.feed
+        self._drifted |= backlog.drifted
+        self._backlog = feed.empty_backlog()
+        if feed.outgrown:
+            self.invalidate()
+        return changes

@@ -37,7 +37,7 @@ SHARE = 10
 """Counting may take one part in this many of the thread's time."""
 PACE_S = 0.02
 """From one portion to the next, s: each is looked up in the database, and wakes sockets."""
-PACE_EACH_S = 0.0001
+PACE_EACH_S = 0.00003
 """So much longer for each open socket, as what a portion costs grows with them, s."""
 MOST_PACE_S = 0.2
 GATHER_S = 0.02
@@ -167,6 +167,9 @@ class Tailer:
         places = self._bus.offsets([*sinks, self._topics.buckets, self._topics.progress])
         starts = {place: self._start(place, known, begin) for place, (begin, _) in places.items()}
         log.info("following the sink topics", partitions=len(starts))
+        for name in self._scenarios:
+            topic = self._topics.states(name)
+            self._view.follow(name, {p: at for p, at in starts.items() if p[0] == topic})
         self._view.invalidate()  # sockets may have missed what the database has by now
         recall(self._view.signs)
         return self._bus.reader(starts, gather_s=GATHER_S)

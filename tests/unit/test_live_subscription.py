@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from dashboard.live.entries import Entry
+from dashboard.live.feeds import MOST_HELD
 from dashboard.live.live_view import LiveView
 from dashboard.live.messages import plain_changes
 from dashboard.live.page_filter import Filter
-from dashboard.live.subscription import MOST_HELD, Subscription
+from dashboard.live.subscription import Subscription
 
 PLACE = ("watch.states", 0)
 

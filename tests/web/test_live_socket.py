@@ -7,6 +7,7 @@ import json
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -32,10 +33,11 @@ from dashboard.labels import writer
 from dashboard.live import (
     consumer,
     database_threads,
+    feeds,
     merge,
+    messages,
     row_context,
     shared_reads,
-    subscription,
 )
 from dashboard.live.live_view import LiveView
 from dashboard.live.page_filter import LIMIT, Filter, token_of
@@ -303,7 +305,7 @@ async def test_what_a_socket_is_told_of_in_part_is_counted_anew(
 ):
     monkeypatch.setattr(consumer, "RECOUNT_S", 0.05)
     monkeypatch.setattr(merge, "LIMIT", 1)
-    monkeypatch.setattr(subscription, "FEW_HELD", 1)
+    monkeypatch.setattr(feeds, "FEW_HELD", 1)
     session = await sync_to_async(cookie)("operator")
     await sync_to_async(told)(world, ("shop-1", "clear"), ("shop-2", "suspicious"))
     async with talk(session) as browser:
@@ -410,7 +412,43 @@ async def test_sockets_that_show_the_same_are_told_of_one_reading(
     assert len(readings) <= shared_reads.READERS + 1
 
 
-@pytest.mark.parametrize(("sockets", "seconds"), [(1, 0.125), (100, 0.125), (600, 0.3)])
+async def test_boards_of_one_page_are_sent_the_same_message_made_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    made: list[bytes] = []
+    real = messages._body
+
+    def noted(changes: Any) -> bytes:
+        made.append(real(changes))
+        return made[-1]
+
+    monkeypatch.setattr(messages, "_body", noted)
+    session = await sync_to_async(cookie)("operator")
+    tailer = Tailer(world.bus, topics(), scenarios(), live_view())
+    await sync_to_async(tailer.step)()
+    async with AsyncExitStack() as stack:
+        browsers = [await stack.enter_async_context(talk(session)) for _ in range(4)]
+        for browser in browsers:
+            await browser.say(type="filter")
+            await browser.next("snapshot")
+        for asset in ("a.example", "b.example", "c.example"):
+            made.clear()
+            await sync_to_async(world.report)(asset, "clear")
+            await sync_to_async(world.job.run)()
+            await sync_to_async(tailer.step)()
+            for browser in browsers:
+                await browser.until(partial(browser.client.rows.__contains__, asset))
+    assert len([body for body in made if b'"c.example"' in body]) == 1
+
+
+@pytest.mark.parametrize(("page", "now"), [(0, 0.0), (7, 3.01), (-5, 1e6), (63, 0.2499)])
+def test_boards_of_one_page_have_their_turns_together(page: int, now: float):
+    rest = consumer.until_turn_s(0.25, page, now)
+    assert 0 < rest <= 0.25
+    assert consumer.until_turn_s(0.25, page, now + rest / 2) == pytest.approx(rest / 2)
+
+
+@pytest.mark.parametrize(("sockets", "seconds"), [(1, 0.125), (500, 0.125), (1_000, 0.25)])
 def test_more_sockets_are_told_less_often(
     sockets: int, seconds: float, monkeypatch: pytest.MonkeyPatch
 ):
