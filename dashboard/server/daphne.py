@@ -8,6 +8,7 @@ from typing import Any
 from daphne.server import Server
 from twisted.internet import reactor
 
+from dashboard.server.direct_socket import DirectSocket
 from dashboard.server.limits import Bounds
 from dashboard.server.request_limits import IDLE_S, Connection, Crowd
 
@@ -54,6 +55,7 @@ def serve(
     def ready() -> None:
         server.http_factory.protocol, server.http_factory.timeOut = Connection, IDLE_S
         server.http_factory.crowd = Crowd(bounds)
+        server.ws_factory.protocol = DirectSocket
         server.ws_factory.setProtocolOptions(failByDrop=False)  # an oversized message is told so
         for start in starts:
             start()
