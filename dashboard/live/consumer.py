@@ -35,6 +35,7 @@ from dashboard.live.session_checks import admissions
 from dashboard.live.shared_live_view import live_view
 from dashboard.live.shared_reads import shared_reads
 from dashboard.live.subscription import Subscription
+from dashboard.live.turns import turns
 from dashboard.live.typed_filter import NO_PROBLEM, FilterProblem, problem_of, readable, shown
 from dashboard.live.wakeups import wakeups_of
 from domain.names import MAX_NAME, MAX_STATE
@@ -45,11 +46,9 @@ log = structlog.get_logger(__name__)
 # At most one message with changes in this time, of each socket.
 FLUSH_S = 0.125
 # At most so many messages with changes a second, of all sockets: more open ones wait longer.
-MOST_FLUSHES = 4_000
+MOST_FLUSHES = 5_000
 # At most one snapshot in this time, unless the browser asked for something else.
 SNAPSHOT_S = 1.0
-# So many times in a pause it is the turn of some pages.
-TURNS = 64
 # How often a filter that asks how long ago something was is looked at anew.
 RENEW_S = 30.0
 # How often a filter that finds more than a page is counted anew, as of others no rows are told.
@@ -65,7 +64,7 @@ MOST_CHECKS = 50
 # A browser that has not acknowledged for this long is dropped.
 BEHIND_S = 20.0
 # One of so many messages with changes is to be acknowledged; the next that is waits for it.
-ASK_EVERY = 4
+ASK_EVERY = 8
 # Longer messages are always to be acknowledged, bytes.
 LARGE = 65_536
 # How long to wait before a board is read again after the database did not answer.
@@ -311,14 +310,14 @@ class BoardConsumer(AsyncWebsocketConsumer):
                 await self._snapshot(subscription)
             elif not subscription.stale:
                 await self._changes(subscription)
-            await asyncio.sleep(self._rest_s(subscription))
+            await self._rest(subscription)
             if subscription.stale:
                 self.changed.set()
 
-    def _rest_s(self, subscription: Subscription) -> float:
-        """Return how long to wait, s: sockets of one page are told together, others in between."""
-        page = hash((self.scenario.name, subscription.filter.page()))
-        return until_turn_s(pause_s(BoardConsumer.open_sockets), page, time.monotonic())
+    async def _rest(self, subscription: Subscription) -> None:
+        """Wait a pause, or less: sockets of one page are told together, others in between."""
+        page = (self.scenario.name, subscription.filter.page())
+        await turns().wait(page, pause_s(BoardConsumer.open_sockets))
 
     def _renewed_after(self, subscription: Subscription) -> float:
         """Return how old a snapshot may be that changes alone do not keep right, s."""
@@ -398,15 +397,6 @@ def pause_s(sockets: int) -> float:
     """Return the pause between two messages with changes to a socket, s, by the number of
     sockets."""
     return max(FLUSH_S, sockets / MOST_FLUSHES)
-
-
-def until_turn_s(pause: float, page: int, now: float) -> float:
-    """Return how long it is to the next turn of a page, s: turns are a pause apart.
-
-    page: a number of its own, which spreads pages over the pause. now: of a clock that only rises.
-    """
-    turn = page % TURNS / TURNS * pause
-    return pause - (now - turn) % pause
 
 
 def _decode(text: str) -> Ask:

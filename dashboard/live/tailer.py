@@ -37,10 +37,10 @@ SHARE = 10
 """Counting may take one part in this many of the thread's time."""
 PACE_S = 0.02
 """From one portion to the next, s: each is looked up in the database, and wakes sockets."""
-PACE_EACH_S = 0.00003
+PACE_EACH_S = 0.00001
 """So much longer for each open socket, as what a portion costs grows with them, s."""
 MOST_PACE_S = 0.2
-GATHER_S = 0.02
+GATHER_S = 0.04
 """So long a broker may gather what it answers with: an answer for each record costs both sides."""
 MOST_AHEAD = 50_000
 """So many assets may be kept that the database has not got yet: some 150 MB. Past that the database
