@@ -21,6 +21,10 @@ from dashboard.topic_views import copies
 from dashboard.topic_views.declaration import ViewError
 from dashboard.topic_views.tailer import ViewTailer
 
+COLLECT_AFTER = (20_000, 20, 20)
+"""Garbage is collected after so many new objects, and older ones after so many collections: a row
+of the board is dozens of objects, nearly none of which are part of a circle."""
+
 
 class Command(BaseCommand):
     """The command that serves the board on the configured address."""
@@ -52,6 +56,7 @@ class Command(BaseCommand):
         # 50 ms of processor time, whoever waits for an answer.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*COLLECT_AFTER)
         followers = (app_logs, tailer, views, ways)
         failure = serve(
             application, host, port, bounds_of(tallyboard), [each.start for each in followers]
