@@ -80,7 +80,7 @@ class LiveView:
     ) -> None:
         """Pass records on to what feeds the sockets, looking up only once what a page shows."""
         by_page: dict[Page, News] = {}
-        feeds = {sub.feed for sub in subscriptions} - {None}
+        feeds = {feed for sub in subscriptions if (feed := sub.feed)}
         for feed in feeds:
             if feed.page not in by_page:
                 by_page[feed.page] = News.of(newest, feed.filter)

@@ -15,6 +15,7 @@ from selection import examples
 from dashboard.annotations.row_marks import Mark
 from dashboard.live import messages
 from dashboard.live.alarms import Alarm
+from dashboard.live.changes import Changes
 from dashboard.live.entries import Entry, Offsets
 from dashboard.live.live_view import LiveView
 from dashboard.live.messages import plain_changes
@@ -76,9 +77,14 @@ def versions(message: dict[str, Any]) -> dict[str, str]:
 
 
 def test_boards_of_one_page_are_sent_the_same_bytes_made_once(view, monkeypatch):
-    made: list[object] = []
+    made: list[bytes] = []
     real = messages._body
-    monkeypatch.setattr(messages, "_body", lambda changes: made.append(changes) or real(changes))
+
+    def noted(changes: Changes) -> bytes:
+        made.append(real(changes))
+        return made[-1]
+
+    monkeypatch.setattr(messages, "_body", noted)
     subs = together(view, "a", sockets=20)
     view.apply("watch", [row("a", 3), row("b", 4)], {})
     view.set_figure("watch", "counts", {"bad": 3})
@@ -205,8 +211,9 @@ def test_a_board_that_is_closed_leaves_nothing(view):
     one, other = together(view, "a")
     view.apply("watch", [row("a", 3)], {})
     view.take(one)
-    assert other.feed is one.feed
     feed = one.feed
+    assert feed is not None
+    assert other.feed is feed
     assert len(feed._backlogs) == 2
     view.unsubscribe(other)
     del other
