@@ -434,12 +434,39 @@ async def test_boards_of_one_page_are_sent_the_same_message_made_once(
             await browser.next("snapshot")
         for asset in ("a.example", "b.example", "c.example"):
             made.clear()
-            await sync_to_async(world.report)(asset, "clear")
-            await sync_to_async(world.job.run)()
-            await sync_to_async(tailer.step)()
+            await sync_to_async(reported)(world, tailer, asset)
             for browser in browsers:
                 await browser.until(partial(browser.client.rows.__contains__, asset))
     assert len([body for body in made if b'"c.example"' in body]) == 1
+
+
+def reported(world: World, tailer: Tailer, asset: str) -> None:
+    """Report an asset, and have the web process read what becomes of it."""
+    world.report(asset, "clear")
+    world.job.run()
+    tailer.step()
+
+
+async def test_a_board_that_lags_is_sent_all_at_once_when_it_has_acknowledged(world: World):
+    session = await sync_to_async(cookie)("operator")
+    tailer = Tailer(world.bus, topics(), scenarios(), live_view())
+    await sync_to_async(tailer.step)()
+    async with talk(session) as quick, talk(session) as slow:
+        for browser in (quick, slow):
+            await browser.say(type="filter")
+        await quick.next("snapshot")
+        first = await slow.next("snapshot", ack=False)
+        for asset in ("a.example", "b.example", "c.example"):
+            await sync_to_async(reported)(world, tailer, asset)
+            await quick.until(partial(quick.client.rows.__contains__, asset))
+        assert not slow.client.rows
+        await slow.say(type="ack", seq=first["seq"])
+        message = await slow.next("changes")
+        assert {row["asset"] for row in message["rows"]} == set(quick.client.rows)
+        await sync_to_async(reported)(world, tailer, "d.example")
+        for browser in (quick, slow):
+            await browser.until(partial(browser.client.rows.__contains__, "d.example"))
+        assert slow.client.rows == quick.client.rows
 
 
 @pytest.mark.parametrize(("page", "now"), [(0, 0.0), (7, 3.01), (-5, 1e6), (63, 0.2499)])
