@@ -22,8 +22,9 @@ from dashboard.topic_views.declaration import ViewError
 from dashboard.topic_views.tailer import ViewTailer
 
 COLLECT_AFTER = (20_000, 20, 20)
-"""Garbage is collected after so many new objects, and older ones after so many collections: a row
-of the board is dozens of objects, nearly none of which are part of a circle."""
+"""Garbage is collected after so many new objects, and older objects are looked at after so many
+collections: a portion of records is thousands of objects, hardly any of which refer to each other
+in a circle, and all boards wait for a collection."""
 
 
 class Command(BaseCommand):
