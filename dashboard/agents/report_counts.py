@@ -39,7 +39,7 @@ class Counts:
 
     def __init__(self) -> None:
         self._hours: dict[tuple[str, str, int], list[int]] = {}
-        self._seen: dict[tuple[str, str], tuple[int, int]] = {}
+        self._seen: dict[str, dict[str, tuple[int, int]]] = {}
 
     def record(self, scenario: str, cause: CauseValue, changed: bool) -> None:
         """Count a record that was new; changed: whether the state is another one now."""
@@ -50,11 +50,11 @@ class Counts:
 
     def votes(self, scenario: str, votes: Iterable[VoteValue]) -> None:
         """Count the votes of an asset's newest record: each agent was seen, with its clock."""
-        seen = self._seen
+        seen = self._seen.setdefault(scenario, {})
         for vote in votes:
-            key = (scenario, vote.agent)
-            if vote.time > seen.get(key, NEVER)[0]:
-                seen[key] = (vote.time, vote.reported_at - vote.time)
+            agent, at = vote.agent, vote.time
+            if at > seen.get(agent, NEVER)[0]:
+                seen[agent] = (at, vote.reported_at - at)
 
     def _add(self, key: tuple[str, str, int], changed: bool) -> None:
         counts = self._hours.get(key)
@@ -66,13 +66,14 @@ class Counts:
 
     def write(self, now: int) -> None:
         """Add all counts to the tables. In order, so that there is no deadlock."""
-        limit, seen = now + AHEAD_MS, sorted(self._seen.items())
+        limit = now + AHEAD_MS
         execute_many(
             SEEN,
             [
-                (*key, at, at, off if at <= limit else None, limit)
-                for key, (at, off) in seen
-                if _named(key[1])
+                (scenario, agent, at, at, off if at <= limit else None, limit)
+                for scenario, of_scenario in sorted(self._seen.items())
+                for agent, (at, off) in sorted(of_scenario.items())
+                if _named(agent)
             ],
         )
         hours = sorted(self._hours.items())

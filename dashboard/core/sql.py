@@ -17,6 +17,11 @@ PORTIONS = (200, 10)
 COPIED = 50
 """From so many rows on PostgreSQL gets them as a stream, which costs it two statements more."""
 
+# Of what has no adapter, SQLite's module looks for two attributes that None and booleans do not have:
+# 0.3 µs for each of them, and half of a row of the board is nothing else.
+sqlite3.register_adapter(type(None), {}.get)  # None of None, without any Python
+sqlite3.register_adapter(bool, int)
+
 _NEVER_ANALYZED = """\
 SELECT relname FROM pg_class
 WHERE oid = ANY (%s::text[]::regclass[]) AND reltuples < 0 AND pg_relation_size(oid) > 0

@@ -240,25 +240,40 @@ def compare(batch: Batch, scenarios: dict[str, Scenario], known: Known, now: int
         newest = None
         for seen in records:
             if seen.version > current.version:
-                if isinstance(seen.shape, StateValue) and seen.shape.tasks:
-                    changes.tasks.append((place[0], seen))
-                changes.agents.record(place[0], seen.shape.cause, seen.state != current.state)
-                condition = condition_of(scenario, seen)
-                _note_transition(changes, place[0], seen, current)
-                _note_move(changes, place, seen, current, before.condition, condition)
-                current = Stored(seen.version, seen.state, (), condition, seen.text)
+                current = _note(changes, scenario, seen, current, before.condition)
                 newest = seen
             elif seen.version == current.version:
                 _repeat(changes, place[0], current, seen, now)
         if newest is not None:
-            row = row_of(scenario, newest)
-            _note_row(changes, row, before)
-            changes.newest.setdefault(place[0], {})[place[1]] = newest
-            if isinstance(newest.shape, StateValue):
-                changes.agents.votes(place[0], newest.shape.votes)
-            _move(changes.counts, place[0], before.state, newest.state)
-            _doubt(changes.doubts, place[0], before.doubts, _doubts(row))
+            _note_newest(changes, scenario, newest, before)
     return changes
+
+
+def _note(
+    changes: Changes, scenario: Scenario, seen: Seen, current: Stored, before: Condition
+) -> Stored:
+    """Note what a new record changes. before: the asset's condition before the batch.
+
+    Returns what is known of the asset after it.
+    """
+    shape, condition = seen.shape, condition_of(scenario, seen)
+    if isinstance(shape, StateValue) and shape.tasks:
+        changes.tasks.append((scenario.name, seen))
+    changes.agents.record(scenario.name, shape.cause, condition.state != current.state)
+    _note_transition(changes, scenario.name, seen, current, condition)
+    _note_move(changes, (scenario.name, seen.asset), seen, current, before, condition)
+    return Stored(seen.version, condition.state, (), condition, seen.text)
+
+
+def _note_newest(changes: Changes, scenario: Scenario, newest: Seen, before: Stored) -> None:
+    """Note the row of an asset's newest record, and what is counted by it."""
+    name, shape, row = scenario.name, newest.shape, row_of(scenario, newest)
+    _note_row(changes, row, before)
+    changes.newest.setdefault(name, {})[newest.asset] = newest
+    if isinstance(shape, StateValue):
+        changes.agents.votes(name, shape.votes)
+    _move(changes.counts, name, before.state, newest.state)
+    _doubt(changes.doubts, name, before.doubts, _doubts(row))
 
 
 def _note_row(changes: Changes, row: tuple[Any, ...], before: Stored) -> None:
@@ -271,15 +286,17 @@ def _note_row(changes: Changes, row: tuple[Any, ...], before: Stored) -> None:
         changes.rows.append(row)
 
 
-def _note_transition(changes: Changes, scenario: str, seen: Seen, current: Stored) -> None:
+def _note_transition(
+    changes: Changes, scenario: str, seen: Seen, current: Stored, condition: Condition
+) -> None:
     """Note what the asset's history keeps of a record."""
     cause = seen.shape.cause.type
-    if seen.state != current.state:
+    if condition.state != current.state:
         changes.transitions.append(_transition(scenario, seen, current.state))
     elif cause in KEPT_UNCHANGED:
         changes.transitions.append(_unchanged(scenario, seen, cause))
-    elif _is_unconfirmed(seen) != current.condition.unconfirmed:
-        kind = UNCONFIRMED if _is_unconfirmed(seen) else CONFIRMED
+    elif condition.unconfirmed != current.condition.unconfirmed:
+        kind = UNCONFIRMED if condition.unconfirmed else CONFIRMED
         changes.transitions.append(_unchanged(scenario, seen, kind))
 
 
