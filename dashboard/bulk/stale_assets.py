@@ -1,10 +1,11 @@
 """Assets that look forgotten: no report for long, no live vote, an override that is old.
 
 Each reason is a range of an index, so that it is found among a million assets without reading
-them. What a row shows: its newest live vote is renewed by reports that come 30 s or more after the
-asset's last record, so its time is at most so much too old. Where no agent has a live vote any
-more, the last report is that of the newest silent vote; where there is none either, it is older
-than the asset's last record by a vote's lifetime or more, unless its agent left.
+them; an index of times is of quarters of an hour, and so is the order of the list. What a row
+shows: its newest live vote is renewed by reports that come 30 s or more after the asset's last
+record, so its time is at most so much too old. Where no agent has a live vote any more, the last
+report is that of the newest silent vote; where there is none either, it is older than the asset's
+last record by a vote's lifetime or more, unless its agent left.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dashboard.core.listing import Order, Page, Part, Place, page_of_parts
 from dashboard.core.tables import Column, Table
 from dashboard.core.times import DAY_MS, HOUR_MS
 from dashboard.states.models import AssetState
+from dashboard.states.record_rows import quarter_of
 from domain.names import USER_PREFIX
 from domain.scenario import Scenario
 from wire.sink import Votes, votes_value
@@ -67,18 +69,17 @@ class Line:
 def ranges(scenario: Scenario, reason: Reason, age: int, now: int) -> list[Part[AssetState]]:
     """Return what a reason finds, as ranges of an index; age: in ms."""
     rows, before = visible(scenario.name), now - age
-    voteless = rows.filter(reported_at=None)
+    voteless = rows.filter(voteless_in__isnull=False)
     if reason == "voteless":
-        return [Part(voteless, _by("changed_at"))]
+        return [Part(voteless, _by("voteless_in"))]
     if reason == "pinned":
         every = AssetState.objects.filter(scenario=scenario.name, overridden=True)
         pinned = every.filter(override_since__lt=before)
         return [Part(pinned, _by("override_since"))]
-    long_gone = voteless.filter(changed_at__lt=before + (scenario.vote_lifetime or 0))
-    return [
-        Part(long_gone, _by("changed_at")),
-        Part(rows.filter(reported_at__lt=before), _by("reported_at")),
-    ]
+    expired = before + (scenario.vote_lifetime or 0)
+    long_gone = rows.filter(voteless_in__lte=quarter_of(expired), changed_at__lt=expired)
+    unheard = rows.filter(reported_in__lte=quarter_of(before), reported_at__lt=before)
+    return [Part(long_gone, _by("voteless_in")), Part(unheard, _by("reported_in"))]
 
 
 def _by(column: str) -> Order:

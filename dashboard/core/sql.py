@@ -17,8 +17,8 @@ PORTIONS = (200, 10)
 COPIED = 50
 """From so many rows on PostgreSQL gets them as a stream, which costs it two statements more."""
 
-# Of what has no adapter, SQLite's module looks for two attributes that None and booleans do not have:
-# 0.3 µs for each of them, and half of a row of the board is nothing else.
+# Of a value without an adapter SQLite's module looks for two attributes, in vain: for each None and
+# each boolean that takes 0.3 µs, and half of a row of the board is nothing else.
 sqlite3.register_adapter(type(None), {}.get)  # None of None, without any Python
 sqlite3.register_adapter(bool, int)
 
@@ -95,16 +95,15 @@ def _insert_portions(sql: str, rows: Rows, size: int) -> None:
 
 
 def _copy(table: str, columns: Sequence[str], rows: Rows, clause: str) -> None:
-    """Insert rows through a table of this connection alone, which is empty before and after.
-
-    The server emptied it by the end of a transaction anyway; within one it may be used again.
-    """
+    """Insert rows through a table of this connection alone, which the server empties by the end of
+    a transaction. Within one it may be used again: so it is emptied first, mostly of nothing."""
     incoming, names = f'"incoming_{table}"', _listed(columns)
     with connection.cursor() as cursor:
         cursor.execute(
             f"CREATE TEMPORARY TABLE IF NOT EXISTS {incoming} ON COMMIT DELETE ROWS"  # noqa: S608
             f' AS SELECT {names} FROM "{table}" WITH NO DATA'
         )
+        cursor.execute(f"DELETE FROM {incoming}")  # noqa: S608 - our own names
         with (
             connection.wrap_database_errors,
             cursor.copy(f"COPY {incoming} ({names}) FROM STDIN") as stream,
@@ -114,7 +113,6 @@ def _copy(table: str, columns: Sequence[str], rows: Rows, clause: str) -> None:
         cursor.execute(
             f'INSERT INTO "{table}" ({names}) SELECT {names} FROM {incoming} {clause}'  # noqa: S608
         )
-        cursor.execute(f"DELETE FROM {incoming}")  # noqa: S608 - our own names
 
 
 def use_indexes() -> None:
@@ -131,8 +129,9 @@ def use_indexes() -> None:
 def analyze_new_tables(tables: Sequence[str]) -> list[str]:
     """Run ANALYZE on those of these tables that have rows and no statistics; return their names.
 
-    PostgreSQL does so by itself up to a minute after a table began to grow. Until then it may search
-    an index by a column that has the same value in all rows, once for each of thousands of names.
+    PostgreSQL does so by itself up to a minute after a table began to grow. Until then it may
+    search an index by a column that has the same value in all rows, once for each of thousands of
+    names.
     """
     if connection.vendor != "postgresql":
         return []

@@ -39,6 +39,7 @@ DOUBTED = {
 INDEXED = (
     *("state", "disputed", "unconfirmed", "silent", "rank", "since"),
     *("overridden", "override_since", "override_until", "purged", "purged_at"),
+    *("reported_in", "voteless_in"),
 )
 """Columns that most records leave as they are, of those that an index holds or asks about."""
 

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import msgspec
 
+from dashboard.core.times import MINUTE_MS
 from dashboard.states.caveats import Doubts, doubts_of, rank_of, silent_votes
 from domain.names import USER_PREFIX, name_ok, state_name_ok
 from domain.records import StateRecord, Tombstone
@@ -47,6 +48,8 @@ COLUMNS = (
     "changed_at",
     "cause_type",
     "reported_at",
+    "reported_in",
+    "voteless_in",
     "overridden",
     "override_since",
     "override_until",
@@ -62,6 +65,8 @@ VERSION_PARTS = _EPOCH, _OFFSET, _STEP = (6, 19, 13)
 """Digits of epoch, offset and step in a version's sortable form."""
 
 _VERSION = re.compile(r"\.".join(rf"([0-9]{{1,{digits}}})" for digits in VERSION_PARTS))
+
+QUARTER_MS = 15 * MINUTE_MS
 
 Headers = Sequence[tuple[str, bytes]]
 
@@ -171,12 +176,12 @@ def row_of(scenario: Scenario, seen: Seen) -> tuple[Any, ...]:
     shape, cause = seen.shape, seen.shape.cause
     if isinstance(shape, TombstoneValue):
         shown: tuple[Any, ...] = ("", 0, None, "", 0, False, None, None, None)
-        marks: tuple[Any, ...] = (None, *_NO_OVERRIDE, None)
+        marks: tuple[Any, ...] = (None, None, None, *_NO_OVERRIDE, None)
         purged: tuple[Any, ...] = (True, cause.time)
     else:
         shown = _shown(scenario, shape)
         due = shape.pending.due if shape.pending else None
-        marks = (_reported_at(shape.votes), *_override(shape.override), due)
+        marks = (*_last_report(shape.votes, cause.time), *_override(shape.override), due)
         purged = (False, None)
     return (
         scenario.name,
@@ -215,6 +220,17 @@ def _override(override: OverrideValue | None) -> tuple[Any, ...]:
     if override is None:
         return _NO_OVERRIDE
     return (True, override.since, override.until, override.user)
+
+
+def quarter_of(at: int) -> int:
+    """Return the quarter of an hour of a time (Unix ms), counted from 1970 on."""
+    return at // QUARTER_MS
+
+
+def _last_report(votes: Iterable[VoteValue], changed_at: int) -> tuple[int | None, ...]:
+    """Return reported_at, reported_in and voteless_in."""
+    at = _reported_at(votes)
+    return (None, None, quarter_of(changed_at)) if at is None else (at, quarter_of(at), None)
 
 
 def _reported_at(votes: Iterable[VoteValue]) -> int | None:

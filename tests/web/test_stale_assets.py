@@ -15,6 +15,7 @@ from dashboard.bulk.stale_assets import Reason
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 from dashboard.states.models import AssetState
+from dashboard.states.record_rows import quarter_of
 from domain.records import Report
 
 pytestmark = pytest.mark.django_db
@@ -80,7 +81,9 @@ def test_page_after_page_until_there_is_none(
     world.later(20 * MINUTE)
     world.job.put("attack", Report("silent", "waf-1", "clear"))
     world.write()
-    AssetState.objects.filter(asset="silent").update(reported_at=now_ms() - 3 * HOUR)
+    earlier = now_ms() - 3 * HOUR
+    rows = AssetState.objects.filter(asset="silent")
+    rows.update(reported_at=earlier, reported_in=quarter_of(earlier))
     monkeypatch.setattr("dashboard.bulk.stale_views.now_ms", lambda: now_ms() + 4 * HOUR)
     shown, address = [], "/stale/?why=silent&n=2&unit=hours"
     while address:
@@ -129,7 +132,7 @@ def test_it_is_read_by_an_index(world: World) -> None:
         pytest.skip("SQLite's plan")
     for reason in ("silent", "voteless"):
         for each in stale_assets.ranges(scenarios()["attack"], reason, HOUR, now_ms()):
-            index = "voteless" if each.order.column == "changed_at" else "last_reports"
+            index = "voteless" if each.order.column == "voteless_in" else "last_reports"
             assert index in each.rows.order_by(each.order.column, "pk")[:100].explain()
             assert index in each.rows.order_by().values("pk")[:9].explain()
     (pinned,) = stale_assets.ranges(scenarios()["attack"], "pinned", HOUR, now_ms())
