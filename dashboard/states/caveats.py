@@ -39,6 +39,8 @@ NAMED = (
 def silent_votes(votes: Iterable[VoteValue]) -> int | None:
     """Return how many of the votes that count are silent; None for none."""
     silent = [vote for vote in votes if vote.silent is not None]
+    if not silent:
+        return None
     return sum(vote.muted is None and vote.weight > 0 for vote in silent) or None
 
 
