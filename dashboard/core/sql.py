@@ -19,7 +19,8 @@ COPIED = 50
 
 # Of a value without an adapter SQLite's module looks for two attributes, in vain: for each None and
 # each boolean that takes 0.3 µs, and half of a row of the board is nothing else.
-sqlite3.register_adapter(type(None), {}.get)  # None of None, without any Python
+# None of None, without any Python; mypy does not see which overload that is.
+sqlite3.register_adapter(type(None), {}.get)  # type: ignore[arg-type]
 sqlite3.register_adapter(bool, int)
 
 _NEVER_ANALYZED = """\
