@@ -40,7 +40,7 @@ def main() -> None:
     job = Job(settings, lock, stop, role, beat)
     try:
         spark = job.start_spark()
-    except (ScenarioError, VersionProblem, KernelProblem, Held) as problem:
+    except (ScenarioError, VersionProblem, KernelProblem, JvmLost, Held) as problem:
         sys.exit(None if stop.is_set() else f"{role}: {problem}")
     try:
         if settings.standby:

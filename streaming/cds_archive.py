@@ -13,14 +13,15 @@ from pathlib import Path
 
 from config.java import find_java, java_version
 from config.settings import load_settings
+from streaming.gateway import class_path
 from streaming.jvm import JVM_OPTIONS
-from streaming.kernel import archive, library
+from streaming.kernel import archive
 
 
 def class_archive(jars_dir: Path) -> Path:
     """Return the path of the class archive, named after its class path, Java and options."""
     digest = hashlib.sha256("\n".join([_java(), *JVM_OPTIONS]).encode())
-    for path in [archive(jars_dir), *sorted(library(jars_dir))]:
+    for path in class_path(jars_dir):
         digest.update(bytes(path))
     return archive(jars_dir).with_name(f"classes-{digest.hexdigest()[:16]}.jsa")
 

@@ -19,7 +19,7 @@ from deltalake.exceptions import DeltaError
 
 from config.entry import enter
 from config.settings import Settings
-from streaming.jvm import end_spark
+from streaming.jvm import JvmLost, end_spark
 from streaming.kernel import KernelProblem
 from streaming.restart_policy import first_line
 from streaming.session import VersionProblem, start_session
@@ -63,7 +63,7 @@ def main() -> None:
     try:
         files = files_since(settings.invoices_table, first_day(int(sys.argv[1]), datetime.now(UTC)))
         sums = _sums(settings, files)
-    except (NoInvoices, VersionProblem, KernelProblem) as problem:
+    except (NoInvoices, VersionProblem, KernelProblem, JvmLost) as problem:
         sys.exit(str(problem))
     except Exception as error:  # noqa: BLE001, Spark's own are long
         sys.exit(f"{type(error).__name__}: {first_line(str(error))}")

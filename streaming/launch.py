@@ -1,4 +1,7 @@
-"""The job as a process: alone, or as one of two of which one leads and one stands by."""
+"""The job as a process: alone, or as one of two of which one leads and one stands by.
+
+What imports PySpark is imported where it is used: the JVM starts meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +20,19 @@ from bus.kafka import KafkaBus
 from config import leadership as records
 from config.leadership import Leader, boot_id
 from config.settings import Settings
-from streaming.driver import Driver, run_all
 from streaming.engine_assignment import EngineAssignment, assign_engines, shared_out, slots
 from streaming.jvm import JvmLost, end_spark, jvm_process
 from streaming.leader_lock import JVM, Held, LeaderLock
 from streaming.leadership import Leadership
 from streaming.overlays import read_book
 from streaming.session import scratch_of, start_session
-from streaming.warm_up import WarmUp
 from streaming.workload import now_ms
 from wire.topics import Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from streaming.driver import Driver
 
 log = logging.getLogger("streaming.launch")
 
@@ -62,8 +65,8 @@ class Job:
     def start_spark(self) -> SparkSession:
         """Start Spark with room for what the settings lead to.
 
-        Raises ScenarioError, VersionProblem and KernelProblem, and Held where another process has
-        the same role: they would delete each other's files.
+        Raises ScenarioError, VersionProblem, KernelProblem and JvmLost, and Held where another
+        process has the same role: they would delete each other's files.
         """
         if not self._await(self._place):
             raise Held("another one runs in the same data directory")
@@ -80,6 +83,8 @@ class Job:
 
     def run_alone(self, spark: SparkSession) -> None:
         """Run the queries until `stop` is set. Raises JvmLost, Held and ScenarioError."""
+        from streaming.driver import run_all
+
         try:
             if not self._await(self._lock):
                 raise Held("another job works on the same checkpoints")
@@ -108,6 +113,8 @@ class Job:
 
         Raises ScenarioError, and JvmLost where Spark was started with too little room.
         """
+        from streaming.driver import Driver
+
         settings = self._settings
         book = read_book(settings)
         shares = assign_engines(settings.engine, book.rules, self._home)
@@ -163,6 +170,8 @@ class Job:
                 log.debug("Kafka is not ready: %s", error)
 
     def _rehearse(self, spark: SparkSession) -> None:
+        from streaming.warm_up import WarmUp
+
         shares = shared_out(self._settings.engine, read_book(self._settings).rules, self._home)
         scratch = scratch_of(self._settings, self._scratch) / "rehearsal"
 
@@ -205,6 +214,8 @@ class Job:
         return True
 
     def _lead(self, spark: SparkSession, leadership: Leadership) -> None:
+        from streaming.driver import run_all
+
         self._lock.bind(spark)
         leadership.note(jvm=self._lock.holder(JVM))
         drivers = self._drivers(spark)

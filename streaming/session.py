@@ -6,7 +6,8 @@ import os
 import shutil
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from config.archives import ArchivesProblem, verify
 from config.java import JavaProblem, set_java_home
 from streaming.cds_archive import class_archive, use
 from streaming.engine import STATE_PARTITIONS
+from streaming.gateway import attach, launch
 from streaming.jvm import JVM_OPTIONS
 from streaming.kernel import archive, build
 
@@ -35,13 +37,9 @@ class VersionProblem(Exception):
 
 def check_versions(jars_dir: Path, pins: Path = ROOT / "ops" / "jars.toml") -> None:
     """Raise VersionProblem unless pyspark and the connector's jars are the pinned ones."""
-    import pyspark
-
-    wanted = tomllib.loads(pins.read_text())
-    if pyspark.__version__ != wanted["pyspark"]:
-        raise VersionProblem(
-            f"pyspark is {pyspark.__version__}, expected {wanted['pyspark']}: run make setup"
-        )
+    present, wanted = metadata.version("pyspark"), tomllib.loads(pins.read_text())
+    if present != wanted["pyspark"]:
+        raise VersionProblem(f"pyspark is {present}, expected {wanted['pyspark']}: run make setup")
     for module in wanted["spark"]["modules"]:
         _, artifact, version = module.split(":")
         _check_jar(jars_dir / "spark", artifact, version)
@@ -104,9 +102,7 @@ def spark_conf(
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.driver.memory": settings.spark_memory,
-        "spark.driver.extraJavaOptions": " ".join(
-            (*JVM_OPTIONS, *_hearing(settings), *java_options)
-        ),
+        "spark.driver.extraJavaOptions": " ".join(_java_options(settings, java_options)),
         **_access(settings),
         **_compression(settings),
         **_files(settings),
@@ -128,6 +124,10 @@ def spark_conf(
         "spark.task.maxFailures": "4",
         "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": str(FLUSH_MS),
     }
+
+
+def _java_options(settings: Settings, more: Sequence[str]) -> list[str]:
+    return [*JVM_OPTIONS, *_hearing(settings), *more]
 
 
 def _hearing(settings: Settings) -> tuple[str, ...]:
@@ -171,9 +171,13 @@ def _jars(jars_dir: Path, master: str) -> dict[str, str]:
     """Return the options of connector and kernel: on the class path, which a class archive needs,
     or for executors."""
     jars = [*sorted((jars_dir / "spark").glob("*.jar")), archive(jars_dir)]
-    if master.partition("[")[0] == "local":
+    if _is_local(master):
         return {"spark.driver.extraClassPath": os.pathsep.join(map(str, jars))}
     return {"spark.jars": ",".join(map(str, jars))}
+
+
+def _is_local(master: str) -> bool:
+    return master.partition("[")[0] == "local"
 
 
 def start_session(
@@ -183,7 +187,7 @@ def start_session(
 
     java_options: more options for the JVM; by default those that map the class archive; role: of
     the process, where two share a data directory. Raises VersionProblem or KernelProblem before the
-    JVM is started.
+    JVM is started, and JvmLost where it does not start.
     """
     check_versions(settings.jars_dir)
     check_archives(settings)
@@ -191,14 +195,23 @@ def start_session(
     build(settings.jars_dir)
     if java_options is None:
         java_options = use(class_archive(settings.jars_dir))
-    from pyspark.sql import SparkSession
-
     # What a killed JVM left there is of no use to the next.
     scratch = scratch_of(settings, role)
     shutil.rmtree(scratch / "local", ignore_errors=True)
     for folder in ("local", "warehouse"):
         (scratch / folder).mkdir(parents=True, exist_ok=True)
+    conf = spark_conf(settings, slots, java_options, role)
+    if not _is_local(conf["spark.master"]):
+        return _submitted(conf)
+    options = _java_options(settings, java_options)
+    return attach(launch(settings.jars_dir, settings.spark_memory, options, conf))
+
+
+def _submitted(conf: Mapping[str, str]) -> SparkSession:
+    """Return a session on a cluster, to which Spark's own launcher knows the way."""
+    from pyspark.sql import SparkSession
+
     builder = SparkSession.builder
-    for name, value in spark_conf(settings, slots, java_options, role).items():
+    for name, value in conf.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

@@ -34,6 +34,7 @@ from streaming.batch_queries.recount import recount
 from streaming.batch_queries.replay import what_if
 from streaming.batch_queries.session import scratch_of, start_batch_session
 from streaming.batch_queries.state_reader import read_state
+from streaming.jvm import JvmLost
 from streaming.kernel import KernelProblem
 from streaming.restart_policy import first_line
 from streaming.session import VersionProblem
@@ -72,7 +73,7 @@ def main() -> None:
         ended = Ended("done", _carry_out(settings, request, teller))
     except QueryRefused as refused:
         ended = Ended("refused", str(refused))
-    except (BusError, VersionProblem, KernelProblem) as problem:
+    except (BusError, VersionProblem, KernelProblem, JvmLost) as problem:
         ended = Ended("failed", str(problem))
     except Exception as error:
         log.debug("the batch query failed", exc_info=error)

@@ -67,8 +67,37 @@ def build(jars_dir: Path) -> Path:
         work = Path(name)
         compile_java(sources(), work / "classes", jars_dir)
         _pack(work / "classes", work / "kernel.jar")
+        _note_module_options(work / "kernel.jar", jars_dir, work / "options")
+        (work / "options").rename(_module_options(target))
         (work / "kernel.jar").rename(target)
     return target
+
+
+def module_options(jars_dir: Path) -> list[str]:
+    """Return the options that open Java's modules to Spark, as Spark's launcher gives them.
+
+    Raises KernelProblem where the kernel has not been compiled.
+    """
+    try:
+        options = _module_options(archive(jars_dir)).read_text().split()
+    except FileNotFoundError:
+        raise KernelProblem(f"{jars_dir}/kernel: no options there: run make setup") from None
+    # A module that not every Java has, for what Spark does to vectors.
+    return [option for option in options if not option.startswith("--add-modules=")]
+
+
+def _module_options(kernel: Path) -> Path:
+    return kernel.with_suffix(".options")
+
+
+def _note_module_options(kernel: Path, jars_dir: Path, target: Path) -> None:
+    """Have Spark print the options into `target`. Raises KernelProblem."""
+    path = os.pathsep.join(map(str, [kernel, *library(jars_dir)]))
+    command = [str(find_java()), "-cp", path, "tallyboard.kernel.Gateway", "--module-options"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise KernelProblem(f"Spark does not say which modules it needs:\n{done.stderr}")
+    target.write_text(done.stdout)
 
 
 def compile_java(files: list[Path], target: Path, jars_dir: Path, *also: Path) -> None:

@@ -116,6 +116,7 @@ SHARED: Mapping[str, Any] = {
 KERNEL_ALONE = {
     "Asset.FEW", "Assets.MAX_READ", "BatchLength.SHORTEST_MS",
     "BlockReader.FULL", "BlockSink.SCHEMA", "BlockSource.SCHEMA",
+    "Gateway.MODULE_OPTIONS", "Gateway.SESSION",
     "JsonBytes.DIGITS", "NameSet.LEAST", "SinkBlock.FULL", "Texts.BITS", "Texts.LONGEST",
     "Texts.OWN", "TimerLog.CHUNK", "TimerLog.HEAD", "TimerLog.LEAST",
     "Codec.MUTED", "Codec.WAITS", "Json.MAX_DIGITS", "Kernel.HEADER",

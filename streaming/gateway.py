@@ -1,0 +1,152 @@
+"""Spark's JVM on one machine, started without Spark's launcher: two scripts and another JVM.
+
+Spark begins to start in it by itself (kernel/Gateway.java) while Python imports PySpark. The JVM's
+class path leaves out what no query of ours uses: Spark would open it, and register some of it, at
+each start.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from config.archives import pyspark_jars
+from config.java import find_java
+from streaming.jvm import JvmLost
+from streaming.kernel import archive, module_options
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
+    from pyspark.sql import SparkSession
+
+MAIN_CLASS = "tallyboard.kernel.Gateway"
+ANSWER = "gateway"
+LOOK_S = 0.005
+START_S = 120.0
+
+# How the names of archives begin that belong to Hive, machine learning, graphs, Kubernetes, YARN,
+# Spark Connect, the Scala shell and ZooKeeper.
+UNUSED = (
+    *("HikariCP-", "datanucleus-", "derby", "hive-", "javax.jdo-", "javolution-", "jdo-api-"),
+    *("jpam-", "jta-", "libfb303-", "libthrift-", "spark-hive", "transaction-api-"),
+    *("JLargeArrays-", "JTransforms-", "algebra_", "arpack", "blas-", "breeze", "cats-kernel_"),
+    *("lapack-", "spark-graphx_", "spark-mllib", "spire"),
+    *("kubernetes-", "spark-kubernetes_", "spark-yarn_", "vertx-", "volcano-", "zjsonpatch-"),
+    *("jline-", "spark-connect_", "spark-pipelines_", "spark-repl_"),
+    *("curator-", "zookeeper-"),
+)
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A JVM that starts. answer: the file in which it says how it is reached."""
+
+    process: subprocess.Popen[bytes]
+    answer: Path
+    conf: Mapping[str, str]
+
+
+def class_path(jars_dir: Path) -> list[Path]:
+    """Return the archives of a JVM on one machine: connector, kernel, and what is used of Spark."""
+    spark = [path for path in pyspark_jars().glob("*.jar") if not path.name.startswith(UNUSED)]
+    return [*sorted((jars_dir / "spark").glob("*.jar")), archive(jars_dir), *sorted(spark)]
+
+
+def launch(
+    jars_dir: Path, memory: str, options: Sequence[str], conf: Mapping[str, str]
+) -> Launched:
+    """Start a JVM in which Spark starts with this configuration.
+
+    memory: most of the JVM's heap, as Java takes it. Raises KernelProblem, JavaProblem and OSError.
+    """
+    answer = Path(tempfile.mkdtemp(prefix="tallyboard-jvm-"), ANSWER)
+    command = [
+        *(str(find_java()), "-cp", os.pathsep.join(map(str, class_path(jars_dir)))),
+        *(f"-Xmx{memory}", *module_options(jars_dir), *options),
+        *(f"-D{name}={value}" for name, value in conf.items()),
+        MAIN_CLASS,
+    ]
+    process = subprocess.Popen(
+        command,
+        env={
+            **os.environ,
+            "SPARK_HOME": str(pyspark_jars().parent),
+            "PYTHONHASHSEED": "0",
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer),
+        },
+        stdin=subprocess.PIPE,  # at whose end it ends
+        preexec_fn=_leave_interrupts,  # noqa: PLW1509 - as PySpark does it
+    )
+    return Launched(process, answer, conf)
+
+
+def _leave_interrupts() -> None:
+    """Have Ctrl-C end Python alone, which then stops Spark in order."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def attach(launched: Launched) -> SparkSession:
+    """Return the session of a JVM that was launched, once it is there. Raises JvmLost."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    gateway = _connected(launched)
+    jvm, conf = gateway.jvm, launched.conf
+    session = jvm.tallyboard.kernel.Gateway.session()
+    # PySpark asks the JVM for each setting that this has, one by one; Spark has its own.
+    few = jvm.SparkConf(False)
+    few.setMaster(conf["spark.master"]).setAppName(conf["spark.app.name"])
+    context = SparkContext(
+        gateway=gateway,
+        jsc=jvm.JavaSparkContext(session.sparkContext()),
+        conf=SparkConf(_jconf=few),
+    )
+    return SparkSession(context, session)
+
+
+def _connected(launched: Launched) -> JavaGateway:
+    """Return PySpark's gateway to a JVM, as to one that has started Python: by two variables."""
+    from pyspark.java_gateway import launch_gateway
+
+    address = _address(launched)
+    os.environ.update(address)
+    try:
+        gateway = launch_gateway()
+    finally:
+        for name in address:
+            del os.environ[name]
+    gateway.proc = launched.process
+    return gateway
+
+
+def _address(launched: Launched) -> dict[str, str]:
+    """Return where the JVM listens, and its secret. Raises JvmLost."""
+    from pyspark.serializers import UTF8Deserializer, read_int
+
+    try:
+        _await(launched)
+        with launched.answer.open("rb") as answer:
+            port, secret = read_int(answer), UTF8Deserializer().loads(answer)
+    finally:
+        shutil.rmtree(launched.answer.parent, ignore_errors=True)
+    return {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+
+
+def _await(launched: Launched) -> None:
+    """Return once the JVM has said how it is reached. Raises JvmLost."""
+    deadline = time.monotonic() + START_S
+    while not launched.answer.exists():
+        if launched.process.poll() is not None:
+            raise JvmLost(f"Spark's JVM ended with {launched.process.returncode} at its start")
+        if time.monotonic() > deadline:
+            launched.process.kill()
+            raise JvmLost(f"Spark's JVM has not answered for {START_S:g} s at its start")
+        time.sleep(LOOK_S)
