@@ -6,12 +6,12 @@ import argparse
 import shlex
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from bench.report import body, busy_words
-from bench.results import FOLDER, Clock, Row, write
+from bench.results import FOLDER, Clock, Result, Row, write
 from bench.stack import INTERRUPTS, BenchProblem, Engine, say
 
 # The rows of a bench's table, and everything that was measured.
@@ -55,8 +55,11 @@ def run(
     bench: str,
     parser: argparse.ArgumentParser,
     measure: Callable[[argparse.Namespace], Measured],
+    parts_of: Callable[[Result], Iterable[Result]] | None = None,
 ) -> None:
     """Measure as the command line says, print the table, keep it where that is wanted.
+
+    parts_of: splits a result into those that are kept each by itself, where there are such.
 
     Ends with one message when it cannot be measured, and with 130 when it is interrupted.
     """
@@ -76,7 +79,8 @@ def run(
     print(body(result))
     print(f"{busy_words(result.machine)}.")
     if folder:
-        say(f"kept: {write(result, folder)}")
+        for part in parts_of(result) if parts_of else [result]:
+            say(f"kept: {write(part, folder)}")
 
 
 def told(given: list[str]) -> list[str]:

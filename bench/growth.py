@@ -20,11 +20,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from math import log
+from typing import Any
+
+import msgspec
 
 from bench.command import Measured, module_command, parser_of, run
 from bench.drain import refuse_dead_letters
 from bench.load import Markers, backlog, everyone, fill
-from bench.results import Row
+from bench.results import Result, Row
 from bench.stack import (
     Beats,
     Engine,
@@ -136,7 +139,18 @@ def main() -> None:
     parser.add_argument("--idle", type=int, default=IDLE_S, help=f"seconds at rest ({IDLE_S})")
     parser.add_argument("--most", type=int, help="leave larger sizes out")
     parser.add_argument("--quick", action="store_true", help="two small sizes of each part")
-    run("growth", parser, measure)
+    run("growth", parser, measure, tables_of)
+
+
+def tables_of(result: Result) -> Iterator[Result]:
+    """Yield what was measured of each part as a result of its own: growth_assets, for one."""
+    for part in dict.fromkeys(one["part"] for one in result.runs):
+        yield msgspec.structs.replace(
+            result,
+            bench=f"{result.bench}_{part}",
+            rows=[row for row in result.rows if f"--parts={part}" in row.command],
+            runs=[one for one in result.runs if one["part"] == part],
+        )
 
 
 def words(parts: Iterable[str]) -> str:
@@ -156,14 +170,14 @@ def measure(options: argparse.Namespace) -> Measured:
     """Try each size of each part. Raises BenchProblem."""
     sizes = QUICK if options.quick else PARTS
     rows: list[Row] = []
-    trials: list[Trial] = []
+    trials: list[dict[str, Any]] = []
     for part in options.parts:
         wanted = [n for n in sizes[part] if options.most is None or n <= options.most]
         shapes = [replace(Shape(), **{part: number}) for number in wanted]
         ran = [trial(part, shape, options.reports, options.idle) for shape in shapes]
         rows += rows_of(part, ran)
-        trials += ran
-    return rows, [asdict(one) | {"each_us": one.each_us} for one in trials]
+        trials += [asdict(one) | {"part": part, "each_us": one.each_us} for one in ran]
+    return rows, trials
 
 
 def trial(part: str, shape: Shape, reports: int, idle_s: int) -> Trial:

@@ -46,7 +46,8 @@ def filled(document: str, folder: Path = FOLDER) -> str:
     def table(match: re.Match[str]) -> str:
         begin, name, end = match.groups()
         result = read(name, folder)
-        text = rendered(result) if result else f"Not taken yet: `make bench-{name}`.\n"
+        missing = f"Not taken yet: `make bench-{name.partition('_')[0]}`.\n"
+        text = rendered(result) if result else missing
         return f"{begin}{text}{end}"
 
     return _TABLE.sub(table, document)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from bench import growth
 from bench.report import DOCUMENT, filled, number, rendered, table_of
 from bench.results import FOLDER, Machine, Result, Row, processor, write
 from bench.stack import ROOT
@@ -35,8 +36,10 @@ def test_the_tables_are_the_kept_results():
 
 
 def test_every_bench_has_a_table_and_every_result_a_bench():
-    assert sorted(re.findall(r"^<!-- bench:(\w+) -->$", DOC, re.MULTILINE)) == sorted(BENCHES)
-    assert {path.stem for path in FOLDER.glob("*.json")} <= set(BENCHES)
+    parts = {f"growth_{part}" for part in growth.PARTS}
+    tables = re.findall(r"^<!-- bench:(\w+) -->$", DOC, re.MULTILINE)
+    assert sorted(tables) == sorted({*BENCHES, *parts} - {"growth"})
+    assert {path.stem for path in FOLDER.glob("*.json")} <= set(tables)
     assert all(find_spec(f"bench.{name}") for name in BENCHES)
 
 
@@ -103,3 +106,13 @@ def test_three_digits_count():
 def test_the_processor_is_named():
     assert processor("processor : 0\nmodel name\t: A chip\n") == "A chip"
     assert processor("")
+
+
+def test_each_part_of_growth_is_kept_by_itself():
+    rows = [Row(part, "s", {}, command=f"python -m bench.growth --parts={part}") for part in "ab"]
+    runs = [{"part": part} for part in "aab"]
+    whole = msgspec.structs.replace(RESULT, bench="growth", rows=rows, runs=runs)
+    parts = list(growth.tables_of(whole))
+    assert [part.bench for part in parts] == ["growth_a", "growth_b"]
+    assert [len(part.runs) for part in parts] == [2, 1]
+    assert [part.rows for part in parts] == [rows[:1], rows[1:]]
