@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from stack import Stack, wait_until
+from streaming.gateway import MAIN_CLASS
 
 LISTENING = "0A"
 SOON_S = 10
@@ -96,8 +97,8 @@ def test_a_query_that_fails_is_told_at_once_and_comes_back(stack: Stack) -> None
 
 def _java(stack: Stack) -> set[int]:
     """The job's JVM: the one that loads Spark."""
-    spark = b"org.apache.spark.deploy.SparkSubmit"
-    return {pid for pid in stack.leftovers() if spark in Path(f"/proc/{pid}/cmdline").read_bytes()}
+    main = MAIN_CLASS.encode()
+    return {pid for pid in stack.leftovers() if main in Path(f"/proc/{pid}/cmdline").read_bytes()}
 
 
 def _garbage(host: str, port: int) -> None:
