@@ -55,11 +55,11 @@ def run(
     bench: str,
     parser: argparse.ArgumentParser,
     measure: Callable[[argparse.Namespace], Measured],
-    parts_of: Callable[[Result], Iterable[Result]] | None = None,
+    tables_of: Callable[[Result], Iterable[Result]] | None = None,
 ) -> None:
     """Measure as the command line says, print the table, keep it where that is wanted.
 
-    parts_of: splits a result into those that are kept each by itself, where there are such.
+    tables_of: splits a result into those that are kept and shown each by itself; None: it is one.
 
     Ends with one message when it cannot be measured, and with 130 when it is interrupted.
     """
@@ -79,8 +79,8 @@ def run(
     print(body(result))
     print(f"{busy_words(result.machine)}.")
     if folder:
-        for part in parts_of(result) if parts_of else [result]:
-            say(f"kept: {write(part, folder)}")
+        for table in tables_of(result) if tables_of else [result]:
+            say(f"kept: {write(table, folder)}")
 
 
 def told(given: list[str]) -> list[str]:

@@ -118,10 +118,12 @@ def prepare(folder: Path, bus: MemoryBus, scenarios: dict[str, Scenario]) -> Mat
     django.setup()
     from django.core.management import call_command
 
+    from dashboard.core.sql import register_adapters
     from dashboard.materialiser.worker import Materialiser, enlarge_memory, relax_collector
 
     enlarge_memory()
     call_command("migrate", verbosity=0)
+    register_adapters()
     relax_collector()
     return Materialiser(bus, Topics(), scenarios, lambda: START)
 

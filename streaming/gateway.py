@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from config.archives import pyspark_jars
 from config.java import find_java
 from streaming.jvm import JvmLost
-from streaming.kernel import archive, module_options
+from streaming.kernel import module_options, own_archives
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -57,7 +57,7 @@ class Launched:
 def class_path(jars_dir: Path) -> list[Path]:
     """Return the archives of a JVM on one machine: connector, kernel, and what is used of Spark."""
     spark = [path for path in pyspark_jars().glob("*.jar") if not path.name.startswith(UNUSED)]
-    return [*sorted((jars_dir / "spark").glob("*.jar")), archive(jars_dir), *sorted(spark)]
+    return [*own_archives(jars_dir), *sorted(spark)]
 
 
 def launch(
@@ -67,13 +67,13 @@ def launch(
 
     memory: most of the JVM's heap, as Java takes it. Raises KernelProblem, JavaProblem and OSError.
     """
-    answer = Path(tempfile.mkdtemp(prefix="tallyboard-jvm-"), ANSWER)
     command = [
         *(str(find_java()), "-cp", os.pathsep.join(map(str, class_path(jars_dir)))),
         *(f"-Xmx{memory}", *module_options(jars_dir), *options),
         *(f"-D{name}={value}" for name, value in conf.items()),
         MAIN_CLASS,
     ]
+    answer = Path(tempfile.mkdtemp(prefix="tallyboard-jvm-"), ANSWER)
     process = subprocess.Popen(
         command,
         env={

@@ -17,7 +17,7 @@ from streaming.cds_archive import class_archive, use
 from streaming.engine import STATE_PARTITIONS
 from streaming.gateway import attach, launch
 from streaming.jvm import JVM_OPTIONS
-from streaming.kernel import archive, build
+from streaming.kernel import build, own_archives
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -168,12 +168,11 @@ def _compression(settings: Settings) -> dict[str, str]:
 
 
 def _jars(jars_dir: Path, master: str) -> dict[str, str]:
-    """Return the options of connector and kernel: on the class path, which a class archive needs,
-    or for executors."""
-    jars = [*sorted((jars_dir / "spark").glob("*.jar")), archive(jars_dir)]
+    """Return the options of connector and kernel for executors; on one machine they are on the
+    class path, which a class archive needs."""
     if _is_local(master):
-        return {"spark.driver.extraClassPath": os.pathsep.join(map(str, jars))}
-    return {"spark.jars": ",".join(map(str, jars))}
+        return {}
+    return {"spark.jars": ",".join(map(str, own_archives(jars_dir)))}
 
 
 def _is_local(master: str) -> bool:

@@ -13,8 +13,9 @@ import pytest
 from histories import History, play
 from liveclient import Client, assert_snapshot_plus_events
 
-from dashboard.live import feeds
+from dashboard.live import feeds, messages
 from dashboard.live import merge as merging
+from dashboard.live.changes import Changes
 from dashboard.live.entries import Entry
 from dashboard.live.live_view import LiveView
 from dashboard.live.merge import Merged, Stored, merge, newer_than
@@ -31,6 +32,19 @@ from wire.sink import encode_state, state_value
 PLACE = ("watch.states", 0)
 LIMIT = 2
 """Small, so that the few assets of a history do not all fit."""
+
+
+def made_bodies(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Return a list into which every message with changes goes when it is made."""
+    made: list[bytes] = []
+    make = messages._body
+
+    def noted(changes: Changes) -> bytes:
+        made.append(make(changes))
+        return made[-1]
+
+    monkeypatch.setattr(messages, "_body", noted)
+    return made
 
 
 @contextmanager

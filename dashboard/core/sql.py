@@ -17,12 +17,6 @@ PORTIONS = (200, 10)
 COPIED = 50
 """From so many rows on PostgreSQL gets them as a stream, which costs it two statements more."""
 
-# Of a value without an adapter SQLite's module looks for two attributes, in vain: for each None and
-# each boolean that takes 0.3 µs, and half of a row of the board is nothing else.
-# None of None, without any Python; mypy does not see which overload that is.
-sqlite3.register_adapter(type(None), {}.get)  # type: ignore[arg-type]
-sqlite3.register_adapter(bool, int)
-
 _NEVER_ANALYZED = """\
 SELECT relname FROM pg_class
 WHERE oid = ANY (%s::text[]::regclass[]) AND reltuples < 0 AND pg_relation_size(oid) > 0
@@ -114,6 +108,17 @@ def _copy(table: str, columns: Sequence[str], rows: Rows, clause: str) -> None:
         cursor.execute(
             f'INSERT INTO "{table}" ({names}) SELECT {names} FROM {incoming} {clause}'  # noqa: S608
         )
+
+
+def register_adapters() -> None:
+    """Spare SQLite's module a search, in a process that writes many rows.
+
+    Of a value without an adapter it looks for two attributes, in vain: for each None and each
+    boolean that takes 0.3 µs, and half of a row of the board is nothing else.
+    """
+    # None for None, without any Python; mypy does not see which overload that is.
+    sqlite3.register_adapter(type(None), {}.get)  # type: ignore[arg-type]
+    sqlite3.register_adapter(bool, int)
 
 
 def use_indexes() -> None:

@@ -45,6 +45,11 @@ def archive(jars_dir: Path) -> Path:
     return jars_dir / "kernel" / f"kernel-{digest.hexdigest()[:16]}.jar"
 
 
+def own_archives(jars_dir: Path) -> list[Path]:
+    """List what the job adds to PySpark's archives: the Kafka connector's, and the kernel."""
+    return [*sorted((jars_dir / "spark").glob("*.jar")), archive(jars_dir)]
+
+
 def library(jars_dir: Path) -> list[Path]:
     """List what the kernel is compiled against: PySpark's archives and the Kafka connector's."""
     return [*pyspark_jars().glob("*.jar"), *(jars_dir / "spark").glob("*.jar")]

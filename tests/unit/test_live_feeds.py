@@ -9,13 +9,11 @@ import pytest
 from histories import histories
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from liveboard import Board, beside, log_of, small_board
+from liveboard import Board, beside, log_of, made_bodies, small_board
 from selection import examples
 
 from dashboard.annotations.row_marks import Mark
-from dashboard.live import messages
 from dashboard.live.alarms import Alarm
-from dashboard.live.changes import Changes
 from dashboard.live.entries import Entry, Offsets
 from dashboard.live.live_view import LiveView
 from dashboard.live.messages import plain_changes
@@ -77,14 +75,7 @@ def versions(message: dict[str, Any]) -> dict[str, str]:
 
 
 def test_boards_of_one_page_are_sent_the_same_bytes_made_once(view, monkeypatch):
-    made: list[bytes] = []
-    real = messages._body
-
-    def noted(changes: Changes) -> bytes:
-        made.append(real(changes))
-        return made[-1]
-
-    monkeypatch.setattr(messages, "_body", noted)
+    made = made_bodies(monkeypatch)
     subs = together(view, "a", sockets=20)
     view.apply("watch", [row("a", 3), row("b", 4)], {})
     view.set_figure("watch", "counts", {"bad": 3})

@@ -20,6 +20,7 @@ from django.contrib.sessions.models import Session
 from django.db import OperationalError
 from django.test import Client as Browser
 from django.utils import timezone
+from liveboard import made_bodies
 from liveclient import Client, assert_snapshot_plus_events
 from sinks import PlayedJob
 from web_fixtures import make_user
@@ -35,7 +36,6 @@ from dashboard.live import (
     database_threads,
     feeds,
     merge,
-    messages,
     row_context,
     shared_reads,
 )
@@ -416,14 +416,7 @@ async def test_sockets_that_show_the_same_are_told_of_one_reading(
 async def test_boards_of_one_page_are_sent_the_same_message_made_once(
     world: World, monkeypatch: pytest.MonkeyPatch
 ):
-    made: list[bytes] = []
-    real = messages._body
-
-    def noted(changes: Any) -> bytes:
-        made.append(real(changes))
-        return made[-1]
-
-    monkeypatch.setattr(messages, "_body", noted)
+    made = made_bodies(monkeypatch)
     session = await sync_to_async(cookie)("operator")
     tailer = Tailer(world.bus, topics(), scenarios(), live_view())
     await sync_to_async(tailer.step)()

@@ -13,6 +13,7 @@ from bus.kafka import KafkaBus
 from config.logs import configure_logs
 from config.pulse import Pulse
 from dashboard.core.scenarios import scenarios, topics
+from dashboard.core.sql import register_adapters
 from dashboard.core.times import now_ms
 from dashboard.invoices.reader import InvoiceReader
 from dashboard.materialiser.worker import Materialiser, enlarge_memory, relax_collector
@@ -44,6 +45,7 @@ class Command(BaseCommand):
         readers = [kind(bus, topics(), now_ms) for kind in (InvoiceReader, MilestoneReader)]
         for reader in readers:
             reader.start()
+        register_adapters()
         relax_collector()
         worker.run(stop, Pulse(tallyboard.data_dir, "materialiser").beat)
         for reader in readers:
