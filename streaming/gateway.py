@@ -73,7 +73,9 @@ def launch(
         *(f"-D{name}={value}" for name, value in conf.items()),
         MAIN_CLASS,
     ]
-    answer = Path(tempfile.mkdtemp(prefix="tallyboard-jvm-"), ANSWER)
+    # Where the next start deletes what a process that was killed has left.
+    folder = tempfile.mkdtemp(prefix="tallyboard-jvm-", dir=conf.get("spark.local.dir"))
+    answer = Path(folder, ANSWER)
     process = subprocess.Popen(
         command,
         env={
