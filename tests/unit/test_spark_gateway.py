@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,7 @@ def java(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
     monkeypatch.setattr(gateway, "find_java", lambda: path)
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
     monkeypatch.setattr(gateway, "module_options", lambda _jars: ["--add-opens=a/b=ALL-UNNAMED"])
 
 
