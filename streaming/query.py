@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +46,9 @@ COUNTED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 # Whether a commit writes what has changed in the state, or the store's new files. Where much has
 # changed the files cost no more, and who starts after a crash has nothing to replay.
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+
+# How often one looks whether the query is due to end, and how often for a batch's figures.
+LOOK_S, PROGRESS_S = 0.2, 2.0
 
 SOURCE = {
     "startingOffsets": "earliest",
@@ -213,20 +218,40 @@ def watch(
     query: StreamingQuery,
     due_to_end: Callable[[], bool],
     on_batch: Callable[[dict[str, Any]], None],
-    every_s: float = 1.0,
+    every_s: float = PROGRESS_S,
 ) -> None:
     """Return when the query is due to end or has ended; raises what ended it, if it was an error.
 
     on_batch: called with Spark's progress, at most once in `every_s` seconds, and at the end of a
     query that ended by itself.
     """
-    reported, next_look, ended = -1, 0.0, False
+    reported, next_look, ended, end = -1, 0.0, False, end_of(query)
     while not ended and not due_to_end():
-        ended = bool(query.awaitTermination(0.2))  # type: ignore[arg-type]
-        if not ended and time.monotonic() < next_look:
+        ended = end.wait(LOOK_S)
+        if ended:
+            query.awaitTermination()  # raises what ended it
+        elif time.monotonic() < next_look:
             continue
         next_look = time.monotonic() + every_s
         latest = query.lastProgress
         if latest is not None and latest["batchId"] != reported:
             reported = latest["batchId"]
             on_batch(json.loads(latest.json) if hasattr(latest, "json") else dict(latest))
+
+
+def end_of(query: StreamingQuery) -> threading.Event:
+    """Return what is set once the query has ended, well or not.
+
+    A thread waits for it, as each question costs a call to the JVM.
+    """
+    end = threading.Event()
+
+    def wait() -> None:
+        try:
+            with suppress(Exception):  # who asks the query itself is told what ended it
+                query.awaitTermination()
+        finally:
+            end.set()
+
+    threading.Thread(target=wait, name="query-end", daemon=True).start()
+    return end

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 LOOPBACK = "127.0.0.1"
 
-# Longest that a row waits in Real-time Mode between reader and state; see docs/benchmarks.md.
+# Longest that a row waits for others in Real-time Mode, on a cluster; see docs/benchmarks.md.
 FLUSH_MS = 15
 
 
@@ -106,6 +106,7 @@ def spark_conf(
         **_access(settings),
         **_compression(settings),
         **_files(settings),
+        **_shuffle(settings),
         "spark.ui.enabled": "true" if settings.spark_ui_port else "false",
         "spark.ui.port": str(settings.spark_ui_port or 4040),
         "spark.ui.showConsoleProgress": "false",
@@ -122,7 +123,6 @@ def spark_conf(
         "spark.sql.streaming.stopTimeout": "3s",
         "spark.sql.adaptive.enabled": "false",
         "spark.task.maxFailures": "4",
-        "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": str(FLUSH_MS),
     }
 
 
@@ -145,6 +145,14 @@ def _files(settings: Settings) -> dict[str, str]:
         "spark.hadoop.fs.file.impl": "tallyboard.kernel.LocalFiles",
         "spark.sql.streaming.checkpointFileManagerClass": "tallyboard.kernel.LocalCheckpoint",
     }
+
+
+def _shuffle(settings: Settings) -> dict[str, str]:
+    """Return the options of who hands rows from task to task in Real-time Mode: on one machine the
+    kernel's own class, in memory."""
+    if settings.one_machine:
+        return {"spark.shuffle.manager.incremental": "tallyboard.kernel.LocalShuffle"}
+    return {"spark.shuffle.streaming.networkBufferMaxWaitTimeMs": str(FLUSH_MS)}
 
 
 def _access(settings: Settings) -> dict[str, str]:

@@ -41,12 +41,12 @@ class Query:
         self.isActive = True
         self.error: Exception | None = None
 
-    def awaitTermination(self, timeout: float) -> bool:  # noqa: N802, Spark's own name
-        time.sleep(min(timeout, 0.01))
+    def awaitTermination(self) -> None:  # noqa: N802, Spark's own name
+        while self.isActive and self.error is None:
+            time.sleep(0.01)
         if self.error is not None:
             self.isActive = False
             raise self.error
-        return not self.isActive
 
     def stop(self) -> None:
         self.isActive = False

@@ -224,6 +224,16 @@ def test_on_one_machine_the_kernel_writes_the_checkpoint_and_on_a_cluster_spark(
     assert not {manager, files} & conf_of(tmp_path, spark_master="spark://tally:7077").keys()
 
 
+def test_on_one_machine_rows_are_handed_over_in_memory_and_on_a_cluster_by_spark(
+    tmp_path: Path,
+) -> None:
+    manager = "spark.shuffle.manager.incremental"
+    own = conf_of(tmp_path)[manager]
+    assert own == "tallyboard.kernel.LocalShuffle"
+    assert own.rpartition(".")[2] in {path.stem for path in sources()}
+    assert manager not in conf_of(tmp_path, spark_master="spark://tally:7077")
+
+
 def test_on_a_cluster_spark_proves_itself_and_encrypts(tmp_path: Path) -> None:
     conf = conf_of(tmp_path, spark_master="spark://tally:7077")
     secret = conf["spark.authenticate.secret"]

@@ -22,7 +22,6 @@ from streaming.engine_assignment import Refused
 from streaming.epoch_start import EARLIEST, EpochStart, begin, start_of
 from streaming.initial_state import read_initial_state
 from streaming.plan import Plan
-from streaming.query import watch
 from streaming.request_queue import RequestQueue
 from streaming.restart_policy import judge
 from streaming.rules import dump_rule, rule_before
@@ -447,15 +446,3 @@ def test_a_start_that_cannot_be_read_is_no_end_of_it(trial: Trial) -> None:
     with pytest.raises(epoch_start.UnreadableStart):
         start_of(current_epoch(trial.home))
     assert trial.carry_out(trial.ask("2")).ask == "2"
-
-
-def test_the_last_batch_of_a_query_that_ends_is_told() -> None:
-    class Ending:
-        lastProgress = {"batchId": 7, "numInputRows": 400_000}  # noqa: N815, Spark's name
-
-        def awaitTermination(self, _timeout: float) -> bool:  # noqa: N802, Spark's name
-            return True
-
-    told: list[dict[str, Any]] = []
-    watch(Ending(), lambda: False, told.append)  # type: ignore[arg-type]
-    assert told == [Ending.lastProgress]
