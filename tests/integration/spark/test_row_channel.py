@@ -1,4 +1,4 @@
-"""What hands rows from task to task on one machine loses none, keeps their order, and is bounded."""
+"""What hands rows from task to task on one machine: none lost, each in order, and a bound."""
 
 from __future__ import annotations
 
