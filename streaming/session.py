@@ -102,7 +102,7 @@ def spark_conf(
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.driver.memory": settings.spark_memory,
-        "spark.driver.extraJavaOptions": " ".join(_java_options(settings, java_options)),
+        "spark.driver.extraJavaOptions": " ".join([*JVM_OPTIONS, *java_options]),
         **_access(settings),
         **_compression(settings),
         **_files(settings),
@@ -124,16 +124,6 @@ def spark_conf(
         "spark.sql.adaptive.enabled": "false",
         "spark.task.maxFailures": "4",
     }
-
-
-def _java_options(settings: Settings, more: Sequence[str]) -> list[str]:
-    return [*JVM_OPTIONS, *_hearing(settings), *more]
-
-
-def _hearing(settings: Settings) -> tuple[str, ...]:
-    """Return options with which the JVM opens no port beyond this machine: see
-    kernel/Loopback.java."""
-    return ("-Dio.netty.bootstrap.extensions=serviceload",) if settings.one_machine else ()
 
 
 def _files(settings: Settings) -> dict[str, str]:
@@ -210,7 +200,7 @@ def start_session(
     conf = spark_conf(settings, slots, java_options, role)
     if not _is_local(conf["spark.master"]):
         return _submitted(conf)
-    options = _java_options(settings, java_options)
+    options = [*JVM_OPTIONS, *java_options]
     return attach(launch(settings.jars_dir, settings.spark_memory, options, conf))
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from config.archives import ArchivesProblem, pyspark_jars, verify
 from config.java import JavaProblem, find_java
 
-MAIN = Path(__file__).resolve().parent / "src" / "main"
+JAVA = Path(__file__).resolve().parent / "src" / "main" / "java"
 # The oldest Java that runs the kernel.
 RELEASE = "17"
 
@@ -27,18 +27,13 @@ class KernelProblem(Exception):
 
 def sources() -> list[Path]:
     """List the kernel's Java files, in order."""
-    return sorted((MAIN / "java").rglob("*.java"))
-
-
-def resources() -> list[Path]:
-    """List what the archive holds besides classes: which of them serve others' interfaces."""
-    return sorted(path for path in (MAIN / "resources").rglob("*") if path.is_file())
+    return sorted(JAVA.rglob("*.java"))
 
 
 def archive(jars_dir: Path) -> Path:
     """Return the path of the kernel's archive: it bears a digest of the sources and the library."""
     digest = hashlib.sha256(RELEASE.encode())
-    for path in [*sources(), *resources()]:
+    for path in sources():
         digest.update(path.read_bytes())
     for path in sorted(library(jars_dir)):
         digest.update(path.name.encode())
@@ -129,5 +124,3 @@ def _pack(classes: Path, target: Path) -> None:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as jar:
         for path in sorted(classes.rglob("*.class")):
             jar.write(path, path.relative_to(classes))
-        for path in resources():
-            jar.write(path, path.relative_to(MAIN / "resources"))

@@ -206,7 +206,6 @@ def test_on_one_machine_spark_listens_there_alone(tmp_path: Path) -> None:
     for master in (None, "local", "local[3]"):
         conf = conf_of(tmp_path, spark_master=master)
         assert conf["spark.driver.bindAddress"] == conf["spark.driver.host"] == "127.0.0.1"
-        assert "bootstrap.extensions=serviceload" in conf["spark.driver.extraJavaOptions"]
     assert not (tmp_path / "spark-secret").exists()
 
 

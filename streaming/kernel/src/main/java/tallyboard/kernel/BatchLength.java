@@ -24,8 +24,11 @@ import scala.runtime.AbstractPartialFunction;
  * batch again.
  */
 public final class BatchLength extends SparkStrategy {
-  /** The shortest batch that Spark takes in this mode. */
+  /** The shortest batch, but for a cold JVM: that which Spark takes as a trigger. */
   private static final long SHORTEST_MS = 5_000;
+
+  /** How long a batch lasts while the JVM is cold. */
+  private static final long COLD_MS = 2_000;
 
   /** Until when this JVM counts as cold, ms since the epoch: its first query says. */
   private static long coldUntil;
@@ -79,7 +82,8 @@ public final class BatchLength extends SparkStrategy {
     long passed = now - plannedAt;
     position = begin;
     plannedAt = now;
-    long fitting = now < coldUntil ? 0 : read > 0 ? most * passed / read : wanted;
+    if (now < coldUntil) return Math.min(wanted, COLD_MS);
+    long fitting = read > 0 ? most * passed / read : wanted;
     return Math.min(wanted, Math.max(SHORTEST_MS, fitting));
   }
 
