@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from pathlib import Path
@@ -41,12 +42,14 @@ class Query:
         self.isActive = True
         self.error: Exception | None = None
 
-    def awaitTermination(self) -> None:  # noqa: N802, Spark's own name
-        while self.isActive and self.error is None:
+    def awaitTermination(self, timeout: float = math.inf) -> bool:  # noqa: N802, Spark's own name
+        deadline = time.monotonic() + timeout
+        while self.isActive and self.error is None and time.monotonic() < deadline:
             time.sleep(0.01)
         if self.error is not None:
             self.isActive = False
             raise self.error
+        return not self.isActive
 
     def stop(self) -> None:
         self.isActive = False

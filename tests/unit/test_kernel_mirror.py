@@ -114,7 +114,7 @@ SHARED: Mapping[str, Any] = {
 """What both have: the kernel's name, and the fold's value."""
 
 KERNEL_ALONE = {
-    "Asset.FEW", "Assets.MAX_READ", "BatchLength.SHORTEST_MS",
+    "Asset.FEW", "Assets.MAX_READ", "BatchLength.COLD_MS", "BatchLength.SHORTEST_MS",
     "BlockReader.FULL", "BlockSink.SCHEMA", "BlockSource.SCHEMA",
     "Gateway.MODULE_OPTIONS", "Gateway.SESSION",
     "JsonBytes.DIGITS", "NameSet.LEAST", "SinkBlock.FULL", "Texts.BITS", "Texts.LONGEST",
@@ -122,7 +122,7 @@ KERNEL_ALONE = {
     "Codec.MUTED", "Codec.WAITS", "Json.MAX_DIGITS", "Kernel.HEADER",
     "Kernel.KEPT", "Kernel.SINK", "LocalCheckpoint.BUFFER", "LocalCheckpoint.SETTING",
     "Keys.NEVER", "Keys.READ", "Rule.NONE", "Run.HOST",
-    "Run.META_LATENESS",
+    "RowChannel.MOST_BYTES", "RowChannel.PATIENCE_MS", "Run.META_LATENESS",
     "Source.TICK", "Source.VERSION", "SuppressedOutput.MAX_FRESH", "Tally.NONE",
 }  # fmt: skip
 """How it keeps and reads what the fold has as objects: its stand-in for None, caches, codecs."""
