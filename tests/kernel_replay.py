@@ -82,18 +82,29 @@ def compile_replay(jars_dir: Path, work: Path) -> None:
     compile_java([REPLAY], work, jars_dir, archive(jars_dir))
 
 
+def java_command(jars_dir: Path, harness: Path, work: Path) -> list[str]:
+    """Compile a harness of the kernel's package into a folder; returns what starts it."""
+    build(jars_dir)
+    compile_java([harness], work, jars_dir, archive(jars_dir))
+    return _command(jars_dir, harness, work)
+
+
+def _command(jars_dir: Path, harness: Path, work: Path) -> list[str]:
+    path = os.pathsep.join(map(str, [work, archive(jars_dir), *library(jars_dir)]))
+    return [str(find_java()), *QUICK, "-cp", path, f"tallyboard.kernel.{harness.stem}"]
+
+
 class Replay:
     """The compiled harness."""
 
     def __init__(self, jars_dir: Path, work: Path) -> None:
-        self._path = os.pathsep.join(map(str, [work, archive(jars_dir), *library(jars_dir)]))
+        self._command = _command(jars_dir, REPLAY, work)
 
     def run(self, plan: Plan, logs: Iterable[Log]) -> list[Played]:
         """Return what the kernel makes of each log."""
         logs = list(logs)
         fed = struct.pack(">i", len(logs)) + b"".join(_log(plan, log) for log in logs)
-        command = [str(find_java()), *QUICK, "-cp", self._path, "tallyboard.kernel.Replay"]
-        done = subprocess.run(command, input=fed, capture_output=True, check=False)
+        done = subprocess.run(self._command, input=fed, capture_output=True, check=False)
         assert done.returncode == 0, done.stderr.decode()[-4000:]
         out = io.BytesIO(done.stdout)
         return [Played(list(_records(out)), _state(out)) for _ in logs]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
@@ -10,10 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from kernel_replay import QUICK
-
-from config.java import find_java
-from streaming.kernel import archive, build, compile_java, library
+from kernel_replay import java_command
 
 SCRIBE = Path(__file__).resolve().parents[2] / "kernel/java/tallyboard/kernel/Scribe.java"
 KILLS = 8
@@ -24,10 +20,7 @@ class Scribe:
     """A JVM that does to files what it is told, with the job's own manager or Spark's default."""
 
     def __init__(self, jars_dir: Path, work: Path) -> None:
-        build(jars_dir)
-        compile_java([SCRIBE], work, jars_dir, archive(jars_dir))
-        path = os.pathsep.join(map(str, [work, archive(jars_dir), *library(jars_dir)]))
-        self._command = [str(find_java()), *QUICK, "-cp", path, "tallyboard.kernel.Scribe"]
+        self._command = java_command(jars_dir, SCRIBE, work)
 
     def start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(

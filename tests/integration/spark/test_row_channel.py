@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from kernel_replay import QUICK
-
-from config.java import find_java
-from streaming.kernel import archive, build, compile_java, library
+from kernel_replay import java_command
 
 RELAY = Path(__file__).resolve().parents[2] / "kernel/java/tallyboard/kernel/Relay.java"
 MOST_BYTES = 4 << 20  # RowChannel.MOST_BYTES
@@ -33,11 +29,7 @@ Relay = Callable[..., Relayed]
 @pytest.fixture(scope="module")
 def relay(jars_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Relay:
     """Send rows through a channel in a JVM."""
-    work = tmp_path_factory.mktemp("relay")
-    build(jars_dir)
-    compile_java([RELAY], work, jars_dir, archive(jars_dir))
-    path = os.pathsep.join(map(str, [work, archive(jars_dir), *library(jars_dir)]))
-    command = [str(find_java()), *QUICK, "-cp", path, "tallyboard.kernel.Relay"]
+    command = java_command(jars_dir, RELAY, tmp_path_factory.mktemp("relay"))
 
     def run(writers: int, rows: int, size: int, ending: int, pause_ms: int = 0) -> Relayed:
         numbers = map(str, (writers, rows, size, ending, pause_ms))

@@ -30,7 +30,8 @@ import scala.collection.Iterator;
  * milliseconds, and connects each pair of tasks anew in each batch. Where all tasks run in one
  * process a row can go at once.
  *
- * <p>It is one of Spark's own, as Spark's scheduler asks for no other kind.
+ * <p>It extends Spark's own class because Spark makes its scheduler's tracker of writers for no
+ * other.
  *
  * <p>A task cannot be repeated, as its rows are gone: Real-time Mode repeats the batch.
  */
@@ -96,7 +97,7 @@ public final class LocalShuffle extends StreamingShuffleManager {
       try {
         while (records.hasNext()) {
           Product2<K, V> record = records.next();
-          // What comes next is written over it.
+          // The iterator reuses its row.
           UnsafeRow row = ((UnsafeRow) record._2()).copy();
           RowChannel channel = channels[partitioner.getPartition(record._1())];
           while (!channel.offer(row)) task.killTaskIfInterrupted();
