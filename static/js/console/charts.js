@@ -8,6 +8,8 @@ import { local, localDay, timeOfDay } from "../shared/clock.js";
 
 const EVERY_MS = { hour: 5_000, day: 60_000, month: 600_000 };
 const HEIGHT = 180;
+// The room that a time of day takes on an axis, with seconds, px.
+const LABEL = 56;
 
 const count = (n) => (n >= 1e6 ? `${+(n / 1e6).toFixed(1)} M` : n >= 1e4 ? `${+(n / 1e3).toFixed(1)} k` : `${n}`);
 const bytes = (n) => (n >= 1e9 ? `${+(n / 1e9).toFixed(2)} GB` : n >= 1e6 ? `${+(n / 1e6).toFixed(1)} MB` : `${+(n / 1e3).toFixed(1)} kB`);
@@ -161,6 +163,7 @@ function options(chart, wide) {
   return {
     width: wide,
     height: HEIGHT,
+    padding: [null, LABEL / 2, null, null], // the last time on the axis is not cut off
     cursor: { y: false },
     series: [
       { label: "Time", value: (_, at) => (at === null ? "–" : local(at * 1000)) },
