@@ -28,6 +28,7 @@ from streaming.pipelines.declaration import DeclarationError, Pipeline
 from streaming.pipelines.figures import Figures
 from streaming.pipelines.graph import graph_of
 from streaming.pipelines.report import PipelineReporter
+from streaming.query import end_of
 from streaming.request_auth import RequestAuthenticator
 from streaming.request_queue import RequestQueue
 from streaming.restart_policy import first_line, judge
@@ -158,9 +159,10 @@ class Supervisor:
 
     def _watch(self, query: StreamingQuery, topics: Sequence[str]) -> None:
         """Return when the query is due to end or has ended; raises what ended it."""
-        next_report = 0.0
+        next_report, end = 0.0, end_of(query)
         while not self._due_to_end():
-            if query.awaitTermination(LOOK_S):  # type: ignore[arg-type]
+            if end.wait(LOOK_S):
+                query.awaitTermination()  # raises what ended it
                 return
             if time.monotonic() >= next_report:
                 next_report = time.monotonic() + REPORT_S
