@@ -18,6 +18,7 @@ from typing import Any, Self
 from bench.busyness import Watch
 from bench.drain import Size, refuse_dead_letters, run_before, source
 from bench.load import MAJORITY, SCENARIO, Answers, Markers, backlog, fill
+from bench.page_cache import release
 from bench.peers.engines import KERNEL, Peer, Place, forget, running_at, started
 from bench.peers.outcome import Outcome, differences, outcome
 from bench.stack import BenchProblem, Engine, Product, cpu_seconds, product, say
@@ -104,6 +105,7 @@ def by_kernel(log: Log, turn: str, records: int | None) -> tuple[Drained, Outcom
     copy.stop("job")
     refuse_dead_letters(copy)
     found = outcome(copy.bus, states, course.begin)
+    release(segments_of_turns(log))
     return _drained(log, KERNEL, turn, course, running, found), found
 
 
@@ -121,8 +123,15 @@ def by_peer(log: Log, peer: Peer, expected: Outcome) -> Drained:
         copy.kill(name)
     forget(place)
     found = outcome(copy.bus, sink, course.begin)
+    release(segments_of_turns(log))
     refuse_differences(peer.name, expected, found)
     return _drained(log, peer.name, "", course, running, found)
+
+
+def segments_of_turns(log: Log) -> list[Path]:
+    """Return the broker's segments that turns have written: all but those of the log itself."""
+    segments = (log.copy.folder / "broker").rglob("*.log")
+    return [path for path in segments if not path.parent.name.startswith(f"{log.source}-")]
 
 
 def states_like(copy: Product, name: str) -> TopicSpec:
