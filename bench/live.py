@@ -68,6 +68,9 @@ TELL_S = 5.0
 # The part of the rate that must have been sent for a figure to count.
 LEAST_RATE = 0.95
 
+# What the job may take of one core while nothing but ticks arrives, per cent.
+IDLE_TARGET = 2.0
+
 
 @dataclass(frozen=True)
 class Load:
@@ -164,8 +167,8 @@ def rows_of(runs: Sequence[Run], loads: Sequence[Load], options: argparse.Namesp
             judged = target if load.judged else None
             rows.append(Row(what, unit, figures, judged, command=command))
     what, idle = "idle: processor time of the job, of one core", {r.engine: r.idle for r in runs}
-    target = 2 if any(load.judged for load in loads) else None
-    rows.append(Row(what, "%", idle, target, command=command))
+    aim = IDLE_TARGET if any(load.judged for load in loads) else None
+    rows.append(Row(what, "%", idle, aim, command=command))
     return [row for row in rows if row.figures]
 
 

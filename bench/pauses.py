@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from bench.command import Measured, module_command, parser_of, run
 from bench.drain import refuse_dead_letters
 from bench.figures import Delays
-from bench.live import SCENARIOS, Load, Observed, idle, start_job, under_load
+from bench.live import IDLE_TARGET, SCENARIOS, Load, Observed, idle, start_job, under_load
 from bench.results import Row
 from bench.stack import Engine, cpu_seconds, product, say
 
@@ -126,7 +126,7 @@ def rows_of(one: Run, load: Load) -> list[Row]:
     ]
     if one.idle is not None:
         ticks = "the job's processor time with ticks alone, of one core"
-        figures.append((ticks, "%", one.idle, None))
+        figures.append((ticks, "%", one.idle, IDLE_TARGET))
     what = f"{load} in batches of {one.batch_s} s"
     return [
         Row(f"{what}: {name}", unit, {"kernel": value}, target, command=command)

@@ -1,7 +1,7 @@
 """`python -m bench.report`: the kept results as the tables of docs/benchmarks.md.
 
 A table is between `<!-- bench:NAME -->` and `<!-- /bench:NAME -->`; what is outside stays.
-The peers are drawn too.
+`targets` is the overview of all. The peers are drawn too.
 """
 
 from __future__ import annotations
@@ -10,16 +10,20 @@ import re
 import sys
 from pathlib import Path
 
+from bench import cells
 from bench.busyness import Busy
+from bench.cells import NOTHING
 from bench.peers.plot import plot
 from bench.peers.tables import peers_tables
 from bench.results import FOLDER, Machine, Result, Row, read
 from bench.stack import ROOT
+from bench.targets import targets_table
 
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
 TITLES = {"": "result", "kernel": "kernel", "python": "Python engine"}
+# The overview of what all benches aim at, which is no bench of its own.
+TARGETS = "targets"
 PLOT = ROOT / "docs" / "pictures" / "peers.svg"
-NOTHING = "–"
 _TABLE = re.compile(r"(<!-- bench:(\w+) -->\n).*?(<!-- /bench:\2 -->)", re.DOTALL)
 
 
@@ -45,6 +49,8 @@ def filled(document: str, folder: Path = FOLDER) -> str:
 
     def table(match: re.Match[str]) -> str:
         begin, name, end = match.groups()
+        if name == TARGETS:
+            return f"{begin}{targets_table(document, folder)}{end}"
         result = read(name, folder)
         missing = f"Not taken yet: `make bench-{name.partition('_')[0]}`.\n"
         text = rendered(result) if result else missing
@@ -98,27 +104,11 @@ def _engines(rows: list[Row]) -> list[str]:
 
 
 def _cells(row: Row, engines: list[str], compared: bool) -> list[str]:
-    figures = [_figure(row.figures.get(name), row.unit) for name in engines]
+    figures = [cells.figure(row.figures.get(name), row.unit) for name in engines]
     ratios = [ratio(row, engines)] * compared
     command = f"`{row.command}`" if row.command else NOTHING
-    return [row.what, _target(row), *figures, *ratios, verdict(row, engines), command]
-
-
-def _figure(figure: float | None, unit: str) -> str:
-    return NOTHING if figure is None else f"{number(figure)} {unit}"
-
-
-def number(figure: float) -> str:
-    """Return a number with at least three significant digits: 0.00123, 1.23, 123, 12,345."""
-    if abs(figure) >= 100:
-        return f"{figure:,.0f}"
-    return f"{figure:#.3g}".rstrip(".") if figure else "0"
-
-
-def _target(row: Row) -> str:
-    if row.target is None:
-        return NOTHING
-    return f"{'≥' if row.more else '≤'} {row.target:,g} {row.unit}"
+    verdict = cells.verdict(row, row.figures.get(engines[0]))
+    return [row.what, cells.target(row), *figures, *ratios, verdict, command]
 
 
 def ratio(row: Row, engines: list[str]) -> str:
@@ -126,16 +116,7 @@ def ratio(row: Row, engines: list[str]) -> str:
     first, last = row.figures.get(engines[0]), row.figures.get(engines[-1])
     if not first or not last:
         return NOTHING
-    return f"{number(first / last if row.more else last / first)} ×"
-
-
-def verdict(row: Row, engines: list[str]) -> str:
-    """Return whether the first engine meets the target."""
-    figure = row.figures.get(engines[0])
-    if row.target is None or figure is None:
-        return NOTHING
-    met = figure >= row.target if row.more else figure <= row.target
-    return "met" if met else "**missed**"
+    return f"{cells.number(first / last if row.more else last / first)} ×"
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ JVM_OPTIONS = (
     # Loading classes is much of a start: no full collections for their sake.
     "-XX:MetaspaceSize=256m",
     # Compiling takes as long as the work itself in the first half minute: smaller pieces, and less
-    # code taken into others, cost the code almost nothing. See docs/benchmarks.md.
+    # code taken into others, cost the code almost nothing. See docs/experiments.md.
     "-XX:InlineSmallCode=600",
     "-XX:MaxInlineLevel=6",
     "-XX:FreqInlineSize=100",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 LOOPBACK = "127.0.0.1"
 
-# Longest that a row waits for others in Real-time Mode, on a cluster; see docs/benchmarks.md.
+# Longest that a row waits for others in Real-time Mode, on a cluster; see docs/experiments.md.
 FLUSH_MS = 15
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from bench.results import Result
+from bench.results import Result, Row
 
 KERNEL = "kernel"
+# The peer that a drain is to beat, and by how many times.
+RIVAL, DRAIN_TARGET = "streams-alo", 1.2
 
 # Per cent of the processors' time: what others may have had of it for a rate to count.
 QUIET = 10.0
@@ -26,6 +28,24 @@ def peers_tables(result: Result) -> str:
     killed = [run for run in result.runs if run["kind"] == "recovery"]
     recovery = [recovery_table(killed)] if killed else []
     return "\n".join([settings_table(result.runs), *tables, *live, *recovery])
+
+
+def peers_rows(result: Result) -> list[Row]:
+    """Return the ratios that have a target: of draining, to Kafka Streams at least once."""
+    drains = [run for run in result.runs if run["kind"] == "drain"]
+    sizes = dict.fromkeys(run["size"] for run in drains)
+    return list(filter(None, (_drain_ratio([d for d in drains if d["size"] == s]) for s in sizes)))
+
+
+def _drain_ratio(drains: Sequence[Run]) -> Row | None:
+    """Return one log's ratio of the rates with start: the kernel's mean to that of its rival."""
+    ours = [rate_with_start(run) for run in drains if run["engine"] == KERNEL]
+    rivals = [rate_with_start(run) for run in drains if run["engine"] == RIVAL]
+    if not ours or not rivals:
+        return None
+    what = f"{drains[0]['reports']:,} reports, {drains[0]['assets']:,} assets"
+    what = f"{what}: rate with start, Kafka Streams (at least once) = 1"
+    return Row(what, "×", {KERNEL: mean(ours) / mean(rivals)}, DRAIN_TARGET, more=True)
 
 
 def settings_table(runs: Sequence[Run]) -> str:

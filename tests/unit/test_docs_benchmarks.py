@@ -9,9 +9,11 @@ from pathlib import Path
 import msgspec
 
 from bench import growth
-from bench.report import DOCUMENT, filled, number, rendered, table_of
+from bench.cells import number
+from bench.report import DOCUMENT, TARGETS, filled, rendered, table_of
 from bench.results import FOLDER, Machine, Result, Row, processor, write
 from bench.stack import ROOT
+from bench.targets import anchor
 
 DOC = DOCUMENT.read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -38,7 +40,7 @@ def test_the_tables_are_the_kept_results():
 def test_every_bench_has_a_table_and_every_result_a_bench():
     parts = {f"growth_{part}" for part in growth.PARTS}
     tables = re.findall(r"^<!-- bench:(\w+) -->$", DOC, re.MULTILINE)
-    assert sorted(tables) == sorted({*BENCHES, *parts} - {"growth"})
+    assert sorted(tables) == sorted({*BENCHES, *parts, TARGETS} - {"growth"})
     assert {path.stem for path in FOLDER.glob("*.json")} <= set(tables)
     assert all(find_spec(f"bench.{name}") for name in BENCHES)
 
@@ -51,6 +53,44 @@ def test_what_is_outside_the_marks_stays(tmp_path: Path):
     assert once.startswith("before\n<!-- bench:drain -->\n`make bench-drain`, 2026-01-02 03:04 UTC")
     assert once.endswith("<!-- /bench:drain -->\nafter\n")
     assert filled(once, tmp_path) == once
+
+
+TWO_PARTS = """\
+<!-- bench:targets -->
+<!-- /bench:targets -->
+## Draining, in bulk
+<!-- bench:drain -->
+<!-- /bench:drain -->
+## Not taken yet
+<!-- bench:scale -->
+<!-- /bench:scale -->
+"""
+
+
+def test_the_overview_has_every_target_and_counts_those_that_are_met(tmp_path: Path):
+    rows = [
+        *RESULT.rows,
+        Row("a delay", "ms", {"kernel": 250.0, "python": 20.0}, 200),
+        Row("a figure without a target", "s", {"kernel": 1.0}),
+        Row("a target without a figure", "s", {}, 1),
+    ]
+    write(msgspec.structs.replace(RESULT, rows=rows), tmp_path)
+    overview = filled(TWO_PARTS, tmp_path).partition("<!-- /bench:targets -->")[0]
+    assert overview.splitlines()[1:] == [
+        "1 of 2 targets are met.",
+        "",
+        "| part | what | target | measured | target met |",
+        "| --- | --- | --- | --- | --- |",
+        "| [Draining, in bulk](#draining-in-bulk) | a drain | ≥ 110,000 /s | 120,000 /s | met |",
+        "|  | a delay | ≤ 200 ms | 250 ms | **missed** |",
+    ]
+
+
+def test_the_overview_leads_to_headings():
+    headings = {anchor(name) for name in re.findall(r"^## (.+)$", DOC, re.MULTILINE)}
+    links = re.findall(r"^\| \[[^]]+\]\(#([^)]+)\) \|", DOC, re.MULTILINE)
+    assert len(links) > 5
+    assert set(links) <= headings
 
 
 def test_a_result_says_where_and_when():
