@@ -43,7 +43,7 @@ def checkpoint(job: Job) -> Path:
     return job.data_dir / "checkpoint" / "kernel" / "epoch-1"
 
 
-def spin_until(condition: Callable[[], bool], timeout_s: float, why: str) -> None:
+def spin_until(condition: Callable[[], object], timeout_s: float, why: str) -> None:
     """Look without a pause: what is waited for is over within milliseconds."""
     give_up = time.monotonic() + timeout_s
     while not condition():
@@ -53,7 +53,7 @@ def spin_until(condition: Callable[[], bool], timeout_s: float, why: str) -> Non
 def kill_at(job: Job, process: subprocess.Popen[bytes], moment: str) -> None:
     """Kill job and JVM at once as soon as a file is there that was not there before."""
     before = set(checkpoint(job).glob(moment))
-    spin_until(lambda: set(checkpoint(job).glob(moment)) > before, 60, f"no new {moment}")
+    spin_until(lambda: set(checkpoint(job).glob(moment)) - before, 60, f"no new {moment}")
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     wait_until(lambda: not alive(members(process.pid)), 10, "JVM or workers outlive kill -9")
@@ -116,7 +116,8 @@ def test_killed_while_it_catches_up_it_ends_with_the_same_states(job: Job) -> No
     process = job.start()
     load.send(150)
     load.finish()
-    wait_until(lambda: any(checkpoint(job).glob("commits/*")), 30, "nothing is committed")
+    # Not a draft: a checkpoint whose first batch is not committed is begun again.
+    wait_until(lambda: any(checkpoint(job).glob("commits/[0-9]*")), 30, "nothing is committed")
     process.terminate()
     assert process.wait(8) == 0
     caught_up = True
