@@ -1,10 +1,18 @@
-"""Figures as the cells of a table."""
+"""Figures as the cells of a table in Markdown."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 
 from bench.results import Row
 
 NOTHING = "–"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def number(amount: float) -> str:

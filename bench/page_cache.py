@@ -7,23 +7,23 @@ from collections.abc import Iterable
 from pathlib import Path
 
 
-def release(files: Iterable[Path]) -> int:
-    """Have the system forget its copies of files that nobody will read; return their size, bytes.
+def release(files: Iterable[Path]) -> None:
+    """Have the system forget its copies of files that nobody will read again.
 
     Else each turn finds less free memory than the one before. They are brought to the disk first:
     what is not there is not forgotten (posix_fadvise(2)).
     """
-    return sum(map(_release, files))
+    for path in files:
+        _release(path)
 
 
-def _release(path: Path) -> int:
+def _release(path: Path) -> None:
     try:
         file = os.open(path, os.O_RDONLY)
     except FileNotFoundError:  # deleted meanwhile
-        return 0
+        return
     try:
         os.fsync(file)
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-        return os.fstat(file).st_size
     finally:
         os.close(file)

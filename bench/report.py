@@ -12,7 +12,6 @@ from pathlib import Path
 
 from bench import cells
 from bench.busyness import Busy
-from bench.cells import NOTHING
 from bench.peers.plot import plot
 from bench.peers.tables import peers_tables
 from bench.results import FOLDER, Machine, Result, Row, read
@@ -92,9 +91,7 @@ def table_of(rows: list[Row]) -> str:
     compared = len(engines) > 1
     head = ["what", "target", *(TITLES.get(name, name) for name in engines)]
     head += ["ratio"] * compared + ["target met", "command"]
-    lines = [head, ["---"] * len(head)]
-    lines += [_cells(row, engines, compared) for row in rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return cells.table(head, [_cells(row, engines, compared) for row in rows])
 
 
 def _engines(rows: list[Row]) -> list[str]:
@@ -106,7 +103,7 @@ def _engines(rows: list[Row]) -> list[str]:
 def _cells(row: Row, engines: list[str], compared: bool) -> list[str]:
     figures = [cells.figure(row.figures.get(name), row.unit) for name in engines]
     ratios = [ratio(row, engines)] * compared
-    command = f"`{row.command}`" if row.command else NOTHING
+    command = f"`{row.command}`" if row.command else cells.NOTHING
     verdict = cells.verdict(row, row.figures.get(engines[0]))
     return [row.what, cells.target(row), *figures, *ratios, verdict, command]
 
@@ -115,7 +112,7 @@ def ratio(row: Row, engines: list[str]) -> str:
     """Return how many times better the first engine is than the last."""
     first, last = row.figures.get(engines[0]), row.figures.get(engines[-1])
     if not first or not last:
-        return NOTHING
+        return cells.NOTHING
     return f"{cells.number(first / last if row.more else last / first)} ×"
 
 

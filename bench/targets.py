@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench import cells
-from bench.peers.tables import KERNEL, peers_rows, table
+from bench.peers.tables import KERNEL, peers_rows
 from bench.results import Row, read
 
 HEAD = ("part", "what", "target", "measured", "target met")
@@ -26,7 +26,7 @@ def targets_table(document: str, folder: Path) -> str:
         parts.setdefault(heading, []).extend(aimed)
     verdicts = [cells.met(row, _ours(row)) for rows in parts.values() for row in rows]
     lines = [line for heading, rows in parts.items() for line in _lines(heading, rows)]
-    return f"{sum(verdicts)} of {len(verdicts)} targets are met.\n\n{table(HEAD, lines)}"
+    return f"{sum(verdicts)} of {len(verdicts)} targets are met.\n\n{cells.table(HEAD, lines)}"
 
 
 def benches(document: str) -> Iterator[tuple[str, str]]:

@@ -9,5 +9,5 @@ Engine = Literal["kernel", "python"]
 # leg: the batch alone that its checkpoint has planned.
 Trigger = Literal["real-time", "micro-batch", "catch-up", "leg"]
 
-# State partitions of a checkpoint. Fixed for the life of a checkpoint; see docs/experiments.md.
+# State partitions of a checkpoint. Fixed for the life of a checkpoint.
 STATE_PARTITIONS = 2

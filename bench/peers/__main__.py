@@ -29,7 +29,7 @@ SIZES = {
 QUICK = {"dense": Size(400_000, 20_000)}
 # The steady load: reports a second, and for how long: a batch of the job with its commit is in it.
 RATE, SECONDS, QUICK_SECONDS = 1000, 150, 10
-# What is left out at its begin: the kernel commits often in its first 15 s (TALLYBOARD_WARM_UP_S).
+# What is left out at its start: the kernel commits often in its first 15 s (TALLYBOARD_WARM_UP_S).
 WARM_UP_S, QUICK_WARM_UP_S = 30, 20
 QUICK_LIVES = 2
 RECOVERED = 1_000_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from bench.cells import table
 from bench.results import Result, Row
 
 KERNEL = "kernel"
@@ -20,9 +21,7 @@ Run = dict[str, Any]
 
 def peers_tables(result: Result) -> str:
     """Return a table for each size of log that was drained."""
-    drains = [run for run in result.runs if run["kind"] == "drain"]
-    sizes = list(dict.fromkeys(run["size"] for run in drains))
-    tables = [drain_table([run for run in drains if run["size"] == size]) for size in sizes]
+    tables = map(drain_table, _drains_by_size(result.runs))
     lives = [run for run in result.runs if run["kind"] == "live"]
     live = [live_table(lives)] if lives else []
     killed = [run for run in result.runs if run["kind"] == "recovery"]
@@ -32,9 +31,16 @@ def peers_tables(result: Result) -> str:
 
 def peers_rows(result: Result) -> list[Row]:
     """Return the ratios that have a target: of draining, to Kafka Streams at least once."""
-    drains = [run for run in result.runs if run["kind"] == "drain"]
-    sizes = dict.fromkeys(run["size"] for run in drains)
-    return list(filter(None, (_drain_ratio([d for d in drains if d["size"] == s]) for s in sizes)))
+    return list(filter(None, map(_drain_ratio, _drains_by_size(result.runs))))
+
+
+def _drains_by_size(runs: Iterable[Run]) -> list[list[Run]]:
+    """Return the drains of each log."""
+    by_size: dict[str, list[Run]] = {}
+    for run in runs:
+        if run["kind"] == "drain":
+            by_size.setdefault(run["size"], []).append(run)
+    return list(by_size.values())
 
 
 def _drain_ratio(drains: Sequence[Run]) -> Row | None:
@@ -168,9 +174,3 @@ def mean(figures: Iterable[float]) -> float:
     """Return the mean; of nothing it is 1, so that a ratio is the figure itself."""
     known = list(figures)
     return sum(known) / len(known) if known else 1.0
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -20,9 +20,15 @@ from bench.peers import parts
 from bench.peers.engines import BY_NAME, PEERS, described, peers_of
 from bench.peers.outcome import Outcome, differences, outcome
 from bench.peers.plot import OURS, plot
-from bench.peers.tables import drain_table, live_table, peers_tables, recovery_table
+from bench.peers.tables import (
+    drain_table,
+    live_table,
+    peers_rows,
+    peers_tables,
+    recovery_table,
+)
 from bench.report import PLOT
-from bench.results import Machine, Result, read
+from bench.results import Machine, Result, Row, read
 from bench.stack import BenchProblem
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
@@ -139,6 +145,19 @@ def test_ratios_are_to_the_mean_of_the_kernels_turns_and_losses_stand_first():
     assert [line[1] for line in lines] == ["1.33", "0.67", "2.67", "0.27"]
     assert [line[3] for line in lines] == ["1.00", "1.00", "0.50", "4.00"]
     assert lines[2][4:] == ["200,000", "100,000", "10.0", "2.5", "3", "1.5 %"]
+
+
+def test_a_drain_aims_at_a_ratio_to_its_rival_with_start():
+    def rows(runs: list[dict[str, Any]]) -> list[Row]:
+        machine = Machine("", 2, 23.5, "", 0, 0)
+        return peers_rows(Result("peers", "", "", 1, "", machine, {}, [], runs))
+
+    (row,) = rows([*RUNS, lived("kernel", 4.0)])
+    # In 15 and 25 s, and in 10.
+    mean = (1_000_000 / 15 + 1_000_000 / 25) / 2
+    assert row.figures == {"kernel": pytest.approx(mean / 100_000)}
+    assert (row.target, row.more) == (1.2, True)
+    assert rows([run for run in RUNS if run["engine"] != "streams-alo"]) == []
 
 
 def test_a_table_of_a_busy_machine_says_so():
