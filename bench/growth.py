@@ -26,6 +26,7 @@ import msgspec
 
 from bench.command import Measured, module_command, parser_of, run
 from bench.drain import refuse_dead_letters
+from bench.live import idle
 from bench.load import Markers, backlog, everyone, fill
 from bench.results import Result, Row
 from bench.stack import (
@@ -272,9 +273,7 @@ def at_rest(copy: Product, seconds: int) -> float:
     """Return the job's part of a core while only ticks come, after as long for it to settle."""
     settle = time.monotonic() + seconds
     copy.wait(lambda: time.monotonic() > settle, seconds + 1, "the job to settle")
-    begun, cpu = time.monotonic(), cpu_seconds(copy.pid("job"))
-    copy.wait(lambda: time.monotonic() - begun > seconds, seconds + 1, "the job at rest")
-    return (cpu_seconds(copy.pid("job")) - cpu) / (time.monotonic() - begun)
+    return idle(copy, seconds) / 100
 
 
 # ---- what is told -------------------------------------------------------------------------------

@@ -308,13 +308,17 @@ def pass_time(copy: Product, until: float, roles: Sequence[Role[Any]] = ()) -> N
         time.sleep(min(0.5, until - now))
 
 
-def idle(copy: Product, seconds: int) -> float:
-    """Return the job's processor time over `seconds` s, per cent of one core."""
+def idle(copy: Product, seconds: int, names: Sequence[str] = ("job",)) -> float:
+    """Return the processor time of these processes over `seconds` s, per cent of one core."""
     say(f"  idle for {seconds} s")
-    before, begun = cpu_seconds(copy.pid("job")), time.monotonic()
+    before, begun = taken(copy, names), time.monotonic()
     pass_time(copy, begun + seconds)
-    used = cpu_seconds(copy.pid("job")) - before
-    return 100 * used / (time.monotonic() - begun)
+    return 100 * (taken(copy, names) - before) / (time.monotonic() - begun)
+
+
+def taken(copy: Product, names: Sequence[str]) -> float:
+    """Return the processor time of these processes until now, s."""
+    return sum(cpu_seconds(copy.pid(name)) for name in names)
 
 
 if __name__ == "__main__":

@@ -368,12 +368,12 @@ def cpu_seconds(pid: int, proc: Path = Path("/proc")) -> float:
 
 def memory_mb(pid: int, proc: Path = Path("/proc")) -> float:
     """Return the memory of `pid` and everything below it, MB; what they share counts once."""
-    kilobytes = 0
+    kib = 0
     for each in (pid, *descendants(pid, proc)):
         with suppress(OSError):
             lines = (proc / str(each) / "smaps_rollup").read_text().splitlines()
-            kilobytes += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-    return kilobytes / 1024
+            kib += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return kib * 1024 / 1e6
 
 
 def thread_seconds(pid: int, part: str, proc: Path = Path("/proc")) -> float:

@@ -27,8 +27,10 @@ SIZES = {
     "sparse": Size(1_500_000, 1_000_000),
 }
 QUICK = {"dense": Size(400_000, 20_000)}
-# The steady load: reports a second, and for how long: a batch of the job with its commit is in it.
-RATE, SECONDS, QUICK_SECONDS = 1000, 150, 10
+# The steady load: reports a second, and for how long: a commit of the job, every 300 s, is in it.
+RATE, SECONDS, QUICK_SECONDS = 1000, 330, 10
+# Then each engine rests: what it takes with nothing to do is measured for so long.
+REST_S = 60
 # What is left out at its start: the kernel commits often in its first 15 s (TALLYBOARD_WARM_UP_S).
 WARM_UP_S, QUICK_WARM_UP_S = 30, 20
 QUICK_LIVES = 2
@@ -98,7 +100,8 @@ def lives(options: argparse.Namespace) -> Iterable[dict[str, Any]]:
     peers = [peer for peer in peers_of_options(options) if peer.live or options.peers]
     if options.quick:
         peers = peers[:QUICK_LIVES]
-    return live_all(Load(RATE, seconds), warm_up, peers)
+    rest = 0 if options.quick else REST_S
+    return live_all(Load(RATE, seconds), warm_up, rest, peers)
 
 
 def recoveries(options: argparse.Namespace) -> Iterable[dict[str, Any]]:

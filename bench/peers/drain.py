@@ -20,6 +20,7 @@ from bench.drain import Size, refuse_dead_letters, run_before, source
 from bench.load import MAJORITY, SCENARIO, Answers, Markers, backlog, fill
 from bench.page_cache import release
 from bench.peers.engines import KERNEL, Peer, Place, forget, running_at, started
+from bench.peers.footprint import Footprint, TopicFolders, footprint
 from bench.peers.outcome import Outcome, differences, outcome
 from bench.stack import BenchProblem, Engine, Product, cpu_seconds, product, say
 from bus.base import TopicPartition, TopicSpec
@@ -37,7 +38,8 @@ class Drained:
     """One drain. start_s: from the process's start until it runs; s: from there to the end.
 
     cpu_s, broker_cpu_s: processor time of the engine's processes and of the broker, s. turn: of
-    the kernel, which goes first and last. others: per cent, as in bench/busyness.py.
+    the kernel, which goes first and last. others: per cent, as in bench/busyness.py. memory_mb,
+    files, topics: what it held once it had the whole log, as in bench/peers/footprint.py.
     """
 
     size: str
@@ -52,6 +54,9 @@ class Drained:
     records: int
     bytes: int
     others: float
+    memory_mb: float
+    files: int
+    topics: int
 
 
 @dataclass(frozen=True)
@@ -102,11 +107,12 @@ def by_kernel(log: Log, turn: str, records: int | None) -> tuple[Drained, Outcom
     with _Course(log, states, records) as course:
         running = copy.start_job()
         course.wait(["job"], KERNEL)
+    held = footprint(copy, ["job"], [copy.folder / "checkpoint", copy.folder / "spark"], [])
     copy.stop("job")
     refuse_dead_letters(copy)
     found = outcome(copy.bus, states, course.begin)
     release(segments_of_turns(log))
-    return _drained(log, KERNEL, turn, course, running, found), found
+    return _drained(log, KERNEL, turn, course, running, found, held), found
 
 
 def by_peer(log: Log, peer: Peer, expected: Outcome) -> Drained:
@@ -115,17 +121,19 @@ def by_peer(log: Log, peer: Peer, expected: Outcome) -> Drained:
     place = Place(copy, log.source, sink, peer.name, LIFETIME_MS)
     copy.bus.ensure_topics([states_like(copy, sink)])
     peer.programs(place)  # what it needs is fetched and compiled before the clock starts
+    topics = TopicFolders(copy)
     with _Course(log, sink, expected.records) as course:
         names = started(peer, place)
         course.wait(names, peer.name)
         running = running_at(copy, names)
+    held = footprint(copy, names, [place.state], topics.new())
     for name in names:
         copy.kill(name)
     forget(place)
     found = outcome(copy.bus, sink, course.begin)
     release(segments_of_turns(log))
     refuse_differences(peer.name, expected, found)
-    return _drained(log, peer.name, "", course, running, found)
+    return _drained(log, peer.name, "", course, running, found, held)
 
 
 def segments_of_turns(log: Log) -> list[Path]:
@@ -198,7 +206,13 @@ class _Course:
 
 
 def _drained(
-    log: Log, engine: str, turn: str, course: _Course, running: float, found: Outcome
+    log: Log,
+    engine: str,
+    turn: str,
+    course: _Course,
+    running: float,
+    found: Outcome,
+    held: Footprint,
 ) -> Drained:
     drained = Drained(
         size=log.name,
@@ -213,11 +227,13 @@ def _drained(
         records=found.records,
         bytes=found.bytes,
         others=course.others,
+        **asdict(held),
     )
     say(
         f"  {engine} {turn}: {drained.reports / drained.s:,.0f}/s, with start-up "
         f"{drained.reports / (drained.s + drained.start_s):,.0f}/s, {drained.cpu_s:.1f} s of "
-        f"processor, {found.records:,} records"
+        f"processor, {found.records:,} records, {held.memory_mb:,.0f} MB of memory, "
+        f"{(held.files + held.topics) / 1e6:,.0f} MB of disk"
     )
     return drained
 

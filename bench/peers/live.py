@@ -9,19 +9,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from bench.busyness import Watch
 from bench.drain import source
-from bench.live import Load, Observed, pass_time, sending, start_job
+from bench.live import Load, Observed, idle, pass_time, sending, start_job, taken
 from bench.load import MAJORITY, SCENARIO
 from bench.peers.drain import LIFETIME, LIFETIME_MS, states_like
 from bench.peers.engines import KERNEL, Peer, Place, running_at, started
 from bench.roles import Role, Samples, send, watch_sink
-from bench.stack import Engine, Product, cpu_seconds, product, say
+from bench.stack import Engine, Product, memory_mb, product, say
 
 START_S = 60.0
+# After the load, before it counts as at rest.
+SETTLE_S = 10.0
 
 # Starts an engine on a copy; returns the names of its processes and its sink.
 Start = Callable[[Product], tuple[Sequence[str], str]]
@@ -29,7 +31,11 @@ Start = Callable[[Product], tuple[Sequence[str], str]]
 
 @dataclass(frozen=True)
 class Lived:
-    """One engine under a load. delays: ms, as of bench/figures.py; cpu: per cent of one core."""
+    """One engine under a load. delays: ms, as of bench/figures.py.
+
+    cpu, idle: per cent of one core, under the load and once it has ended; idle is 0 where that was
+    not measured. memory_mb: at the load's end.
+    """
 
     engine: str
     rate: int
@@ -38,12 +44,17 @@ class Lived:
     cpu: float
     broker_cpu: float
     others: float
+    memory_mb: float
+    idle: float = 0.0
 
 
-def live_all(load: Load, warm_up: int, peers: Sequence[Peer]) -> list[dict[str, Any]]:
-    """Load the kernel and every peer, one after the other. Raises BenchProblem."""
-    lived = [live(KERNEL, of_kernel, load, warm_up)]
-    lived += [live(peer.name, of_peer(peer), load, warm_up) for peer in peers]
+def live_all(load: Load, warm_up: int, rest: int, peers: Sequence[Peer]) -> list[dict[str, Any]]:
+    """Load the kernel and every peer, one after the other, and let each rest for so many seconds.
+
+    Raises BenchProblem.
+    """
+    lived = [live(KERNEL, of_kernel, load, warm_up, rest)]
+    lived += [live(peer.name, of_peer(peer), load, warm_up, rest) for peer in peers]
     return [{"kind": "live", **asdict(each)} for each in lived]
 
 
@@ -65,15 +76,21 @@ def of_peer(peer: Peer) -> Start:
     return start
 
 
-def live(engine: str, start: Start, load: Load, warm_up: int) -> Lived:
-    """Load one engine on a copy of its own. Raises BenchProblem."""
+def live(engine: str, start: Start, load: Load, warm_up: int, rest: int) -> Lived:
+    """Load one engine on a copy of its own, then let it rest. Raises BenchProblem."""
     say(f"live, {engine}: {load}")
     with product(MAJORITY.format(lifetime=LIFETIME), Engine(KERNEL)) as copy:
         names, sink = start(copy)
         lived = _under_load(copy, engine, names, sink, load, warm_up)
-    delays = lived.delays
-    say(f"  p50 {delays['p50']:.0f} ms, p99 {delays['p99']:.0f} ms, most {delays['most']:.0f} ms")
-    return lived
+        delays = lived.delays
+        say(f"  p50 {delays['p50']:.0f}, p99 {delays['p99']:.0f}, most {delays['most']:.0f} ms")
+        return replace(lived, idle=_idle(copy, names, rest)) if rest else lived
+
+
+def _idle(copy: Product, names: Sequence[str], seconds: int) -> float:
+    """Return what an engine takes of a core with nothing to do, per cent, once it has settled."""
+    pass_time(copy, time.monotonic() + SETTLE_S)
+    return idle(copy, seconds, names)
 
 
 def _under_load(
@@ -92,10 +109,11 @@ def _under_load(
                 for now, then in zip(_taken(copy, names), before, strict=True)
             )
             others = watch.end().mean
+            memory = sum(memory_mb(copy.pid(name)) for name in names)
             sent = producer.finish().since(since)
         observed = Observed(since, sent, reader.finish(), Samples())
     delays = observed.sink(load).plain()
-    return Lived(engine, load.rate, load.seconds, delays, cpu, broker_cpu, others)
+    return Lived(engine, load.rate, load.seconds, delays, cpu, broker_cpu, others, memory)
 
 
 @contextmanager
@@ -107,5 +125,4 @@ def _role(name: str, work: Callable[..., Any], *arguments: Any) -> Any:
 
 def _taken(copy: Product, names: Sequence[str]) -> tuple[float, float]:
     """Return the processor time of an engine and of the broker until now, s."""
-    taken = sum(cpu_seconds(copy.pid(name)) for name in names)
-    return taken, cpu_seconds(copy.pid("broker"))
+    return taken(copy, names), taken(copy, ["broker"])

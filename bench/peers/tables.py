@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from bench.cells import table
+from bench.cells import figure, table
 from bench.results import Result, Row
 
 KERNEL = "kernel"
@@ -21,12 +21,14 @@ Run = dict[str, Any]
 
 def peers_tables(result: Result) -> str:
     """Return a table for each size of log that was drained."""
-    tables = map(drain_table, _drains_by_size(result.runs))
+    logs = _drains_by_size(result.runs)
+    tables = [made for drains in logs for made in (drain_table(drains), footprint_table(drains))]
     lives = [run for run in result.runs if run["kind"] == "live"]
     live = [live_table(lives)] if lives else []
     killed = [run for run in result.runs if run["kind"] == "recovery"]
     recovery = [recovery_table(killed)] if killed else []
-    return "\n".join([settings_table(result.runs), *tables, *live, *recovery])
+    tables = [settings_table(result.runs), *filter(None, tables), *live, *recovery]
+    return "\n".join(tables)
 
 
 def peers_rows(result: Result) -> list[Row]:
@@ -76,6 +78,43 @@ def drain_table(drains: Sequence[Run]) -> str:
     return f"{title}\n\n{table(head, rows)}"
 
 
+def footprint_table(drains: Sequence[Run]) -> str:
+    """Return what each engine held once it had one log: the least disk first. Empty: not kept."""
+    measured = [run for run in drains if "memory_mb" in run]
+    if not measured:
+        return ""
+    ours = [run for run in measured if run["engine"] == KERNEL]
+    head = (
+        "engine", "disk, kernel = 1", "memory, kernel = 1", "disk, bytes per asset",
+        "of that, topics", "memory, bytes per asset", "memory",
+    )  # fmt: skip
+    rows = [_held(run, ours) for run in sorted(measured, key=disk)]
+    title = f"**{measured[0]['size'].capitalize()}**: what each held once it had the whole log"
+    return f"{title}{taken(measured[0])}\n\n{table(head, rows)}"
+
+
+def disk(run: Run) -> float:
+    """Return what an engine had on disk for an asset, its own topics included, bytes."""
+    return float((run["files"] + run["topics"]) / run["assets"])
+
+
+def memory(run: Run) -> float:
+    """Return the memory of an engine for an asset, bytes."""
+    return float(1e6 * run["memory_mb"] / run["assets"])
+
+
+def _held(run: Run, ours: Sequence[Run]) -> list[str]:
+    return [
+        ", ".join(filter(None, (run["title"], run["turn"]))),
+        f"{disk(run) / mean(map(disk, ours)):.2f}",
+        f"{memory(run) / mean(map(memory, ours)):.2f}",
+        f"{disk(run):,.0f}",
+        f"{run['topics'] / run['assets']:,.0f}",
+        f"{memory(run):,.0f}",
+        f"{run['memory_mb']:,.0f} MB",
+    ]
+
+
 def warning(runs: Sequence[Run]) -> str:
     """Return what a reader of rates and delays must know of a machine that others used too."""
     most = max(float(run["others"]) for run in runs)
@@ -123,7 +162,7 @@ def live_table(lives: Sequence[Run]) -> str:
     head = (
         "engine", "p50, kernel = 1", "p99, kernel = 1", "longest, kernel = 1",
         "processor time, kernel = 1", "p50", "p99", "p99.9", "longest", "of one core",
-        "of the broker", "others' part",
+        "of the broker", "at rest, of one core", "memory", "others' part",
     )  # fmt: skip
     told = f"**Steady load**: {ours['rate']:,} reports a second for {ours['seconds']} s"
     told += f", report → committed state record{taken(ours)}{warning(lives)}"
@@ -140,6 +179,8 @@ def _live(ours: Run) -> Callable[[Run], list[str]]:
             *(f"{delays[name]:,.0f} ms" for name in ("p50", "p99", "p999", "most")),
             f"{run['cpu']:.0f} %",
             f"{run['broker_cpu']:.0f} %",
+            figure(run.get("idle") or None, "%"),
+            figure(run.get("memory_mb"), "MB"),
             f"{run['others']:g} %",
         ]
 

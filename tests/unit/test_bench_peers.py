@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import tomllib
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from xml.etree import ElementTree as ET
 
 import msgspec
@@ -18,10 +19,12 @@ from bench.load import Answers
 from bench.peers import __main__ as peers
 from bench.peers import parts
 from bench.peers.engines import BY_NAME, PEERS, described, peers_of
+from bench.peers.footprint import TopicFolders, footprint
 from bench.peers.outcome import Outcome, differences, outcome
 from bench.peers.plot import OURS, plot
 from bench.peers.tables import (
     drain_table,
+    footprint_table,
     live_table,
     peers_rows,
     peers_tables,
@@ -29,7 +32,7 @@ from bench.peers.tables import (
 )
 from bench.report import PLOT
 from bench.results import Machine, Result, Row, read
-from bench.stack import BenchProblem
+from bench.stack import BenchProblem, Product, memory_mb
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
 from config.archives import read_lock
@@ -112,6 +115,44 @@ def test_answers_of_an_earlier_turn_do_not_count():
     assert [answers.complete() for _ in range(2)] == [False, True]
 
 
+# ---- what an engine holds -----------------------------------------------------------------
+
+
+class Place:
+    """A copy of the product of which only the folder is there; its process is this one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def segment(self, partition: str, size: int) -> None:
+        """Write a segment of a partition, and an index that reserves room."""
+        home = self.folder / "broker" / "log" / partition
+        home.mkdir(parents=True, exist_ok=True)
+        (home / f"{0:020}.log").write_bytes(b"x" * size)
+        (home / f"{0:020}.index").write_bytes(b"x" * 1000)
+
+    def pid(self, name: str) -> int:
+        """Return this process's id."""
+        return os.getpid()
+
+
+def test_the_state_of_an_engine_is_its_files_and_the_topics_that_came_with_it(tmp_path: Path):
+    place = Place(tmp_path)
+    place.segment("reports-0", 10_000)
+    before = TopicFolders(cast("Product", place))
+    place.segment("reports-0", 20_000)
+    place.segment("peer-store-changelog-0", 300)
+    place.segment("peer-store-changelog-1", 30)
+    place.segment("__transaction_state-0", 5_000)
+    own = tmp_path / "own" / "rocksdb"
+    own.mkdir(parents=True)
+    (own / "1.sst").write_bytes(b"x" * 77)
+    gone = tmp_path / "never"
+    held = footprint(cast("Product", place), ["a", "b"], [own.parent, gone], before.new())
+    assert (held.files, held.topics) == (77, 330)
+    assert held.memory_mb == pytest.approx(2 * memory_mb(os.getpid()), rel=0.1)
+
+
 # ---- tables -------------------------------------------------------------------------------
 
 
@@ -160,6 +201,21 @@ def test_a_drain_aims_at_a_ratio_to_its_rival_with_start():
     assert rows([run for run in RUNS if run["engine"] != "streams-alo"]) == []
 
 
+def test_disk_and_memory_are_told_for_each_asset_and_the_least_disk_stands_first():
+    held = [
+        {**RUNS[0], "memory_mb": 1500.0, "files": 1000, "topics": 0},
+        {**RUNS[1], "memory_mb": 500.0, "files": 200, "topics": 400},
+        {**RUNS[3], "memory_mb": 2500.0, "files": 3000, "topics": 0},
+    ]
+    lines = [line.strip("| ").split(" | ") for line in footprint_table(held).splitlines()[4:]]
+    assert lines == [
+        ["Quix Streams, at least once", "0.30", "0.25", "60", "40", "50,000,000", "500 MB"],
+        ["kernel, first", "0.50", "0.75", "100", "0", "150,000,000", "1,500 MB"],
+        ["kernel, last", "1.50", "1.25", "300", "0", "250,000,000", "2,500 MB"],
+    ]
+    assert footprint_table(RUNS) == ""  # kept by a run that did not measure it
+
+
 def test_a_table_of_a_busy_machine_says_so():
     assert "Others had" not in drain_table(RUNS)
     busy = [*RUNS, {**RUNS[1], "others": 45.5}]
@@ -190,6 +246,15 @@ def test_the_longest_delay_is_told_beside_the_middle():
     assert cells[0][:5] == ["kernel", "1.00", "1.00", "1.00", "1.00"]
     assert cells[1][:5] == ["Kafka Streams, exactly once", "1.00", "1.00", "0.50", "1.00"]
     assert cells[1][5:9] == ["10 ms", "50 ms", "90 ms", "200 ms"]
+
+
+def test_what_an_engine_takes_at_rest_is_told_where_it_was_measured():
+    measured = {**lived("kernel", 4.0), "idle": 1.75, "memory_mb": 1800.0}
+    quick = {**lived("quix", 4.0), "idle": 0.0, "memory_mb": 400.0}
+    rows = live_table([measured, quick, lived("streams-eos", 4.0)]).splitlines()[4:]
+    assert [row.strip("| ").split(" | ")[11:13] for row in rows] == [
+        ["1.75 %", "1,800 MB"], ["–", "400 MB"], ["–", "–"],
+    ]  # fmt: skip
 
 
 def killed(engine: str, first_s: float, all_s: float) -> dict[str, Any]:
