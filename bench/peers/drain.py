@@ -39,7 +39,7 @@ class Drained:
 
     cpu_s, broker_cpu_s: processor time of the engine's processes and of the broker, s. turn: of
     the kernel, which goes first and last. others: per cent, as in bench/busyness.py. memory_mb,
-    files, topics: what it held once it had the whole log, as in bench/peers/footprint.py.
+    durable, working: what it held once it had the whole log, as in bench/peers/footprint.py.
     """
 
     size: str
@@ -55,8 +55,8 @@ class Drained:
     bytes: int
     others: float
     memory_mb: float
-    files: int
-    topics: int
+    durable: int
+    working: int
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def by_kernel(log: Log, turn: str, records: int | None) -> tuple[Drained, Outcom
     with _Course(log, states, records) as course:
         running = copy.start_job()
         course.wait(["job"], KERNEL)
-    held = footprint(copy, ["job"], [copy.folder / "checkpoint", copy.folder / "spark"], [])
+    held = footprint(copy, ["job"], copy.folder / "checkpoint", copy.folder / "spark")
     copy.stop("job")
     refuse_dead_letters(copy)
     found = outcome(copy.bus, states, course.begin)
@@ -126,7 +126,7 @@ def by_peer(log: Log, peer: Peer, expected: Outcome) -> Drained:
         names = started(peer, place)
         course.wait(names, peer.name)
         running = running_at(copy, names)
-    held = footprint(copy, names, [place.state], topics.new())
+    held = footprint(copy, names, place.saved, place.state, topics.new())
     for name in names:
         copy.kill(name)
     forget(place)
@@ -233,7 +233,7 @@ def _drained(
         f"  {engine} {turn}: {drained.reports / drained.s:,.0f}/s, with start-up "
         f"{drained.reports / (drained.s + drained.start_s):,.0f}/s, {drained.cpu_s:.1f} s of "
         f"processor, {found.records:,} records, {held.memory_mb:,.0f} MB of memory, "
-        f"{(held.files + held.topics) / 1e6:,.0f} MB of disk"
+        f"{held.durable / 1e6:,.0f} and {held.working / 1e6:,.0f} MB of disk"
     )
     return drained
 

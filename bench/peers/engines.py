@@ -38,6 +38,11 @@ class Place:
         """Return the folder of its state."""
         return self.copy.folder / self.application
 
+    @property
+    def saved(self) -> Path:
+        """Return the folder in it of an engine's checkpoints, where it has such."""
+        return self.state / "saved"
+
     def options(self, **more: object) -> list[str]:
         """Return what every peer is told, and more, as `name=value`."""
         told = {

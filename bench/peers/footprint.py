@@ -1,4 +1,8 @@
-"""What an engine holds of the machine: memory, files of its own, and topics that hold its state."""
+"""What an engine holds of the machine: memory, the durable copy of its state, and other files.
+
+The durable copy is what its state is restored from where all else is lost: a checkpoint, or a
+changelog, which is a topic. The other files are its stores, and what it puts aside while it works.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,11 @@ _BROKERS_OWN = "__"
 
 @dataclass(frozen=True)
 class Footprint:
-    """memory_mb: of its processes; files, topics: bytes of its own files, and of its own topics."""
+    """memory_mb: of its processes; durable, working: bytes of the durable copy, of other files."""
 
     memory_mb: float
-    files: int
-    topics: int
+    durable: int
+    working: int
 
 
 class TopicFolders:
@@ -42,14 +46,17 @@ def is_brokers_own(partition: Path) -> bool:
 
 
 def footprint(
-    copy: Product, names: Sequence[str], files: Iterable[Path], topics: Iterable[Path]
+    copy: Product, names: Sequence[str], saved: Path, other: Path, topics: Iterable[Path] = ()
 ) -> Footprint:
-    """Return what these processes, files and partitions hold now.
+    """Return what these processes hold now.
 
-    Of a partition its segments count: its indexes have room that nothing is written to yet.
+    saved: the folder of the checkpoint. other: that of its other files; the checkpoint may lie in
+    it. topics: folders of partitions, of which the segments count: an index reserves room.
     """
+    checkpoint = disk_bytes(saved)
+    changelog = sum(path.stat().st_size for folder in topics for path in folder.glob("*.log"))
     return Footprint(
         memory_mb=sum(memory_mb(copy.pid(name)) for name in names),
-        files=sum(map(disk_bytes, files)),
-        topics=sum(path.stat().st_size for folder in topics for path in folder.glob("*.log")),
+        durable=checkpoint + changelog,
+        working=disk_bytes(other) - (checkpoint if saved.is_relative_to(other) else 0),
     )

@@ -79,23 +79,23 @@ def drain_table(drains: Sequence[Run]) -> str:
 
 
 def footprint_table(drains: Sequence[Run]) -> str:
-    """Return what each engine held once it had one log: the least disk first. Empty: not kept."""
+    """Return what each engine held once it had one log, least disk first. Empty: not measured."""
     measured = [run for run in drains if "memory_mb" in run]
     if not measured:
         return ""
     ours = [run for run in measured if run["engine"] == KERNEL]
     head = (
-        "engine", "disk, kernel = 1", "memory, kernel = 1", "disk, bytes per asset",
-        "of that, topics", "memory, bytes per asset", "memory",
+        "engine", "durable copy, kernel = 1", "memory, kernel = 1", "durable copy, bytes per asset",
+        "other files, bytes per asset", "memory, bytes per asset", "memory",
     )  # fmt: skip
-    rows = [_held(run, ours) for run in sorted(measured, key=disk)]
+    rows = [_held(run, ours) for run in sorted(measured, key=durable)]
     title = f"**{measured[0]['size'].capitalize()}**: what each held once it had the whole log"
     return f"{title}{taken(measured[0])}\n\n{table(head, rows)}"
 
 
-def disk(run: Run) -> float:
-    """Return what an engine had on disk for an asset, its own topics included, bytes."""
-    return float((run["files"] + run["topics"]) / run["assets"])
+def durable(run: Run) -> float:
+    """Return what the durable copy of an engine's state took for an asset, bytes."""
+    return float(run["durable"] / run["assets"])
 
 
 def memory(run: Run) -> float:
@@ -106,10 +106,10 @@ def memory(run: Run) -> float:
 def _held(run: Run, ours: Sequence[Run]) -> list[str]:
     return [
         ", ".join(filter(None, (run["title"], run["turn"]))),
-        f"{disk(run) / mean(map(disk, ours)):.2f}",
+        f"{durable(run) / mean(map(durable, ours)):.2f}",
         f"{memory(run) / mean(map(memory, ours)):.2f}",
-        f"{disk(run):,.0f}",
-        f"{run['topics'] / run['assets']:,.0f}",
+        f"{durable(run):,.0f}",
+        f"{run['working'] / run['assets']:,.0f}",
         f"{memory(run):,.0f}",
         f"{run['memory_mb']:,.0f} MB",
     ]

@@ -136,7 +136,7 @@ class Place:
         return os.getpid()
 
 
-def test_the_state_of_an_engine_is_its_files_and_the_topics_that_came_with_it(tmp_path: Path):
+def test_an_engines_durable_copy_is_its_checkpoint_and_the_topics_that_came_with_it(tmp_path: Path):
     place = Place(tmp_path)
     place.segment("reports-0", 10_000)
     before = TopicFolders(cast("Product", place))
@@ -144,13 +144,17 @@ def test_the_state_of_an_engine_is_its_files_and_the_topics_that_came_with_it(tm
     place.segment("peer-store-changelog-0", 300)
     place.segment("peer-store-changelog-1", 30)
     place.segment("__transaction_state-0", 5_000)
-    own = tmp_path / "own" / "rocksdb"
-    own.mkdir(parents=True)
-    (own / "1.sst").write_bytes(b"x" * 77)
-    gone = tmp_path / "never"
-    held = footprint(cast("Product", place), ["a", "b"], [own.parent, gone], before.new())
-    assert (held.files, held.topics) == (77, 330)
+    own = tmp_path / "peer"
+    for name, size in (("rocksdb/1.sst", 77), ("saved/chk-1/1.sst", 50), ("saved/_metadata", 5)):
+        (own / name).parent.mkdir(parents=True, exist_ok=True)
+        (own / name).write_bytes(b"x" * size)
+    copy, saved = cast("Product", place), own / "saved"
+    held = footprint(copy, ["a", "b"], saved, own, before.new())
+    assert (held.durable, held.working) == (330 + 55, 77)
     assert held.memory_mb == pytest.approx(2 * memory_mb(os.getpid()), rel=0.1)
+    apart = footprint(copy, ["a"], saved, own / "rocksdb")
+    assert (apart.durable, apart.working) == (55, 77)
+    assert footprint(copy, ["a"], tmp_path / "none", tmp_path / "none").durable == 0
 
 
 # ---- tables -------------------------------------------------------------------------------
@@ -201,11 +205,11 @@ def test_a_drain_aims_at_a_ratio_to_its_rival_with_start():
     assert rows([run for run in RUNS if run["engine"] != "streams-alo"]) == []
 
 
-def test_disk_and_memory_are_told_for_each_asset_and_the_least_disk_stands_first():
+def test_disk_and_memory_are_told_for_each_asset_and_the_least_stands_first():
     held = [
-        {**RUNS[0], "memory_mb": 1500.0, "files": 1000, "topics": 0},
-        {**RUNS[1], "memory_mb": 500.0, "files": 200, "topics": 400},
-        {**RUNS[3], "memory_mb": 2500.0, "files": 3000, "topics": 0},
+        {**RUNS[0], "memory_mb": 1500.0, "durable": 1000, "working": 5},
+        {**RUNS[1], "memory_mb": 500.0, "durable": 600, "working": 400},
+        {**RUNS[3], "memory_mb": 2500.0, "durable": 3000, "working": 5},
     ]
     lines = [line.strip("| ").split(" | ") for line in footprint_table(held).splitlines()[4:]]
     assert lines == [
