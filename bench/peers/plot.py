@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from bench.peers.tables import KERNEL, Run, cost, rate
+from bench.peers.tables import KERNEL, Run, cost, rate, slowest
 from bench.results import Result
 
 WIDTH, LABEL, FIGURE = 860, 270, 110
@@ -33,7 +33,7 @@ class Group:
 
 
 def plot(result: Result) -> str:
-    """Return an SVG: rate and cost of each drain, then delays under the steady load."""
+    """Return an SVG: what each drain took, then delays under the steady load, then recoveries."""
     groups = list(_groups(result.runs))
     height = MARGIN + sum(TITLE + ROW * len(group.bars) for group in groups)
     head = (
@@ -47,18 +47,32 @@ def plot(result: Result) -> str:
 def _groups(runs: Sequence[Run]) -> Iterator[Group]:
     drains = [run for run in runs if run["kind"] == "drain"]
     for size in dict.fromkeys(run["size"] for run in drains):
-        these = [run for run in drains if run["size"] == size]
-        rates = [_bar(run, rate(run), "{:,.0f} /s") for run in these]
-        yield Group(f"{size.capitalize()} log: reports a second (more is better)", rates)
-        costs = [_bar(run, cost(run), "{:,.1f} s") for run in these]
-        title = f"{size.capitalize()} log: processor time for a million reports (less is better)"
-        yield Group(title, costs)
-    lives = [run for run in runs if run["kind"] == "live"]
+        yield from _of_drains(size.capitalize(), [run for run in drains if run["size"] == size])
+    yield from _of_load([run for run in runs if run["kind"] == "live"])
+    if killed := slowest(run for run in runs if run["kind"] == "recovery"):
+        bars = [_bar(run, run["all_s"], "{:,.1f} s") for run in killed]
+        yield Group("After kill -9: until all partitions have a new state (less is better)", bars)
+
+
+def _of_drains(size: str, drains: Sequence[Run]) -> Iterator[Group]:
+    rates = [_bar(run, rate(run), "{:,.0f} /s") for run in drains]
+    yield Group(f"{size} log: reports a second (more is better)", rates)
+    costs = [_bar(run, cost(run), "{:,.1f} s") for run in drains]
+    yield Group(f"{size} log: processor time for a million reports (less is better)", costs)
+    if held := [run for run in drains if "memory_mb" in run]:
+        sizes = [_bar(run, run["memory_mb"], "{:,.0f} MB") for run in held]
+        yield Group(f"{size} log: memory at its end (less is better)", sizes)
+
+
+def _of_load(lives: Sequence[Run]) -> Iterator[Group]:
     for name, words in (("p50", "p50"), ("p99", "p99"), ("most", "longest")):
         bars = [_bar(run, run["delays"][name], "{:,.0f} ms") for run in lives]
         if bars:
             rate_ = f"{lives[0]['rate']:,} reports a second"
             yield Group(f"{rate_}: report → state record, {words} (less is better)", bars)
+    if rested := [run for run in lives if run.get("idle")]:
+        bars = [_bar(run, run["idle"], "{:,.2f} %") for run in rested]
+        yield Group("At rest: processor time, of one core (less is better)", bars)
 
 
 def _bar(run: Run, length: float, shown: str) -> Bar:

@@ -189,21 +189,29 @@ def _live(ours: Run) -> Callable[[Run], list[str]]:
 
 def recovery_table(killed: Sequence[Run]) -> str:
     """Return the table of the recoveries: of each engine the slowest."""
-    slowest = {run["title"]: run for run in sorted(killed, key=lambda run: float(run["all_s"]))}
-    ours = slowest.get(KERNEL, killed[0])
+    runs = slowest(killed)
+    ours = next((run for run in runs if run["engine"] == KERNEL), runs[0])
     head = ("engine", "all partitions, kernel = 1", "first new state", "all partitions", "kills")
     rows = [
         (
-            title,
-            f"{slowest[title]['all_s'] / ours['all_s']:.2f}",
-            f"{slowest[title]['first_s']:.1f} s",
-            f"{slowest[title]['all_s']:.1f} s",
-            str(sum(run["title"] == title for run in killed)),
+            run["title"],
+            f"{run['all_s'] / ours['all_s']:.2f}",
+            f"{run['first_s']:.1f} s",
+            f"{run['all_s']:.1f} s",
+            str(sum(each["engine"] == run["engine"] for each in killed)),
         )
-        for title in dict.fromkeys(run["title"] for run in killed)
+        for run in runs
     ]
     told = f"**After `kill -9`**: {killed[0]['assets']:,} assets, the slowest of the kills"
     return f"{told}{taken(ours)}\n\n{table(head, rows)}"
+
+
+def slowest(killed: Iterable[Run]) -> list[Run]:
+    """Return of each engine its slowest recovery, in the order in which they were killed."""
+    by_engine: dict[str, list[Run]] = {}
+    for run in killed:
+        by_engine.setdefault(run["engine"], []).append(run)
+    return [max(runs, key=lambda run: float(run["all_s"])) for runs in by_engine.values()]
 
 
 def taken(run: Run) -> str:

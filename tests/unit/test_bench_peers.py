@@ -303,6 +303,21 @@ def test_bars_are_as_long_as_their_figures():
     assert [bar.get("fill") == OURS for bar in bars[:4]] == [True, False, False, True]
 
 
+def test_the_picture_has_what_an_engine_holds_takes_at_rest_and_needs_after_a_crash():
+    machine = Machine("", 2, 1.0, "", 0, 0, 0, 0)
+    runs = [
+        {**RUNS[0], "memory_mb": 1500.0, "durable": 1000, "working": 5},
+        {**lived("kernel", 4.0), "idle": 1.75},
+        killed("kernel", 4, 6),
+        killed("kernel", 4, 8),
+        killed("quix", 2, 4),
+    ]
+    svg = ET.fromstring(plot(Result("peers", "", "", 1, "", machine, {}, [], runs)))
+    texts = [text.text for text in svg.findall(".//{*}text")]
+    assert {"1,500 MB", "1.75 %", "8.0 s", "4.0 s"} <= set(texts)
+    assert "6.0 s" not in texts  # of two kills the slower one counts
+
+
 # ---- options and parts --------------------------------------------------------------------
 
 
