@@ -26,7 +26,7 @@ import msgspec
 
 from bench.command import Measured, module_command, parser_of, run
 from bench.drain import refuse_dead_letters
-from bench.live import idle
+from bench.live import idle, pass_time
 from bench.load import Markers, backlog, everyone, fill
 from bench.results import Result, Row
 from bench.stack import (
@@ -271,8 +271,7 @@ def spent(copy: Product) -> tuple[float, float]:
 
 def at_rest(copy: Product, seconds: int) -> float:
     """Return the job's part of a core while only ticks come, after as long for it to settle."""
-    settle = time.monotonic() + seconds
-    copy.wait(lambda: time.monotonic() > settle, seconds + 1, "the job to settle")
+    pass_time(copy, time.monotonic() + seconds)
     return idle(copy, seconds) / 100
 
 

@@ -41,7 +41,7 @@ from bench.stack import (
     BenchProblem,
     Engine,
     Product,
-    cpu_seconds,
+    cpu_of,
     product,
     say,
 )
@@ -311,14 +311,9 @@ def pass_time(copy: Product, until: float, roles: Sequence[Role[Any]] = ()) -> N
 def idle(copy: Product, seconds: int, names: Sequence[str] = ("job",)) -> float:
     """Return the processor time of these processes over `seconds` s, per cent of one core."""
     say(f"  idle for {seconds} s")
-    before, begun = taken(copy, names), time.monotonic()
+    before, begun = cpu_of(copy, names), time.monotonic()
     pass_time(copy, begun + seconds)
-    return 100 * (taken(copy, names) - before) / (time.monotonic() - begun)
-
-
-def taken(copy: Product, names: Sequence[str]) -> float:
-    """Return the processor time of these processes until now, s."""
-    return sum(cpu_seconds(copy.pid(name)) for name in names)
+    return 100 * (cpu_of(copy, names) - before) / (time.monotonic() - begun)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -374,6 +374,16 @@ def memory_mb(pid: int, proc: Path = Path("/proc")) -> float:
             lines = (proc / str(each) / "smaps_rollup").read_text().splitlines()
             kib += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return kib * 1024 / 1e6
+
+
+def cpu_of(copy: Product, names: Iterable[str]) -> float:
+    """Return the processor time of a copy's processes until now, s."""
+    return sum(cpu_seconds(copy.pid(name)) for name in names)
+
+
+def memory_of(copy: Product, names: Iterable[str]) -> float:
+    """Return the memory of a copy's processes, MB."""
+    return sum(memory_mb(copy.pid(name)) for name in names)
 
 
 def thread_seconds(pid: int, part: str, proc: Path = Path("/proc")) -> float:

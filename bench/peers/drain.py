@@ -20,10 +20,11 @@ from bench.drain import Size, refuse_dead_letters, run_before, source
 from bench.load import MAJORITY, SCENARIO, Answers, Markers, backlog, fill
 from bench.page_cache import release
 from bench.peers.engines import KERNEL, Peer, Place, forget, running_at, started
-from bench.peers.footprint import Footprint, TopicFolders, footprint
+from bench.peers.footprint import Footprint, footprint, segments
 from bench.peers.outcome import Outcome, differences, outcome
-from bench.stack import BenchProblem, Engine, Product, cpu_seconds, product, say
+from bench.stack import BenchProblem, Engine, Product, cpu_of, product, say
 from bus.base import TopicPartition, TopicSpec
+from bus.kafka_admin import KafkaAdmin
 
 # Votes outlive the whole run, however many engines take their turn: each folds the same.
 LIFETIME, LIFETIME_MS = "6h", 6 * 3_600_000
@@ -121,12 +122,13 @@ def by_peer(log: Log, peer: Peer, expected: Outcome) -> Drained:
     place = Place(copy, log.source, sink, peer.name, LIFETIME_MS)
     copy.bus.ensure_topics([states_like(copy, sink)])
     peer.programs(place)  # what it needs is fetched and compiled before the clock starts
-    topics = TopicFolders(copy)
+    admin = KafkaAdmin({"bootstrap.servers": copy.bootstrap})
+    before = {sink, *admin.topics()}
     with _Course(log, sink, expected.records) as course:
         names = started(peer, place)
         course.wait(names, peer.name)
         running = running_at(copy, names)
-    held = footprint(copy, names, place.saved, place.state, topics.new())
+    held = footprint(copy, names, place.saved, place.state, set(admin.topics()) - before)
     for name in names:
         copy.kill(name)
     forget(place)
@@ -138,8 +140,8 @@ def by_peer(log: Log, peer: Peer, expected: Outcome) -> Drained:
 
 def segments_of_turns(log: Log) -> list[Path]:
     """Return the broker's segments that turns have written: all but those of the log itself."""
-    segments = (log.copy.folder / "broker").rglob("*.log")
-    return [path for path in segments if not path.parent.name.startswith(f"{log.source}-")]
+    by_topic = segments(log.copy)
+    return [path for topic in by_topic.keys() - {log.source} for path in by_topic[topic]]
 
 
 def states_like(copy: Product, name: str) -> TopicSpec:
@@ -174,7 +176,7 @@ class _Course:
 
     def __enter__(self) -> Self:
         self._watch = Watch()
-        self._broker = cpu_seconds(self._copy.pid("broker"))
+        self._broker = cpu_of(self._copy, ["broker"])
         self.began = time.time()
         return self
 
@@ -190,8 +192,8 @@ class _Course:
         ends = self._ends()
         if ends != self._seen:
             self._seen, self.ended = ends, time.time()
-            self.cpu_s = sum(cpu_seconds(self._copy.pid(name)) for name in names)
-            self.broker_cpu_s = cpu_seconds(self._copy.pid("broker")) - self._broker
+            self.cpu_s = cpu_of(self._copy, names)
+            self.broker_cpu_s = cpu_of(self._copy, ["broker"]) - self._broker
         return self._enough() and time.time() - self.ended >= QUIET_S
 
     def _enough(self) -> bool:

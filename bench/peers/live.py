@@ -14,12 +14,12 @@ from typing import Any
 
 from bench.busyness import Watch
 from bench.drain import source
-from bench.live import Load, Observed, idle, pass_time, sending, start_job, taken
+from bench.live import Load, Observed, idle, pass_time, sending, start_job
 from bench.load import MAJORITY, SCENARIO
 from bench.peers.drain import LIFETIME, LIFETIME_MS, states_like
 from bench.peers.engines import KERNEL, Peer, Place, running_at, started
 from bench.roles import Role, Samples, send, watch_sink
-from bench.stack import Engine, Product, memory_mb, product, say
+from bench.stack import Engine, Product, cpu_of, memory_of, product, say
 
 START_S = 60.0
 # After the load, before it counts as at rest.
@@ -33,8 +33,8 @@ Start = Callable[[Product], tuple[Sequence[str], str]]
 class Lived:
     """One engine under a load. delays: ms, as of bench/figures.py.
 
-    cpu, idle: per cent of one core, under the load and once it has ended; idle is 0 where that was
-    not measured. memory_mb: at the load's end.
+    cpu, idle: per cent of one core, under the load and once it has ended (None: not measured).
+    memory_mb: at the load's end.
     """
 
     engine: str
@@ -45,7 +45,7 @@ class Lived:
     broker_cpu: float
     others: float
     memory_mb: float
-    idle: float = 0.0
+    idle: float | None = None
 
 
 def live_all(load: Load, warm_up: int, rest: int, peers: Sequence[Peer]) -> list[dict[str, Any]]:
@@ -102,14 +102,14 @@ def _under_load(
                 copy.wait(lambda: running_at(copy, list(names)) > 0, START_S, engine)
             since = time.monotonic() + warm_up
             pass_time(copy, since, [producer, reader])
-            watch, before = Watch(), _taken(copy, names)
+            watch, before = Watch(), _cpu_and_brokers(copy, names)
             pass_time(copy, since + load.seconds, [producer, reader])
             cpu, broker_cpu = (
                 100 * (now - then) / load.seconds
-                for now, then in zip(_taken(copy, names), before, strict=True)
+                for now, then in zip(_cpu_and_brokers(copy, names), before, strict=True)
             )
             others = watch.end().mean
-            memory = sum(memory_mb(copy.pid(name)) for name in names)
+            memory = memory_of(copy, names)
             sent = producer.finish().since(since)
         observed = Observed(since, sent, reader.finish(), Samples())
     delays = observed.sink(load).plain()
@@ -123,6 +123,6 @@ def _role(name: str, work: Callable[..., Any], *arguments: Any) -> Any:
         yield role
 
 
-def _taken(copy: Product, names: Sequence[str]) -> tuple[float, float]:
+def _cpu_and_brokers(copy: Product, names: Sequence[str]) -> tuple[float, float]:
     """Return the processor time of an engine and of the broker until now, s."""
-    return taken(copy, names), taken(copy, ["broker"])
+    return cpu_of(copy, names), cpu_of(copy, ["broker"])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from bench.peers.tables import KERNEL, Run, cost, rate, slowest
+from bench.peers.tables import KERNEL, Run, cost, label, rate, slowest
 from bench.results import Result
 
 WIDTH, LABEL, FIGURE = 860, 270, 110
@@ -76,8 +76,7 @@ def _of_load(lives: Sequence[Run]) -> Iterator[Group]:
 
 
 def _bar(run: Run, length: float, shown: str) -> Bar:
-    label = ", ".join(filter(None, (run["title"], run.get("turn"))))
-    return Bar(label, length, shown.format(length), run["engine"] == KERNEL)
+    return Bar(label(run), length, shown.format(length), run["engine"] == KERNEL)
 
 
 def _drawn(groups: Iterable[Group]) -> Iterator[str]:

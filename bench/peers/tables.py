@@ -105,7 +105,7 @@ def memory(run: Run) -> float:
 
 def _held(run: Run, ours: Sequence[Run]) -> list[str]:
     return [
-        ", ".join(filter(None, (run["title"], run["turn"]))),
+        label(run),
         f"{durable(run) / mean(map(durable, ours)):.2f}",
         f"{memory(run) / mean(map(memory, ours)):.2f}",
         f"{durable(run):,.0f}",
@@ -113,6 +113,11 @@ def _held(run: Run, ours: Sequence[Run]) -> list[str]:
         f"{memory(run):,.0f}",
         f"{run['memory_mb']:,.0f} MB",
     ]
+
+
+def label(run: Run) -> str:
+    """Return what a run is called beside others: its engine, and the turn of it."""
+    return ", ".join(filter(None, (run["title"], run.get("turn"))))
 
 
 def warning(runs: Sequence[Run]) -> str:
@@ -143,7 +148,7 @@ def cost(run: Run) -> float:
 
 def _cells(run: Run, ours: Sequence[Run]) -> list[str]:
     return [
-        ", ".join(filter(None, (run["title"], run["turn"]))),
+        label(run),
         f"{rate(run) / mean(map(rate, ours)):.2f}",
         f"{rate_with_start(run) / mean(map(rate_with_start, ours)):.2f}",
         f"{cost(run) / mean(map(cost, ours)):.2f}",
@@ -179,7 +184,7 @@ def _live(ours: Run) -> Callable[[Run], list[str]]:
             *(f"{delays[name]:,.0f} ms" for name in ("p50", "p99", "p999", "most")),
             f"{run['cpu']:.0f} %",
             f"{run['broker_cpu']:.0f} %",
-            figure(run.get("idle") or None, "%"),
+            figure(run.get("idle"), "%"),
             figure(run.get("memory_mb"), "MB"),
             f"{run['others']:g} %",
         ]

@@ -19,7 +19,7 @@ from bench.load import Answers
 from bench.peers import __main__ as peers
 from bench.peers import parts
 from bench.peers.engines import BY_NAME, PEERS, described, peers_of
-from bench.peers.footprint import TopicFolders, footprint
+from bench.peers.footprint import footprint, segments
 from bench.peers.outcome import Outcome, differences, outcome
 from bench.peers.plot import OURS, plot
 from bench.peers.tables import (
@@ -136,11 +136,9 @@ class Place:
         return os.getpid()
 
 
-def test_an_engines_durable_copy_is_its_checkpoint_and_the_topics_that_came_with_it(tmp_path: Path):
+def test_an_engines_durable_copy_is_its_checkpoint_and_its_changelog(tmp_path: Path):
     place = Place(tmp_path)
     place.segment("reports-0", 10_000)
-    before = TopicFolders(cast("Product", place))
-    place.segment("reports-0", 20_000)
     place.segment("peer-store-changelog-0", 300)
     place.segment("peer-store-changelog-1", 30)
     place.segment("__transaction_state-0", 5_000)
@@ -149,12 +147,22 @@ def test_an_engines_durable_copy_is_its_checkpoint_and_the_topics_that_came_with
         (own / name).parent.mkdir(parents=True, exist_ok=True)
         (own / name).write_bytes(b"x" * size)
     copy, saved = cast("Product", place), own / "saved"
-    held = footprint(copy, ["a", "b"], saved, own, before.new())
+    held = footprint(copy, ["a", "b"], saved, own, ["peer-store-changelog", "gone"])
     assert (held.durable, held.working) == (330 + 55, 77)
     assert held.memory_mb == pytest.approx(2 * memory_mb(os.getpid()), rel=0.1)
     apart = footprint(copy, ["a"], saved, own / "rocksdb")
     assert (apart.durable, apart.working) == (55, 77)
     assert footprint(copy, ["a"], tmp_path / "none", tmp_path / "none").durable == 0
+
+
+def test_segments_are_told_by_topic_though_one_name_begins_another(tmp_path: Path):
+    place = Place(tmp_path)
+    for partition in ("reports-0", "reports-1", "reports-late-0"):
+        place.segment(partition, 10)
+    by_topic = segments(cast("Product", place))
+    assert {topic: len(files) for topic, files in by_topic.items()} == {
+        "reports": 2, "reports-late": 1,
+    }  # fmt: skip
 
 
 # ---- tables -------------------------------------------------------------------------------
@@ -254,7 +262,7 @@ def test_the_longest_delay_is_told_beside_the_middle():
 
 def test_what_an_engine_takes_at_rest_is_told_where_it_was_measured():
     measured = {**lived("kernel", 4.0), "idle": 1.75, "memory_mb": 1800.0}
-    quick = {**lived("quix", 4.0), "idle": 0.0, "memory_mb": 400.0}
+    quick = {**lived("quix", 4.0), "idle": None, "memory_mb": 400.0}
     rows = live_table([measured, quick, lived("streams-eos", 4.0)]).splitlines()[4:]
     assert [row.strip("| ").split(" | ")[11:13] for row in rows] == [
         ["1.75 %", "1,800 MB"], ["–", "400 MB"], ["–", "–"],
