@@ -6,22 +6,26 @@ import argparse
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Any, TypeVar
 
 import structlog
 
-from agents.reporter import Reporter, ReporterClosed
+from agents.reporter import Reporter, ReporterClosed, ReportRefused
 from agents.spool import SpoolFull
 from domain.records import Report
 
 log = structlog.get_logger("agents")
 
-# So far behind the clock (the machine slept), a simulated agent goes on from now.
-BEHIND_MS = 30_000
+# So far off the clock, ms, a simulated agent goes on from now: the machine slept, Kafka took
+# nothing, or the clock was set.
+OFF_MS = 30_000
+# Most causes of refused reports that one process logs, once each and topic.
+MAX_TOLD = 100
 
 # Something with its time first, Unix ms.
 Timed = TypeVar("Timed", bound=tuple[Any, ...])
+
+_told: set[tuple[str, str]] = set()
 
 
 def stop_on_signals() -> threading.Event:
@@ -33,30 +37,48 @@ def stop_on_signals() -> threading.Event:
 
 
 def report_calmly(reporter: Reporter, report: Report) -> None:
-    """Report; where the spool is full, drop the report and say so now and then.
+    """Report; drop what is not taken, and say so, so that the agent goes on with its next report.
 
-    Also where the reporter was closed meanwhile: the process ends.
+    That is where the spool is full, and where the tally could not read the report. Also where the
+    reporter was closed meanwhile, of which nothing is said: the process ends.
     """
     try:
-        with suppress(ReporterClosed):
-            reporter.accept(report)
+        reporter.accept(report)
+    except ReporterClosed:
+        return
+    except ReportRefused as refusal:
+        _tell(reporter.topic, refusal)
     except SpoolFull as full:
         if reporter.refused % 1000 == 1:
             log.warning("report dropped", why=str(full), dropped=reporter.refused)
 
 
+def _tell(topic: str, refusal: ReportRefused) -> None:
+    """Log the first refusal of each cause."""
+    if (topic, refusal.cause) in _told or len(_told) >= MAX_TOLD:
+        return
+    _told.add((topic, refusal.cause))
+    log.error("report refused (logged once)", topic=topic, why=str(refusal))
+
+
 def paced(
     stream: Callable[[int], Iterator[Timed]], clock: Callable[[], int], stop: threading.Event
 ) -> Iterator[Timed]:
-    """Yield what a stream makes from a start (Unix ms) on, each at its time, until `stop`."""
+    """Yield what a stream makes from a start (Unix ms) on, each at its time, until `stop`.
+
+    The clock may be set meanwhile: no wait is longer than the stream's own gap, and what is off the
+    clock by more than OFF_MS is left out, as the stream begins anew.
+    """
     while not stop.is_set():
-        for item in stream(clock()):
-            if stop.wait(max(0, item[0] - clock()) / 1000):
+        before = clock()
+        for item in stream(before):
+            if stop.wait(max(0, min(item[0] - clock(), item[0] - before)) / 1000):
                 return
-            yield item
-            if (behind := clock() - item[0]) > BEHIND_MS:
-                log.warning("behind the clock, going on from now", behind_ms=behind)
+            if abs(off := clock() - item[0]) > OFF_MS:
+                log.warning("off the clock, going on from now", off_ms=off)
                 break
+            yield item
+            before = item[0]
 
 
 def rate_between(low: float, high: float) -> Callable[[str], float]:

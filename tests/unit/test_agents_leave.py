@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -22,7 +23,7 @@ from domain.fold import Bucket
 from domain.records import Emission, Leave, Record, Report, StateRecord, Tick
 from domain.scenario import Scenario
 from domain.scenario_parser import load_scenarios
-from wire.source import decode_source
+from wire.source import MAX_TIME, decode_source
 
 TOPIC = "sites.reports"
 NOW = 1_790_000_000_000
@@ -62,8 +63,9 @@ def scenario(tmp_path: Path) -> Scenario:
 
 
 def log_of(bus: MemoryBus) -> list[Record]:
+    """The records as they were sent: when they were appended says nothing about a reporter."""
     messages = bus.reader({(TOPIC, 0): 0}).poll(0, 100_000)
-    return [decode_source(m.key, m.value, m.timestamp) for m in messages]
+    return [decode_source(m.key, m.value, MAX_TIME) for m in messages]
 
 
 # ---- the reporter -------------------------------------------------------------------------------
@@ -115,6 +117,30 @@ def test_a_leave_that_the_tally_could_not_read_is_refused(
         with pytest.raises(ReportRefused, match=reason):
             reporter.leave(asset, agent)
         assert reporter.accepted == 0
+
+
+@pytest.mark.parametrize(
+    ("step", "at"),
+    [
+        (10 * MINUTE, 10 * MINUTE),
+        (24 * 60 * MINUTE, 24 * 60 * MINUTE),
+        (-3 * MINUTE, 1),
+        (-10 * MINUTE, -10 * MINUTE),
+        (-24 * 60 * MINUTE, -24 * 60 * MINUTE),
+    ],
+)
+def test_votes_are_withdrawn_also_where_the_clock_was_set(
+    bus: MemoryBus, tmp_path: Path, step: int, at: int
+) -> None:
+    now = [NOW]
+    reporter = Reporter(bus, TOPIC, tmp_path, lambda: now[0])
+    for asset in ("a", "b"):
+        reporter.report(asset, "waf-1", "attack")
+    now[0] = NOW + step
+    reporter.close(leave=True)
+    sent = [json.loads(m.value or b"") for m in bus.reader({(TOPIC, 0): 0}).poll(0)]
+    assert [record["type"] for record in sent] == ["report", "report", "leave", "leave"]
+    assert [record["reported_at"] - NOW for record in sent] == [0, 0, at, at]
 
 
 def test_leaves_wait_in_the_spool_while_kafka_is_away(bus: MemoryBus, tmp_path: Path) -> None:

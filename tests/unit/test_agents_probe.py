@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from agents import Reporter
+from agents import Reporter, process
 from agents.checks import Finding, ProbesError, Target, check, load_targets
 from agents.probe import parse, variables, watch
 from agents.target import serve
-from bus.base import TopicSpec
+from bus.base import Message, TopicSpec
 from bus.memory import MemoryBus
 from config.settings import Settings
 from domain.records import Report
@@ -23,6 +24,8 @@ from stack import free_port, wait_until
 from wire.source import decode_source
 
 ROOT = Path(__file__).resolve().parents[2]
+NOW = 1_790_000_000_000
+MINUTE, DAY = 60_000, 86_400_000
 
 
 class Answer(BaseHTTPRequestHandler):
@@ -126,6 +129,64 @@ def test_each_finding_becomes_a_report(tmp_path: Path) -> None:
         ("t", "probe-a", "up", '{"latency_ms":3}'),
         ("t", "probe-a", "down", '{"error":"gone"}'),
     ]
+
+
+def probed(findings: Iterable[Finding], folder: Path, clock: Callable[[], int]) -> list[Message]:
+    """What a probe's thread sends of these findings, and of one that it makes after them."""
+    bus, stop, over = MemoryBus(lambda: NOW), threading.Event(), threading.Event()
+    bus.ensure_topics([TopicSpec("connectivity.reports", 1, {})])
+    left = iter(findings)
+
+    def look(_target: Target) -> Finding:
+        if (found := next(left, None)) is None:
+            over.set()
+        return found or Finding("up", {"last": True})
+
+    with Reporter(bus, "connectivity.reports", folder, clock) as reporter:
+        target = replace(tcp(1), interval=1)
+        thread = threading.Thread(target=watch, args=(target, "probe-a", reporter, stop, look))
+        thread.start()
+        assert over.wait(10)
+        assert thread.is_alive()
+        stop.set()
+        thread.join(5)
+        assert not thread.is_alive()
+        assert reporter.flush(5) == 0
+    return bus.reader({("connectivity.reports", 0): 0}).poll(0)
+
+
+@pytest.mark.parametrize(
+    ("step", "after", "back"),
+    [
+        (3 * MINUTE, 3 * MINUTE, 3 * MINUTE + 1),
+        (10 * MINUTE, 10 * MINUTE, 0),
+        (DAY, DAY, 0),
+        (-3 * MINUTE, 1, 2),
+        (-10 * MINUTE, -10 * MINUTE, 0),
+        (-DAY, -DAY, 0),
+    ],
+)
+def test_a_probe_goes_on_when_its_clock_is_set_and_set_right(
+    tmp_path: Path, step: int, after: int, back: int
+) -> None:
+    now = [NOW]
+
+    def findings() -> Iterator[Finding]:
+        for now[0] in (NOW, NOW + step, NOW):
+            yield Finding("up", {})
+
+    sent = [json.loads(m.value or b"") for m in probed(findings(), tmp_path, lambda: now[0])]
+    assert [report["reported_at"] - NOW for report in sent[:3]] == [0, after, back]
+    assert {report["state"] for report in sent} == {"up"}
+
+
+def test_a_probe_outlives_a_report_that_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "_told", set())
+    findings = [Finding("", {}), Finding("down", {}), Finding("", {})]
+    sent = [json.loads(m.value or b"") for m in probed(findings, tmp_path, lambda: NOW)]
+    assert [report["state"] for report in sent][:1] == ["down"]
 
 
 def test_target_answers_until_it_is_stopped() -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter, defaultdict
-from itertools import islice, pairwise, takewhile
+from collections.abc import Iterator
+from itertools import count, islice, pairwise, takewhile
 from pathlib import Path
 
 import pytest
 
 from agents import Reporter
 from agents.incidents import LONGEST_MS, Timetable
+from agents.process import OFF_MS
 from agents.simulator import SCENARIOS, parse, send, simulate
 from agents.worlds import ATTACK_KINDS, CONNECTIVITY_KINDS, NETWORKS, Orders, attack, connectivity
-from bus.base import TopicSpec
+from bus.base import Message, TopicSpec
 from bus.memory import MemoryBus
 from domain.records import Report
 from domain.scenario_parser import load_scenarios
@@ -172,6 +175,58 @@ def test_simulator_that_slept_goes_on_from_now(tmp_path: Path) -> None:
         send(stream, {"attack": reporter}, lambda: START, stop)
     assert starts == [START, START]
     assert reporter.accepted <= 2
+
+
+class SetClock(threading.Event):
+    """A clock (Unix ms) that a test sets, and that passes while somebody waits for the event."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now, self.longest_s = float(START), 0.0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Return at once, later by so many seconds."""
+        self.longest_s = max(self.longest_s, timeout or 0)
+        self.now += 1000 * (timeout or 0)
+        return self.is_set()
+
+    def read(self) -> int:
+        """Return the time, Unix ms."""
+        return round(self.now)
+
+
+DAY = 24 * 60 * MINUTE
+
+
+@pytest.mark.parametrize("step", [20_000, 10 * MINUTE, DAY, -20_000, -10 * MINUTE, -DAY])
+def test_simulator_whose_clock_is_set_waits_no_longer_and_goes_on_from_now(
+    tmp_path: Path, step: int
+) -> None:
+    clock, beats = SetClock(), count(1)
+    bus = MemoryBus(lambda: START)
+    bus.ensure_topics([TopicSpec("attack.reports", 1, {})])
+
+    def beat() -> None:
+        number = next(beats)
+        if number == 300:
+            clock.now += step
+        elif number == 900:
+            clock.set()
+
+    def stream(start: int) -> Iterator[tuple[int, str, Report]]:
+        return simulate(1, start, ("attack",))
+
+    with Reporter(bus, "attack.reports", tmp_path, clock.read) as reporter:
+        send(stream, {"attack": reporter}, clock.read, clock, beat)
+        assert reporter.flush(5) == 0
+        assert (reporter.accepted, reporter.confirmed) == (900, 900)
+    times = [json.loads(m.value or b"")["reported_at"] for m in log_of(bus)]
+    assert abs(times[-1] - clock.now) <= OFF_MS
+    assert clock.longest_s < 10
+
+
+def log_of(bus: MemoryBus) -> list[Message]:
+    return bus.reader({("attack.reports", 0): 0}).poll(0, 10_000)
 
 
 def test_command_line() -> None:
