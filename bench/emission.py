@@ -26,6 +26,7 @@ from streaming.coalesced_producer import CoalescedProducer
 SCENARIOS = """\
 [emission]
 partitions = 1
+vote_lifetime = "1d"
 states = [{ name = "on" }, { name = "off" }]
 rule = { kind = "latest" }
 """

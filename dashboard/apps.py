@@ -9,6 +9,13 @@ from django.apps import AppConfig
 class AgentsConfig(AppConfig):
     name, label = "dashboard.agents", "agentry"
 
+    def ready(self) -> None:
+        """Offer what there is to say of agents to the banner."""
+        from dashboard.agents.findings import news
+        from dashboard.job.agent_findings import agent_news
+
+        agent_news.register(news)
+
 
 class BoardConfig(AppConfig):
     name, label = "dashboard.board", "board_pages"

@@ -186,7 +186,10 @@ CELERY_RESULT_BACKEND = "django-db"
 CELERY_RESULT_EXTENDED = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_TRACK_STARTED = True
-CELERY_TASK_ROUTES = {"dashboard.notifications.tasks.*": {"queue": "notifications"}}
+CELERY_TASK_ROUTES = {
+    "dashboard.notifications.tasks.*": {"queue": "notifications"},
+    "dashboard.agents.tasks.watch_agents": {"queue": "notifications"},
+}
 CELERY_WORKER_CONCURRENCY = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
@@ -202,6 +205,11 @@ CELERY_BEAT_SCHEDULE = {
         "task": "dashboard.notifications.tasks.carry_on",
         "schedule": 1.0,
         "options": {"expires": 1.0},
+    },
+    "watch-agents": {
+        "task": "dashboard.agents.tasks.watch_agents",
+        "schedule": 5.0,
+        "options": {"expires": 5.0},
     },
     "labels": {
         "task": "dashboard.labels.tasks.carry_on",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from domain import tasks, transitions, votes
+from domain import doubts, tasks, transitions, votes
 from domain.asset import Asset
 from domain.mutes import Mutes
 from domain.scenario import Scenario
@@ -14,7 +14,7 @@ def adopt(rule: Scenario, former: Scenario, mutes: Mutes, asset: Asset, at: int)
     """Put what the asset holds under the rule, as of `at` ms.
 
     First the votes as they were, newly weighed, are evidence; then their lifetimes begin again,
-    and what that ends is silence.
+    and what that ends is silence. Only then do waits end that are over.
     """
     asset.votes = {
         agent: replace(vote, weight=mutes.weight(rule, agent))
@@ -24,9 +24,11 @@ def adopt(rule: Scenario, former: Scenario, mutes: Mutes, asset: Asset, at: int)
     if asset.override is not None and not rule.knows(asset.override.state):
         asset.override = None
     asset.waits = _waits_under(rule, former, asset)
-    transitions.judge(rule, asset, at, up=True, down=True)
+    transitions.judge(rule, asset, at, up=True, down=True, ends=not rule.doubting)
     votes.age(rule, asset)
+    doubts.adopt(rule, mutes, asset)
     votes.expire(rule, asset, at, at)
+    doubts.end(asset, at)
     transitions.judge(rule, asset, at)
     tasks.adopt(rule, former, asset, at)
 

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from domain.records import Answer, Cause, Override, Pending, StateRecord, Task, Tombstone, Vote
+from domain.records import (
+    Answer,
+    Cause,
+    Doubt,
+    Override,
+    Pending,
+    StateRecord,
+    Task,
+    Tombstone,
+    Vote,
+)
 from domain.scenario import UNKNOWN, Scenario
 from domain.version import Version
 
@@ -39,7 +50,9 @@ class Asset:
     None; disputed: a worse state that somebody says; waits: by the state that is waited for, since
     when; offset and step: of the last event applied; changed: (offset, step) at which what is shown
     last changed; reminded: when the last reminder was due, or the state began; emitted_at: of the
-    last record emitted; purged_at: of the last purge; tasks: by id, none that is over.
+    last record emitted; purged_at: of the last purge; tasks: by id, none that is over; doubts: by
+    agent; settled: since when the tallied state is the mildest with nothing against it: no dispute,
+    doubt or override; None while it is not.
     """
 
     state: str | None = None
@@ -60,6 +73,8 @@ class Asset:
     forget_at: int | None = None
     purged_at: int | None = None
     tasks: tuple[Task, ...] = ()
+    doubts: dict[str, Doubt] = field(default_factory=dict)
+    settled: int | None = None
 
     def answered(self, command: str) -> Answered | None:
         """Return how this command was answered first, if that is still remembered."""
@@ -94,13 +109,32 @@ class Asset:
     def clear(self, at: int) -> None:
         """Forget the asset's state; reports older than `at` ms do not bring it back."""
         self.state = self.shown = self.override = self.unconfirmed = self.disputed = None
-        self.votes, self.waits, self.tasks = {}, {}, ()
-        self.purged_at = at
+        self.votes, self.waits, self.doubts, self.tasks = {}, {}, {}, ()
+        self.settled, self.purged_at = None, at
 
     def drop_unknown(self, at: int) -> None:
         """Purge an asset that nothing ever tallied, once the last that was said of it is gone."""
-        if self.state is None and self.override is None and not self.votes:
+        doubted = any(doubt.counts for doubt in self.doubts.values())
+        if self.state is None and self.override is None and not (self.votes or doubted):
             self.clear(at)
+
+    def voices(self) -> list[Vote | Doubt]:
+        """List all that agents stand for: their votes, and the doubts about them."""
+        return [*self.votes.values(), *self.doubts.values()]
+
+    def settle(self, scenario: Scenario, at: int) -> None:
+        """Note since when nothing speaks against the mildest state, as of `at` ms."""
+        mild = self.state == scenario.mildest and self.override is None and self.disputed is None
+        if not (scenario.doubting and mild) or self.is_in_doubt():
+            self.settled = None
+        elif self.settled is None:
+            self.settled = at
+
+    def is_in_doubt(self) -> bool:
+        """Return whether a vote that counts is in doubt, or an agent that does is doubted."""
+        return any(vote.doubt is not None and vote.counts for vote in self.votes.values()) or any(
+            doubt.counts for doubt in self.doubts.values()
+        )
 
     def to_show(self) -> str | None:
         """Return the override, else the state; one that nothing has tallied is unknown."""
@@ -117,7 +151,7 @@ class Asset:
             step=self.step,
             changed=(self.offset, self.step),
             answers=self.answers,
-            forget_at=at + max(LEAST_TRACE, scenario.report_age_limit or 0),
+            forget_at=at + max(LEAST_TRACE, scenario.purge_memory),
             purged_at=self.purged_at,
         )
 
@@ -143,6 +177,7 @@ class Asset:
             unconfirmed_reason=self.unconfirmed,
             disputed=self.disputed,
             tasks=self.tasks,
+            doubts=tuple(self.doubts[agent] for agent in sorted(self.doubts)),
         )
 
 
@@ -161,6 +196,7 @@ class Timer(NamedTuple):
 TIMER_TYPES = (
     "override-end",
     "vote-expiry",
+    "doubt-end",
     "vote-forgotten",
     "mute-end",
     "hold",
@@ -169,10 +205,10 @@ TIMER_TYPES = (
     "purge-after",
     "forget",
 )
-OVERRIDE_END, VOTE_EXPIRY, VOTE_FORGOTTEN, MUTE_END, HOLD = range(5)
-SCHEDULE, REMINDER, PURGE_AFTER, FORGET = range(5, 9)
+OVERRIDE_END, VOTE_EXPIRY, DOUBT_END, VOTE_FORGOTTEN, MUTE_END, HOLD = range(6)
+SCHEDULE, REMINDER, PURGE_AFTER, FORGET = range(6, 10)
 # Timers of one time fire in this order. Each kind is taken wholly, whichever agents it is of; but
-# tasks run one by one, in the order of their ids.
+# tasks run one by one, in the order of their ids. Doubts end with the votes that expire.
 
 
 def next_timer(asset: Asset, scenario: Scenario) -> Timer | None:
@@ -195,10 +231,23 @@ def all_timers(asset: Asset, scenario: Scenario) -> list[Timer]:
             timers.append(Timer(task.due, SCHEDULE))
     if (every := scenario.reminder(asset.shown)) is not None:
         timers.append(Timer(asset.reminded + every, REMINDER))
-    if (delay := scenario.purge_delay(asset.shown)) is not None and asset.disputed is None:
-        # A dispute that held it up has ended with the last record emitted, at the latest.
-        timers.append(Timer(max(asset.since + delay, asset.emitted_at), PURGE_AFTER))
+    if (purge := _purge_time(asset, asset.shown, scenario)) is not None:
+        timers.append(Timer(purge, PURGE_AFTER))
     return timers
+
+
+def _purge_time(asset: Asset, shown: str, scenario: Scenario) -> int | None:
+    """Return when an asset purges itself, ms, or None where it does not."""
+    delay = scenario.purge_delay(shown)
+    if delay is None:
+        return None
+    due = asset.since + delay
+    if scenario.doubting:
+        return None if asset.settled is None else max(due, asset.settled)
+    if scenario.lenient:
+        return due
+    # A dispute that held it up has ended with the last record emitted, at the latest.
+    return None if asset.disputed is not None else max(due, asset.emitted_at)
 
 
 def _timers_of_votes(asset: Asset, scenario: Scenario) -> list[Timer]:
@@ -209,8 +258,12 @@ def _timers_of_votes(asset: Asset, scenario: Scenario) -> list[Timer]:
             timers.append(Timer(vote.silent + (delay or 0), VOTE_FORGOTTEN))
         elif vote.expires is not None:
             timers.append(Timer(vote.expires, VOTE_EXPIRY))
-        if vote.muted is not None and vote.muted.until is not None:
-            timers.append(Timer(vote.muted.until, MUTE_END))
+        if vote.flapping is not None:
+            timers.append(Timer(vote.flapping.until, DOUBT_END))
+    timers += [Timer(doubt.until, DOUBT_END) for doubt in asset.doubts.values()]
+    for voice in asset.voices():
+        if voice.muted is not None and voice.muted.until is not None:
+            timers.append(Timer(voice.muted.until, MUTE_END))
     return timers
 
 
@@ -225,6 +278,7 @@ class View:
     disputed: str | None
     votes: dict[str, Vote]
     tasks: tuple[Task, ...]
+    doubts: dict[str, Doubt]
 
     @classmethod
     def of(cls, asset: Asset, scenario: Scenario) -> View:
@@ -237,6 +291,7 @@ class View:
             asset.disputed,
             dict(asset.votes),
             asset.tasks,
+            dict(asset.doubts),
         )
 
     def differs(self, asset: Asset, scenario: Scenario) -> bool:
@@ -248,13 +303,8 @@ class View:
             or self.override != asset.override
             or self.pending != asset.pending(scenario)
             or self.tasks != asset.tasks
-            or self._votes_differ(asset.votes)
-        )
-
-    def _votes_differ(self, votes: dict[str, Vote]) -> bool:
-        return self.votes.keys() != votes.keys() or any(
-            vote is not votes[agent] and vote.shown() != votes[agent].shown()
-            for agent, vote in self.votes.items()
+            or _differ(self.votes, asset.votes)
+            or _differ(self.doubts, asset.doubts)
         )
 
     def looked_at(self, asset: Asset, scenario: Scenario) -> bool:
@@ -266,3 +316,10 @@ class View:
         pending = asset.pending(scenario)
         same_wait = (self.pending and self.pending.state) == (pending and pending.state)
         return self.override is asset.override and same_wait
+
+
+def _differ(before: Mapping[str, Vote | Doubt], after: Mapping[str, Vote | Doubt]) -> bool:
+    return before.keys() != after.keys() or any(
+        each is not after[agent] and each.shown() != after[agent].shown()
+        for agent, each in before.items()
+    )

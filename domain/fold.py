@@ -10,24 +10,33 @@ from collections.abc import Iterable, MutableMapping
 from dataclasses import replace
 
 from domain import asset as timer_kinds
-from domain import commands, tally, tasks, timers, transitions, votes
+from domain import commands, doubts, tally, tasks, timers, transitions, votes
 from domain.adoption import adopt
 from domain.asset import Answered, Asset, Timer, View, next_timer
-from domain.lateness import Lateness, LatenessCounts
+from domain.lateness import Kind, Lateness, LatenessCounts
 from domain.mutes import Mutes
 from domain.names import USER_PREFIX
 from domain.records import (
     APPLIED,
+    CLOCK_AHEAD,
+    CLOCK_BACK,
+    CONTRADICTION,
+    MAX_AHEAD,
+    PURGED,
     REFUSED,
+    STALE,
+    STILL_AHEAD,
     Answer,
     Cause,
     Command,
     DeadLetter,
+    Doubt,
     Emission,
     Leave,
     Mute,
     Record,
     Refusal,
+    RefusedReport,
     Report,
     ScenarioChange,
     Tick,
@@ -110,6 +119,8 @@ class Bucket:
         match record:
             case Report():
                 self._report(record)
+            case RefusedReport():
+                self._refuse_report(record)
             case Leave():
                 self._leave(record)
             case Tick():
@@ -151,13 +162,41 @@ class Bucket:
     # ---- reports --------------------------------------------------------------------------
 
     def _report(self, report: Report) -> None:
-        if not self.scenario.knows(report.state):
-            self._out.append(DeadLetter("unknown-state"))
-            return
-        vote = self._vote_of(report)
-        asset = self.assets.get(report.asset)
-        if report.reported_at is not None and self._is_late(asset, vote):
-            return
+        if not self.scenario.lenient and (fault := _former_fault(report)) is not None:
+            self._out.append(DeadLetter(fault))
+        elif not self.scenario.knows(report.state):
+            reason = "unknown-state"
+            self._refuse_report(RefusedReport(report.asset, report.agent, report.state, reason))
+        else:
+            if report.detail_fault is not None:
+                self.lateness.add(report.agent, "detail")
+            self._look_at(report, self.assets.get(report.asset))
+
+    def _refuse_report(self, refused: RefusedReport) -> None:
+        former = not self.scenario.lenient and refused.detail_fault == "bad-field"
+        self._out.append(DeadLetter("bad-field" if former else refused.reason))
+        self.lateness.add(refused.agent, "refused")
+        self._doubt(refused.asset, refused.agent, refused.reason, refused.said)
+
+    def _look_at(self, report: Report, asset: Asset | None) -> None:
+        """Take a report that says what the scenario knows, in doubt or not, unless it is late."""
+        former = None if asset is None else asset.votes.get(report.agent)
+        ahead = _is_ahead(report, former)
+        at = None if ahead else report.reported_at
+        vote, doubt = self._vote_of(report, at), CLOCK_AHEAD if ahead else None
+        if at is not None and (kind := self._late_kind(asset, vote)) is not None:
+            doubt = self._excuse(kind, asset, vote)
+            if doubt is None:
+                self._pass_over(kind, vote, former, report.asset)
+                return
+        elif vote.silent is not None:
+            self.lateness.add(vote.agent, "silent", vote.age)
+        if doubt is not None:
+            self.lateness.add(vote.agent, "doubtful", ahead=report.ahead if ahead else 0)
+            vote = replace(vote, doubt=doubt if self.scenario.doubting else None)
+        self._take(report.asset, asset, vote)
+
+    def _take(self, name: str, asset: Asset | None, vote: Vote) -> None:
         if not vote.counts and (asset is None or asset.shown is None):
             return
         asset = asset or Asset()
@@ -168,19 +207,18 @@ class Bucket:
         self._vote(asset, vote)
         if self.scenario.tasks and vote.live:
             tasks.reported(self.scenario, asset, vote.state, self.clock)
-        cause = self._cause("report", agent=report.agent)
-        self._finish(report.asset, asset, before, cause, self.clock)
+        self._finish(name, asset, before, self._cause("report", agent=vote.agent), self.clock)
 
-    def _vote_of(self, report: Report) -> Vote:
-        at = report.reported_at
+    def _vote_of(self, report: Report, at: int | None) -> Vote:
+        """Return the vote that a report is, made `at` ms; None: at its place in the log."""
         age = 0 if at is None else max(0, self._time - at)
-        lifetime = self.scenario.vote_lifetime
+        lifetime = self.scenario.lifetime
         expires = None if lifetime is None else self.clock + lifetime - age
         muted = self.mutes.mark(report.agent)
         return Vote(
             agent=report.agent,
             state=report.state,
-            reported_at=self.clock if at is None else at,
+            reported_at=self.clock if report.reported_at is None else report.reported_at,
             time=self.clock,
             offset=self.offset,
             expires=expires,
@@ -190,6 +228,7 @@ class Bucket:
             silent=expires if lifetime is not None and age >= lifetime else None,
             order=self._order(at),
             age=age,
+            detail_fault=report.detail_fault,
         )
 
     def _order(self, reported_at: int | None) -> int:
@@ -199,59 +238,97 @@ class Bucket:
         """
         return self._time if reported_at is None else min(reported_at, self._time)
 
-    def _is_late(self, asset: Asset | None, vote: Vote) -> bool:
-        """Return whether a report comes too late to be looked at; late ones are counted.
+    def _late_kind(self, asset: Asset | None, vote: Vote) -> Kind | None:
+        """Return how a report comes too late to be looked at, or None where it does not.
 
         One that does not say when it was made never does: it is as new as its place in the log.
         """
         limit = self.scenario.report_age_limit
         kept = votes.fallen_silent(self.scenario, vote, vote.time) is not None
         if (limit is not None and vote.age > limit) or (vote.silent is not None and not kept):
-            self.lateness.add(vote.agent, "stale", vote.age)
-            return True
-        if asset is not None and self._is_older(asset, vote.agent, vote.order):
-            self.lateness.add(vote.agent, "late")
-            return True
-        if vote.silent is not None:
-            self.lateness.add(vote.agent, "silent", vote.age)
-        return False
+            return "stale"
+        if asset is None:
+            return None
+        return "late" if self._is_older(asset, vote.agent, vote.order) else None
 
-    def _is_older(self, asset: Asset, agent: str, order: int) -> bool:
-        """Return whether a record is older than its agent's newest, or than the asset's purge.
+    def _is_purged(self, asset: Asset, order: int) -> bool:
+        """Return whether a record is older than the asset's purge.
 
         A purge later than now is of a clock that was ahead, and says nothing.
         """
-        newest = asset.votes.get(agent)
-        if newest is not None and order < newest.order:
-            return True
         return asset.purged_at is not None and order < asset.purged_at <= self._time
 
+    def _excuse(self, kind: Kind, asset: Asset | None, vote: Vote) -> str | None:
+        """Return the doubt in which a late report is taken all the same, or None.
+
+        It is one that its agent's newest hides because the broker's clock went back, or one of an
+        agent whose clock is behind, from before a purge; and it says worse.
+        """
+        if not self.scenario.doubting or asset is None or kind != "late" or vote.silent is not None:
+            return None
+        former, rank = asset.votes.get(vote.agent), self.scenario.severity
+        if former is not None and vote.order < former.order:
+            back = former.order > self._time and not self._is_purged(asset, vote.order)
+            return CLOCK_BACK if back and rank(vote.state) < rank(former.state) else None
+        again = former is not None and former.doubt == PURGED
+        return PURGED if again or vote.state != self.scenario.mildest else None
+
+    def _pass_over(self, kind: Kind, vote: Vote, former: Vote | None, name: str) -> None:
+        """Count a report that is late; one that says worse makes its agent doubted."""
+        self.lateness.add(vote.agent, kind, vote.age)
+        rank, known = self.scenario.severity, self.scenario.mildest
+        if rank(vote.state) < rank(known if former is None else former.state):
+            reason = STALE if kind == "stale" and former is None else CONTRADICTION
+            self._doubt(name, vote.agent, reason, vote.state)
+
+    def _doubt(self, name: str, agent: str, reason: str, said: str | None) -> None:
+        """Doubt an agent on an asset that exists, for as long as a vote lives."""
+        asset, lifetime = self.assets.get(name), self.scenario.lifetime
+        if asset is None or asset.shown is None or lifetime is None or not self.scenario.doubting:
+            return
+        before, until = self._begin(asset), self.clock + lifetime
+        weight, muted = self.mutes.weight(self.scenario, agent), self.mutes.mark(agent)
+        doubt = Doubt(agent, reason, said, self.clock, self.offset, until, weight, muted)
+        doubts.put(self.scenario, asset, doubt)
+        transitions.judge(self.scenario, asset, self.clock)
+        self._finish(name, asset, before, self._cause("report", agent=agent), self.clock)
+
     def _vote(self, asset: Asset, vote: Vote) -> None:
-        former = asset.votes.get(vote.agent)
+        former, rank = asset.votes.get(vote.agent), self.scenario.severity
         if former is not None and former.silent is not None and vote.live:
             self.lateness.add(vote.agent, "rare")
+        if self.scenario.doubting:
+            vote = doubts.flap(self.scenario, former, vote)
+            doubts.hear(asset, vote.agent)
         asset.votes[vote.agent] = vote
         if not vote.counts:
             return
-        milder = asset.state is not None and self.scenario.severity(
-            vote.state
-        ) > self.scenario.severity(asset.state)
-        transitions.judge(self.scenario, asset, self.clock, up=vote.live, down=vote.live and milder)
+        sure = vote.live and not doubts.is_doubted(vote, asset.doubts)
+        here = rank(vote.state if asset.state is None else asset.state)
+        up = sure or (vote.live and rank(vote.state) < here)
+        down = sure and rank(vote.state) > here
+        transitions.judge(self.scenario, asset, self.clock, up=up, down=down)
 
     def _leave(self, leave: Leave) -> None:
-        asset = self.assets.get(leave.asset)
-        if asset is None or leave.agent not in asset.votes:
+        if leave.ahead > MAX_AHEAD and not self.scenario.lenient:
+            self._out.append(DeadLetter("bad-time"))
             return
-        at = leave.reported_at
-        if at is not None and self._is_older(asset, leave.agent, self._order(at)):
-            self.lateness.add(leave.agent, "late")
+        asset, agent = self.assets.get(leave.asset), leave.agent
+        if asset is None or not (agent in asset.votes or agent in asset.doubts):
+            return
+        at = None if leave.ahead > MAX_AHEAD else leave.reported_at
+        if at is not None and self._is_older(asset, agent, self._order(at)):
+            self.lateness.add(agent, "late")
             return
         before = self._begin(asset)
-        del asset.votes[leave.agent]
+        votes.withdraw(asset, agent)
         transitions.judge(self.scenario, asset, self.clock)
         asset.drop_unknown(self._time)
-        cause = self._cause("leave", agent=leave.agent)
-        self._finish(leave.asset, asset, before, cause, self.clock)
+        self._finish(leave.asset, asset, before, self._cause("leave", agent=agent), self.clock)
+
+    def _is_older(self, asset: Asset, agent: str, order: int) -> bool:
+        """Return whether a record is older than its agent's newest, or than the asset's purge."""
+        return _is_outdated(asset, agent, order) or self._is_purged(asset, order)
 
     # ---- commands -------------------------------------------------------------------------
 
@@ -298,7 +375,7 @@ class Bucket:
 
     def _vote_by_hand(self, command: Command, asset: Asset) -> str:
         agent = USER_PREFIX + command.user
-        vote = self._vote_of(Report(command.asset, agent, command.state or ""))
+        vote = self._vote_of(Report(command.asset, agent, command.state or ""), None)
         if not votes.make_room(self.scenario, asset, vote):
             return REFUSED + "too many agents"
         self._vote(asset, vote)
@@ -398,12 +475,14 @@ class Bucket:
     def _mark_anew(self, name: str, asset: Asset, agent: str, cause: Cause) -> None:
         """Tally an asset on which this agent votes, where the vote counts otherwise now."""
         mark = self.mutes.mark(agent)
-        vote = asset.votes.get(agent)
-        if vote is None or vote.muted == mark:
+        voice = asset.votes.get(agent) or asset.doubts.get(agent)
+        if voice is None or voice.muted == mark:
             return
         before = self._begin(asset)
         votes.put_mark(self.scenario, asset, agent, mark)
         transitions.judge(self.scenario, asset, self.clock, up=True, down=mark is None)
+        if mark is not None and self.scenario.doubting:
+            transitions.end_unvoiced(asset, before.votes.get(agent))
         self._finish(name, asset, before, cause, self.clock)
 
     # ---- before and after an event --------------------------------------------------------
@@ -441,6 +520,7 @@ class Bucket:
             asset.override = replace(asset.override, underlying=asset.state)
         asset.shown = asset.to_show()
         tally.mark(self.scenario, asset)
+        asset.settle(self.scenario, at)
         if asset.shown != before.shown:
             asset.previous = before.shown
             asset.since = asset.reminded = at
@@ -471,3 +551,22 @@ class Bucket:
         command: str | None = None,
     ) -> Cause:
         return Cause(type_, self.partition, self.offset, self.clock, agent, user, command)
+
+
+def _former_fault(report: Report) -> str | None:
+    """Return why a report was refused by the folds before, or None where it was not."""
+    if report.detail_fault == "bad-field":
+        return report.detail_fault
+    return "bad-time" if report.ahead > MAX_AHEAD else report.detail_fault
+
+
+def _is_ahead(report: Report, former: Vote | None) -> bool:
+    """Return whether an agent's clock is too far ahead; once it was, a little less is enough."""
+    still = former is not None and former.doubt == CLOCK_AHEAD
+    return report.ahead > (STILL_AHEAD if still else MAX_AHEAD)
+
+
+def _is_outdated(asset: Asset, agent: str, order: int) -> bool:
+    """Return whether a record is older than its agent's newest vote."""
+    newest = asset.votes.get(agent)
+    return newest is not None and order < newest.order

@@ -9,16 +9,18 @@ from typing import Literal
 # Most agents that are counted by name; the others are counted together, under no name.
 MAX_AGENTS = 50
 
-Kind = Literal["stale", "late", "silent", "rare"]
+Kind = Literal["stale", "late", "silent", "rare", "refused", "doubtful", "detail"]
 
 
 @dataclass(slots=True)
 class Lateness:
-    """Late reports of one agent.
+    """Late, doubtful and refused reports of one agent.
 
     stale: older than the scenario takes; late: older than the agent's newest on the asset, or than
     the asset's purge; silent: older than a vote's lifetime; rare: came when the agent's vote had
-    fallen silent; age: the least age of those stale and silent, ms.
+    fallen silent; age: the least age of those stale and silent, ms; refused: for their state or
+    time; doubtful: taken, but in doubt; detail: taken without their detail; ahead: the least time
+    by which those were ahead that were too far, ms.
     """
 
     agent: str
@@ -27,12 +29,18 @@ class Lateness:
     silent: int = 0
     rare: int = 0
     age: int = 0
+    refused: int = 0
+    doubtful: int = 0
+    detail: int = 0
+    ahead: int = 0
 
-    def add(self, kind: Kind, age: int) -> None:
-        """Count one more, of this age (ms)."""
+    def add(self, kind: Kind, age: int, ahead: int) -> None:
+        """Count one more, of this age or so far ahead (ms)."""
         if kind in ("stale", "silent"):
             first = not (self.stale or self.silent)
             self.age = age if first else min(self.age, age)
+        if ahead:
+            self.ahead = min(self.ahead or ahead, ahead)
         setattr(self, kind, getattr(self, kind) + 1)
 
 
@@ -42,20 +50,20 @@ class LatenessCounts:
     def __init__(self, rows: Iterable[Lateness] = ()) -> None:
         self.by_agent = {row.agent: row for row in rows}
 
-    def add(self, agent: str, kind: Kind, age: int = 0) -> None:
+    def add(self, agent: str, kind: Kind, age: int = 0, ahead: int = 0) -> None:
         """Count one more of an agent's."""
         row = self.by_agent.get(agent)
         if row is None:
             agent = agent if len(self.by_agent) < MAX_AGENTS else ""
             row = self.by_agent.setdefault(agent, Lateness(agent))
-        row.add(kind, age)
+        row.add(kind, age, ahead)
 
     def total(self, kind: Kind) -> int:
         """Return how many of all agents."""
         return sum(getattr(row, kind) for row in self.by_agent.values())
 
-    def rows(self) -> list[tuple[str, int, int, int, int, int]]:
-        """Return what is counted, by agent: its name, then stale, late, silent, rare and age."""
+    def rows(self) -> list[tuple[str, int, int, int, int, int, int, int, int, int]]:
+        """Return what is counted, by agent: the fields of its row."""
         return [astuple(self.by_agent[agent]) for agent in sorted(self.by_agent)]
 
     def clear(self) -> None:

@@ -18,6 +18,15 @@ MAX_MUTED = 100
 MAX_TASKS = 32
 """Most tasks of one asset that commands have scheduled and that are not over."""
 
+MAX_VOTELESS = 16
+"""Most doubts of one asset whose agents have no vote on it."""
+
+MAX_AHEAD = 300_000
+"""How far an agent's clock may be ahead of the broker's without a doubt, ms."""
+
+STILL_AHEAD = 240_000
+"""How far it may be ahead where its vote is in doubt for that already, ms."""
+
 Kind = Literal["set", "vote", "release", "purge", "schedule", "cancel"]
 COMMAND_KINDS: tuple[Kind, ...] = ("set", "vote", "release", "purge", "schedule", "cancel")
 
@@ -36,6 +45,7 @@ CAUSE_TYPES = (
     "unmute",
     "override-end",
     "vote-expiry",
+    "doubt-end",
     "vote-forgotten",
     "mute-end",
     "hold",
@@ -68,6 +78,19 @@ DEAD_LETTER_REASONS = (
 )
 """Every reason for which the fold refuses a record; the list is closed."""
 
+CLOCK_AHEAD, CLOCK_BACK, PURGED = "clock-ahead", "clock-back", "purged"
+VOTE_DOUBTS = (CLOCK_AHEAD, CLOCK_BACK, PURGED)
+"""Why a vote is in doubt by its own report: its agent's clock was ahead; the broker's went back;
+the report is older than the asset's purge."""
+
+CONTRADICTION, STALE = "contradiction", "stale"
+DOUBT_REASONS = (CONTRADICTION, STALE, "unknown-state", "bad-time", "bad-field")
+"""Why an agent is doubted beside its vote: a late report said worse; one that was too old did, of
+an agent without a vote; or a report was refused, for this reason of DEAD_LETTER_REASONS."""
+
+UNREADABLE = "unreadable"
+"""What disputes a state where nobody can read what a refused report says."""
+
 SET_ASIDE = "poisonous"
 """The reason of a dead letter for what nobody can read: the fold never meets it."""
 
@@ -90,7 +113,9 @@ NOT_MET = "condition not met"
 class Report:
     """One agent's claim about one asset's state.
 
-    reported_at: the agent's clock, Unix ms; detail: JSON text of an object, carried as it came.
+    reported_at: the agent's clock, Unix ms; detail: JSON text of an object, carried as it came;
+    ahead: how far the agent's clock was ahead of the record's own append time, ms; detail_fault:
+    why the detail is left out, a reason of DEAD_LETTER_REASONS.
     """
 
     asset: str
@@ -98,18 +123,37 @@ class Report:
     state: str
     reported_at: int | None = None
     detail: str | None = None
+    ahead: int = 0
+    detail_fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedReport:
+    """A report that cannot be taken, but whose asset and agent can be read.
+
+    said: what it says, as far as that is a state's name; reason: of DEAD_LETTER_REASONS;
+    detail_fault: as in a report. The rest is for people, as in `Unreadable`.
+    """
+
+    asset: str
+    agent: str
+    said: str | None
+    reason: str
+    detail_fault: str | None = None
+    unreadable: Unreadable | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
     """An agent says that it reports no more on an asset: its vote is withdrawn.
 
-    reported_at: the agent's clock, Unix ms.
+    reported_at: the agent's clock, Unix ms; ahead: as in a report.
     """
 
     asset: str
     agent: str
     reported_at: int | None = None
+    ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +273,7 @@ class Unreadable:
     byte: int | None = field(default=None, compare=False)
 
 
-Record = Report | Leave | Tick | Commanding | Unsigned | Unreadable
+Record = Report | RefusedReport | Leave | Tick | Commanding | Unsigned | Unreadable
 
 
 # ---- outputs ------------------------------------------------------------------------------
@@ -244,6 +288,48 @@ class Muted:
 
 
 @dataclass(frozen=True, slots=True)
+class Flap:
+    """The last time at which a vote turned worse.
+
+    state: what it said then, the worse of two such times; time: when that was; until: a vote's
+    lifetime later, ms; again: whether it was the second time within a lifetime.
+    """
+
+    state: str
+    time: int
+    until: int
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why an agent is doubted on an asset, whatever its vote says.
+
+    reason: of DOUBT_REASONS; said: the worst that it said, None where nobody can read it; time and
+    offset: of the last record that gave cause; until: when the doubt ends, ms; weight and muted: as
+    in a vote.
+    """
+
+    agent: str
+    reason: str
+    said: str | None
+    time: int
+    offset: int
+    until: int
+    weight: int
+    muted: Muted | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it counts: its agent is not muted, and weighs something."""
+        return self.weight > 0 and self.muted is None
+
+    def shown(self) -> tuple[object, ...]:
+        """Return the part whose change is a visible change."""
+        return (self.agent, self.reason, self.said, self.weight, self.muted)
+
+
+@dataclass(frozen=True, slots=True)
 class Vote:
     """An agent's latest report on an asset.
 
@@ -252,7 +338,8 @@ class Vote:
     detail: the report's own; silent: since when its agent is silent on the asset, ms, or None for
     a live vote; order: by which the votes on an asset are ordered in time, ms: the agent's time,
     but never later than the record's own append time; age: how old the report was when it was
-    appended, ms.
+    appended, ms; doubt: of VOTE_DOUBTS, why it is in doubt by its own report; detail_fault: why the
+    report's detail was left out; flap: the last time at which it turned worse.
     """
 
     agent: str
@@ -267,6 +354,9 @@ class Vote:
     silent: int | None = None
     order: int = 0
     age: int = 0
+    doubt: str | None = None
+    detail_fault: str | None = None
+    flap: Flap | None = None
 
     @property
     def counts(self) -> bool:
@@ -278,9 +368,16 @@ class Vote:
         """Return whether it counts and is not silent."""
         return self.silent is None and self.weight > 0 and self.muted is None
 
-    def shown(self) -> tuple[str, str, int, Muted | None, int | None]:
+    @property
+    def flapping(self) -> Flap | None:
+        """How it turned worse, where that was twice within a lifetime."""
+        return self.flap if self.flap is not None and self.flap.again else None
+
+    def shown(self) -> tuple[object, ...]:
         """Return the part whose change is a visible change."""
-        return (self.agent, self.state, self.weight, self.muted, self.silent)
+        flap = self.flapping
+        said = (self.agent, self.state, self.weight, self.muted, self.silent)
+        return (*said, self.doubt, self.detail_fault, flap and flap.state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,8 +464,8 @@ class StateRecord:
     """The formal state of an asset, as every reader sees it. Times in Unix ms.
 
     unconfirmed_reason: why it is unconfirmed, in words, None where it is confirmed; disputed: the
-    worst state that a vote says, live or silent, where that is worse than the state shown; tasks:
-    in the order of their ids, one that has just run for the last time among them.
+    worst state that a vote or a doubt says, where that is worse than the state shown; tasks: in the
+    order of their ids, one that has just run for the last time among them; doubts: by agent.
     """
 
     asset: str
@@ -385,6 +482,7 @@ class StateRecord:
     unconfirmed_reason: str | None = None
     disputed: str | None = None
     tasks: tuple[Task, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
 
     @property
     def notify(self) -> bool:

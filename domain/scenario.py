@@ -12,7 +12,10 @@ from uuid import UUID
 from domain.names import USER_PREFIX, state_name_ok
 
 # The version of the fold that this is: a scenario record names the one that it needs.
-FOLD = 4
+FOLD = 5
+
+# The version from which on a report that could not be taken makes its agent doubted.
+DOUBT_FOLD = 5
 
 # The ladder's default that leaves the state as it is.
 KEEP = "keep"
@@ -22,6 +25,9 @@ UNKNOWN = "unknown"
 
 # Silent votes are kept for three lifetimes, but at least so long, ms.
 LEAST_MEMORY = 15 * 60_000
+
+# How long a vote lives under a rule with severity that names no lifetime, ms.
+LONGEST_LIFE = 86_400_000
 
 COLOURS = ("red", "orange", "amber", "green", "teal", "blue", "violet", "grey")
 ALARMING = ("red", "amber")
@@ -213,6 +219,21 @@ class Scenario:
     signed_commands: bool = False
     tasks: tuple[TaskRule, ...] = ()
 
+    @cached_property
+    def lenient(self) -> bool:
+        """Whether a report is taken whose time is ahead, or whose detail is unusable."""
+        return self.fold >= DOUBT_FOLD
+
+    @cached_property
+    def doubting(self) -> bool:
+        """Whether agents are doubted: where states have severity, and since that fold."""
+        return self.lenient and not self.life_cycle
+
+    @cached_property
+    def lifetime(self) -> int | None:
+        """How long a vote lives, ms, or None for ever."""
+        return LONGEST_LIFE if self.vote_lifetime is None and self.doubting else self.vote_lifetime
+
     def severity(self, state: str) -> int:
         """Return a state's rank: 0 for the most severe one of the vocabulary.
 
@@ -249,13 +270,13 @@ class Scenario:
         if self.life_cycle:
             return None
         if self.forget_after is None:
-            return max(3 * (self.vote_lifetime or 0), LEAST_MEMORY)
+            return max(3 * (self.lifetime or 0), LEAST_MEMORY)
         return self.forget_after or None
 
     @cached_property
     def report_age_limit(self) -> int | None:
         """The age up to which a report is looked at, ms, or None for any."""
-        if self.vote_lifetime is None or self.forget_delay is None:
+        if self.lifetime is None or self.forget_delay is None:
             return self.max_report_age
         limit = self.max_report_age
         return self.forget_delay if limit is None else min(limit, self.forget_delay)
@@ -297,6 +318,32 @@ class Scenario:
     def task_ids(self) -> frozenset[str]:
         """The ids of the tasks that it starts."""
         return frozenset(task.id for task in self.tasks)
+
+    @cached_property
+    def purge_memory(self) -> int:
+        """How long a purge is remembered at least, ms: as long as an older report is taken."""
+        return max(self.report_age_limit or 0, (self.lifetime or 0) if self.doubting else 0)
+
+    def task_fault(self, task: TaskRule) -> str | None:
+        """Return why a task of the scenario may not run, or None where it may.
+
+        With severity no state becomes milder, and no row goes, by time alone.
+        """
+        if not self.doubting:
+            return None
+        if task.do == "purge":
+            return "a task of the scenario may not purge"
+        if task.state is None:
+            return None
+        within = task.condition or task.on or self.states[0].name
+        milder = self.severity(task.state) > self.severity(within)
+        return "a task of the scenario may not set a milder state" if milder else None
+
+    @cached_property
+    def task_faults(self) -> dict[str, str]:
+        """Why tasks of the scenario may not run, by their ids."""
+        faults = {task.id: self.task_fault(task) for task in self.tasks}
+        return {id_: fault for id_, fault in faults.items() if fault is not None}
 
     @cached_property
     def _ranks(self) -> dict[str, int]:

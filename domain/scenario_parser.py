@@ -32,6 +32,7 @@ from domain.scenario import (
     TaskRule,
     Threshold,
 )
+from domain.scenario_checks import check_severity
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}\Z")
 _FRACTION = re.compile(r"([0-9]{1,6})/([0-9]{1,6})\Z")
@@ -75,50 +76,15 @@ def parse_whole(name: str, content: dict[str, Any]) -> Scenario:
     table = Table(content, name)
     scenario = parse_scenario(name, table, fold=FOLD)
     table.no_more()
-    _check_severity(scenario, table)
-    _check_memory(scenario, name)
-    _check_default(scenario)
+    _check_order(scenario, table)
+    check_severity(scenario)
     return scenario
 
 
-def _check_severity(scenario: Scenario, table: Table) -> None:
+def _check_order(scenario: Scenario, table: Table) -> None:
     if scenario.open_vocabulary and table.get("severity") == "order":
         expected = '"none", as an open vocabulary has no order'
         raise PlainError(f"{scenario.name}.severity", expected, "order")
-    if scenario.life_cycle:
-        return
-    for state in scenario.purge_after or {}:
-        if state != scenario.mildest:
-            expected = f'only {scenario.mildest}, the mildest state, or severity = "none"'
-            raise PlainError(f"{scenario.name}.purge_after", expected, state)
-
-
-def _check_memory(scenario: Scenario, name: str) -> None:
-    """Raise PlainError unless `max_report_age` is at most `forget_after`.
-
-    A vote whose agent has long been forgotten must not come back by a report as old.
-    """
-    limit = scenario.report_age_limit
-    if scenario.max_report_age is not None and limit != scenario.max_report_age:
-        expected = f'at most forget_after, which is "{duration_text(limit or 0)}"'
-        text = duration_text(scenario.max_report_age)
-        raise PlainError(f"{name}.max_report_age", expected, text)
-
-
-def _check_default(scenario: Scenario) -> None:
-    """Raise PlainError if a threshold is milder than the default.
-
-    Votes for a worse state count towards a milder threshold, so they would make the tally milder
-    than it is without them. The mildest state's threshold counts that state alone.
-    """
-    rule = scenario.rule
-    if scenario.life_cycle or not isinstance(rule, Quorum) or rule.default == KEEP:
-        return
-    for threshold in rule.ladder:
-        milder = scenario.severity(threshold.state) > scenario.severity(rule.default)
-        if milder and threshold.state != scenario.mildest:
-            expected = f"keep, or a state no worse than the threshold {threshold.state}"
-            raise PlainError(f"{scenario.name}.rule.default", expected, rule.default)
 
 
 def parse_scenario(name: str, table: Table, *, fold: int = 1) -> Scenario:

@@ -110,14 +110,14 @@ def enter(scenario: Scenario, asset: Asset, at: int) -> None:
     _keep(asset, lambda task: task.within is None or task.within == shown)
     for rule in scenario.tasks:
         if shown is not None and rule.on == shown:
-            _put(asset, _begun(rule, at))
+            _put(asset, _begun(scenario, rule, at))
 
 
 def reported(scenario: Scenario, asset: Asset, state: str, at: int) -> None:
     """Begin the tasks of a report of `state`, unless they are under way."""
     for rule in scenario.tasks:
         if rule.on_report == state and _find(asset, rule.id) is None:
-            _put(asset, _begun(rule, at))
+            _put(asset, _begun(scenario, rule, at))
 
 
 def adopt(rule: Scenario, former: Scenario, asset: Asset, at: int) -> None:
@@ -127,10 +127,10 @@ def adopt(rule: Scenario, former: Scenario, asset: Asset, at: int) -> None:
         return
     for each in rule.tasks:
         if each.on == asset.shown and each.id not in former.task_ids and not _find(asset, each.id):
-            _put(asset, _begun(each, at))
+            _put(asset, _begun(rule, each, at))
 
 
-def _begun(rule: TaskRule, at: int) -> Task:
+def _begun(scenario: Scenario, rule: TaskRule, at: int) -> Task:
     return Task(
         id=rule.id,
         do=rule.do,
@@ -142,6 +142,7 @@ def _begun(rule: TaskRule, at: int) -> Task:
         every=rule.every,
         times=rule.times,
         within=rule.within,
+        aside=scenario.task_fault(rule),
     )
 
 
@@ -153,7 +154,7 @@ def _aside(rule: Scenario, task: Task) -> str | None:
         return f"the scenario has no state {task.state}"
     if not _is_known(rule, None, task.condition):
         return f"the scenario has no state {task.condition}"
-    return None
+    return rule.task_faults.get(task.id) if task.user == RULE_OWNER else None
 
 
 # ---- runs -----------------------------------------------------------------------------------

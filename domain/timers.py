@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from domain import asset as timer_kinds
-from domain import tasks, transitions, votes
+from domain import doubts, tasks, transitions, votes
 from domain.asset import Asset, Timer, all_timers
-from domain.records import Cause, Task
+from domain.records import Cause, Muted, Task
 from domain.scenario import Scenario
 
 
@@ -19,8 +19,9 @@ def carry_out(scenario: Scenario, asset: Asset, timer: Timer, at: int) -> None:
     match timer.order:
         case timer_kinds.OVERRIDE_END:
             asset.override = None
-        case timer_kinds.VOTE_EXPIRY:
+        case timer_kinds.VOTE_EXPIRY | timer_kinds.DOUBT_END:
             votes.expire(scenario, asset, timer.time, timer.time)
+            doubts.end(asset, timer.time)
             transitions.judge(scenario, asset, at)
         case timer_kinds.VOTE_FORGOTTEN:
             votes.forget(scenario, asset, timer.time)
@@ -135,7 +136,7 @@ def cause(scenario: Scenario, asset: Asset, timer: Timer, at: int, partition: in
         return cause_of_task(asset, tasks.due_first(asset), at, partition)
     pinned = asset.override if timer.order == timer_kinds.OVERRIDE_END else None
     agent = _only(_agents_of(scenario, asset, timer))
-    muted = asset.votes[agent].muted if agent and timer.order == timer_kinds.MUTE_END else None
+    muted = _mark_of(asset, agent) if agent and timer.order == timer_kinds.MUTE_END else None
     ended = pinned or muted
     return Cause(
         type=timer.type,
@@ -153,11 +154,17 @@ def _agents_of(scenario: Scenario, asset: Asset, timer: Timer) -> list[str]:
     match timer.order:
         case timer_kinds.VOTE_EXPIRY:
             return votes.expiring(asset, timer.time)
+        case timer_kinds.DOUBT_END:
+            return doubts.ending(asset, timer.time)
         case timer_kinds.VOTE_FORGOTTEN:
             return votes.forgotten(scenario, asset, timer.time)
         case timer_kinds.MUTE_END:
             return votes.unmuted(asset, timer.time)
     return []
+
+
+def _mark_of(asset: Asset, agent: str) -> Muted | None:
+    return (asset.votes.get(agent) or asset.doubts[agent]).muted
 
 
 def _only(agents: list[str]) -> str | None:

@@ -5,32 +5,39 @@ from __future__ import annotations
 from domain.asset import Asset
 from domain.records import Vote
 from domain.scenario import Scenario
-from domain.tally import lowered, tally
+from domain.tally import Voices, lowered, raised, tally
 
 
 def judge(
-    scenario: Scenario, asset: Asset, at: int, *, up: bool = False, down: bool = False
+    scenario: Scenario,
+    asset: Asset,
+    at: int,
+    *,
+    up: bool = False,
+    down: bool = False,
+    ends: bool = True,
 ) -> None:
     """Hold the votes as they are at `at` ms against the state.
 
     up, down: whether what happened is evidence, by which a worse or a milder state may come;
-    if it is neither, it is silence, which moves nothing.
+    if it is neither, it is silence, which moves nothing. ends: whether evidence ends the waits that
+    are over; if not, they end as events of their own.
     """
-    live = [vote for vote in asset.votes.values() if vote.live]
+    voices = Voices.of(asset.votes.values(), asset.doubts)
     if asset.state is None:
-        _judge_first(scenario, asset, live)
+        _judge_first(scenario, asset, voices)
     elif scenario.life_cycle:
-        _follow(scenario, asset, live, at)
+        _follow(scenario, asset, voices.live, at)
     else:
-        _weigh(scenario, asset, asset.state, live, at, up=up, down=down)
-        if up or down:
+        _weigh(scenario, asset, asset.state, voices, at, up=up, down=down)
+        if ends and (up or down):
             end_waits(scenario, asset, at)
 
 
-def _judge_first(scenario: Scenario, asset: Asset, live: list[Vote]) -> None:
+def _judge_first(scenario: Scenario, asset: Asset, voices: Voices) -> None:
     asset.waits = {}
-    if live:
-        asset.state = tally(scenario, live, None)
+    if voices.live:
+        asset.state = raised(scenario, voices, None)
 
 
 def _follow(scenario: Scenario, asset: Asset, live: list[Vote], at: int) -> None:
@@ -51,7 +58,7 @@ def _weigh(
     scenario: Scenario,
     asset: Asset,
     state: str,
-    live: list[Vote],
+    voices: Voices,
     at: int,
     *,
     up: bool,
@@ -60,21 +67,20 @@ def _weigh(
     """Begin and break off waits for worse and for milder states."""
     severity = scenario.severity
     here = severity(state)
-    if not live:  # silence ends no wait for a worse state
+    if not voices.live:  # silence ends no wait for a worse state
         asset.waits = {each: t for each, t in asset.waits.items() if severity(each) < here}
         return
-    silent = [v for v in asset.votes.values() if v.silent is not None and v.counts]
-    raised = tally(scenario, live, state)
-    low = lowered(scenario, live, silent, state, raised)
-    if not asset.waits and raised == low == state:
+    high = raised(scenario, voices, state)
+    low = lowered(scenario, voices, state, high)
+    if not asset.waits and high == low == state:
         return
     rising, falling = _split(scenario, asset.waits, here)
     if up or down:
         rising = {each: t for each, t in rising.items() if severity(each) >= severity(low)}
-    if up and len(live) >= scenario.raise_voters:
-        for rank in range(severity(raised), here):
+    if up and len(voices.live) >= scenario.raise_voters:
+        for rank in range(severity(high), here):
             rising.setdefault(scenario.states[rank].name, at)
-    falls = not rising and len(live) >= scenario.min_voters
+    falls = not rising and len(voices.sure) >= scenario.min_voters
     falling = _fall(scenario, falling, low, here, at, begin=down) if falls else {}
     asset.waits = {**rising, **falling}
 
@@ -103,6 +109,13 @@ def _fall(
         milder = [since for state, since in falling.items() if severity(state) > rank]
         left.setdefault(low, min([at, *milder]))
     return left
+
+
+def end_unvoiced(asset: Asset, muted: Vote | None) -> None:
+    """End all waits of an asset where a mute has taken the last live vote."""
+    taken = muted is not None and muted.live
+    if taken and not any(vote.live for vote in asset.votes.values()):
+        asset.waits = {}
 
 
 def end_waits(scenario: Scenario, asset: Asset, at: int) -> None:

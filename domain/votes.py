@@ -48,11 +48,14 @@ def _precedence(vote: Vote) -> int:
 
 
 def fallen_silent(scenario: Scenario, vote: Vote, since: int) -> Vote | None:
-    """Return what is kept of a vote that is not live any more; None: nothing."""
+    """Return what is kept of a vote that is not live any more; None: nothing.
+
+    A silent vote counts as one in doubt does, so its own doubt ends.
+    """
     kept = vote.muted is None and not vote.agent.startswith(USER_PREFIX)
     if not kept or scenario.forget_delay is None:
         return None
-    return replace(vote, silent=since)
+    return replace(vote, silent=since, doubt=None)
 
 
 def expire(scenario: Scenario, asset: Asset, upto: int, since: int) -> None:
@@ -78,7 +81,7 @@ def age(scenario: Scenario, asset: Asset) -> None:
 
 
 def _aged(scenario: Scenario, votes: Iterable[Vote]) -> Iterable[tuple[str, Vote]]:
-    lifetime = scenario.vote_lifetime
+    lifetime = scenario.lifetime
     for vote in votes:
         if vote.silent is not None:
             if fallen_silent(scenario, vote, vote.silent) is not None:
@@ -88,17 +91,27 @@ def _aged(scenario: Scenario, votes: Iterable[Vote]) -> Iterable[tuple[str, Vote
         yield vote.agent, replace(vote, expires=expires)
 
 
+def withdraw(asset: Asset, agent: str) -> None:
+    """Take out what an agent said, its vote and the doubt about it."""
+    asset.votes = {name: vote for name, vote in asset.votes.items() if name != agent}
+    asset.doubts = {name: doubt for name, doubt in asset.doubts.items() if name != agent}
+
+
 # ---- mutes ----------------------------------------------------------------------------------
 
 
 def put_mark(scenario: Scenario, asset: Asset, agent: str, mark: Muted | None) -> None:
-    """Mark a vote, or unmark it; what a silent agent said last goes once it is muted."""
-    vote = asset.votes[agent]
+    """Mark an agent's vote and doubt, or unmark them; what it said last goes if it is silent."""
+    weight = scenario.weight(agent) if mark is None else 0
+    if (doubt := asset.doubts.get(agent)) is not None:
+        asset.doubts = {**asset.doubts, agent: replace(doubt, weight=weight, muted=mark)}
+    vote = asset.votes.get(agent)
+    if vote is None:
+        return
     if mark is not None and vote.silent is not None:
         del asset.votes[agent]
-        return
-    weight = scenario.weight(agent) if mark is None else 0
-    asset.votes[agent] = replace(vote, weight=weight, muted=mark)
+    else:
+        asset.votes[agent] = replace(vote, weight=weight, muted=mark)
 
 
 def unmute(scenario: Scenario, asset: Asset, upto: int) -> None:
@@ -131,8 +144,12 @@ def forgotten(scenario: Scenario, asset: Asset, upto: int) -> list[str]:
 
 def unmuted(asset: Asset, upto: int) -> list[str]:
     """List the agents whose mute ends by `upto` ms."""
-    return [
-        vote.agent
-        for vote in asset.votes.values()
-        if vote.muted is not None and vote.muted.until is not None and vote.muted.until <= upto
-    ]
+    return sorted(
+        {
+            voice.agent
+            for voice in asset.voices()
+            if voice.muted is not None
+            and voice.muted.until is not None
+            and voice.muted.until <= upto
+        }
+    )

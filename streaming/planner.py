@@ -16,7 +16,7 @@ from streaming.progress import ProgressReporter
 from streaming.sources import bound as bound_topics
 from streaming.sources import check
 from streaming.state_rebuild import StateRebuild
-from streaming.ticks import Ticker, TimerWatch
+from streaming.ticks import BrokerClocks, Ticker, TimerWatch
 from streaming.workload import Workload
 
 
@@ -80,7 +80,9 @@ class Planner:
         if self._ticker is None:
             buckets = {str(self._workload.bucket(place)): place for place in places}
             watch = TimerWatch(self._bus, self._workload.topics.buckets, buckets)
-            self._ticker = Ticker(self._bus, places, self._workload.settings.tick_ms, watch)
+            clocks = BrokerClocks(buckets, self._report.judged_clocks)
+            every_ms = self._workload.settings.tick_ms
+            self._ticker = Ticker(self._bus, places, every_ms, watch, clocks)
             self._ticker.start()
 
     def stop_ticks(self) -> None:
@@ -88,6 +90,7 @@ class Planner:
         if self._ticker is not None:
             self._ticker.stop()
             self._ticker = None
+            self._report.clocks_behind = {}  # told with the next report: nothing judges them now
 
     # ---- where the query begins -----------------------------------------------------------------
 

@@ -12,7 +12,17 @@ from bus.base import Bus, BusError
 from domain.bounds import Bound
 from domain.quarantine import QuarantinedRange
 from streaming.checkpoint import measure
-from wire.job import MAX_ERROR, Answer, Carried, Checkpoint, Progress, Status, Stopped, encode
+from wire.job import (
+    MAX_ERROR,
+    Answer,
+    Carried,
+    Checkpoint,
+    ClockBehind,
+    Progress,
+    Status,
+    Stopped,
+    encode,
+)
 
 log = logging.getLogger("streaming.progress")
 
@@ -70,6 +80,7 @@ class ProgressReporter:
         self.rebuild: Callable[[], Stopped | None] = lambda: None
         self.bounds: Mapping[str, Sequence[Bound]] = {}
         self.asides: Mapping[str, Sequence[QuarantinedRange]] = {}
+        self.clocks_behind: Mapping[str, ClockBehind] = {}
         self._standby = 0
         self._folder: Path | None = None
         self._checkpoint: Checkpoint | None = None
@@ -95,6 +106,14 @@ class ProgressReporter:
         if since != self._standby:
             self._standby = since
             self._publish(self._message)
+
+    def judged_clocks(self, behind: Mapping[str, ClockBehind]) -> None:
+        """Tell in which buckets the broker's clock is behind the driver's own; in none: {}."""
+        self.clocks_behind = behind
+        words = [f"{name} by {clock.by // 1000} s" for name, clock in sorted(behind.items())]
+        level = logging.WARNING if behind else logging.INFO
+        log.log(level, "the broker's clock is behind in: %s", ", ".join(words) or "no bucket now")
+        self._publish(self._message)
 
     def runs(self, status: Status, trigger: str, message: str, checkpoint: Path) -> None:
         """Tell that the query has been started, on this checkpoint."""
@@ -152,6 +171,7 @@ class ProgressReporter:
             bounds={name: tuple(held) for name, held in self.bounds.items()},
             asides={name: tuple(held) for name, held in self.asides.items()},
             standby=self._standby,
+            clocks_behind=dict(self.clocks_behind),
         )
         try:
             self._producer.send(self._topic, self._query.encode(), encode(record))

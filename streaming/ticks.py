@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from time import monotonic
+from time import monotonic, time
+from typing import NamedTuple
 
 from bus.base import Bus, BusError, Delivered, Producer, Reader, TopicPartition
-from wire.job import Heartbeat, UnreadableJobRecord, decode_heartbeat
+from wire.job import ClockBehind, Heartbeat, UnreadableJobRecord, decode_heartbeat
 from wire.source import encode_tick
 
 log = logging.getLogger("streaming.ticks")
@@ -35,6 +36,11 @@ ENDS_S = 1.0
 
 # Most ticks without a heartbeat behind which the log's end is still understood.
 MOST_OWN = 16
+
+# A broker whose ticks are appended more than this before they are sent, by the driver's clock, and
+# that for so long without interruption, has a clock that is behind: an alarm.
+BEHIND_MS = 5_000
+BEHIND_FOR_MS = 10_000
 
 
 class TimerWatch:
@@ -103,6 +109,61 @@ class TimerWatch:
         return self._beats[place][1].offset + 1 + len(self._own[place])
 
 
+class EarlyTicks(NamedTuple):
+    """Ticks of one partition, each appended before it was sent: by how much, when sent (ms)."""
+
+    by: int
+    first: int
+    last: int
+
+
+class BrokerClocks:
+    """In which partitions the broker's clock is behind the driver's own, by the ticks' times.
+
+    No tick is appended before it is sent. Where the two clocks say that one was, the broker's is
+    behind, however long the delivery took: that only makes it look less behind.
+    """
+
+    def __init__(
+        self,
+        buckets: Mapping[str, TopicPartition],
+        tell: Callable[[Mapping[str, ClockBehind]], None],
+    ) -> None:
+        """buckets: the partition of each bucket, by its name; tell: called with what is so now, by
+        bucket, when it has changed."""
+        self._names = {place: name for name, place in buckets.items()}
+        self._tell = tell
+        self._early: dict[str, EarlyTicks] = {}
+        self._told: Mapping[str, ClockBehind] = {}
+
+    def ticked(self, sent: int, tick: Delivered) -> None:
+        """Note a tick in the log, which was sent at `sent` (Unix ms, the driver's clock)."""
+        name, by = self._names[tick.topic, tick.partition], sent - tick.timestamp
+        if by > BEHIND_MS:
+            known = self._early.get(name)
+            self._early[name] = EarlyTicks(by, known.first if known else sent, sent)
+        else:
+            self._early.pop(name, None)
+
+    def report(self) -> None:
+        """Tell which clocks are behind now, if that has changed."""
+        behind = {
+            name: ClockBehind(ticks.by, ticks.first)
+            for name, ticks in self._early.items()
+            if ticks.last - ticks.first >= BEHIND_FOR_MS
+        }
+        if self._differs(behind):
+            self._told = behind
+            self._tell(behind)
+
+    def _differs(self, behind: Mapping[str, ClockBehind]) -> bool:
+        """Return whether it is worth a word: no clock is read to the millisecond."""
+        told = self._told
+        return behind.keys() != told.keys() or any(
+            abs(clock.by - told[name].by) > BEHIND_MS for name, clock in behind.items()
+        )
+
+
 class Ticker:
     """A thread that appends ticks until it is stopped; a lost broker does not end it."""
 
@@ -112,10 +173,12 @@ class Ticker:
         places: Iterable[TopicPartition],
         every_ms: int,
         watch: TimerWatch | None = None,
+        clocks: BrokerClocks | None = None,
     ) -> None:
-        """watch: knows which partitions are at rest; None: none ever is."""
+        """watch: knows which partitions are at rest; None: none ever is; clocks: judges the times
+        of the ticks."""
         self._bus, self._places, self._every = bus, sorted(places), every_ms / 1000
-        self._watch = watch
+        self._watch, self._clocks = watch, clocks
         self._under_way: Counter[TopicPartition] = Counter()
         self._sent: dict[TopicPartition, float] = {}
         self._stop = threading.Event()
@@ -139,6 +202,8 @@ class Ticker:
             for place in self._due_places(monotonic()):
                 self._tick(producer, place)
             producer.poll(0)
+            if self._clocks is not None:
+                self._clocks.report()
         if self._watch is not None:
             self._watch.close()
 
@@ -161,12 +226,12 @@ class Ticker:
     def _tick(self, producer: Producer, place: TopicPartition) -> None:
         if self._under_way[place] >= MOST_UNDER_WAY:
             return
-        sent = monotonic()
+        sent, sent_at = monotonic(), int(1000 * time())
 
         def done(outcome: Delivered | BusError) -> None:
             self._under_way[place] -= 1
-            if self._watch is not None and isinstance(outcome, Delivered):
-                self._watch.ticked(sent, outcome)
+            if isinstance(outcome, Delivered):
+                self._ticked(sent, sent_at, outcome)
 
         self._under_way[place] += 1
         self._sent[place] = sent
@@ -175,3 +240,10 @@ class Ticker:
         except BusError as error:
             self._under_way[place] -= 1
             log.debug("no tick for %s: %s", place, error)
+
+    def _ticked(self, sent: float, sent_at: int, tick: Delivered) -> None:
+        """Note a tick in the log. sent: monotonic seconds; sent_at: Unix ms."""
+        if self._watch is not None:
+            self._watch.ticked(sent, tick)
+        if self._clocks is not None:
+            self._clocks.ticked(sent_at, tick)

@@ -8,38 +8,17 @@ from typing import Any
 import pandas as pd
 from histories import Entry
 from pyspark.sql.streaming.tws_tester import TwsTester
+from source_records import encoded
 
-from domain.records import Command, Mute, Report, ScenarioChange, Tick, Unmute
 from streaming.buckets import BucketId
 from streaming.processor import SourceRow
-from wire.source import (
-    encode_command,
-    encode_mute,
-    encode_report,
-    encode_scenario,
-    encode_tick,
-)
 
 BUCKET = BucketId("watch", 0)
 
 
 def row(entry: Entry) -> SourceRow:
     """A record of a history as Spark hands it over."""
-    record = entry.record
-    key: bytes | None
-    match record:
-        case Report():
-            key, value = record.asset.encode(), encode_report(record)
-        case Command():
-            key, value = record.asset.encode(), encode_command(record)
-        case ScenarioChange():
-            key, value = None, encode_scenario(record.scenario)
-        case Mute() | Unmute():
-            key, value = None, encode_mute(record)
-        case Tick():
-            key, value = None, encode_tick()
-        case _:
-            key, value = b"a", b"{nonsense"
+    key, value = encoded(BUCKET.scenario, entry.record)
     return SourceRow(key, value, entry.offset, entry.time, None)
 
 

@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from histories import stamped
+
 from domain.records import (
     Command,
     Emission,
@@ -52,7 +54,7 @@ class Story:
 
     def add(self, at: float, record: Record) -> Story:
         """Append a record at this time."""
-        self.lines.append(Line(len(self.lines), ms(at), record))
+        self.lines.append(Line(len(self.lines), ms(at), stamped(record, ms(at))))
         return self
 
     def report(self, at: float, agent: str, state: str, said: float | None = None) -> Story:

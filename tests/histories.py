@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -29,6 +29,7 @@ from domain.records import (
     Mute,
     Record,
     Refusal,
+    RefusedReport,
     Report,
     ScenarioChange,
     Schedule,
@@ -60,7 +61,7 @@ STEPS = (1, 1, 0, 0, 2, 3, 5, 8, 31, 3601)
 """Seconds from one record to the next: often none, at times past the memory of answers."""
 BUSY = (0, 0, 0, 1, 1, 1, 1, 2, 3, 6)
 """The same in a history of one asset on which much happens."""
-AGES = (None, None, 0, 0, 1, -1, 2, 4, 7, 13, 45, 900, -7, -300)
+AGES = (None, None, 0, 0, 1, -1, 2, 4, 7, 13, 45, 900, -7, -300, -301, -250)
 """Seconds by which an agent's clock lies behind the broker's: in a spool, or as it is wrong."""
 VOTERS = (1, 1, 1, 1, 2, 3, {"lower": 3, "raise": 2}, {"lower": 2}, {"raise": 2})
 """The live voters that lowering, and raising, a state takes."""
@@ -71,8 +72,21 @@ WEIGHTS: tuple[dict[str, int], ...] = (
     {"s*": 2, "s2*": 5},
     {"w2": 0},
 )
-CHANGING = ("holds", "holds", "vote_lifetime", "forget_after", "min_voters", "weights", "tasks")
+FOLDS = (FOLD, FOLD, FOLD, FOLD, FOLD - 1, 1)
+"""Versions of the fold that a scenario is written for."""
+CHANGING = (
+    *("holds", "holds", "vote_lifetime", "forget_after", "min_voters", "weights", "tasks", "fold"),
+)
 """Keys of a rule that change alone."""
+DETAIL_FAULTS = ("too-large", "bad-field")
+"""Why a report's detail is left out."""
+REFUSED_REPORTS = (
+    (True, "bad-time"),
+    (True, "bad-time"),
+    (False, "bad-field"),
+    (False, "unknown-state"),
+)
+"""Whether it can be read what a refused report says, and why it is refused."""
 LEAPS = (7, 60, 400, 86_400)
 """Seconds by which one append time lies ahead of those around it."""
 
@@ -96,6 +110,13 @@ class History:
     def bucket(self, epoch: int = 1) -> Bucket:
         """The bucket before the first record."""
         return Bucket(self.scenario, self.partition, epoch)
+
+
+def stamped(record: Record, time: int) -> Record:
+    """Return a record as it is read that was appended at `time` ms: how far is its agent ahead?"""
+    if not isinstance(record, Report | Leave) or record.reported_at is None:
+        return record
+    return replace(record, ahead=max(0, record.reported_at - time))
 
 
 def words_of(task: dict[str, Any]) -> set[str]:
@@ -217,6 +238,8 @@ class _Maker:
         self._rule_now: Scenario | None = None
         self._makers: tuple[tuple[int, Callable[[], Record]], ...] = (
             (20, self._report),
+            (3, self._refused_report),
+            (2, self._clone),
             (4, self._tick),
             (2, self._leave),
             (8, self._command),
@@ -254,7 +277,7 @@ class _Maker:
 
     def _entry(self, record: Record, ahead: int = 0) -> Entry:
         self._offset += SPACING
-        return Entry(self._offset, self._time + ahead, record)
+        return Entry(self._offset, self._time + ahead, stamped(record, self._time + ahead))
 
     def _pass_time(self) -> None:
         step = self.pick(BUSY if self._busy else STEPS)
@@ -284,13 +307,27 @@ class _Maker:
     # ---- records ----
 
     def _report(self) -> Report:
+        detail = f'{{ "n": {self._integer(0, 9)},"é":[null, 1.50]}}' if self.chance(6) else None
+        fault = self.pick(DETAIL_FAULTS) if detail is not None and self.chance(3) else None
         return Report(
             asset=self._asset(),
             agent=self.pick(AGENTS),
             state=self._word(),
             reported_at=self._reported_at(),
-            detail=f'{{ "n": {self._integer(0, 9)},"é":[null, 1.50]}}' if self.chance(6) else None,
+            detail=detail if fault is None else None,
+            detail_fault=fault,
         )
+
+    def _refused_report(self) -> RefusedReport:
+        said, reason = self.pick(REFUSED_REPORTS)
+        word = self._word() if said else None
+        fault = self.pick(DETAIL_FAULTS) if self.chance(6) else None
+        return RefusedReport(self._asset(), self.pick(AGENTS), word, reason, fault)
+
+    def _clone(self) -> Report:
+        """A second process under an agent's name, whose clock is a little behind."""
+        at = self._time - self.pick((1, 2, 3)) * SECOND
+        return Report(self._asset(), AGENTS[0], STATES[0], at)
 
     def _leave(self) -> Leave:
         return Leave(self._asset(), self.pick(AGENTS), self._reported_at())
@@ -419,7 +456,7 @@ class _Maker:
         return scenario_from_plain(
             {
                 "name": "watch",
-                **({} if self.chance(6) else {"fold": FOLD}),
+                "fold": self.pick(FOLDS),
                 "vocabulary": "open" if open_words else "closed",
                 "severity": "none" if open_words or self.chance(5) else "order",
                 "states": [{"name": word} for word in words],

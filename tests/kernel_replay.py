@@ -7,35 +7,13 @@ import os
 import struct
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from bus.base import Message
 from config.java import find_java
-from domain.records import (
-    Command,
-    Leave,
-    Mute,
-    Record,
-    Refusal,
-    Report,
-    ScenarioChange,
-    Tick,
-    Unmute,
-    Unreadable,
-)
 from streaming.kernel import archive, build, compile_java, library
 from streaming.plan import Plan
-from wire.source import (
-    MAX_REASON,
-    encode_command,
-    encode_leave,
-    encode_mute,
-    encode_report,
-    encode_scenario,
-    encode_tick,
-)
 
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Java's options of a process that lives for seconds."""
@@ -152,32 +130,3 @@ def _bytes(out: io.BytesIO) -> bytes | None:
 
 def _text(out: io.BytesIO) -> str:
     return (_bytes(out) or b"").decode()
-
-
-def encoded(scenario: str, record: Record) -> tuple[bytes | None, bytes]:
-    """Key and value of a record of this scenario's log; what cannot be read becomes other bytes
-    that cannot be read."""
-    match record:
-        case Report() | Leave() | Command() | Refusal():
-            return record.asset.encode(), _keyed(record)
-        case ScenarioChange():
-            return None, encode_scenario(replace(record.scenario, name=scenario))
-        case Mute() | Unmute():
-            return None, encode_mute(record)
-        case Tick():
-            return None, encode_tick()
-        case Unreadable():
-            return None, b"{"
-    raise AssertionError(record)
-
-
-def _keyed(record: Report | Leave | Command | Refusal) -> bytes:
-    match record:
-        case Report():
-            return encode_report(record)
-        case Leave():
-            return encode_leave(record)
-        case Command():
-            return encode_command(record)
-    spoilt = "x" * (MAX_REASON + 1)
-    return encode_command(Command("release", record.asset, record.id, record.user, reason=spoilt))

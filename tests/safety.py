@@ -20,13 +20,17 @@ from domain.names import USER_PREFIX
 from domain.records import (
     APPLIED,
     MAX_VOTERS,
+    STILL_AHEAD,
+    UNREADABLE,
     Command,
     DeadLetter,
+    Doubt,
     Emission,
     Leave,
     Mute,
     Pending,
     Record,
+    RefusedReport,
     Report,
     ScenarioChange,
     StateRecord,
@@ -36,10 +40,13 @@ from domain.records import (
     Vote,
 )
 from domain.scenario import KEEP, UNKNOWN, Latest, PythonRule, Quorum, Scenario
+from domain.tasks import RULE_OWNER
 from rules import loudest
-from wire.asset import dump_asset, dump_bucket, load_bucket
+from wire.asset import dump_asset, dump_bucket, load_asset, load_bucket
 
-SILENCE = frozenset({"vote-expiry", "vote-forgotten", "leave", "override-end", "reminder", "set"})
+SILENCE = frozenset(
+    {"vote-expiry", "doubt-end", "vote-forgotten", "leave", "override-end", "reminder", "set"}
+)
 """Causes by which no state may move and no wait may begin."""
 
 PROMISES = (
@@ -53,9 +60,12 @@ PROMISES = (
     "confirmed means confirmed",
     "no green without a vote for it",
     "no worse vote without the mark",
-    "an older report changes nothing",
+    "an older report lowers nothing",
+    "what was said worse is on the row",
+    "no doubt outlives a lifetime",
+    "time takes no red row",
     "names decide nothing",
-    "a changed lifetime moves nothing",
+    "a changed lifetime lowers nothing",
     "the all-clear comes",
     "the alarm comes",
 )
@@ -81,6 +91,18 @@ def live_ones(votes: Iterable[Vote]) -> list[Vote]:
 def silent_ones(votes: Iterable[Vote]) -> list[Vote]:
     """The silent votes that count."""
     return [v for v in votes if v.silent is not None and v.muted is None and v.weight > 0]
+
+
+def sure_ones(votes: Iterable[Vote], doubts: Iterable[Doubt]) -> list[Vote]:
+    """The live votes that are not in doubt."""
+    doubted = {doubt.agent for doubt in doubts}
+    return [v for v in live_ones(votes) if v.doubt is None and v.agent not in doubted]
+
+
+def quiet_ones(votes: Iterable[Vote], doubts: Iterable[Doubt]) -> list[Vote]:
+    """The votes that count, and neither confirm nor lower: silent ones, and those in doubt."""
+    sure = sure_ones(votes, doubts)
+    return [v for v in [*live_ones(votes), *silent_ones(votes)] if v not in sure]
 
 
 def made(rule: Scenario, votes: Collection[Vote], current: str | None) -> str:
@@ -110,22 +132,31 @@ def _met(rule: Scenario, state: str, p: int, q: int, strict: bool, votes: Collec
     return weight > share if strict else 0 < weight >= share
 
 
-def raised(rule: Scenario, votes: Collection[Vote], current: str | None) -> str | None:
-    """Return what raises a state: the rule over the live votes."""
-    live = live_ones(votes)
-    return made(rule, live, current) if live else None
-
-
-def lowered(rule: Scenario, votes: Collection[Vote], current: str) -> str | None:
-    """What lowers a state: the mildest that live votes bear out, and no silent one denies."""
-    live, silent, rank = live_ones(votes), silent_ones(votes), rule.severity
+def raised(
+    rule: Scenario, votes: Collection[Vote], doubts: Collection[Doubt], current: str | None
+) -> str | None:
+    """Return what raises a state: the rule over the live votes, or over those without doubt."""
+    live, sure = live_ones(votes), sure_ones(votes, doubts)
     if not live:
         return None
     up = made(rule, live, current)
+    if sure and len(sure) >= rule.raise_voters:
+        up = min(up, made(rule, sure, current), key=rule.severity)
+    return up
+
+
+def lowered(
+    rule: Scenario, votes: Collection[Vote], doubts: Collection[Doubt], current: str
+) -> str | None:
+    """What lowers a state: the mildest that sure votes bear out, and no other one denies."""
+    sure, quiet, rank = sure_ones(votes, doubts), quiet_ones(votes, doubts), rule.severity
+    up = raised(rule, votes, doubts, current)
+    if up is None:
+        return None
     for spec in reversed(rule.states):
         here = rank(spec.name)
-        all_of = live + [vote for vote in silent if rank(vote.state) < here]
-        if not any(rank(vote.state) >= here for vote in live):
+        all_of = sure + [vote for vote in quiet if rank(vote.state) < here]
+        if not any(rank(vote.state) >= here for vote in sure):
             continue
         if rank(up) < here or rank(made(rule, all_of, current)) < here:
             continue
@@ -143,8 +174,9 @@ def lowered(rule: Scenario, votes: Collection[Vote], current: str) -> str | None
 class Event:
     """One event of an asset, and what is seen of it afterwards.
 
-    up, down: whether it is evidence for a worse, for a milder state; judged: the votes that it was
-    judged by, where they are others than those left; said: what the report or operator's vote says.
+    doubts, pinned: as they are then; up, down: whether it is evidence for a worse, for a milder
+    state; judged: the votes that it was judged by, where they are others than those left; said:
+    what the report or operator's vote says.
     """
 
     kind: str
@@ -155,6 +187,8 @@ class Event:
     reason: str | None
     disputed: str | None
     pending: Pending | None
+    doubts: tuple[Doubt, ...] = ()
+    pinned: bool = False
     up: bool = False
     down: bool = False
     judged: tuple[Vote, ...] | None = None
@@ -173,6 +207,8 @@ def of_record(record: StateRecord) -> Event:
         record.unconfirmed_reason,
         record.disputed,
         record.pending,
+        record.doubts,
+        record.override is not None,
     )
 
 
@@ -188,6 +224,8 @@ def of_asset(kind: str, time: int, asset: Asset, rule: Scenario) -> Event:
         asset.unconfirmed,
         asset.disputed,
         asset.pending(rule),
+        tuple(asset.doubts.values()),
+        asset.override is not None,
     )
 
 
@@ -201,6 +239,8 @@ class Watch:
     name: str
     state: str | None = None
     votes: tuple[Vote, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    last: Event | None = None
     lower: dict[str, int] = field(default_factory=dict)
     upper: dict[str, int] = field(default_factory=dict)
     breaches: list[Breach] = field(default_factory=list)
@@ -215,7 +255,18 @@ class Watch:
                 self._moves(rule, event)
             else:
                 self.lower, self.upper = {}, {}
-        self.state, self.votes = event.state, event.votes
+        self.state, self.votes, self.doubts = event.state, event.votes, event.doubts
+        self.last = event
+
+    def purged_by_time(self, rule: Scenario, time: int) -> None:
+        """Say if there was anything against the asset's purge by time alone."""
+        last = self.last
+        if last is None or not rule.doubting or last.state is None:
+            return
+        counting = [d for d in last.doubts if d.weight > 0 and d.muted is None]
+        in_doubt = bool(counting) or any(v.doubt is not None for v in live_ones(last.votes))
+        if last.state != rule.mildest or last.disputed or last.pinned or in_doubt:
+            self._breach("time takes no red row", time, f"{last}")
 
     def overdue(self, rule: Scenario, time: int) -> None:
         """Say which raise should have come by now."""
@@ -240,18 +291,22 @@ class Watch:
     def _moves(self, rule: Scenario, event: Event) -> None:
         assert self.state is not None
         votes = event.votes if event.judged is None else event.judged
-        self._could_lower(rule, votes, event.time)
-        self._could_raise(rule, votes, event)
+        doubts = event.doubts if event.judged is None else self.doubts
+        self._could_lower(rule, votes, doubts, event.time)
+        self._could_raise(rule, votes, doubts, event)
         if event.state != self.state:
-            self._moved(rule, event, votes)
+            self._moved(rule, event, votes, doubts)
         if event.judged is not None and event.state is not None:
             self.state = event.state
-            self._could_lower(rule, event.votes, event.time)
+            self._could_lower(rule, event.votes, event.doubts, event.time)
 
-    def _could_lower(self, rule: Scenario, votes: tuple[Vote, ...], time: int) -> None:
-        """Keep since when each state is borne out by enough live votes, one of which says it."""
+    def _could_lower(
+        self, rule: Scenario, votes: tuple[Vote, ...], doubts: tuple[Doubt, ...], time: int
+    ) -> None:
+        """Keep since when each state is borne out by enough sure votes, one of which says it."""
         assert self.state is not None
-        low, live, rank = lowered(rule, votes, self.state), live_ones(votes), rule.severity
+        low, rank = lowered(rule, votes, doubts, self.state), rule.severity
+        live = sure_ones(votes, doubts)
         for spec in rule.states:
             here = rank(spec.name)
             witness = any(rank(vote.state) >= here for vote in live)
@@ -261,21 +316,28 @@ class Watch:
             else:
                 self.lower.pop(spec.name, None)
 
-    def _could_raise(self, rule: Scenario, votes: tuple[Vote, ...], event: Event) -> None:
+    def _could_raise(
+        self, rule: Scenario, votes: tuple[Vote, ...], doubts: tuple[Doubt, ...], event: Event
+    ) -> None:
         """Keep since when evidence has had each worse state awaited."""
         assert self.state is not None
         live, rank = live_ones(votes), rule.severity
+        if rule.doubting and event.kind == "mute" and live_ones(self.votes) and not live:
+            self.upper = {}  # whoever was muted was the last that counted
         if not live or not (event.up or event.down):
             return
-        low, up = lowered(rule, votes, self.state), made(rule, live, self.state)
+        low, up = lowered(rule, votes, doubts, self.state), raised(rule, votes, doubts, self.state)
         assert low is not None
+        assert up is not None
         self.upper = {s: at for s, at in self.upper.items() if rank(s) >= rank(low)}
         if event.up and len(live) >= rule.raise_voters:
             for spec in rule.states:
                 if rank(up) <= rank(spec.name) < rank(self.state):
                     self.upper.setdefault(spec.name, event.time)
 
-    def _moved(self, rule: Scenario, event: Event, votes: tuple[Vote, ...]) -> None:
+    def _moved(
+        self, rule: Scenario, event: Event, votes: tuple[Vote, ...], doubts: tuple[Doubt, ...]
+    ) -> None:
         before, after, rank = self.state, event.state, rule.severity
         how = f"{before} to {after} by {event.kind}"
         if event.kind in SILENCE or not (event.up or event.down or event.kind == "hold"):
@@ -283,7 +345,7 @@ class Watch:
         if after is None or before is None:
             self._breach("silence moves nothing", event.time, f"{how}: nothing is left")
         elif rank(after) > rank(before):
-            self._lowering(rule, event, votes, how)
+            self._lowering(rule, event, sure_ones(votes, doubts), how)
             self.upper = {s: at for s, at in self.upper.items() if rank(s) < rank(after)}
         else:
             since = self.upper.get(after)
@@ -291,8 +353,8 @@ class Watch:
                 self._breach("a raise waits", event.time, f"{how}, awaited since {since}")
             self.upper = {s: at for s, at in self.upper.items() if rank(s) < rank(after)}
 
-    def _lowering(self, rule: Scenario, event: Event, votes: tuple[Vote, ...], how: str) -> None:
-        before, after, rank, live = self.state, event.state, rule.severity, live_ones(votes)
+    def _lowering(self, rule: Scenario, event: Event, live: list[Vote], how: str) -> None:
+        before, after, rank = self.state, event.state, rule.severity
         assert before is not None
         assert after is not None
         if event.said is not None and rank(event.said) <= rank(before):
@@ -308,7 +370,7 @@ class Watch:
     # ---- marks ----
 
     def _marks(self, rule: Scenario, event: Event) -> None:
-        rank, live = rule.severity, live_ones(event.votes)
+        rank, live = rule.severity, sure_ones(event.votes, event.doubts)
         wanted = self._reason(rule, event, live)
         if event.reason != wanted:
             how = f"{event.state}: {event.reason}, not {wanted}"
@@ -316,10 +378,12 @@ class Watch:
         said = [rank(vote.state) for vote in live]
         if event.reason is None and event.state and not any(r >= rank(event.state) for r in said):
             self._breach("no green without a vote for it", event.time, event.state)
-        counting = [v.state for v in [*live, *silent_ones(event.votes)]]
-        worst = min(counting, key=rank, default=event.shown)
-        disputed = worst if rank(worst) < rank(event.shown) else None
-        if event.disputed != disputed:
+        counting = {rank(word): {word} for word in said_by(event)}
+        for word in said_by(event):
+            counting[rank(word)].add(word)
+        worst = min(counting, default=rank(event.shown))
+        disputed = counting[worst] if worst < rank(event.shown) else {None}
+        if event.disputed not in disputed:
             how = f"{event.shown}: {event.disputed}, not {disputed}"
             self._breach("no worse vote without the mark", event.time, how)
 
@@ -332,9 +396,18 @@ class Watch:
         if max(said) < rank(state):
             return "nobody says it is this good"
         falling = event.pending is not None and rank(event.pending.state) > rank(state)
-        if min(said) > rank(state) and not falling:
+        voices = {rank(vote.state) for vote in live_ones(event.votes)}
+        if min(voices) > rank(state) and not falling:
             return "nobody says it is this bad"
         return None
+
+
+def said_by(event: Event) -> list[str]:
+    """List what votes that count, live and silent, and doubts say."""
+    votes = [*live_ones(event.votes), *silent_ones(event.votes)]
+    turned = [v.flap.state for v in votes if v.flap is not None and v.flap.again]
+    doubted = [d.said or UNREADABLE for d in event.doubts if d.weight > 0 and d.muted is None]
+    return [*(vote.state for vote in votes), *turned, *doubted]
 
 
 # ---- a whole history ------------------------------------------------------------------------
@@ -410,6 +483,9 @@ class Observer:
     def _emitted(self, emission: Emission) -> None:
         """See what time alone brought about."""
         if isinstance(emission, Tombstone):
+            if emission.asset in self.watches and emission.cause.user in (None, RULE_OWNER):
+                watch = self.watches[emission.asset]
+                watch.purged_by_time(self.bucket.scenario, emission.cause.time)
             self._gone(emission.asset)
         elif isinstance(emission, StateRecord):
             event = of_record(emission)
@@ -431,13 +507,16 @@ class Observer:
         older = isinstance(record, Report | Leave) and self._is_older(record, entry.time)
         answered = isinstance(record, Command) and self._is_answered(record)
         emissions = bucket.apply(record, entry.offset, entry.time)
-        if older:
-            self._look_for_change(record, kept, emissions)
+        if older and isinstance(record, Report | Leave):
+            self._look_for_lowering(record, kept, entry.offset)
+        self._look_for_doubts()
+        if isinstance(record, Report | RefusedReport):
+            self._look_for_the_word(record)
         if isinstance(record, ScenarioChange) and bucket.scenario is not former:
             self._changed(former, entry, emissions)
         elif isinstance(record, Mute | Unmute):
             self._muted(record, emissions)
-        elif isinstance(record, Report | Leave | Command):
+        elif isinstance(record, Report | RefusedReport | Leave | Command):
             self._of_one_asset(record, entry, answered)
         quiet = isinstance(record, Leave) or self._is_silent(record, entry)
         if quiet:
@@ -451,7 +530,7 @@ class Observer:
             self.bucket.assets.get(record.asset),
             self.bucket.scenario,
         )
-        if at is None:
+        if at is None or (rule.lenient and record.ahead > STILL_AHEAD):
             return False
         order = min(at, time)
         newest = asset.votes.get(record.agent) if asset else None
@@ -460,20 +539,59 @@ class Observer:
         limit = rule.report_age_limit
         return isinstance(record, Report) and limit is not None and time - at > limit
 
-    def _look_for_change(
-        self, record: object, kept: Mapping[str, bytes], emissions: list[Emission]
+    def _look_for_lowering(
+        self, record: Report | Leave, kept: Mapping[str, bytes], offset: int
     ) -> None:
-        now = {name: dump_asset(asset) for name, asset in self.bucket.assets.items()}
-        if now != kept or any(not isinstance(e, DeadLetter) for e in emissions):
-            name = getattr(record, "asset", "")
-            self._breach("an older report changes nothing", name, repr(record))
+        """An older report may make its agent doubted, and be taken in doubt where it says worse."""
+        name, rule = record.asset, self.bucket.scenario
+        asset = self.bucket.assets.get(name)
+        if name not in kept or asset is None:
+            return
+        before = load_asset(kept[name])
+        if not rule.doubting and before != asset:
+            self._breach("an older report lowers nothing", name, repr(record))
+        if rule.life_cycle:
+            return
+        vote, former = asset.votes.get(record.agent), before.votes.get(record.agent)
+        if before.shown and (asset.state != before.state or _is_milder(rule, former, vote)):
+            self._breach("an older report lowers nothing", name, repr(record))
+        if vote is not None and vote.offset == offset and vote.doubt is None:
+            self._breach("an older report lowers nothing", name, repr(record))
+
+    def _look_for_doubts(self) -> None:
+        """No doubt, and nothing of what flapped, is there a lifetime after its last cause."""
+        rule, clock = self.bucket.scenario, self.bucket.clock
+        life = 86_400 * SECOND if rule.vote_lifetime is None else rule.vote_lifetime
+        for name, asset in self.bucket.assets.items():
+            flaps = [v.flap for v in asset.votes.values() if v.flap is not None and v.flap.again]
+            causes = [doubt.time for doubt in asset.doubts.values()] + [flap.time for flap in flaps]
+            if causes and (not rule.doubting or min(causes) + life <= clock):
+                self._breach("no doubt outlives a lifetime", name, f"{asset.doubts} {flaps}")
+
+    def _look_for_the_word(self, record: Report | RefusedReport) -> None:
+        """What an agent that counts says now is on the row: as its state, a dispute or a doubt."""
+        rule, asset = self.bucket.scenario, self.bucket.assets.get(record.asset)
+        counts = rule.weight(record.agent) > 0 and record.agent not in self.bucket.mutes
+        if asset is None or asset.shown is None or not counts or not rule.doubting:
+            return
+        vote = asset.votes.get(record.agent)
+        said = record.state if isinstance(record, Report) else record.said
+        rank = -1 if said is None else rule.severity(said)
+        seen = [asset.shown, *([asset.disputed] if asset.disputed else [])]
+        on_row = min(-1 if word == UNREADABLE else rule.severity(word) for word in seen)
+        doubted = record.agent in asset.doubts or (vote is not None and vote.doubt is not None)
+        if rank < on_row and not doubted and len(asset.votes) < MAX_VOTERS:
+            self._breach("what was said worse is on the row", record.asset, repr(record))
 
     def _is_answered(self, command: Command) -> bool:
         asset = self.bucket.assets.get(command.asset)
         return asset is not None and any(a.command == command.id for a in asset.answers)
 
     def _is_silent(self, record: object, entry: Entry) -> bool:
-        """Whether a report is no evidence: out of a spool, or of an agent that counts nothing."""
+        """Whether a report is no evidence: refused, out of a spool, or of an agent that counts
+        nothing."""
+        if isinstance(record, RefusedReport):
+            return True
         if not isinstance(record, Report):
             return False
         vote = self._vote_at(record.asset, entry.offset)
@@ -484,7 +602,9 @@ class Observer:
         votes = asset.votes.values() if asset else ()
         return next((vote for vote in votes if vote.offset == offset), None)
 
-    def _of_one_asset(self, record: Report | Leave | Command, entry: Entry, answered: bool) -> None:
+    def _of_one_asset(
+        self, record: Report | RefusedReport | Leave | Command, entry: Entry, answered: bool
+    ) -> None:
         asset = self.bucket.assets.get(record.asset)
         if asset is None or asset.shown is None:
             self._gone(record.asset)
@@ -494,7 +614,11 @@ class Observer:
         self._see(record.asset, self._with_evidence(event, record, entry, answered))
 
     def _with_evidence(
-        self, event: Event, record: Report | Leave | Command, entry: Entry, answered: bool
+        self,
+        event: Event,
+        record: Report | RefusedReport | Leave | Command,
+        entry: Entry,
+        answered: bool,
     ) -> Event:
         if isinstance(record, Command) and record.kind == "release" and not answered:
             asset = self.bucket.assets[record.asset]
@@ -506,7 +630,9 @@ class Observer:
         watch, rank = self.watches.get(record.asset), self.bucket.scenario.severity
         state = watch.state if watch else None
         milder = state is not None and rank(vote.state) > rank(state)
-        return replace(event, up=True, down=milder, said=vote.state)
+        sure = vote in sure_ones([vote], event.doubts)
+        up = sure or (state is not None and rank(vote.state) < rank(state))
+        return replace(event, up=up, down=sure and milder, said=vote.state)
 
     # ---- records about all assets ----
 
@@ -549,9 +675,16 @@ class Observer:
         if watch.state is None:
             return
         judged = tuple(self._reweighed(watch.votes, rule))
-        watch._could_lower(rule, judged, self.bucket.clock)
+        watch._could_lower(rule, judged, watch.doubts, self.bucket.clock)
         event = replace(of_asset("scenario", self.bucket.clock, asset, rule), up=True, down=True)
-        watch._could_raise(rule, judged, event)
+        watch._could_raise(rule, judged, watch.doubts, event)
+
+
+def _is_milder(rule: Scenario, former: Vote | None, vote: Vote | None) -> bool:
+    """Return whether an agent's vote has become milder than it was."""
+    if former is None or vote is None:
+        return False
+    return rule.severity(vote.state) > rule.severity(former.state)
 
 
 # ---- histories side by side -----------------------------------------------------------------
@@ -580,7 +713,7 @@ def renamed(history: History) -> History:
     return replace(history, scenario=rule(history.scenario), entries=entries)
 
 
-NAMED = (Report, Leave, Mute, Unmute)
+NAMED = (Report, RefusedReport, Leave, Mute, Unmute)
 
 
 def names_decide(history: History) -> list[Breach]:
@@ -603,13 +736,14 @@ def _nameless(bucket: Bucket) -> dict[str, tuple[object, ...]]:
             *(asset.state, asset.shown, asset.previous, asset.since, asset.waits),
             *(asset.unconfirmed, asset.disputed, asset.offset, asset.step, asset.changed),
             sorted((v.offset, v.state, v.silent or 0, v.weight) for v in asset.votes.values()),
+            sorted((d.offset, d.reason, d.said or "", d.until) for d in asset.doubts.values()),
         )
         for name, asset in bucket.assets.items()
     }
 
 
 def lifetimes_move(history: History) -> list[Breach]:
-    """Return where a change of rule makes another state because lifetimes change with it."""
+    """Return where a change of rule makes a milder state because lifetimes change with it."""
     bucket, found = history.bucket(), []
     for entry in history.entries:
         record, former = entry.record, bucket.scenario
@@ -633,11 +767,14 @@ def _with_lifetimes_of(former: Scenario, rule: Scenario) -> Scenario:
 
 
 def _differing(bucket: Bucket, other: Bucket) -> list[Breach]:
-    promise = "a changed lifetime moves nothing"
+    promise, rank = "a changed lifetime lowers nothing", bucket.scenario.severity
     return [
-        Breach(promise, name, bucket.clock, f"{asset.state}, not {other.assets[name].state}")
+        Breach(promise, name, bucket.clock, f"{asset.state}, not {state}")
         for name, asset in bucket.assets.items()
-        if asset.state and name in other.assets and asset.state != other.assets[name].state
+        if asset.state
+        and name in other.assets
+        and (state := other.assets[name].state) is not None
+        and rank(asset.state) > rank(state)
     ]
 
 
@@ -650,7 +787,7 @@ SPEAKING = ("n1", "n2", "n3", "n4", "n5", "n6")
 def no_green(history: History) -> list[Breach]:
     """Return where the mildest state does not come, though all live agents have kept saying it."""
     rule = _end(history).scenario
-    usual = max(3 * (rule.vote_lifetime or 0), 900 * SECOND)
+    usual = max(3 * (rule.lifetime or 0), 900 * SECOND)
     keeping = usual if rule.forget_after is None else rule.forget_after
     return _kept_saying(history, rule.mildest, "the all-clear comes", keeping)
 
@@ -675,6 +812,8 @@ def _kept_saying(history: History, state: str, promise: str, keeping: int) -> li
     rule, asset = bucket.scenario, bucket.assets.get("a")
     if rule.life_cycle or (asset is not None and len(asset.votes) > MAX_VOTERS // 2):
         return []
+    if any(task.do == "purge" and rule.task_fault(task) is None for task in rule.tasks):
+        return []  # as a rule of a former fold may
     lasting = keeping + rule.hold(state)
     if _say(bucket, state, lasting):
         return []
@@ -693,8 +832,8 @@ def _say(bucket: Bucket, state: str, lasting: int) -> bool:
     Returns whether the state came.
     """
     rule, asset, offsets = bucket.scenario, bucket.assets.get("a"), count(bucket.offset + 1)
-    every = (rule.vote_lifetime or 60 * SECOND) // 2
-    lasting += (rule.vote_lifetime or 0) + every
+    every = (rule.lifetime or 60 * SECOND) // 2
+    lasting += (rule.lifetime or 0) + every
     speaking = [v.agent for v in asset.votes.values() if v.silent is None] if asset else []
     agents = [*SPEAKING, *(agent for agent in speaking if not agent.startswith(USER_PREFIX))]
     says: list[Record] = [Report("a", agent, state) for agent in agents]
@@ -719,7 +858,7 @@ def observed(history: History) -> list[Breach]:
 
 LOOKS: Mapping[str, Callable[[History], list[Breach]]] = {
     "names decide nothing": names_decide,
-    "a changed lifetime moves nothing": lifetimes_move,
+    "a changed lifetime lowers nothing": lifetimes_move,
     "the all-clear comes": no_green,
     "the alarm comes": no_red,
 }

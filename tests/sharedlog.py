@@ -25,12 +25,15 @@ from histories import SECOND, STATES, _Maker
 
 from bus.base import Message
 from domain.records import (
+    MAX_AHEAD,
     MAX_MUTED,
     MAX_VOTERS,
+    STILL_AHEAD,
     Command,
     Leave,
     Mute,
     Record,
+    RefusedReport,
     Report,
     UnknownFold,
     Unmute,
@@ -39,7 +42,6 @@ from domain.scenario import Scenario
 from domain.scenario_parser import scenario_from_plain
 from wire.partitioner import partition_of
 from wire.source import (
-    MAX_AHEAD,
     MAX_BRACKETS,
     MAX_DETAIL,
     MAX_RECORD,
@@ -57,6 +59,7 @@ from wire.topics import Topics
 SCENARIOS = """\
 [watch]
 partitions = 3
+vote_lifetime = "1d"
 states = [{ name = "bad" }, { name = "meh" }, { name = "good" }]
 rule = { kind = "latest" }
 reminders = { bad = "5s" }
@@ -222,6 +225,8 @@ class _Asset(_Maker):
         self._makers = (
             (8 if commander else 20, self._report),
             (20 if commander else 8, self._command),
+            (3, self._refused_report),
+            (2, self._clone),
             (2, self._leave),
         )
 
@@ -243,6 +248,15 @@ class _Asset(_Maker):
     def _report(self) -> Report:
         report = super()._report()
         return replace(report, agent=self.pick(AGENTS)) if self.chance(4) else report
+
+    def _refused_report(self) -> RefusedReport:
+        """Beside the good reports of the same agents."""
+        refused = super()._refused_report()
+        return replace(refused, agent=self.pick(AGENTS)) if self.chance(8) else refused
+
+    def _reported_at(self) -> int | None:
+        """At times just so far ahead that the report is in doubt, or just not."""
+        return self._time + self.pick(AHEADS) if self.chance(12) else super()._reported_at()
 
     def _leave(self) -> Leave:
         leave = super()._leave()
@@ -322,21 +336,44 @@ class _PartitionLog:
     def _moment(self) -> int:
         """Time of a record: that of the round, mostly."""
         if self._one_in(40):
-            return self._time - 2 * SECOND
+            return self._time - self._random.choice((2, 2, 90)) * SECOND
         if self._one_in(1000):
             return self._time + 60 * SECOND
         return self._time + self._random.randint(1, 999) if self._one_in(20) else self._time
 
     def _encode(self, record: Record) -> bytes:
         if isinstance(record, Command):
-            return encode_command(record)
+            return self._commanding(record)
         if isinstance(record, Leave):
             return encode_leave(record)
+        if isinstance(record, RefusedReport):
+            return self._with_detail(self._refused(record), record.detail_fault)
         assert isinstance(record, Report)
-        value = encode_report(record)
-        if record.detail is None and self._one_in(8):
+        value = self._with_detail(encode_report(record), record.detail_fault)
+        if record.detail is None and record.detail_fault is None and self._one_in(8):
             value = with_member(value, b"detail", self._random.choice(DETAILS))
         return value
+
+    def _commanding(self, command: Command) -> bytes:
+        """A command; at times one about a task that makes no sense."""
+        value = encode_command(command)
+        if command.kind not in WRONG_TASKS or not self._one_in(6):
+            return value
+        wrong = self._random.choice(WRONG_TASKS[command.kind])
+        return object_of({**members_of(value), **wrong}.items())
+
+    def _refused(self, refused: RefusedReport) -> bytes:
+        """A report whose state or time is wrong in this way."""
+        told = Report(refused.asset, refused.agent, refused.said or STATES[0])
+        raw = self._random.choice(WRONG[refused.reason])
+        name = b"reported_at" if refused.reason == "bad-time" else b"state"
+        return object_of({**members_of(encode_report(told)), name: raw}.items())
+
+    def _with_detail(self, value: bytes, fault: str | None) -> bytes:
+        """The report with a detail that is left out for this reason, where there is one."""
+        if fault is None:
+            return value
+        return with_member(value, b"detail", self._random.choice(UNUSABLE[fault]))
 
     def _refer(self, record: Record, value: bytes, places: list[int]) -> tuple[bytes, int | None]:
         """At times a command is for an earlier version of its asset."""
@@ -555,6 +592,47 @@ DETAILS = (
 )
 """Members `detail`, raw; two are too large, some of their numbers are."""
 
+UNUSABLE = {
+    "bad-field": (b"[]", b'"x"', b"0", b"false", b'[{"a":1}]', b'"%s"' % (b"{" * 250)),
+    "too-large": (
+        _detail(MAX_DETAIL + 1),
+        _detail(40_000),
+        b'{"x":"%s"}' % ("é" * 1021).encode(),
+        b"{%s}" % (b" " * (MAX_DETAIL - 1)),
+        b'{"x":[%s0]}' % (b"0," * MAX_DETAIL),
+    ),
+}
+"""Details that are left out, raw, by why."""
+
+WRONG = {
+    "bad-time": (b"-1", b"1.0", b"1e3", b'"1"', b"true", b"[]", b"%d" % (MAX_TIME + 1), b"9" * 40),
+    "bad-field": (b"null", b"5", b"[]", b'{"bad":1}', b"true", b"1.5"),
+    "unknown-state": (b'""', text("x" * 65), text("😀" * 65), b'"a\\nb"', b'"\\u0000"', b'"\x7f"'),
+}
+"""Times, or states, for which a report is refused, raw, by the reason."""
+
+WRONG_TASKS: dict[str, tuple[dict[bytes, bytes], ...]] = {
+    "cancel": ({b"task": b'"x"'},),
+    "schedule": (
+        {b"do": b'"dance"'},
+        {b"if": b"5"},
+        {b"after": b"999"},
+        {b"every": b"%d" % (86_400_000 * 366 + 1)},
+        {b"after": b"null", b"at": b"-1"},
+        {b"after": b"1000", b"at": b"1"},
+        {b"after": b"null", b"at": b"null", b"every": b"null"},
+        {b"every": b"1000", b"times": b"0"},
+        {b"every": b"null", b"after": b"1000", b"at": b"null", b"times": b"1"},
+    ),
+}
+"""Members, raw, with which a command about a task makes no sense."""
+
+AHEADS = (
+    *(STILL_AHEAD, STILL_AHEAD + 1, STILL_AHEAD + 999),
+    *(MAX_AHEAD, MAX_AHEAD + 1, MAX_AHEAD + 999, 2 * MAX_AHEAD, 86_400_000),
+)
+"""How far an agent's clock may be ahead, ms."""
+
 _TICK, _REPORT = encode_tick(), b'{"type":"report","agent":"w1","state":"bad"}'
 WHOLE = (
     None,
@@ -660,7 +738,8 @@ class Spoiler:
 
     def _odd(self, at: int) -> bytes:
         if self._random.randrange(12) == 0:
-            return b"%d" % (at + MAX_AHEAD + self._random.randint(0, 1))
+            ahead = self._random.choice((STILL_AHEAD, MAX_AHEAD)) + self._random.randint(0, 1)
+            return b"%d" % (at + ahead)
         return self._random.choice(ODD)
 
     def _odd_member(self, members: list[tuple[bytes, bytes]], at: int) -> list[tuple[bytes, bytes]]:

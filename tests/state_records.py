@@ -19,6 +19,18 @@ def vote(agent: str = "waf-1", state: str = "clear", **more: Any) -> Record:
     return made | more
 
 
+def doubt(
+    agent: str = "waf-1",
+    reason: str = "contradiction",
+    said: str | None = "under-attack",
+    **more: Any,
+) -> Record:
+    """Return a doubt of an agent."""
+    made = {"agent": agent, "reason": reason, "said": said, "time": 5, "offset": 1, "until": 9,
+            "weight": 1}  # fmt: skip
+    return made | more
+
+
 def record(asset: str = "shop", state: str = "clear", offset: int = 1, **more: Any) -> Record:
     """Return a state record."""
     cause = {"type": "report", "partition": 0, "offset": offset, "time": 5, "agent": "waf-1",

@@ -1,9 +1,9 @@
 """The fold's own state as bytes: for Spark's state store and for the daily snapshots.
 
 The first byte is the codec's version, so that a later one can still read what this one wrote:
-version 5 has tasks; version 4 has silent votes, order and age of votes, waits, and who was
-answered; version 3 has the mutes of a bucket and the mark of a muted vote; version 2 keeps a vote's
-detail as its text, version 1 kept it as a map.
+version 6 has doubts; version 5 has tasks; version 4 has silent votes, order and age of votes,
+waits, and who was answered; version 3 has the mutes of a bucket and the mark of a muted vote;
+version 2 keeps a vote's detail as its text, version 1 kept it as a map.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from domain.asset import Answered, Asset, next_timer
 from domain.fold import Bucket
-from domain.records import REFUSED, Mute, Muted, Override, Task, Vote
+from domain.records import REFUSED, Doubt, Flap, Mute, Muted, Override, Task, Vote
 from domain.scenario import Scenario
 from domain.scenario_parser import scenario_from_plain
 from domain.timer_index import TimerHeap
@@ -23,10 +23,11 @@ from wire.source import detail_text
 
 T = TypeVar("T")
 
-CODEC = 5
-READABLE = (1, 2, 3, 4, CODEC)
+CODEC = 6
+READABLE = (1, 2, 3, 4, 5, CODEC)
 _BEFORE_FOLD_2 = (1, 2, 3)
 _WITHOUT_TASKS = 4
+_WITHOUT_DOUBTS = 5
 
 
 class UnreadableAsset(ValueError):
@@ -120,6 +121,21 @@ def _fields(asset: Asset) -> list[Any]:
         asset.forget_at,
         asset.purged_at,
         [_task_fields(task) for task in asset.tasks],
+        [_doubt_fields(doubt) for doubt in asset.doubts.values()],
+        asset.settled,
+    ]
+
+
+def _doubt_fields(doubt: Doubt) -> list[Any]:
+    return [
+        doubt.agent,
+        doubt.reason,
+        doubt.said,
+        doubt.time,
+        doubt.offset,
+        doubt.until,
+        doubt.weight,
+        doubt.muted and [doubt.muted.until, doubt.muted.user],
     ]
 
 
@@ -137,6 +153,9 @@ def _vote_fields(vote: Vote) -> list[Any]:
         vote.silent,
         vote.order,
         vote.age,
+        vote.doubt,
+        vote.detail_fault,
+        vote.flap and [vote.flap.state, vote.flap.time, vote.flap.until, vote.flap.again],
     ]
 
 
@@ -183,7 +202,14 @@ def _vote(fields: list[Any], version: int) -> Vote:
     if version in _BEFORE_FOLD_2:
         reported_at, time = fields[2:4]
         fields += [None] * (10 - len(fields)) + [min(reported_at, time), max(0, time - reported_at)]
+    if version > _WITHOUT_DOUBTS and fields[-1] is not None:
+        fields[-1] = Flap(*fields[-1])
     return Vote(*fields)
+
+
+def _doubt(fields: list[Any]) -> Doubt:
+    muted = fields[-1]
+    return Doubt(*[*fields[:-1], muted and Muted(*muted)])
 
 
 def _asset(fields: list[Any], version: int) -> Asset:
@@ -191,8 +217,11 @@ def _asset(fields: list[Any], version: int) -> Asset:
         fields = _from_fold_1(fields)
     if version <= _WITHOUT_TASKS:
         fields = [*fields, []]
+    if version <= _WITHOUT_DOUBTS:
+        fields = [*fields, [], None]
     state, shown, previous, since, unconfirmed, disputed, votes, waits, override, *rest = fields
-    offset, step, changed, reminded, emitted_at, answers, forget_at, purged_at, tasks = rest
+    offset, step, changed, reminded, emitted_at, answers, forget_at, purged_at, *later = rest
+    tasks, doubts, settled = later
     return Asset(
         state=state,
         shown=shown,
@@ -212,6 +241,8 @@ def _asset(fields: list[Any], version: int) -> Asset:
         forget_at=forget_at,
         purged_at=purged_at,
         tasks=tuple(Task(*task) for task in tasks),
+        doubts={doubt[0]: _doubt(doubt) for doubt in doubts},
+        settled=settled,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from domain.records import Override, Pending, Vote
+from domain.records import Doubt, Override, Pending, Vote
 from domain.scenario import Scenario
 from wire.job import Control, Id, UnreadableJobRecord
 from wire.snapshot import FileName
@@ -147,17 +147,17 @@ def _lead_time(then: Scenario, rule: Scenario) -> float:
 
 def _votes_lead(then: Scenario, rule: Scenario) -> float:
     """Return the time until the votes that `then` left are those that the rule would have, ms."""
-    memory, lifetime = rule.forget_delay or 0, _or_ever(rule.vote_lifetime)
+    memory, lifetime = rule.forget_delay or 0, _or_ever(rule.lifetime)
     if not _has_votes_of(then, rule):
         return lifetime + memory
-    return memory if lifetime < _or_ever(then.vote_lifetime) else 0
+    return memory if lifetime < _or_ever(then.lifetime) else 0
 
 
 def _has_votes_of(then: Scenario, rule: Scenario) -> bool:
     """Return whether `then` has every vote, live or silent, that `rule` would have."""
     words = {spec.name for spec in rule.states} <= {spec.name for spec in then.states}
     return (
-        _or_ever(rule.vote_lifetime) <= _or_ever(then.vote_lifetime)
+        _or_ever(rule.lifetime) <= _or_ever(then.lifetime)
         and (rule.forget_delay or 0) <= (then.forget_delay or 0)
         and _oldest(rule) <= _oldest(then)
         and rule.fold == then.fold
@@ -168,7 +168,7 @@ def _has_votes_of(then: Scenario, rule: Scenario) -> bool:
 def _oldest(rule: Scenario) -> float:
     """Return the age up to which a report leaves a vote, live or silent, ms."""
     limit = _or_ever(rule.report_age_limit)
-    return limit if rule.forget_delay else min(limit, _or_ever(rule.vote_lifetime))
+    return limit if rule.forget_delay else min(limit, _or_ever(rule.lifetime))
 
 
 def _or_ever(ms: int | None) -> float:
@@ -185,8 +185,8 @@ class StoredAsset(msgspec.Struct, frozen=True):
     step: of the last event applied to it; changed: of the last that changed state, pending or
     override; emitted_at: when it was last emitted; dues: time and type of its timers, and
     on whose vote, empty where it is on none; answers: how many are remembered; unconfirmed_reason,
-    disputed: as in a state record; waits: each state that is waited for, and since when; purged_at:
-    of the last purge, where that is still remembered.
+    disputed, doubts: as in a state record; waits: each state that is waited for, and since when;
+    purged_at: of the last purge, where that is still remembered.
     """
 
     partition: int
@@ -210,6 +210,7 @@ class StoredAsset(msgspec.Struct, frozen=True):
     disputed: str | None = None
     waits: list[tuple[str, int]] = []
     purged_at: int | None = None
+    doubts: list[Doubt] = []
 
 
 class StoredBucket(msgspec.Struct, frozen=True):

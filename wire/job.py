@@ -44,7 +44,9 @@ class Lateness(msgspec.Struct, frozen=True, omit_defaults=True):
     agent: "" for all beyond the most that are named; stale, late, silent: as in a heartbeat;
     rare: reports that came after their agent's vote had turned silent; age: the smallest age, in
     ms of append time after `reported_at`, among the stale and the silent ones, 0 where there are
-    none.
+    none; refused: those refused for their state or time; doubtful: those taken in doubt; detail:
+    those taken without their detail; ahead: the least time, ms, by which those were ahead of their
+    append time that were too far.
     """
 
     agent: str
@@ -53,6 +55,10 @@ class Lateness(msgspec.Struct, frozen=True, omit_defaults=True):
     silent: int = 0
     rare: int = 0
     age: int = 0
+    refused: int = 0
+    doubtful: int = 0
+    detail: int = 0
+    ahead: int = 0
 
 
 class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -187,6 +193,13 @@ class Carried(msgspec.Struct, frozen=True):
     offsets: dict[int, int] = {}
 
 
+class ClockBehind(msgspec.Struct, frozen=True):
+    """A broker's clock that is behind the job's own: how far (ms), and since when (Unix ms)."""
+
+    by: Number
+    since: Number
+
+
 class Progress(msgspec.Struct, frozen=True):
     """How a query fares: its status, or (`batch`) Spark's own progress of one batch.
 
@@ -196,7 +209,8 @@ class Progress(msgspec.Struct, frozen=True):
     carried: a scenario, as it is now; bounds: by bucket, those on append times that hold in this
     epoch: the last time that counts, ms, and the offset before which it does; asides: by bucket,
     first and last offset of what was set aside, which nobody reads; standby: since when another
-    process is ready to take over (ms), 0 where none is.
+    process is ready to take over (ms), 0 where none is; clocks_behind: by bucket, the clock of the
+    broker that stamps its records, where that is behind the job's own.
     """
 
     query: str
@@ -217,6 +231,7 @@ class Progress(msgspec.Struct, frozen=True):
     bounds: dict[Id, tuple[tuple[Number, Number], ...]] = {}
     asides: dict[Id, tuple[tuple[Number, Number], ...]] = {}
     standby: Number = 0
+    clocks_behind: dict[Id, ClockBehind] = {}
 
 
 class UnreadableJobRecord(ValueError):

@@ -10,6 +10,8 @@ import msgspec
 from domain.records import (
     Answer,
     Cause,
+    Doubt,
+    Flap,
     Muted,
     Override,
     Pending,
@@ -36,8 +38,39 @@ class UnreadableState(ValueError):
 _NULL = msgspec.Raw(b"null")
 
 
+class _Flap(msgspec.Struct):
+    """How a vote turned worse twice within its lifetime, as it is written."""
+
+    state: str
+    time: int
+    until: int
+
+    @classmethod
+    def of(cls, flap: Flap) -> Self:
+        """Return the domain's flap in this form."""
+        return cls(flap.state, flap.time, flap.until)
+
+
+class _Doubt(msgspec.Struct, omit_defaults=True):
+    """A doubt as it is written: `muted` only where its agent is."""
+
+    agent: str
+    reason: str
+    said: str | None
+    time: int
+    offset: int
+    until: int
+    weight: int
+    muted: Muted | None = None
+
+    @classmethod
+    def of(cls, doubt: Doubt) -> Self:
+        """Return the domain's doubt in this form."""
+        return cls(**{name: getattr(doubt, name) for name in cls.__struct_fields__})
+
+
 class _Vote(msgspec.Struct):
-    """A vote as it is written: its detail as it came; `muted` and `silent` only where it is."""
+    """A vote as it is written: its detail as it came; the last five only where it is so."""
 
     agent: str
     state: str
@@ -49,6 +82,9 @@ class _Vote(msgspec.Struct):
     detail: msgspec.Raw = _NULL
     muted: Muted | msgspec.UnsetType = msgspec.UNSET
     silent: int | msgspec.UnsetType = msgspec.UNSET
+    doubt: str | msgspec.UnsetType = msgspec.UNSET
+    detail_fault: str | msgspec.UnsetType = msgspec.UNSET
+    flapping: _Flap | msgspec.UnsetType = msgspec.UNSET
 
     @classmethod
     def of(cls, vote: Vote) -> Self:
@@ -64,6 +100,9 @@ class _Vote(msgspec.Struct):
             _NULL if vote.detail is None else msgspec.Raw(vote.detail),
             msgspec.UNSET if vote.muted is None else vote.muted,
             msgspec.UNSET if vote.silent is None else vote.silent,
+            vote.doubt or msgspec.UNSET,
+            vote.detail_fault or msgspec.UNSET,
+            msgspec.UNSET if vote.flapping is None else _Flap.of(vote.flapping),
         )
 
 
@@ -106,6 +145,7 @@ class _State(msgspec.Struct, kw_only=True):
     votes: list[_Vote]
     pending: Pending | None
     override: Override | None
+    doubts: list[_Doubt] | msgspec.UnsetType = msgspec.UNSET
     tasks: list[_Task] | msgspec.UnsetType = msgspec.UNSET
     notify: bool | msgspec.UnsetType = msgspec.UNSET
     answer: Answer | None
@@ -127,6 +167,7 @@ def encode_state(record: StateRecord) -> bytes:
             votes=[_Vote.of(vote) for vote in record.votes],
             pending=record.pending,
             override=record.override,
+            doubts=[_Doubt.of(doubt) for doubt in record.doubts] or msgspec.UNSET,
             tasks=[_Task.of(task) for task in record.tasks] if record.tasks else msgspec.UNSET,
             notify=True if record.tasks and record.notify else msgspec.UNSET,
             answer=record.answer,
@@ -166,10 +207,38 @@ class CauseValue(msgspec.Struct, frozen=True, gc=False):
     command: str | None = None
 
 
+class FlapValue(msgspec.Struct, frozen=True, gc=False):
+    """How a vote turned worse twice within its lifetime: to what, when last, and until when the
+    state counts for a dispute, Unix ms."""
+
+    state: str
+    time: Natural
+    until: Natural
+
+
+class DoubtValue(msgspec.Struct, frozen=True, gc=False):
+    """A doubt as it is in the topic. said: None where nobody can read it; until: Unix ms."""
+
+    agent: str
+    reason: Annotated[str, msgspec.Meta(max_length=40)]
+    said: Annotated[str, msgspec.Meta(max_length=64)] | None
+    time: Natural
+    offset: Natural
+    until: int
+    weight: int
+    muted: Muted | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it counts: its agent is not muted, and weighs something."""
+        return self.weight > 0 and self.muted is None
+
+
 class VoteValue(msgspec.Struct, frozen=True, gc=False):
     """A vote as it is in the topic. silent: since when (ms), None for a live one.
 
-    detail: JSON of an object or null, as it came.
+    detail: JSON of an object or null, as it came; doubt: why it is in doubt by its own report;
+    detail_fault: why its detail was left out.
     """
 
     agent: str
@@ -182,6 +251,9 @@ class VoteValue(msgspec.Struct, frozen=True, gc=False):
     detail: msgspec.Raw = _NULL
     muted: Muted | None = None
     silent: Natural | None = None
+    doubt: Annotated[str, msgspec.Meta(max_length=40)] | None = None
+    detail_fault: Annotated[str, msgspec.Meta(max_length=40)] | None = None
+    flapping: FlapValue | None = None
 
     def detail_object(self) -> dict[str, Any] | None:
         """Return the detail, read. Raises msgspec.MsgspecError for what is no object."""
@@ -239,7 +311,7 @@ class AnswerValue(msgspec.Struct, frozen=True, gc=False):
 
 
 class StateValue(msgspec.Struct, frozen=True, gc=False):
-    """The value of a state record. The last four are in it only where they say something."""
+    """The value of a state record. The last five are in it only where they say something."""
 
     asset: str
     state: str
@@ -256,10 +328,11 @@ class StateValue(msgspec.Struct, frozen=True, gc=False):
     disputed: str | None = None
     tasks: tuple[TaskValue, ...] = ()
     notify: bool = False
+    doubts: tuple[DoubtValue, ...] = ()
 
 
 class BriefVote(msgspec.Struct, frozen=True, gc=False):
-    """A vote without its place, end and detail. silent: as in `VoteValue`."""
+    """A vote without its place, end, detail and doubt; the last three as in `VoteValue`."""
 
     agent: str
     state: str
@@ -267,6 +340,8 @@ class BriefVote(msgspec.Struct, frozen=True, gc=False):
     weight: int
     muted: Muted | None = None
     silent: Natural | None = None
+    detail_fault: str | None = None
+    flapping: FlapValue | None = None
 
 
 class Votes(msgspec.Struct, frozen=True, gc=False):
@@ -365,6 +440,7 @@ def state_record(read: StateValue) -> StateRecord:
         read.unconfirmed_reason,
         read.disputed,
         tuple([Task(*_fields(task)) for task in read.tasks]),
+        tuple([Doubt(*_fields(doubt)) for doubt in read.doubts]),
     )
 
 
@@ -387,6 +463,9 @@ def _vote(read: VoteValue) -> Vote:
         read.silent,
         min(read.reported_at, read.time),
         max(0, read.time - read.reported_at),
+        read.doubt,
+        read.detail_fault,
+        None if read.flapping is None else Flap(*(*_fields(read.flapping), True)),
     )
 
 

@@ -2,7 +2,9 @@
 
 Reading never raises: what cannot be read becomes Unreadable, or, for a command whose id and asset
 can be read, a Refusal that is answered. The checks run in the order in which they are written, so
-that every engine gives the same reason for the same bytes.
+that every engine gives the same reason for the same bytes. A report whose state or time cannot be
+taken, but whose asset and agent can be read, becomes a RefusedReport; its detail is left out where
+that alone is wrong.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from domain.records import (
     Mute,
     Record,
     Refusal,
+    RefusedReport,
     Report,
     ScenarioChange,
     Schedule,
@@ -58,8 +61,6 @@ MAX_DETAIL = 2_048
 """Largest `detail` of a report, bytes of its text as it came."""
 MAX_REASON = 500
 """Longest reason of a command, code points."""
-MAX_AHEAD = 300_000
-"""How far an agent's clock may be ahead of the broker's, ms."""
 MAX_TIME = 253_402_300_799_999
 """The last ms of the year 9999: no time may be later."""
 MAX_FOLD = 1_000_000
@@ -75,7 +76,6 @@ _AGENT = f"{_NAME}, not beginning with {USER_PREFIX}, which is kept for operator
 _STATE = f"a text of 1-{MAX_STATE} characters without control characters"
 _REASON = f"a text of at most {MAX_REASON} characters"
 _TIME = "Unix milliseconds as an integer"
-_AGENT_TIME = f"{_TIME}, at most {MAX_AHEAD // 60_000} minutes ahead of the broker's clock"
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 
@@ -127,7 +127,7 @@ def decode_placed(
     trust: whose signatures count, None where nobody looks at them: see `trusted`.
     """
     record = decode_source(key, value, time)
-    keyed = isinstance(record, Report | Leave | Command | Refusal)
+    keyed = isinstance(record, Report | RefusedReport | Leave | Command | Refusal)
     if keyed and (right := partition_of(key or b"", partitions)) != partition:
         return Unreadable("wrong-partition", KEY, f"partition {right}", f"partition {partition}")
     return record if trust is None else trusted(record, key, value, time, trust)
@@ -147,6 +147,13 @@ def trusted(
     if fault is None:
         return record
     return Unsigned(record) if fault == UNSIGNED else Unreadable(fault)
+
+
+def refusal_of(record: Record) -> Unreadable | None:
+    """Return why a record is refused whatever the rule in force is, or None where it is not."""
+    if isinstance(record, RefusedReport):
+        return record.unreadable
+    return record if isinstance(record, Unreadable) else None
 
 
 def encode_report(report: Report) -> bytes:
@@ -314,34 +321,54 @@ def _asset(key: bytes | None) -> str | Unreadable:
     return asset if name_ok(asset) else bad_key(key, asset)
 
 
-def _report(asset: str, value: bytes, data: dict[str, Any], time: int) -> Report | Unreadable:
+def _report(
+    asset: str, value: bytes, data: dict[str, Any], time: int
+) -> Report | RefusedReport | Unreadable:
     agent, state, reported_at = data.get("agent"), data.get("state"), data.get("reported_at")
-    detail = data.get("detail")
     if not _agent_ok(agent):
         return bad_field("bad-agent", data, "agent", _AGENT)
-    if not isinstance(state, str):
+    detail, detail_fault = _detail(value, data.get("detail"))
+    said = state if isinstance(state, str) and state_name_ok(state) else None
+    fault = _claim_fault(data, said)
+    if said is None or fault is not None:
+        return RefusedReport(asset, agent, said, fault.reason if fault else "", detail_fault, fault)
+    return Report(asset, agent, said, reported_at, detail, _ahead(reported_at, time), detail_fault)
+
+
+def _claim_fault(data: dict[str, Any], said: str | None) -> Unreadable | None:
+    """Return why a report's state or time cannot be taken, or None where both can be."""
+    reported_at = data.get("reported_at")
+    if not isinstance(data.get("state"), str):
         return bad_field("bad-field", data, "state", "a text")
-    if not (detail is None or isinstance(detail, dict)):
-        return bad_field("bad-field", data, "detail", "an object")
-    if not state_name_ok(state):
+    if said is None:
         return bad_field("unknown-state", data, "state", _STATE)
-    if reported_at is not None and not _time_ok(reported_at, time + MAX_AHEAD):
-        return bad_field("bad-time", data, "reported_at", _AGENT_TIME)
+    if reported_at is not None and not _time_ok(reported_at, MAX_TIME):
+        return bad_field("bad-time", data, "reported_at", _TIME)
+    return None
+
+
+def _detail(value: bytes, detail: object) -> tuple[str | None, str | None]:
+    """Return a report's detail as it came, or None and why it is left out."""
     if detail is None:
-        return Report(asset, agent, state, reported_at)
+        return None, None
+    if not isinstance(detail, dict):
+        return None, "bad-field"
     span = bytes(_DETAILED.decode(value).detail)
-    if len(span) > MAX_DETAIL:
-        return too_long("detail", len(span), MAX_DETAIL)
-    return Report(asset, agent, state, reported_at, span.decode())
+    return (None, "too-large") if len(span) > MAX_DETAIL else (span.decode(), None)
+
+
+def _ahead(reported_at: int | None, time: int) -> int:
+    """Return how far an agent's clock is ahead of the broker's, ms."""
+    return 0 if reported_at is None else max(0, reported_at - time)
 
 
 def _leave(asset: str, data: dict[str, Any], time: int) -> Leave | Unreadable:
     agent, reported_at = data.get("agent"), data.get("reported_at")
     if not _agent_ok(agent):
         return bad_field("bad-agent", data, "agent", _AGENT)
-    if reported_at is not None and not _time_ok(reported_at, time + MAX_AHEAD):
-        return bad_field("bad-time", data, "reported_at", _AGENT_TIME)
-    return Leave(asset, agent, reported_at)
+    if reported_at is not None and not _time_ok(reported_at, MAX_TIME):
+        return bad_field("bad-time", data, "reported_at", _TIME)
+    return Leave(asset, agent, reported_at, _ahead(reported_at, time))
 
 
 def _time_ok(value: object, latest: int) -> bool:

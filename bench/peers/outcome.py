@@ -18,6 +18,7 @@ class _Vote(msgspec.Struct):
     agent: str
     state: str
     silent: int | None = None
+    flapping: msgspec.Raw = msgspec.Raw()
 
 
 class _Shown(msgspec.Struct):
@@ -28,6 +29,7 @@ class _Shown(msgspec.Struct):
     unconfirmed: bool
     votes: list[_Vote]
     disputed: str | None = None
+    doubts: list[msgspec.Raw] = []
 
 
 @dataclass
@@ -56,7 +58,11 @@ def outcome(bus: Bus, topic: str, begin: Mapping[TopicPartition, int]) -> Outcom
 
 
 def _plain(shown: _Shown) -> str:
-    votes = (f"{v.agent}:{v.state}{'?' if v.silent else ''}" for v in shown.votes)
+    votes = [
+        f"{v.agent}:{v.state}{'?' if v.silent else ''}{'~' if v.flapping else ''}"
+        for v in shown.votes
+    ]
+    votes += ("doubt" for _ in shown.doubts)
     marks = f"{'?' if shown.unconfirmed else ''}{f'!{shown.disputed}' if shown.disputed else ''}"
     return f"{shown.state}{marks} {' '.join(votes)}"
 

@@ -1,4 +1,5 @@
-"""Reports that came too late, as heartbeats report them: stored by the materialiser, and summed up.
+"""Reports that came too late, were refused or were taken in doubt, as heartbeats report them:
+stored by the materialiser, and summed up.
 
 A heartbeat that the job repeats has the offset that it had before, and so has one of a later epoch
 that reads the same log; each is counted once, by its bucket's highest offset so far. An epoch that
@@ -8,12 +9,12 @@ begins in mid-log cuts its heartbeats elsewhere: at most a second of its first c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
-from django.db.models import Max, Min, Q, Sum
+from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 
-from dashboard.agents.models import LateHour, LateMark
+from dashboard.agents.models import LateHour, LateMark, LateMinute
 from dashboard.core.sql import execute_many
 from dashboard.core.times import HOUR_MS, MINUTE_MS, span
 from domain.names import USER_PREFIX, name_ok
@@ -21,31 +22,49 @@ from domain.scenario import Scenario
 from wire.job import Heartbeat, Lateness
 
 DAY_HOURS = 24
-# Why reports came late is told by those of this hour and so many before.
-LATELY_HOURS = 1
+LONGEST_LATELY_MS = HOUR_MS
+"""What an agent's reports were like of late is told by a vote's lifetime, but by no longer."""
+USUAL_LATELY_MS = 5 * MINUTE_MS
+"""So long where votes live for ever."""
 # A clock that is off by less than this is right: a report takes a moment to arrive.
 OFF_MS = 5_000
 # A vote that was seen so long after the last loss tells how the clock is now.
 AFTER_MS = MINUTE_MS
 
-COUNTED = """\
-INSERT INTO agentry_latehour (scenario, agent, hour, stale, late, silent, rare, age, last)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)
-ON CONFLICT (scenario, hour, agent) DO UPDATE SET
-stale = agentry_latehour.stale + excluded.stale,
-late = agentry_latehour.late + excluded.late,
-silent = agentry_latehour.silent + excluded.silent,
-rare = agentry_latehour.rare + excluded.rare,
-age = CASE WHEN excluded.age = 0 OR (agentry_latehour.age > 0
-AND agentry_latehour.age < excluded.age) THEN agentry_latehour.age ELSE excluded.age END,
-last = CASE WHEN excluded.last > agentry_latehour.last
-THEN excluded.last ELSE agentry_latehour.last END"""
+SUMMED = ("stale", "late", "silent", "rare", "refused", "doubtful", "detail")
+LEAST = ("age", "ahead")
+MOST = ("oldest", "last")
 
-# Scenario, agent and hour.
+
+def _adding(table: str, unit: str) -> str:
+    """Return the statement that adds a row to what a table has of its agent and unit of time."""
+    names = ("scenario", "agent", unit, *SUMMED, *LEAST, *MOST)
+    changes = [f"{name} = {table}.{name} + excluded.{name}" for name in SUMMED]
+    changes += [
+        f"{name} = CASE WHEN excluded.{name} = 0 OR ({table}.{name} > 0"
+        f" AND {table}.{name} < excluded.{name}) THEN {table}.{name} ELSE excluded.{name} END"
+        for name in LEAST
+    ]
+    changes += [
+        f"{name} = CASE WHEN excluded.{name} > {table}.{name}"
+        f" THEN excluded.{name} ELSE {table}.{name} END"
+        for name in MOST
+    ]
+    values = ", ".join(["%s"] * len(names))
+    return (
+        f"INSERT INTO {table} ({', '.join(names)}) VALUES ({values}) "  # noqa: S608 - our own names
+        f"ON CONFLICT (scenario, {unit}, agent) DO UPDATE SET {', '.join(changes)}"
+    )
+
+
+HOURS, MINUTES = _adding("agentry_latehour", "hour"), _adding("agentry_lateminute", "minute")
+
+# Scenario, agent and hour or minute.
 Key = tuple[str, str, int]
 
-# What a heartbeat counts, and under what name the numbers of a bucket are kept.
-KINDS = ("stale", "late", "silent")
+# What heartbeats count, and under what names the numbers of a bucket are kept.
+OF_BUCKETS = ("stale", "late", "silent")
+KINDS = (*OF_BUCKETS, "refused", "doubtful", "detail")
 
 
 # ---- what heartbeats tell -----------------------------------------------------------------------
@@ -61,12 +80,14 @@ def take_in(beats: Sequence[Heartbeat]) -> Counter[tuple[str, str]]:
         return totals
     rows = LateMark.objects.filter(bucket__in={beat.bucket for beat in beats})
     marks = dict(rows.values_list("bucket", "offset"))
-    sums: dict[Key, Late] = {}
+    hours: dict[Key, Late] = {}
+    minutes: dict[Key, Late] = {}
     for beat in beats:
         if beat.offset > marks.get(beat.bucket, -1):
             marks[beat.bucket] = beat.offset
-            _add(sums, beat)
-            totals.update({(kind, beat.bucket): getattr(beat, kind) for kind in KINDS})
+            _add(hours, beat, HOUR_MS)
+            _add(minutes, beat, MINUTE_MS)
+            totals.update({(kind, beat.bucket): _total(beat, kind) for kind in KINDS})
     LateMark.objects.bulk_create(
         [LateMark(bucket=bucket, offset=offset) for bucket, offset in sorted(marks.items())],
         update_conflicts=True,
@@ -74,15 +95,23 @@ def take_in(beats: Sequence[Heartbeat]) -> Counter[tuple[str, str]]:
         update_fields=["offset"],
     )
     # In order, so that there is no deadlock.
-    execute_many(COUNTED, [(*key, *late) for key, late in sorted(sums.items())])
+    execute_many(HOURS, [(*key, *late) for key, late in sorted(hours.items())])
+    execute_many(MINUTES, [(*key, *late) for key, late in sorted(minutes.items())])
     return totals
 
 
-def _add(sums: dict[Key, Late], beat: Heartbeat) -> None:
+def _total(beat: Heartbeat, kind: str) -> int:
+    """Return how many a heartbeat counts of a kind: it adds up the first three itself."""
+    if kind in OF_BUCKETS:
+        return int(getattr(beat, kind))
+    return sum(getattr(each, kind) for each in beat.agents)
+
+
+def _add(sums: dict[Key, Late], beat: Heartbeat, unit: int) -> None:
     at = min(beat.log_time, beat.at)  # a bucket's clock that is ahead says nothing of the hour
     for each in beat.agents:
         if not each.agent or (name_ok(each.agent) and not each.agent.startswith(USER_PREFIX)):
-            key = (beat.scenario, each.agent, at // HOUR_MS)
+            key = (beat.scenario, each.agent, at // unit)
             sums[key] = sums.get(key, NONE).plus(each, at)
 
 
@@ -90,30 +119,36 @@ def _add(sums: dict[Key, Late], beat: Heartbeat) -> None:
 
 
 class Late(NamedTuple):
-    """An agent's reports that came too late; counts as in a heartbeat.
+    """An agent's reports that came too late, were refused or were taken in doubt; counts as in a
+    heartbeat.
 
-    age: the smallest of those dropped as too old and those that arrived silent, ms, 0 where there
-    are none; last: when the newest was reported, ms.
+    age, oldest: the smallest and the largest age of those dropped as too old and those that arrived
+    silent, ms; ahead: the least time by which reports were too far ahead, ms; 0 where there are
+    none; last: when the newest was reported, ms.
     """
 
     stale: int = 0
     late: int = 0
     silent: int = 0
     rare: int = 0
+    refused: int = 0
+    doubtful: int = 0
+    detail: int = 0
     age: int = 0
+    ahead: int = 0
+    oldest: int = 0
     last: int = 0
 
     def plus(self, more: Lateness, at: int) -> Late:
         """Return the sum of this and a heartbeat's counts."""
-        ages = [age for age in (self.age, more.age) if age]
-        return Late(
-            self.stale + more.stale,
-            self.late + more.late,
-            self.silent + more.silent,
-            self.rare + more.rare,
-            min(ages, default=0),
-            max(self.last, at),
-        )
+        sums = {name: getattr(self, name) + getattr(more, name) for name in SUMMED}
+        bounds = {
+            "age": _least(self.age, more.age),
+            "ahead": _least(self.ahead, more.ahead),
+            "oldest": max(self.oldest, more.age),
+            "last": max(self.last, at),
+        }
+        return Late(**sums | bounds)
 
     @property
     def dropped(self) -> int:
@@ -134,30 +169,98 @@ class Late(NamedTuple):
 NONE = Late()
 
 
-def lately(scenario: Scenario, agents: Iterable[str] | None, now: int) -> dict[str, Late]:
-    """Return, by agent, the reports that recently came too late; agents: of these alone."""
-    return _sums(scenario, agents, now // HOUR_MS - LATELY_HOURS)
+def _least(*times: int) -> int:
+    return min(filter(None, times), default=0)
+
+
+class Run(NamedTuple):
+    """The first and the last minute in which an agent had reports of a kind, and in how many."""
+
+    first: int | None = None
+    last: int | None = None
+    minutes: int = 0
+
+    @property
+    def since(self) -> int:
+        """When the first minute began, Unix ms; 0 without one."""
+        return (self.first or 0) * MINUTE_MS
+
+
+class Lately(NamedTuple):
+    """What an agent's reports were like of late, and in which minutes they were so."""
+
+    sums: Late = NONE
+    runs: Mapping[str, Run] = {}
+
+    def run(self, kind: str) -> Run:
+        """Return when there were reports of a kind: one of SUMMED, or `old`."""
+        return self.runs.get(kind, Run())
+
+
+_RUNS = {
+    "old": Q(stale__gt=0) | Q(silent__gt=0),
+    **{kind: Q(**{f"{kind}__gt": 0}) for kind in ("late", "rare", "refused", "doubtful", "detail")},
+}
+
+
+def lately_ms(scenario: Scenario) -> int:
+    """Return how long ago an agent's reports still say how it fares, ms."""
+    if scenario.lifetime is None:
+        return USUAL_LATELY_MS
+    return min(max(scenario.lifetime, MINUTE_MS), LONGEST_LATELY_MS)
+
+
+def lately(scenario: Scenario, agents: Iterable[str] | None, now: int) -> dict[str, Lately]:
+    """Return, by agent, what its reports were like of late; agents: of these alone."""
+    begin = (now - lately_ms(scenario)) // MINUTE_MS
+    rows = _of(LateMinute.objects.filter(minute__gte=begin), scenario, agents)
+    times = {
+        f"{kind}_{name}": made("minute", filter=condition)
+        for kind, condition in _RUNS.items()
+        for name, made in (("first", Min), ("last", Max), ("minutes", Count))
+    }
+    return {
+        row["agent"]: Lately(_late(row), _runs(row))
+        for row in rows.values("agent").annotate(**_sums(), **times).order_by()
+    }
 
 
 def of_the_day(scenario: Scenario, agents: Iterable[str] | None, now: int) -> dict[str, Late]:
-    """Return, by agent, the reports of the last day that came too late; agents: of these alone."""
-    return _sums(scenario, agents, now // HOUR_MS - DAY_HOURS + 1)
+    """Return, by agent, such reports of the last day; agents: of these alone."""
+    begin = now // HOUR_MS - DAY_HOURS + 1
+    rows = _of(LateHour.objects.filter(hour__gte=begin), scenario, agents)
+    return {row["agent"]: _late(row) for row in rows.values("agent").annotate(**_sums()).order_by()}
 
 
-def _sums(scenario: Scenario, agents: Iterable[str] | None, first: int) -> dict[str, Late]:
-    rows = LateHour.objects.filter(scenario=scenario.name, hour__gte=first).exclude(agent="")
-    if agents is not None:
-        rows = rows.filter(agent__in=list(agents))
-    sums = rows.values("agent").annotate(
-        Sum("stale"), Sum("late"), Sum("silent"), Sum("rare"),
-        least=Min("age", filter=Q(age__gt=0)), newest=Max("last"),
-    )  # fmt: skip
-    fields = ("stale__sum", "late__sum", "silent__sum", "rare__sum", "least", "newest")
-    rows_by_agent = sums.order_by().values_list("agent", *fields)
+def _of(rows: QuerySet[Any], scenario: Scenario, agents: Iterable[str] | None) -> QuerySet[Any]:
+    rows = rows.filter(scenario=scenario.name).exclude(agent="")
+    return rows if agents is None else rows.filter(agent__in=list(agents))
+
+
+def _sums() -> dict[str, Any]:
+    """Return what is asked for of an agent's rows, by names that no column has."""
+    made: dict[str, Any] = {f"sum_{name}": Sum(name) for name in SUMMED}
+    made |= {f"sum_{name}": Min(name, filter=Q(**{f"{name}__gt": 0})) for name in LEAST}
+    return made | {f"sum_{name}": Max(name) for name in MOST}
+
+
+def _late(row: Mapping[str, Any]) -> Late:
+    return Late(*(row[f"sum_{name}"] or 0 for name in Late._fields))
+
+
+def _runs(row: Mapping[str, Any]) -> dict[str, Run]:
     return {
-        agent: Late(stale, late, silent, rare, least or 0, newest)
-        for agent, stale, late, silent, rare, least, newest in rows_by_agent
+        kind: Run(*(row[f"{kind}_{name}"] for name in Run._fields))
+        for kind in _RUNS
+        if row[f"{kind}_minutes"]
     }
+
+
+# ---- why ----------------------------------------------------------------------------------------
+
+Cause = Literal["behind", "spool", "shorter", "rare", "late"]
+"""Why reports came too late: a clock that is behind costs votes, or makes them live shorter; a
+spool was sent; the agent reports more rarely than its votes live; twice or out of order."""
 
 
 def clock_now(late: Late, clock: int | None, seen: int) -> int | None:
@@ -171,18 +274,33 @@ def clock_now(late: Late, clock: int | None, seen: int) -> int | None:
     return clock
 
 
-def reason(late: Late, clock: int | None) -> str:
-    """Return why an agent's reports recently came too late, in words; empty where they did not.
+def cause(late: Late, clock: int | None) -> tuple[Cause, int] | None:
+    """Return why an agent's reports came too late, and the time that tells it (ms), 0 for none.
 
-    clock: how far its clock is off now.
+    None where they did not. clock: how far its clock is off now.
     """
     behind = 0 if clock is None else -clock
     if late.old and behind >= late.age:
-        return f"clock behind by {span(late.age)}"
+        return "behind", late.age
     if late.rare and behind > OFF_MS:
-        return f"clock behind by {span(behind)}, so its votes live shorter"
+        return "shorter", behind
     if late.old:
-        return f"reports came {span(late.age)} late or more, as from a spool"
+        return "spool", late.age
     if late.rare:
-        return "reports more rarely than its votes live"
-    return "reports came twice or out of order" if late.late else ""
+        return "rare", 0
+    return ("late", 0) if late.late else None
+
+
+_REASONS: Mapping[Cause, str] = {
+    "behind": "clock behind by {}",
+    "shorter": "clock behind by {}, so its votes live shorter",
+    "spool": "reports came {} late or more, as from a spool",
+    "rare": "reports more rarely than its votes live",
+    "late": "reports came twice or out of order",
+}
+
+
+def reason(late: Late, clock: int | None) -> str:
+    """Return why an agent's reports came too late, in words; empty where they did not."""
+    found = cause(late, clock)
+    return _REASONS[found[0]].format(span(found[1])) if found else ""

@@ -7,7 +7,10 @@ from django.db.models import Index, Q, UniqueConstraint
 
 from dashboard.core.models import AgentRow, AuthoredRow, ScenarioRow
 from dashboard.core.retention import Retention
-from dashboard.core.times import DAY_MS, HOUR_MS
+from dashboard.core.times import DAY_MS, HOUR_MS, MINUTE_MS
+
+MAX_WORDS = 500
+"""Longest text of a finding, characters."""
 
 
 class Agent(AgentRow):
@@ -18,7 +21,7 @@ class Agent(AgentRow):
     votes, against: its live votes, and those among them that differ from what all votes make;
     silent: on how many assets its last word is silent, silent_since: the longest of them; all as
     of counted_at. clock: how far its own clock was off in the newest of its votes, ms; below 0:
-    behind; None where that is not known.
+    behind; None where that is not known. left_at: when it last said that it leaves an asset.
     """
 
     first_seen = models.BigIntegerField()
@@ -29,6 +32,7 @@ class Agent(AgentRow):
     silent = models.IntegerField(default=0, db_default=0)
     silent_since = models.BigIntegerField(null=True)
     clock = models.BigIntegerField(null=True)
+    left_at = models.BigIntegerField(default=0, db_default=0)
     counted_at = models.BigIntegerField(default=0, db_default=0)
 
     class Meta:
@@ -61,24 +65,54 @@ class AgentHour(HourRow):
         )
 
 
-class LateHour(HourRow):
-    """An hour of an agent's reports that came too late, by counts as in the job's heartbeats.
+class LateRow(ScenarioRow):
+    """Reports of an agent that came too late, were refused, or were taken in doubt or without their
+    detail, by counts as in the job's heartbeats.
 
-    agent: empty for all that heartbeats do not name; age: the smallest, ms, 0 where there is none;
-    last: when the newest was reported.
+    agent: empty for all that heartbeats do not name; age, oldest: the smallest and the largest age
+    of a heartbeat's stale and silent ones, ms, and ahead: the least time by which reports were too
+    far ahead, 0 where there are none; last: when the newest of all was reported.
     """
 
+    agent = models.CharField(max_length=255, blank=True)
     stale = models.BigIntegerField()
     late = models.BigIntegerField()
     silent = models.BigIntegerField()
     rare = models.BigIntegerField()
+    refused = models.BigIntegerField(default=0, db_default=0)
+    doubtful = models.BigIntegerField(default=0, db_default=0)
+    detail = models.BigIntegerField(default=0, db_default=0)
     age = models.BigIntegerField()
+    oldest = models.BigIntegerField(default=0, db_default=0)
+    ahead = models.BigIntegerField(default=0, db_default=0)
     last = models.BigIntegerField()
+
+    class Meta:
+        abstract = True
+
+
+class LateHour(LateRow):
+    """An hour of an agent's late, refused or doubtful reports."""
+
+    hour = models.IntegerField()
 
     class Meta:
         constraints = (
             UniqueConstraint(
                 fields=["scenario", "hour", "agent"], name="one_late_row_per_agent_and_hour"
+            ),
+        )
+
+
+class LateMinute(LateRow):
+    """A minute of an agent's late, refused or doubtful reports: what is so at present."""
+
+    minute = models.IntegerField()
+
+    class Meta:
+        constraints = (
+            UniqueConstraint(
+                fields=["scenario", "minute", "agent"], name="one_late_row_per_agent_and_minute"
             ),
         )
 
@@ -106,6 +140,51 @@ class Dissent(AgentRow):
 
     class Meta:
         indexes = (Index(fields=["scenario", "agent", "-at"], name="dissents"),)
+
+
+class VoteFault(AgentRow):
+    """What was wrong with an agent's votes, or stood against them, when they were last counted.
+
+    kind: of `dashboard.agents.fault_counts`; assets: on how many; since: when it was first counted,
+    without a pause; last: of its newest cause; said: the newest word that it is about, empty for
+    none; ms: by how much an agent's clock is ahead at least, where it is that.
+    """
+
+    kind = models.CharField(max_length=20)
+    assets = models.IntegerField()
+    since = models.BigIntegerField()
+    last = models.BigIntegerField()
+    said = models.CharField(max_length=64, blank=True)
+    ms = models.BigIntegerField(default=0, db_default=0)
+
+    class Meta:
+        constraints = (
+            UniqueConstraint(fields=["scenario", "agent", "kind"], name="one_fault_per_agent"),
+        )
+
+
+class AgentFinding(AgentRow):
+    """Something wrong with an agent of which banners and notifications tell, until it is over.
+
+    kind: of `dashboard.job.agent_findings`; words: what is wrong, as its page says it; ended_at:
+    empty while it goes on.
+    """
+
+    kind = models.CharField(max_length=20)
+    words = models.CharField(max_length=MAX_WORDS)
+    since = models.BigIntegerField()
+    found_at = models.BigIntegerField()
+    ended_at = models.BigIntegerField(null=True)
+
+    class Meta:
+        constraints = (
+            UniqueConstraint(
+                fields=["scenario", "agent", "kind"],
+                condition=Q(ended_at=None),
+                name="one_open_finding_per_agent",
+            ),
+        )
+        indexes = (Index(fields=["ended_at"], name="findings_by_end"),)
 
 
 class Walk(models.Model):
@@ -142,11 +221,29 @@ class MuteRequest(AgentRow, AuthoredRow):
 
 
 HOURS_KEPT_MS = 8 * DAY_MS
+MINUTES_KEPT_MS = DAY_MS
+MOST_MINUTES = 1_000_000
+FINDINGS_KEPT_MS = 30 * DAY_MS
 MOST_AGENTS = 50_000
 
 KEPT = (
     Retention("hours of agents' reports", AgentHour, "hour", HOURS_KEPT_MS, unit_ms=HOUR_MS),
     Retention("hours of late reports", LateHour, "hour", HOURS_KEPT_MS, unit_ms=HOUR_MS),
+    Retention(
+        "minutes of late reports",
+        LateMinute,
+        "minute",
+        MINUTES_KEPT_MS,
+        MOST_MINUTES,
+        unit_ms=MINUTE_MS,
+    ),
+    Retention(
+        "findings about agents",
+        AgentFinding,
+        "ended_at",
+        FINDINGS_KEPT_MS,
+        condition=Q(ended_at__isnull=False),
+    ),
     Retention("requests to mute", MuteRequest, "created_at", 400 * DAY_MS),
     Retention("agents without a live vote", Agent, "last_seen", 30 * DAY_MS, condition=Q(votes=0)),
     Retention("agents", Agent, "last_seen", at_most=MOST_AGENTS),

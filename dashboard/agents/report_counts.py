@@ -25,6 +25,9 @@ ELSE (4 * agentry_agent.gap + excluded.last_seen - agentry_agent.last_seen) / 5 
 last_seen = excluded.last_seen, clock = excluded.clock
 WHERE excluded.last_seen - agentry_agent.last_seen >= 1000 OR agentry_agent.last_seen > %s"""
 
+LEFT = """\
+UPDATE agentry_agent SET left_at = %s WHERE scenario = %s AND agent = %s AND left_at < %s"""
+
 HOURS = """\
 INSERT INTO agentry_agenthour (scenario, agent, hour, records, changes) VALUES (%s, %s, %s, %s, %s)
 ON CONFLICT (scenario, hour, agent) DO UPDATE SET
@@ -40,6 +43,7 @@ class Counts:
     def __init__(self) -> None:
         self._hours: dict[tuple[str, str, int], list[int]] = {}
         self._seen: dict[str, dict[str, tuple[int, int]]] = {}
+        self._left: dict[tuple[str, str], int] = {}
 
     def record(self, scenario: str, cause: CauseValue, changed: bool) -> None:
         """Count a record that was new; changed: whether the state is another one now."""
@@ -47,6 +51,8 @@ class Counts:
         self._add((scenario, "", hour), changed)
         if cause.agent and cause.type == "report":
             self._add((scenario, cause.agent, hour), changed)
+        elif cause.agent and cause.type == "leave":
+            self._left[scenario, cause.agent] = cause.time
 
     def votes(self, scenario: str, votes: Iterable[VoteValue]) -> None:
         """Count the votes of an asset's newest record: each agent was seen, with its clock."""
@@ -76,6 +82,8 @@ class Counts:
                 if _named(agent)
             ],
         )
+        left = sorted(self._left.items())
+        execute_many(LEFT, [(at, *agent, at) for agent, at in left if at <= limit])
         hours = sorted(self._hours.items())
         execute_many(HOURS, [(*key, *n) for key, n in hours if not key[1] or _named(key[1])])
 

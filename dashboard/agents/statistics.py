@@ -9,12 +9,15 @@ from urllib.parse import quote
 from django.db.models import Case, F, Q, Sum, When
 from django.db.models.functions import Coalesce
 
-from dashboard.agents.late_reports import NONE, OFF_MS, Late, clock_now, lately, of_the_day, reason
+from dashboard.agents.fault_words import KINDS, Said, said
+from dashboard.agents.faults import faults_of, is_unseen
+from dashboard.agents.findings import Evidence, agents_named, evidence
+from dashboard.agents.late_reports import NONE, OFF_MS, Late, of_the_day, reason
 from dashboard.agents.models import Agent, AgentHour, Dissent
 from dashboard.agents.mutes import Held, Mutes
 from dashboard.core.paths import agent_path
 from dashboard.core.tables import Column, Table
-from dashboard.core.times import HOUR_MS, span
+from dashboard.core.times import HOUR_MS, MINUTE_MS, span
 from dashboard.states.board_rows import asset_path
 from dashboard.states.models import CHANGE, Transition
 from domain.scenario import Scenario
@@ -23,10 +26,8 @@ from wire.sink import cause_value
 MOST = 500
 """Most agents that a page lists: the muted, and those seen last."""
 DAY_HOURS = 24
-SILENT_GAPS = 3
-"""An agent is silent when it was not seen for so many times its usual gap."""
-LEAST_GAP_MS = 30_000
-"""A report that changes nothing is told once in so long, so nobody is silent sooner."""
+NEW_MS = 5 * MINUTE_MS
+"""The votes of an agent that was seen so lately may not be counted yet."""
 SEARCHED = 5_000
 """How many of the newest changes of all scenarios are searched for those that an agent caused."""
 MOST_CAUSED = 20
@@ -34,7 +35,9 @@ MOST_CAUSED = 20
 AGENTS = Table(
     "agents",
     "Agent",
-    "Status",
+    Column.time(
+        "Status", "what is wrong with it, and what to do; who muted it, until when and why"
+    ),
     Column.time("Last seen", "the newest of its live votes that a record told"),
     Column.number(
         "Too late",
@@ -42,10 +45,6 @@ AGENTS = Table(
         "word alone",
     ),
     Column.time("Clock", "how far its own clock is off, by the newest of its reports"),
-    Column.time(
-        "Silent since",
-        "since when a vote of its has been silent, the longest of them, as counted last",
-    ),
     Column.number(
         "Records/min",
         "state records a minute from its reports, in the last hour; a report without a change "
@@ -57,7 +56,6 @@ AGENTS = Table(
         "Changes", "changes of a state that its reports brought about in the last 24 hours"
     ),
     Column.number("Of all", "its share of all changes of a state in the last 24 hours"),
-    "Muted by, why",
     css="agents",
 )
 DIFFERING = Table("agent-differs", "Asset", "It says", "All make", Column.time("Reported"))
@@ -68,9 +66,11 @@ class Row(NamedTuple):
     """An agent. rate: state records a minute that its reports brought about in the last hour;
     changes: of a state, in the last day; share: of all changes then; held: its mute.
 
-    late: what came too late in the last day; why: of late, in words; clock: how far its clock is
-    off, ms, below 0: behind, None where that is not known; silent_on: on how many assets its last
-    word is silent, silent_since: the longest of them.
+    late: what came too late, or was refused, in the last day; why: why it came too late of late, in
+    words; clock: how far its clock is off, ms, below 0: behind, None where that is not known;
+    silent_on: on how many assets its last word is silent, silent_since: the longest of them;
+    fares: how it fares in a word or two, where nothing is wrong; faults: what is wrong with it, the
+    most important first.
     """
 
     scenario: Scenario
@@ -91,6 +91,15 @@ class Row(NamedTuple):
     clock: int | None
     silent_on: int
     silent_since: int | None
+    fares: str
+    faults: tuple[Said, ...]
+
+    @property
+    def rank(self) -> int:
+        """Return its place among the others: the muted, then what is wrong, then who fares well."""
+        if self.held:
+            return 0
+        return 1 + KINDS.index(self.faults[0].kind) if self.faults else 1 + len(KINDS)
 
     @property
     def off(self) -> str:
@@ -136,45 +145,47 @@ class Differing(NamedTuple):
 
 
 def listed(scenario: Scenario, held: Mutes, now: int) -> tuple[list[Row], int]:
-    """Return the agents that the page lists, and how many there are.
+    """Return the agents that the page lists, and how many there are: the muted first, then those
+    with which something is wrong, then those seen last.
 
-    Agents of which nothing is known but that they are muted, or that their reports came too late,
-    are included: these change nothing, so that no record names them.
+    Agents of which nothing is known but that they are muted, or that their reports came too late or
+    were refused, are included: these change no vote, so that no record names them.
     """
     known = Agent.objects.filter(scenario=scenario.name)
     muted = Case(When(agent__in=list(held), then=0), default=1)
     agents = list(known.order_by(muted, "-last_seen", "agent")[:MOST])
-    late = of_the_day(scenario, None, now)
-    others = (held.keys() | late.keys()) - {each.agent for each in agents}
-    shown = sorted(others, key=lambda name: (name not in held, name))[:MOST]
-    there = {each.agent: each for each in known.filter(agent__in=shown)}
-    agents += [there.get(name) or _unseen(scenario, name) for name in shown]
-    rows = _rows(scenario, agents, late, held, now)
-    return rows, known.count() + len(shown) - len(there)
+    late, told = of_the_day(scenario, None, now), evidence(scenario, now)
+    others = held.keys() | late.keys() | told.on_board.keys()
+    names = sorted(
+        others - {row.agent for row in agents}, key=lambda name: (name not in held, name)
+    )
+    more = agents_named(scenario, names[:MOST])
+    unseen = sum(row.pk is None for row in more)
+    rows = _rows(scenario, agents + more, late, told, held, now)
+    rows.sort(key=lambda row: (row.rank, -row.last_seen, row.agent))
+    return rows, known.count() + unseen
 
 
 def one(scenario: Scenario, agent: str, held: Mutes, now: int) -> Row | None:
     """Return one agent, or None where nothing is known of it."""
-    row = Agent.objects.filter(scenario=scenario.name, agent=agent).first()
-    late = of_the_day(scenario, [agent], now)
-    if row is None and agent not in held and agent not in late:
+    [row] = agents_named(scenario, [agent])
+    late, told = of_the_day(scenario, [agent], now), evidence(scenario, now, [agent])
+    if row.pk is None and agent not in {*held, *late, *told.on_board}:
         return None
-    return _rows(scenario, [row or _unseen(scenario, agent)], late, held, now)[0]
-
-
-def _unseen(scenario: Scenario, name: str) -> Agent:
-    """Return an agent that no state record names."""
-    return Agent(scenario=scenario.name, agent=name, first_seen=0, last_seen=0)
+    return _rows(scenario, [row], late, told, held, now)[0]
 
 
 def _rows(
-    scenario: Scenario, agents: list[Agent], late: Mapping[str, Late], held: Mutes, now: int
+    scenario: Scenario,
+    agents: list[Agent],
+    late: Mapping[str, Late],
+    told: Evidence,
+    held: Mutes,
+    now: int,
 ) -> list[Row]:
-    names = [each.agent for each in agents]
-    hours, recent = _hours(scenario.name, names, now), lately(scenario, names, now)
+    hours = _hours(scenario.name, [each.agent for each in agents], now)
     return [
-        _row(scenario, each, hours, late.get(each.agent, NONE), recent, held, now)
-        for each in agents
+        _row(scenario, each, hours, late.get(each.agent, NONE), told, held, now) for each in agents
     ]
 
 
@@ -243,14 +254,14 @@ def _row(
     each: Agent,
     hours: dict[str, _Hours],
     late: Late,
-    recent: Mapping[str, Late],
+    told: Evidence,
     held: Mutes,
     now: int,
 ) -> Row:
     of, every = hours.get(each.agent, _NONE), hours.get("", _NONE)
     past = now % HOUR_MS / HOUR_MS
-    of_late = recent.get(each.agent, NONE)
-    clock = clock_now(of_late, each.clock, each.last_seen)
+    known = told.known(each)
+    faults = faults_of(scenario, known, now)
     return Row(
         scenario=scenario,
         agent=each.agent,
@@ -264,15 +275,21 @@ def _row(
         changes=of.changes,
         share=100 * of.changes / every.changes if every.changes else 0.0,
         held=held.get(each.agent),
-        silent=is_silent(each.last_seen, each.gap, now),
+        silent=is_unseen(each, now),
         late=late,
-        why=reason(of_late, clock),
-        clock=clock,
+        why=reason(known.lately.sums, known.clock),
+        clock=known.clock,
         silent_on=each.silent,
         silent_since=each.silent_since,
+        fares=_fares(each, now),
+        faults=tuple(said(scenario, each.agent, fault) for fault in faults),
     )
 
 
-def is_silent(last_seen: int, gap: int, now: int) -> bool:
-    """Return whether an agent was not seen for SILENT_GAPS of its usual gaps."""
-    return gap > 0 and now - last_seen > SILENT_GAPS * max(gap, LEAST_GAP_MS)
+def _fares(agent: Agent, now: int) -> str:
+    """Return how an agent fares with which nothing is wrong."""
+    if not agent.last_seen:
+        return "not seen"
+    if agent.left_at >= agent.last_seen:
+        return "left"
+    return "well" if agent.votes or now - agent.last_seen < NEW_MS else "no live vote"

@@ -53,7 +53,7 @@ def agents(request: HttpRequest) -> HttpResponse:
         "more": total - len(rows),
         "most": MOST,
         "muted": len(held),
-        "silent": sum(row.silent for row in rows),
+        "faulty": sum(bool(row.faults) for row in rows),
         "address": request.get_full_path(),
     }
     return render_page(request, "agents/agents", context)

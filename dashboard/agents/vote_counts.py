@@ -15,6 +15,8 @@ import msgspec
 import structlog
 from django.db import transaction
 
+from dashboard.agents import fault_counts
+from dashboard.agents.fault_counts import DETAIL, FLAPPING, OF_ALL_VOTES
 from dashboard.agents.models import Agent, Dissent, Walk
 from dashboard.core.models import named_fields
 from dashboard.states.models import AssetState
@@ -42,7 +44,8 @@ Differing = tuple[int, str, str, str]
 class Counted:
     """The counts of one agent: its live votes, and those that differ from what all votes make.
 
-    silent: how many of its votes are silent; silent_since: the longest of them, ms.
+    silent: how many of its votes are silent; silent_since: the longest of them, ms; faults: what is
+    wrong with others than those in doubt, by kind.
     """
 
     scenario: str
@@ -53,10 +56,12 @@ class Counted:
     dissents: list[Differing] = field(default_factory=list)
     silent: int = 0
     silent_since: int | None = None
+    faults: dict[str, fault_counts.Counted] = field(default_factory=dict)
 
     def add(self, vote: BriefVote, asset: str, made: str | None) -> None:
         """Count one more vote, on an asset of which all votes make `made`."""
         self.last = max(self.last, vote.time)
+        self._add_faults(vote)
         if vote.silent is not None:
             self.silent += 1
             self.silent_since = min(vote.silent, self.silent_since or vote.silent)
@@ -68,6 +73,19 @@ class Counted:
         heapq.heappush(self.dissents, (vote.time, asset, vote.state, made))
         if len(self.dissents) > MAX_DISSENTS:
             heapq.heappop(self.dissents)
+
+    def _add_faults(self, vote: BriefVote) -> None:
+        """Count a vote that goes to and fro, or whose detail was left out."""
+        if vote.flapping is not None:
+            flap = vote.flapping
+            self._add_fault(FLAPPING, fault_counts.Counted(1, flap.time, flap.time, flap.state))
+        if vote.detail_fault is not None:
+            fault = vote.detail_fault
+            self._add_fault(DETAIL, fault_counts.Counted(1, vote.time, vote.time, fault))
+
+    def _add_fault(self, kind: str, more: fault_counts.Counted) -> None:
+        known = self.faults.get(kind)
+        self.faults[kind] = more if known is None else known.plus(more)
 
 
 Tally = dict[tuple[str, str], Counted]
@@ -130,6 +148,15 @@ def _publish(counts: Iterable[Counted], now: int) -> None:
         Agent.objects.filter(counted_at__lt=now).update(
             votes=0, against=0, silent=0, silent_since=None, counted_at=now
         )
+        fault_counts.publish(_faults(counted), OF_ALL_VOTES)
+
+
+def _faults(counted: Iterable[Counted]) -> fault_counts.Counts:
+    return {
+        (each.scenario, each.agent, kind): fault
+        for each in counted
+        for kind, fault in each.faults.items()
+    }
 
 
 def _dissents(counted: Iterable[Counted]) -> list[Dissent]:

@@ -49,11 +49,13 @@ class MuteIn(StrictSchema):
 
 
 class LateOut(Schema):
-    """Reports of the last day that came too late.
+    """Reports of the last day that came too late, were refused, or were taken in doubt.
 
     `stale`: older than the scenario takes; `late`: older than the agent's newest, or than the
     asset's purge; `silent`: older than a vote lives, its agent's last word alone; `rare`: came when
-    the agent's vote was silent already; `age_ms`: the smallest age of those stale and silent.
+    the agent's vote was silent already; `age_ms`: the smallest age of those stale and silent;
+    `refused`: for their state or time; `doubtful`: taken in doubt, `ahead_ms`: the least time by
+    which they were too far ahead; `detail`: taken without their detail.
     """
 
     stale: int
@@ -61,6 +63,19 @@ class LateOut(Schema):
     silent: int
     rare: int
     age_ms: int | None
+    refused: int
+    doubtful: int
+    ahead_ms: int | None
+    detail: int
+
+
+class FaultOut(Schema):
+    """Something wrong with an agent. `since`: Unix ms, null where it is not known."""
+
+    kind: str
+    text: str
+    todo: str
+    since: int | None
 
 
 class AgentOut(Schema):
@@ -69,7 +84,8 @@ class AgentOut(Schema):
     `last_seen`: null where no record tells of it; `votes`, `differing`: live ones, and those among
     them that differ from what all votes make; `silent_votes`, `silent_since`: its silent ones, and
     the longest of them; `clock_ms`: how far its own clock is off, below 0: behind; `why`: why its
-    reports came too late of late, empty where they did not.
+    reports came too late of late, empty where they did not; `faults`: what is wrong with it, the
+    most important first.
     """
 
     agent: str
@@ -84,10 +100,11 @@ class AgentOut(Schema):
     clock_ms: int | None
     late: LateOut
     why: str
+    faults: list[FaultOut]
 
 
 class AgentsOut(Schema):
-    """Those muted, seen last, or whose reports came too late; `known`: how many there are."""
+    """Those muted, with which something is wrong, or seen last; `known`: how many there are."""
 
     known: int
     items: list[AgentOut]
@@ -132,7 +149,12 @@ def _told(row: Row) -> dict[str, Any]:
         "differing": row.against,
         "silent_votes": row.silent_on,
         "clock_ms": row.clock,
-        "late": {**row.late._asdict(), "age_ms": row.late.age or None},
+        "late": {
+            **row.late._asdict(),
+            "age_ms": row.late.age or None,
+            "ahead_ms": row.late.ahead or None,
+        },
+        "faults": [{**each._asdict(), "since": each.since or None} for each in row.faults],
     }
 
 

@@ -6,7 +6,7 @@ under the name of an agent. A resolved one says that all is well again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
@@ -165,21 +165,37 @@ class Reading:
         if asset is None:
             return refused("unknown-label", f"labels: expected {' or '.join(self.options.asset)}")
         severity = labels.get(self.options.severity, "")
-        state = self._state(severity)
-        if state is None:
-            return refused("unknown-severity", self._expected(severity))
-        try:
-            reported_at = self._time(alert)
-        except (ValueError, OverflowError):
-            return refused("bad-time", "startsAt, endsAt: expected times as in RFC 3339")
         report = {
             "asset": asset,
             "agent": self._agent(labels),
-            "state": self.resolved if alert["status"] == "resolved" else state,
-            "reported_at": reported_at,
             "detail": _detail(alert, severity),
         }
+        state = self._state(severity)
+        if state is None:
+            return self._unknown(report, severity, alert, now)
+        report["state"] = self.resolved if alert["status"] == "resolved" else state
+        try:
+            report["reported_at"] = self._time(alert)
+        except (ValueError, OverflowError):
+            return self._untimely(report, alert, now)
         return check(self.scenario, report, now)
+
+    def _unknown(
+        self, report: dict[str, Any], severity: str, alert: dict[str, Any], now: int
+    ) -> Item:
+        """Return an alert of which nobody can tell how bad it is; one that fires is recorded."""
+        expected = self._expected(severity)
+        if alert["status"] == "resolved":
+            return refused("unknown-severity", expected)
+        item = check(self.scenario, {**report, "state": severity}, now)
+        return replace(item, refused="unknown-severity", detail=expected)
+
+    def _untimely(self, report: dict[str, Any], alert: dict[str, Any], now: int) -> Item:
+        """Return an alert whose time cannot be read, as it is recorded."""
+        given = str(self._own_time(alert) or "")
+        item = check(self.scenario, {**report, "reported_at": given}, now)
+        expected = "startsAt, endsAt: expected times as in RFC 3339"
+        return replace(item, refused="bad-time", detail=expected)
 
     def _state(self, severity: str) -> str | None:
         """Return the state that a firing alert reports, or None where its severity says nothing."""
@@ -197,7 +213,10 @@ class Reading:
     def _time(self, alert: dict[str, Any]) -> int | None:
         if self.options.time == "received":
             return None
-        return _milliseconds(alert.get("endsAt" if alert["status"] == "resolved" else "startsAt"))
+        return _milliseconds(self._own_time(alert))
+
+    def _own_time(self, alert: dict[str, Any]) -> Any:
+        return alert.get("endsAt" if alert["status"] == "resolved" else "startsAt")
 
 
 def reading(scenario: Scenario, options: AlertOptions) -> Reading:

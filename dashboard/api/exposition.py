@@ -27,12 +27,14 @@ from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 from dashboard.dead_letters.models import DeadLetter
 from dashboard.invoices.ingestion import OUT_OF_TIME
+from dashboard.job.status import clocks_behind
 from dashboard.notifications.decisions import DECIDED
 from dashboard.notifications.delivery import DELIVERED, waiting
 from dashboard.notifications.models import Message
 from dashboard.pipelines.status import pipelines
 from dashboard.states.queries import doubt_counts, sink_offsets
 from dashboard.topic_views.copies import copies
+from wire.job import bucket_name
 from wire.signature import FAULTS
 
 RUNS = 1_000
@@ -132,6 +134,16 @@ def _buckets(rows: list[dict[str, Any]]) -> Iterator[Metric]:
         yield metric.family((_labels(row), row[key]) for row in rows if row[key] is not None)
     times = [(_labels(row), row["log_time"] / 1000) for row in rows if row["log_time"] is not None]
     yield names.BUCKET_LOG_TIME.family(times)
+    yield names.BROKER_BEHIND_SECONDS.family(_slow_brokers(rows))
+
+
+def _slow_brokers(rows: list[dict[str, Any]]) -> Iterator[tuple[tuple[str, str], float]]:
+    """Yield of each bucket that has been heard of how far its broker's clock is behind, s."""
+    clocks = clocks_behind()
+    for row in rows:
+        if row["log_time"] is not None:
+            clock = clocks.get(bucket_name(row["scenario"], row["partition"]))
+            yield _labels(row), clock.by / 1000 if clock else 0
 
 
 def _labels(row: dict[str, Any]) -> tuple[str, str]:

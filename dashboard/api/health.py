@@ -18,11 +18,11 @@ from dashboard.core.kafka_gateway import Gateway, gateway
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 from dashboard.job.models import BucketStatus, JobProgress
-from dashboard.job.status import last_told, stopped
+from dashboard.job.status import clocks_behind, last_told, stopped
 from dashboard.states.queries import sink_offsets
 from dashboard.topic_views.copies import missing_views
 from domain.scenario import Scenario
-from wire.job import AHEAD_MS, bucket_name
+from wire.job import AHEAD_MS, ClockBehind, bucket_name
 
 log = logging.getLogger(__name__)
 
@@ -121,23 +121,30 @@ def missing_buckets(wanted: Iterable[Scenario], now: int) -> dict[str, str]:
     """Return the buckets without a heartbeat whose log time is within 10 s of `now` (ms), and why
     in words.
 
-    A bucket whose clock is ahead of the job's own is one too: until that is past no time passes
-    there.
+    A bucket whose clock is ahead of the job's own is one too, and one whose broker's clock is
+    behind it: until that is past no time passes there.
     """
     statuses = BucketStatus.objects.values_list("bucket", "log_time", "at")
     seen = {name: (log_time, at) for name, log_time, at in statuses}
     names = [bucket_name(s.name, at) for s in wanted for at in range(s.partitions)]
-    missing = {}
-    for name in names:
-        if name not in seen:
-            missing[name] = f"bucket {name}: the job has not reported yet"
-            continue
-        log_time, at = seen[name]
-        if log_time - at > AHEAD_MS:
-            missing[name] = f"bucket {name}: its clock is {(log_time - at) // 1000} s ahead"
-        elif now - log_time > FRESH_MS:
-            missing[name] = f"bucket {name}: {(now - log_time) // 1000} s behind"
-    return missing
+    slow = clocks_behind()
+    faults = {name: _fault(seen.get(name), slow.get(name), now) for name in names}
+    return {name: f"bucket {name}: {fault}" for name, fault in faults.items() if fault}
+
+
+def _fault(seen: tuple[int, int] | None, broker: ClockBehind | None, now: int) -> str:
+    """Return what is wrong with a bucket, in words; empty where nothing is.
+
+    seen: log time and job's own time of its newest heartbeat; broker: its clock, if that is behind.
+    """
+    if seen is None:
+        return "the job has not reported yet"
+    log_time, at = seen
+    if log_time - at > AHEAD_MS:
+        return f"its clock is {(log_time - at) // 1000} s ahead"
+    if broker is not None:
+        return f"the broker's clock is {round(broker.by / 1000)} s behind"
+    return f"{(now - log_time) // 1000} s behind" if now - log_time > FRESH_MS else ""
 
 
 def missing_changes(wanted: Iterable[Scenario], to: Gateway) -> list[str]:

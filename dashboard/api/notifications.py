@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from django.db.models import QuerySet
 from ninja import Query, Schema
@@ -57,6 +57,9 @@ Numbers = Annotated[list[Annotated[int, Field(ge=1, le=MAX_NUMBER)]], Field(max_
 Clock = Annotated[str, Field(pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$")]
 
 
+AgentKind = Literal["agent-refused", "agent-silent", "agent-doubted", "agent-late"]
+
+
 class HoursIn(StrictSchema):
     """The same hours on some days, 0 for Monday; those whose end is not after their begin go on
     into the next day."""
@@ -82,7 +85,8 @@ class StageIn(StrictSchema):
 
 
 class DefinitionIn(StrictSchema):
-    """Which incidents a rule tells of, to whom and when; what is left out is as on a new form.
+    """Which incidents and agents a rule tells of, to whom and when; what is left out is as on a new
+    form.
 
     The first stage is at once. Labels as `key=value`, of which any is enough. Durations in ms.
     """
@@ -99,7 +103,9 @@ class DefinitionIn(StrictSchema):
     repeat_ms: int | None = Field(None, ge=SHORTEST_REPEAT_MS, le=LONGEST_AFTER_MS)
     stages: list[StageIn] = Field(min_length=1, max_length=MOST_STAGES)
     resolved: bool = True
+    incidents: bool = True
     tasks: bool = True
+    agents: list[AgentKind] = []
     most: int = Field(20, ge=1, le=MOST_MESSAGES)
     per_ms: int = Field(3_600_000, ge=MINUTE_MS, le=DAY_MS)
 

@@ -70,7 +70,7 @@ POLL_S = 0.05
 MAX_STATES = 50
 """Most states in one filter."""
 
-DoubtName = Literal["disputed", "unconfirmed", "silent"]
+DoubtName = Literal["disputed", "unconfirmed", "silent", "doubt"]
 StateName = Annotated[str, Field(max_length=MAX_STATE, pattern=NO_NUL)]
 
 Wait = Query(0.0, ge=0, le=MAX_WAIT_S, description="Seconds to wait for the outcome.")
@@ -103,7 +103,7 @@ def list_assets(
         [], max_length=MAX_STATES, description="Only these states, by name or label."
     ),
     doubt: list[DoubtName] = Query(
-        [], max_length=3, description="Only assets with all of these doubts."
+        [], max_length=4, description="Only assets with all of these doubts."
     ),
     q: str = Query(
         "", max_length=MAX_TEXT, pattern=NO_NUL, description="Only what this filter finds."
@@ -199,7 +199,10 @@ def release_asset(
 def post_reports(request: ApiRequest, scenario: str) -> Any:
     """Send one report or a list of at most 10,000; each is answered by itself.
 
-    202 where at least one was taken, 422 where none could be, 503 where Kafka took none.
+    202 where at least one was taken, 422 where none could be, 503 where Kafka took none. `warnings`
+    say what is wrong with one that was taken: a clock far ahead, a detail that was left out. One
+    that is refused for its state or time is recorded all the same, so that the board doubts its
+    agent there.
     """
     known, now = known_scenario(scenario), now_ms()
     reports = reporting.as_list(read_json(request, MAX_BODY))

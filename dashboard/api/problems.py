@@ -216,6 +216,7 @@ _SCHEMA = {
                     "field": {"type": "string"},
                     "expected": {"type": "string"},
                     "reason": {"type": "string"},
+                    "note": {"type": "string"},
                 },
             },
         },

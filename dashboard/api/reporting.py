@@ -1,8 +1,13 @@
-"""Reports that come in over HTTP, each checked, produced and answered by itself."""
+"""Reports that come in over HTTP, each checked, produced and answered by itself.
+
+A report whose state or time is refused, but whose asset and agent can be read, goes into the log
+too: the job refuses it there, and doubts its agent instead of believing its last vote on.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,13 +15,15 @@ import msgspec
 
 from bus.base import Delivered, Unavailable
 from dashboard.api.problems import MAX_ERRORS, Problem, invalid
-from dashboard.api.schemas import ReportAnswer
+from dashboard.api.schemas import ReportAnswer, ReportWarning
 from dashboard.core.kafka_delivery import Outgoing, Result, deliver_all
 from dashboard.core.kafka_gateway import REACH_S, gateway
 from dashboard.core.metrics import API_REPORTS
-from domain.records import Report, Unreadable
+from dashboard.core.times import duration
+from domain.fold import Bucket
+from domain.records import MAX_AHEAD, DeadLetter, Record, RefusedReport, Report, Unreadable
 from domain.scenario import Scenario
-from wire.source import decode_source, encode_report
+from wire.source import MAX_DETAIL, MAX_RECORD, decode_source
 
 # Most reports in one request.
 MAX_REPORTS = 10_000
@@ -50,6 +57,10 @@ _EXAMPLES: dict[str, Any] = {
             {**_ONE, "agent": "scrubber-1", "state": "clear"},
         ],
     },
+    "ahead": {
+        "summary": "One of an agent whose clock is wrong: taken in doubt, with a warning",
+        "value": {**_ONE, "reported_at": 4_102_444_800_000},
+    },
 }
 
 # The body in OpenAPI's terms; it is read here, so that each report is answered by itself.
@@ -64,19 +75,34 @@ REPORTS_BODY: dict[str, Any] = {
 EXPECTED = {
     "bad-asset": "asset: expected a name of 1-255 characters without control characters",
     "bad-agent": "agent: expected a name of 1-255 characters, not beginning with user:",
-    "bad-field": "expected asset, agent, state as texts, detail as a table",
-    "bad-time": "reported_at: expected Unix ms, at most five minutes ahead",
-    "too-large": "detail: expected at most 2048 bytes of JSON",
+    "bad-field": "expected asset, agent and state as texts",
+    "bad-time": "reported_at: expected Unix ms as an integer, up to the year 9999",
+    "too-large": f"expected a report of at most {MAX_RECORD} bytes",
     "unknown-state": "state: expected one of the scenario's",
     "not-utf8": "expected UTF-8",
 }
+
+# Why the detail of a report is left out, by the reason.
+LEFT_OUT = {
+    "bad-field": "detail: expected a table; it is left out",
+    "too-large": f"detail: expected at most {MAX_DETAIL} bytes of JSON; it is left out",
+}
+
+CLOCK_AHEAD = "clock-ahead"
+"""The reason of a warning: the agent's clock is ahead of the broker's."""
+
+DOUBTED = "It is in the log: where the board has this asset, it doubts this agent there."
+KEPT = "It is in the log, as a dead letter."
+"""What is told of a report that was refused and recorded."""
 
 
 @dataclass(slots=True)
 class Item:
     """A report on its way. `outcome`: its place in the log, or why it is not there.
 
-    refused: why it was not sent, as a name; detail: what was expected in its place.
+    key, value: as it is sent; empty where nothing is. refused: why it is not taken, as a name;
+    detail: what was expected in its place; reported_at: its agent's own time, ms, where it is
+    taken; detail_fault: why its detail is left out, as a name.
     """
 
     key: bytes = b""
@@ -84,6 +110,8 @@ class Item:
     outcome: Result = None
     refused: str = ""
     detail: str = ""
+    reported_at: int | None = None
+    detail_fault: str | None = None
 
 
 def as_list(data: Any) -> list[Any]:
@@ -100,30 +128,59 @@ def check(scenario: Scenario, data: Any, now: int) -> Item:
     asset = data.get("asset") if isinstance(data, dict) else None
     if not isinstance(asset, str):
         return refused("bad-asset" if isinstance(data, dict) else "bad-field")
-    fields = {name: data.get(name) for name in ("agent", "state", "reported_at", "detail")}
     key = asset.encode(errors="surrogatepass")
-    record = decode_source(key, msgspec.json.encode({"type": "report", **fields}), now)
-    if isinstance(record, Unreadable):
-        return refused(record.reason)
-    if not isinstance(record, Report) or not scenario.knows(record.state):
-        return refused("unknown-state")
-    return Item(key, encode_report(record))
+    value, record, left_out = _read(key, data, now)
+    if not isinstance(record, Report | RefusedReport):
+        return refused(record.reason if isinstance(record, Unreadable) else "bad-field")
+    if reason := _refusal(scenario, record, now):
+        return Item(key, value, refused=reason, detail=EXPECTED[reason])
+    assert isinstance(record, Report)  # the fold takes nothing else
+    detail_fault = left_out or record.detail_fault
+    return Item(key, value, reported_at=record.reported_at, detail_fault=detail_fault)
+
+
+def _read(key: bytes, data: dict[str, Any], now: int) -> tuple[bytes, Record, str | None]:
+    """Return a report as it is sent, as the job reads it, and why its detail is not sent, or None.
+
+    A detail that makes the whole record too large does not cost the claim.
+    """
+    value = _value(data)
+    record = decode_source(key, value, now)
+    if record != Unreadable("too-large") or data.get("detail") is None:
+        return value, record, None
+    value = _value({**data, "detail": None})
+    return value, decode_source(key, value, now), "too-large"
+
+
+def _value(data: dict[str, Any]) -> bytes:
+    """Return a report as the value of a record: what was given of it."""
+    fields = {name: data.get(name) for name in ("agent", "state", "reported_at", "detail")}
+    given = {name: field for name, field in fields.items() if field is not None}
+    return msgspec.json.encode({"type": "report", **given})
+
+
+def _refusal(scenario: Scenario, record: Report | RefusedReport, now: int) -> str:
+    """Return why the fold refuses a report, on whatever asset it is; empty if it takes it."""
+    if isinstance(record, Report) and scenario.lenient and scenario.knows(record.state):
+        return ""
+    emitted = Bucket(scenario, 0, 1).apply(record, 0, now)
+    return next((each.reason for each in emitted if isinstance(each, DeadLetter)), "")
 
 
 def refused(reason: str, detail: str = "") -> Item:
-    """Return a report that is not sent, and why."""
+    """Return a report of which nothing is sent, and why."""
     return Item(refused=reason, detail=detail or EXPECTED.get(reason, ""))
 
 
 def deliver(scenario: Scenario, items: list[Item], way: Way) -> list[ReportAnswer]:
     """Send what can be sent. Returns one answer each, once each has its place or has failed.
 
-    Raises Problem 503 when no broker answers at all.
+    Raises Problem 503 when no broker answers at all, and there is a report that would be taken.
     """
-    good = [item for item in items if not item.refused]
-    if good:
-        _send(scenario, good)
-    answers = [_answer(item) for item in items]
+    sendable = [item for item in items if item.value]
+    if sendable:
+        _send(scenario, sendable)
+    answers = [_answer(scenario, item) for item in items]
     for outcome, number in Counter(answer.reason or "accepted" for answer in answers).items():
         API_REPORTS.labels(way, outcome).inc(number)
     return answers
@@ -134,6 +191,8 @@ def _send(scenario: Scenario, items: list[Item]) -> None:
     try:
         to.bus.wait(REACH_S)
     except Unavailable as error:
+        if all(item.refused for item in items):
+            return
         raise Problem(503, "unsent", f"Kafka does not answer: {error}") from error
     topic = to.topics.reports(scenario.name)
     results = deliver_all(Outgoing(topic, item.key, item.value) for item in items)
@@ -154,25 +213,51 @@ def answered(answers: list[ReportAnswer]) -> dict[str, Any]:
 
 def _none_taken(answers: list[ReportAnswer]) -> Problem:
     unsent = any(answer.reason in ("unknown", "unsent") for answer in answers)
-    errors = [
-        {
-            "field": str(at),
-            "reason": str(answer.reason),
-            "expected": answer.detail or str(answer.reason),
-        }
-        for at, answer in enumerate(answers[:MAX_ERRORS])
-    ]
+    errors = [_error(at, answer) for at, answer in enumerate(answers[:MAX_ERRORS])]
     status, reason = (503, "unsent") if unsent else (422, "invalid")
-    return Problem(status, reason, errors[0]["expected"], errors=errors)
+    detail = " ".join(errors[0][name] for name in ("expected", "note") if name in errors[0])
+    return Problem(status, reason, detail, errors=errors)
 
 
-def _answer(item: Item) -> ReportAnswer:
+def _error(at: int, answer: ReportAnswer) -> dict[str, str]:
+    """Return the error of the report at this place of the list."""
+    expected = answer.detail or str(answer.reason)
+    error = {"field": str(at), "reason": str(answer.reason), "expected": expected}
+    return {**error, "note": answer.note} if answer.note else error
+
+
+def _answer(scenario: Scenario, item: Item) -> ReportAnswer:
     outcome = item.outcome
+    place = outcome if isinstance(outcome, Delivered) else None
     if item.refused:
-        return ReportAnswer(accepted=False, reason=item.refused, detail=item.detail or None)
-    if isinstance(outcome, Delivered):
-        return ReportAnswer(accepted=True, partition=outcome.partition, offset=outcome.offset)
+        return _refused_answer(scenario, item, place)
+    if place is not None:
+        warnings = list(_warnings(scenario, item, place.timestamp))
+        return ReportAnswer(accepted=True, warnings=warnings, **_where(place))
     reason = "unknown" if outcome is None or isinstance(outcome, Unavailable) else "unsent"
     return ReportAnswer(
         accepted=False, reason=reason, detail=str(outcome or "not confirmed in time")
     )
+
+
+def _refused_answer(scenario: Scenario, item: Item, place: Delivered | None) -> ReportAnswer:
+    answer = ReportAnswer(accepted=False, reason=item.refused, detail=item.detail or None)
+    if place is None:
+        return answer
+    note = DOUBTED if scenario.doubting else KEPT
+    return answer.model_copy(update={"note": note, **_where(place)})
+
+
+def _where(place: Delivered) -> dict[str, Any]:
+    return {"recorded": True, "partition": place.partition, "offset": place.offset}
+
+
+def _warnings(scenario: Scenario, item: Item, appended: int) -> Iterator[ReportWarning]:
+    """Yield what a client should mend of a report that was appended at `appended` ms."""
+    ahead = 0 if item.reported_at is None else item.reported_at - appended
+    if ahead > MAX_AHEAD:
+        became = "the vote is in doubt" if scenario.doubting else "the time of arrival counts"
+        text = f"reported_at: {duration(ahead)} ahead of the broker's clock; {became}"
+        yield ReportWarning(reason=CLOCK_AHEAD, detail=text)
+    if item.detail_fault is not None:
+        yield ReportWarning(reason=item.detail_fault, detail=LEFT_OUT[item.detail_fault])

@@ -37,12 +37,13 @@ class DoubtsOut(Schema):
     disputed: int
     unconfirmed: int
     silent: int
+    doubt: int
 
 
 class ScenarioOut(Schema):
     """One kind of thing watched; `states` from most to least severe, or with `severity` "none" in
-    their order, `counts` by state, `doubts`: how many assets are disputed, unconfirmed, or have
-    silent votes."""
+    their order, `counts` by state, `doubts`: how many assets are disputed, unconfirmed, have silent
+    votes, or have agents in doubt."""
 
     name: str
     title: str
@@ -54,12 +55,23 @@ class ScenarioOut(Schema):
     doubts: DoubtsOut
 
 
+class FlapOut(Schema):
+    """How a vote turned worse twice within its lifetime: to what, when last, and until when that
+    state counts for a dispute. Times in Unix ms."""
+
+    state: str
+    time: int
+    until: int
+
+
 class VoteOut(Schema):
     """An agent's vote on an asset. Times in Unix ms.
 
     `expires`: when it falls silent, null for never; `muted`: until when and by whom its agent is
     muted, of others not there; `silent`: since when its agent has been silent, null for a live
-    vote: a silent vote counts against an all-clear and never for it.
+    vote: a silent vote counts against an all-clear and never for it; `doubt`: why it is in doubt by
+    its own report, else null: such a vote may raise a state, and gives no all-clear;
+    `detail_fault`: why its detail was left out; `flapping`: that its agent goes to and fro.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -73,14 +85,36 @@ class VoteOut(Schema):
     weight: int
     detail: dict[str, Any] | None = None
     silent: int | None = None
+    doubt: str | None = None
+    detail_fault: str | None = None
+    flapping: FlapOut | None = None
+
+
+class DoubtOut(Schema):
+    """Why an agent is doubted on an asset, with a vote or without one. Times in Unix ms.
+
+    `said`: the worst that it said, null where nobody can read it; `time`, `offset`: of the last
+    record that gave cause; `until`: when the doubt ends; `muted`: as in a vote.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    agent: str
+    reason: str
+    said: str | None
+    time: int
+    offset: int
+    until: int
+    weight: int
 
 
 class AssetOut(Schema):
     """An asset's state record as it stands on the states topic, and labels. Times in Unix ms.
 
     `unconfirmed_reason`: why it is unconfirmed, in words, null where it is confirmed; `disputed`:
-    the worst state that a vote says, live or silent, where that is worse than `state`, else null;
-    `tasks`: what is scheduled for it, as in the topic.
+    the worst that a vote or an agent in doubt says, live or silent, where that is worse than
+    `state`, else null; `doubts`: of agents in doubt, beside their votes; `tasks`: what is scheduled
+    for it, as in the topic.
     """
 
     asset: str
@@ -95,6 +129,7 @@ class AssetOut(Schema):
     votes: list[VoteOut] = []
     pending: dict[str, Any] | None = None
     override: dict[str, Any] | None = None
+    doubts: list[DoubtOut] = []
     tasks: list[dict[str, Any]] = []
     answer: dict[str, str] | None = None
     labels: dict[str, str] = {}
@@ -150,14 +185,28 @@ class CommandOut(Schema):
     answered_at: int | None = None
 
 
+class ReportWarning(Schema):
+    """What is wrong with a report that was taken all the same: a name, and words."""
+
+    reason: str
+    detail: str
+
+
 class ReportAnswer(Schema):
-    """What became of one report: its place in the log, or why it was not taken."""
+    """What became of one report: its place in the log, or why it was not taken.
+
+    `recorded`: whether it is in the log, where `partition` and `offset` say. One that was refused
+    for its state or time is recorded too, so that the board doubts its agent; `note` says so.
+    """
 
     accepted: bool
+    recorded: bool = False
     partition: int | None = None
     offset: int | None = None
     reason: str | None = None
     detail: str | None = None
+    note: str | None = None
+    warnings: list[ReportWarning] = []
 
 
 class ReportsOut(Schema):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dashboard.board.explanation import Why, dissenters, explain, flip_text
+from dashboard.board.explanation import Why, dissenters, explain, flip_text, freed_text
 from dashboard.board.forecast import Flip, current_of, is_unheard
 from dashboard.board.timeline import timeline
 from dashboard.board.vote_details import details_of
@@ -15,7 +15,8 @@ from dashboard.core.times import exact_span
 from dashboard.job.job_clock import LogTime, log_time
 from dashboard.job.status import newest_beats
 from dashboard.rules.active_rule import in_force
-from dashboard.states.board_rows import asset_path, beneath_of, cause_text
+from dashboard.states.board_rows import asset_path, beneath_of, cause_of
+from dashboard.states.doubt_words import Because, of_detail, of_flapping
 from dashboard.states.models import CHANGE, Transition
 from domain.records import StateRecord
 from domain.scenario import Scenario
@@ -59,18 +60,23 @@ def _why(scenario: Scenario, asset: str, record: StateValue, now: int) -> dict[s
     reached = max(state.version.offset, beat[1].offset if beat else -1)
     scenario = in_force(scenario, state.cause.partition, reached)
     why = explain(scenario, state)
-    votes, details = _votes(scenario, state), details_of(record)
+    votes, details = _votes(scenario, state, why), details_of(record)
     bucket = log_time(scenario.name, state.cause.partition, now)
-    unheard = unheard_agents(scenario.name, asset, {vote["agent"] for vote in votes})
+    known = {vote.agent for vote in state.votes} | {doubt.agent for doubt in state.doubts}
+    unheard = unheard_agents(scenario.name, asset, known)
     return {
         "scenario": scenario,
         "why": why,
         "beneath": beneath_of(scenario, record),
         "flips": _flips(why),
+        "freed_text": freed_text(why.freed) if why.freed else "",
         "vote_columns": _vote_columns("Expires in" if scenario.life_cycle else "Silent in"),
         "silent_columns": SILENT_VOTES,
         "votes": [vote for vote in votes if vote["silent"] is None],
         "silent": [vote for vote in votes if vote["silent"] is not None],
+        "doubt_columns": DOUBTS,
+        "voteless": [one for one in why.doubted if one.voteless],
+        "in_doubt": any(one.counts for one in why.doubted),
         "details": details[:MOST_DETAILED],
         "more_details": max(0, len(details) - MOST_DETAILED),
         "unheard": unheard[:MOST_UNHEARD],
@@ -81,7 +87,7 @@ def _why(scenario: Scenario, asset: str, record: StateValue, now: int) -> dict[s
         "bucket": bucket,
         "pending_shows": state.pending and _shows(bucket, state.pending.due),
         "reminder": _reminder(scenario, record, now),
-        "cause": cause_text(record.cause),
+        "cause": cause_of(record),
     }
 
 
@@ -94,23 +100,31 @@ SILENT_VOTES = (
 )
 
 
+DOUBTS = (Column("Agent"), Column("Said"), Column("Ends in"))
+"""Of agents in doubt that have no vote."""
+
+
 def _vote_columns(end: str) -> tuple[Column, ...]:
     names = ("Agent", "Says", "Age", end)
     return (*map(Column, names), Column("Weight", numeric=True))
 
 
-def _votes(scenario: Scenario, state: StateRecord) -> list[dict[str, Any]]:
+def _votes(scenario: Scenario, state: StateRecord, why: Why) -> list[dict[str, Any]]:
     """Return the record's votes, the worst first.
 
-    differs: from the state shown; forgotten: when, Unix ms.
+    differs: from the state shown; forgotten: when, Unix ms; doubted: why it is in doubt; notes:
+    what else there is to know of it.
     """
     against, delay = dissenters(state), scenario.forget_delay or 0
+    doubted: dict[str, tuple[Because, ...]] = {one.agent: one.why for one in why.doubted}
     ordered = sorted(state.votes, key=lambda vote: (scenario.severity(vote.state), vote.agent))
     return [
         {
             **asdict(vote),
             "differs": vote.agent in against,
             "forgotten": None if vote.silent is None else vote.silent + delay,
+            "doubted": doubted.get(vote.agent, ()),
+            "notes": [text for text in (of_flapping(scenario, vote), of_detail(vote)) if text],
         }
         for vote in ordered
     ]
@@ -140,8 +154,9 @@ class Unheard:
     expired: bool
 
 
-def unheard_agents(scenario: str, asset: str, voting: set[str]) -> list[Unheard]:
-    """Return the agents that caused one of the asset's newest changes and have no vote now.
+def unheard_agents(scenario: str, asset: str, known: set[str]) -> list[Unheard]:
+    """Return the agents that caused one of the asset's newest changes and that nothing is known of
+    now. known: those with a vote, or a doubt.
 
     The newest first. The history keeps what changed the state alone, so an agent that never did
     is not known here.
@@ -151,7 +166,7 @@ def unheard_agents(scenario: str, asset: str, voting: set[str]) -> list[Unheard]
     found: dict[str, Unheard] = {}
     for at, kind, cause in told[:NAMED_IN]:
         agent = cause_value(cause).agent
-        if agent and agent not in voting:
+        if agent and agent not in known:
             found.setdefault(agent, Unheard(agent, at, expired=kind == "vote-expiry"))
     return list(found.values())
 

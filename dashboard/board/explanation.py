@@ -7,16 +7,27 @@ the domain's own fold (`trials.py`); so it does, by the rule as this process has
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from dashboard.board.forecast import Flip, Freed, Lapse, TaskRun, Trials, current_of
+from dashboard.board.forecast import Flip, Lapse, TaskRun, Trials, current_of
+from dashboard.board.freeing import Freed, freed
 from dashboard.core.bidi import isolated
 from dashboard.core.times import exact_span
+from dashboard.states.doubt_words import InDoubt, in_doubt
 from domain.names import USER_PREFIX
-from domain.records import Override, StateRecord, Vote
+from domain.records import UNREADABLE, Doubt, Override, StateRecord, Vote
 from domain.scenario import KEEP, Latest, PythonRule, Quorum, Scenario, Threshold
-from domain.tally import disputed, lowering, newest, raising, threshold_weight, unconfirmed_reason
+from domain.tally import (
+    Voices,
+    disputed,
+    lowering,
+    newest,
+    raising,
+    tally,
+    threshold_weight,
+    unconfirmed_reason,
+)
 
 # Most agents that a sentence names.
 MOST_NAMED = 4
@@ -63,11 +74,14 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class Dispute:
-    """Who says a worse state than the one shown: live agents, and silent ones, as last heard."""
+    """Who says a worse state than the one shown: live agents, silent ones, as last heard, those
+    that go to and fro, and those in doubt, whose vote says something else."""
 
     state: str
     live: tuple[str, ...]
     silent: tuple[str, ...]
+    flapping: tuple[str, ...] = ()
+    doubted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +89,9 @@ class Why:
     """A state in words.
 
     then: what waits behind the wait that is shown; freed: from when on votes can lower it that
-    cannot yet; task_run: of a scheduled task, the first that changes it; muted: the votes that
-    count nothing.
+    cannot yet; task_run: of a scheduled task, the first that changes it; mismatch: that the record
+    is of another rule than this one, empty where it is not; doubted: agents in doubt; muted: the
+    votes that count nothing.
     """
 
     headline: str
@@ -89,7 +104,8 @@ class Why:
     lapse: Lapse | None
     freed: Freed | None
     task_run: TaskRun | None
-    doubt: str
+    mismatch: str
+    doubted: tuple[InDoubt, ...] = ()
     muted: tuple[Vote, ...] = ()
 
 
@@ -101,15 +117,16 @@ def explain(scenario: Scenario, record: StateRecord) -> Why:
     return Why(
         headline=f"{words.reason()}{_tail(scenario, record, flips)}.",
         steps=words.steps,
-        rest=rest_text(scenario),
+        rest=words.rest(),
         flips=flips,
         silences=tuple(words.silences()),
         dispute=words.dispute(),
         then=words.then(),
         lapse=trials.lapse(),
-        freed=trials.freed(),
+        freed=freed(scenario, record, trials.current),
         task_run=trials.task_run(),
-        doubt=words.doubt(),
+        mismatch=words.mismatch(),
+        doubted=words.doubted,
         muted=tuple(vote for vote in record.votes if vote.muted is not None),
     )
 
@@ -199,18 +216,28 @@ class _Words:
     def __init__(self, scenario: Scenario, record: StateRecord) -> None:
         self.scenario, self.record = scenario, record
         self.current = current_of(scenario, record)
-        self.live = [vote for vote in record.votes if vote.live]
+        self.doubts = {doubt.agent: doubt for doubt in record.doubts}
+        self.doubted = tuple(in_doubt(scenario, record.votes, record.doubts))
+        self.live, self.sure, _ = Voices.of(record.votes, self.doubts)
         self.silent = [v for v in record.votes if v.counts and v.silent is not None]
-        self.raised = raising(scenario, record.votes, self.current)
-        self.steps = tuple(steps_of(scenario, self.live))
-        self.low = self._lowered(record.votes)
+        self.raised = raising(scenario, record.votes, self.current, self.doubts)
+        self.deciding = self._deciding()
+        self.steps = tuple(steps_of(scenario, self.deciding))
+        self.low = self._lowered(record.votes, self.doubts)
 
-    def _lowered(self, votes: Sequence[Vote]) -> str | None:
+    def _deciding(self) -> list[Vote]:
+        """Return the votes that make what raises: the live ones without doubt, where they make
+        worse than all live ones do."""
+        if not self.live or tally(self.scenario, self.live, self.current) == self.raised:
+            return self.live
+        return self.sure
+
+    def _lowered(self, votes: Sequence[Vote], doubts: Mapping[str, Doubt]) -> str | None:
         """Return what may lower the state; None where nothing does."""
         ordered = self.current is not None and self.scenario.knows(self.current)
         if self.scenario.life_cycle or not ordered or self.current is None:
             return None
-        return lowering(self.scenario, votes, self.current)
+        return lowering(self.scenario, votes, self.current, doubts)
 
     def _rank(self, state: str | None) -> int:
         return self.scenario.severity(state or "")
@@ -224,7 +251,8 @@ class _Words:
             user = isolated(self.record.override.user)
             return f"{label}: pinned by {user}; {self._beneath(self.record.override)}"
         if self.current is None:
-            return f"{label}: nothing has reported it since; its first report makes its state"
+            nothing = "no report of it counts" if self.doubts else "nothing has reported it since"
+            return f"{label}: {nothing}; its first report makes its state"
         if not self.live:
             return f"{label}: {self._voteless()}"
         if pending is not None:
@@ -232,7 +260,8 @@ class _Words:
         if self._is_settled():
             return f"{label}: {self._grounds()}"
         made = self._label(self.raised or "")
-        return f"{label}: the live votes make {made}, but {self._bars()}"
+        votes = f"the live votes{self._without(self.deciding)}"
+        return f"{label}: {votes} make {made}, but {self._bars()}"
 
     def _beneath(self, override: Override) -> str:
         if override.underlying is None:
@@ -255,51 +284,70 @@ class _Words:
         return few or self.raised == self.current
 
     def _backing(self, waits: str) -> str:
-        """Return how many live votes stand behind what waits."""
-        rank = self._rank
+        """Return how many live votes stand behind what waits: for a milder state, of those without
+        doubt."""
+        rank, votes = self._rank, self.deciding
         if self.scenario.life_cycle:
-            said = [vote for vote in self.live if vote.state == waits]
+            said = [vote for vote in votes if vote.state == waits]
         elif rank(waits) < rank(self.current):
-            said = [vote for vote in self.live if rank(vote.state) <= rank(waits)]
+            said = [vote for vote in votes if rank(vote.state) <= rank(waits)]
         else:
-            said = [vote for vote in self.live if rank(vote.state) >= rank(waits)]
-        return f"with {_share(said, self.live)}"
+            votes = self.sure
+            said = [vote for vote in votes if rank(vote.state) >= rank(waits)]
+        return f"with {_share(said, votes)}{self._without(votes)}"
+
+    def _without(self, votes: Sequence[Vote]) -> str:
+        """Return that these votes are those without doubt, where there are others."""
+        return " without doubt" if len(votes) < len(self.live) else ""
 
     def _grounds(self) -> str:
         if self.scenario.life_cycle and len(self.live) < self.scenario.min_voters:
             have = f"{len(self.live)} of the {self.scenario.min_voters} votes that it takes"
             return f"{have} {_are(len(self.live))} live, so it keeps its last state"
+        without = self._without(self.deciding)
         if isinstance(self.scenario.rule, Latest):
-            last, count = newest(self.live), len(self.live)
+            last, count = newest(self.deciding), len(self.deciding)
             among = "the only live vote" if count == 1 else f"of {count} votes"
-            return f"{_name(last.agent)} said so last, {among}"
+            return f"{_name(last.agent)} said so last, {among}{without}"
         if isinstance(self.scenario.rule, PythonRule):
-            count_text = _count(len(self.live), "live vote")
-            return f"that is what the function {self.scenario.rule.function} makes of {count_text}"
+            made_of = f"{_count(len(self.deciding), 'live vote')}{without}"
+            return f"that is what the function {self.scenario.rule.function} makes of {made_of}"
         decides = next((step for step in self.steps if step.decides), None)
         if decides is None:
             default = self.scenario.rule.default
             return "no threshold is met, so it stays" if default == KEEP else "no threshold is met"
-        said = _for(self.scenario, self.live, decides.state)
+        said = _for(self.scenario, self.deciding, decides.state)
         worse = any(vote.state != decides.state for vote in said)
-        share = _share(said, self.live, self.scenario.electorate)
+        share = _share(said, self.deciding, self.scenario.electorate) + without
         return f"{share}, for it or worse" if worse else share
 
     def _bars(self) -> str:
         """Return why the state is not what the live votes make."""
         if self._rank(self.raised) < self._rank(self.current):
-            return self._too_few(self.scenario.raise_voters, "raise") or self._no_evidence()
-        found = [self._too_few(self.scenario.min_voters, "lower")]
+            few = self._too_few(self.scenario.raise_voters, "raise", self.live)
+            return few or self._no_evidence()
+        found = [self._too_few(self.scenario.min_voters, "lower", self.sure)]
         found += [_fell(one, self.scenario) for one in self.silences() if one.bars]
+        found.append(self._doubted_bars())
         if not any(found):
             found.append(self._no_witness() or self._no_evidence())
         return ", and ".join(filter(None, found))
 
-    def _too_few(self, voters: int, verb: str) -> str:
-        if len(self.live) >= voters:
+    def _too_few(self, voters: int, verb: str, votes: Sequence[Vote]) -> str:
+        if len(votes) >= voters:
             return ""
         needed = f"{_count(voters, 'voter')} {_are(voters)} needed to {verb} it"
-        return f"{needed}, {len(self.live)} {_are(len(self.live))} live"
+        return f"{needed}, {len(votes)} {_are(len(votes))} live{self._without(votes)}"
+
+    def _doubted_bars(self) -> str:
+        """Return that doubt keeps the state from being lowered; empty where it does not."""
+        trusted = [replace(vote, doubt=None) for vote in self.record.votes]
+        free = self._lowered(trusted, {})
+        if self.low is None or self._rank(free) <= self._rank(self.low):
+            return ""
+        sure = {vote.agent for vote in self.sure}
+        agents = [vote.agent for vote in self.live if vote.agent not in sure]
+        return f"{names(agents, 'and')} {_are(len(agents))} in doubt"
 
     def _no_witness(self) -> str:
         """Return why no milder state may follow; empty where one may.
@@ -309,12 +357,15 @@ class _Words:
         rank = self._rank
         if self.low is not None and rank(self.low) > rank(self.current):
             return ""
-        if all(rank(vote.state) < rank(self.raised) for vote in self.live):
-            return f"no live vote says {self._label(self.raised or '')}"
+        if all(rank(vote.state) < rank(self.raised) for vote in self.sure):
+            without = self._without(self.sure)
+            return f"no live vote{without} says {self._label(self.raised or '')}"
         if isinstance(self.scenario.rule, Latest):
-            last = max(self.live, key=lambda vote: (vote.order, vote.offset))
-            return f"{_name(last.agent)} said {self._label(last.state)} later, by its own time"
-        return "together with the silent ones they do not"
+            last = max(self.sure, key=lambda vote: (vote.order, vote.offset))
+            if rank(last.state) < rank(self.raised):
+                return f"{_name(last.agent)} said {self._label(last.state)} later, by its own time"
+        others = "silent ones" if len(self.sure) == len(self.live) else "silent and doubted ones"
+        return f"together with the {others} they do not"
 
     def _no_evidence(self) -> str:
         return "silence alone changes no state: the next report that says so counts"
@@ -324,7 +375,7 @@ class _Words:
     def silences(self) -> list[Silence]:
         """Return the silent agents by what they said, the worst first."""
         delay = self.scenario.forget_delay or 0
-        free = self._lowered(self.live)
+        free = self._lowered(self.live, self.doubts)
         barred = self.low is not None and self._rank(free) > self._rank(self.low)
         found = []
         for state in sorted({v.state for v in self.silent}, key=lambda s: (self._rank(s), s)):
@@ -342,7 +393,29 @@ class _Words:
             return None
         live = tuple(vote.agent for vote in self.live if vote.state == state)
         silent = tuple(vote.agent for vote in self.silent if vote.state == state)
-        return Dispute(state, live, silent)
+        voting = {*live, *silent}
+        flapping = tuple(
+            vote.agent
+            for vote in (*self.live, *self.silent)
+            if vote.flapping is not None
+            and vote.flapping.state == state
+            and vote.agent not in voting
+        )
+        doubted = tuple(
+            doubt.agent
+            for doubt in self.record.doubts
+            if doubt.counts
+            and (doubt.said or UNREADABLE) == state
+            and doubt.agent not in {*voting, *flapping}
+        )
+        return Dispute(state, live, silent, flapping, doubted)
+
+    def rest(self) -> str:
+        """Return what holds where no threshold is met, and whether votes in doubt are left out."""
+        text = rest_text(self.scenario)
+        if len(self.deciding) == len(self.live):
+            return text
+        return f"{text} Votes in doubt are left out: those without make worse."
 
     def then(self) -> str | None:
         """Return the state that may follow the pending one if live votes go on, or None."""
@@ -356,7 +429,7 @@ class _Words:
         milder = self.low is not None and rank(self.low) > rank(pending.state)
         return self.low if milder else None
 
-    def doubt(self) -> str:
+    def mismatch(self) -> str:
         """Return a warning if the record does not follow from this process's rule; else empty."""
         if self._follows():
             return ""
@@ -370,10 +443,13 @@ class _Words:
         if self.scenario.life_cycle:
             return self._follows_in_life()
         falling = pending is not None and self._rank(pending.state) > self._rank(self.current)
-        why = unconfirmed_reason(self.scenario, self.record.votes, self.current, falling=falling)
+        votes, doubts = self.record.votes, self.record.doubts
+        why = unconfirmed_reason(
+            self.scenario, votes, self.current, falling=falling, doubts=self.doubts
+        )
         if why != self.record.unconfirmed_reason:
             return False
-        if disputed(self.scenario, self.record.votes, self.record.state) != self.record.disputed:
+        if disputed(self.scenario, votes, self.record.state, doubts) != self.record.disputed:
             return False
         if pending is None or not falling or isinstance(self.scenario.rule, PythonRule):
             return True
@@ -459,12 +535,20 @@ def flip_text(flip: Flip) -> str:
     return f"{', or '.join(ways)}{', which stops what waits' if flip.back else then}"
 
 
+def freed_text(freed: Freed) -> str:
+    """Return what time ends so that votes can lower the state."""
+    forgotten, trusted = names(freed.agents, "and"), names(freed.trusted, "and")
+    ends = [f"the last word of {forgotten} is forgotten"] if forgotten else []
+    ends += [f"the doubt about {trusted} ends"] if trusted else []
+    return " and ".join(ends)
+
+
 def names(agents: Sequence[str], last: str) -> str:
     """Return agents in words, at most MOST_NAMED by name: `waf-1, waf-2 or waf-3`."""
     shown = [_name(agent) for agent in agents[:MOST_NAMED]]
     if len(agents) > MOST_NAMED:
         shown.append(f"{len(agents) - MOST_NAMED} more")
-    return f" {last} ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+    return f" {last} ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
 
 
 def _name(agent: str) -> str:

@@ -19,7 +19,8 @@ from dashboard.filter_language.terms import Filter
 from dashboard.filters.search import by_name
 from dashboard.labels.queries import labels_of
 from dashboard.live.typed_filter import with_states
-from dashboard.states.board_rows import cause_text
+from dashboard.states.board_rows import cause_of
+from dashboard.states.doubt_words import in_doubt
 from domain.scenario import Scenario
 from wire.sink import StateValue, VoteValue, state_value
 
@@ -30,6 +31,7 @@ FIELDS = (
     "since",
     "disputed",
     "unconfirmed",
+    "in_doubt",
     "votes",
     "pending",
     "pending_at",
@@ -78,6 +80,8 @@ def _portions(scenario: Scenario, wanted: Filter) -> Iterator[list[Plain]]:
 def _plain(scenario: Scenario, record: StateValue, labels: dict[str, str]) -> Plain:
     """Return a record as a row of the file, with times in ISO 8601, UTC."""
     pending, override = record.pending, record.override
+    doubted = in_doubt(scenario, record.votes, record.doubts)
+    agents = {one.agent for one in doubted}
     return {
         "asset": record.asset,
         "state": record.state,
@@ -85,14 +89,15 @@ def _plain(scenario: Scenario, record: StateValue, labels: dict[str, str]) -> Pl
         "since": iso(record.since),
         "disputed": record.disputed,
         "unconfirmed": _unconfirmed(record),
-        "votes": " ".join(map(_vote, record.votes)),
+        "in_doubt": "; ".join(map(str, doubted)),
+        "votes": " ".join(_vote(vote, vote.agent in agents) for vote in record.votes),
         "pending": pending and pending.state,
         "pending_at": pending and iso(pending.due),
         "pinned_by": override and override.user,
         "pinned_until": override and override.until and iso(override.until),
         "underlying": override and override.underlying,
         "labels": " ".join(f"{key}:{value}" for key, value in labels.items()),
-        "cause": cause_text(record.cause),
+        "cause": cause_of(record),
         "version": record.version,
     }
 
@@ -101,7 +106,8 @@ def _unconfirmed(record: StateValue) -> str:
     return (record.unconfirmed_reason or "yes") if record.unconfirmed else ""
 
 
-def _vote(vote: VoteValue) -> str:
+def _vote(vote: VoteValue, doubted: bool) -> str:
     said = f"{vote.agent}={vote.state}"
     marks = [mark for mark in ("silent", "muted") if getattr(vote, mark) is not None]
+    marks += ["in doubt"] if doubted else []
     return f"{said} ({', '.join(marks)})" if marks else said

@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 from domain.asset import Asset, next_timer
 from domain.fold import Bucket
 from domain.names import USER_PREFIX
-from domain.records import Report, StateRecord, Task, Tick, Tombstone, Vote
+from domain.records import MAX_AHEAD, Doubt, Report, StateRecord, Task, Tick, Tombstone, Vote
 from domain.scenario import UNKNOWN, Action, Latest, Quorum, Scenario
-from domain.tally import lowering, newest
+from domain.tally import newest
 from domain.timer_index import TimerHeap
 
 CHANGING = ("set", "release", "purge")
 """What tasks do that changes their asset."""
-IDLE = ("vote-expiry", "vote-forgotten", "reminder")
+IDLE = ("vote-expiry", "doubt-end", "vote-forgotten", "reminder")
 # Most further votes that are tried for one state.
 MOST_MORE = 20
 # Most states that are tried.
@@ -71,16 +72,6 @@ class Lapse:
 
 
 @dataclass(frozen=True, slots=True)
-class Freed:
-    """When silent votes that stand against a milder state are forgotten: then votes for `state`
-    can lower it. agents: those forgotten by `at`, ms."""
-
-    agents: tuple[str, ...]
-    at: int
-    state: str
-
-
-@dataclass(frozen=True, slots=True)
 class TaskRun:
     """The first run of a scheduled task that changes what is shown, if nobody reports before.
 
@@ -120,7 +111,10 @@ def aim_of(scenario: Scenario, state: str | None, waits: Iterable[str]) -> str |
 
 
 class Trial:
-    """An asset as its record describes it, alone in a bucket, at its log's time."""
+    """An asset as its record describes it, alone in a bucket, at its log's time.
+
+    unsure: agents whose further reports are in doubt as their last one is.
+    """
 
     def __init__(
         self,
@@ -129,8 +123,9 @@ class Trial:
         clock: int,
         waits: dict[str, int],
         tasks: tuple[Task, ...],
+        unsure: frozenset[str] = frozenset(),
     ) -> None:
-        self.name = record.asset
+        self.name, self.unsure = record.asset, unsure
         asset = Asset(
             state=current_of(scenario, record),
             shown=record.state,
@@ -145,7 +140,9 @@ class Trial:
             step=record.version.step,
             reminded=max(record.since, clock),
             tasks=tasks,
+            doubts={doubt.agent: doubt for doubt in record.doubts},
         )
+        asset.settle(scenario, record.since)
         timer = next_timer(asset, scenario)
         self.bucket = Bucket(
             scenario,
@@ -154,13 +151,14 @@ class Trial:
             {self.name: asset},
             TimerHeap([(self.name, timer.time)] if timer else ()),
             clock=clock,
-            offset=max([record.version.offset, *(vote.offset for vote in record.votes)]),
+            offset=max([record.version.offset, *(each.offset for each in said_in(record))]),
             live=1,
         )
 
     def report(self, agent: str, state: str) -> None:
         """Report `state` from an agent, now."""
-        report = Report(self.name, agent, state)
+        ahead = MAX_AHEAD + 1 if agent in self.unsure else 0
+        report = Report(self.name, agent, state, ahead=ahead)
         self.bucket.apply(report, self.bucket.offset + 1, self.bucket.clock)
 
     def aim(self) -> str | None:
@@ -178,32 +176,44 @@ class Trial:
                     return
 
 
+def said_in(record: StateRecord) -> tuple[Vote | Doubt, ...]:
+    """Return all that a record knows of agents: their votes, and the doubts about them."""
+    return (*record.votes, *record.doubts)
+
+
 class Trials:
     """What may be tried on the asset of a record, at the newest time in the record."""
 
     def __init__(self, scenario: Scenario, record: StateRecord) -> None:
         self.scenario, self.record = scenario, record
-        self.clock = max([record.cause.time, *(vote.time for vote in record.votes)])
+        self.clock = max([record.cause.time, *(each.time for each in said_in(record))])
+        self.doubts = {doubt.agent: doubt for doubt in record.doubts}
+        self.unsure = frozenset(vote.agent for vote in record.votes if vote.doubt is not None)
         self.current = current_of(scenario, record)
         waits = [record.pending.state] if record.pending else []
         self.aim = aim_of(scenario, self.current, waits)
 
     def begin(self, *, in_time: bool = False) -> list[Trial]:
-        """Return the asset with the wait its record names and, if more are possible, with all.
+        """Return the asset with the wait its record names and, if more are possible, with all;
+        each as if the reports that come are without doubt, and as if they are in doubt as before.
 
-        in_time: with its tasks; else only votes can change it.
+        in_time: with its tasks, and no report comes; else only votes can change it.
         """
+        unsure = [frozenset[str]()] if in_time or not self.unsure else [frozenset(), self.unsure]
+        return [self._trial(waits, in_time, agents) for waits in self._waits() for agents in unsure]
+
+    def _waits(self) -> list[dict[str, int]]:
+        """Return the waits that there may be: the one that the record names, or with all others."""
         pending = self.record.pending
         if pending is None:
-            return [self._trial({}, in_time)]
-        named = self._trial({pending.state: pending.since}, in_time)
+            return [{}]
         more = dict.fromkeys(self._may_wait(pending.state), pending.since)
-        return [named, self._trial(more, in_time)] if len(more) > 1 else [named]
+        return [{pending.state: pending.since}, *([more] if len(more) > 1 else [])]
 
-    def _trial(self, waits: dict[str, int], in_time: bool) -> Trial:
+    def _trial(self, waits: dict[str, int], in_time: bool, unsure: frozenset[str]) -> Trial:
         scenario = self.scenario if in_time else replace(self.scenario, tasks=())
         tasks = self.record.tasks if in_time else ()
-        return Trial(scenario, self.record, self.clock, waits, tasks)
+        return Trial(scenario, self.record, self.clock, dict(waits), tasks, unsure)
 
     def _may_wait(self, named: str) -> Iterator[str]:
         """Yield the named state, then others that may wait: all on the same side of the state."""
@@ -284,9 +294,10 @@ class Trials:
 
     def _any_of(self, votes: Iterable[Vote], state: str, said: str = "") -> list[str]:
         """Return the votes' agents any one of which leads to `state` by saying it, or `said`."""
-        alike: dict[tuple[str, int, bool], list[str]] = {}
+        alike: dict[tuple[Any, ...], list[str]] = {}
         for vote in votes:
-            kind = (vote.state, vote.weight, vote.silent is None)
+            reason = self.doubts[vote.agent].reason if vote.agent in self.doubts else None
+            kind = (vote.state, vote.weight, vote.silent is None, vote.doubt, reason)
             alike.setdefault(kind, []).append(vote.agent)
         found: list[str] = []
         for agents in alike.values():
@@ -357,25 +368,6 @@ class Trials:
             return None
         ended = (v.agent for v in before.votes if v.silent is None and v.expires == now.cause.time)
         return Lapse(tuple(sorted(ended)), now.cause.time, reason, stops, state)
-
-    def freed(self) -> Freed | None:
-        """Return when forgetting silent votes lets the live ones lower the state, or None."""
-        delay, current = self.scenario.forget_delay, self.current
-        votes = list(self.record.votes)
-        if delay is None or current is None or not self.scenario.knows(current):
-            return None
-        low, gone = lowering(self.scenario, votes, current), []
-        silent = ((v.silent, v) for v in self._counting() if v.silent is not None)
-        for since, vote in sorted(silent, key=lambda pair: (pair[0], pair[1].agent)):
-            votes.remove(vote)
-            gone.append(vote.agent)
-            found = lowering(self.scenario, votes, current)
-            if low is not None and found is not None and self._is_milder(found, low, current):
-                return Freed(tuple(gone), since + delay, found)
-        return None
-
-    def _is_milder(self, state: str, *than: str) -> bool:
-        return all(self.scenario.severity(state) > self.scenario.severity(one) for one in than)
 
 
 def _is_idle(before: StateRecord, now: StateRecord) -> bool:

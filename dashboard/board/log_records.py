@@ -12,11 +12,23 @@ from typing import Any, Literal
 from bus.base import Bus, BusError, Message, Reader, TopicPartition
 from dashboard.core import kafka_gateway
 from dashboard.core.exports import TIMES
-from dashboard.core.times import iso
+from dashboard.core.times import SECOND_MS, duration, iso
 from dashboard.dead_letters.models import DeadLetter
-from domain.records import Record, Refusal, ScenarioChange, Unreadable, Unsigned
+from domain.records import (
+    MAX_AHEAD,
+    STILL_AHEAD,
+    Leave,
+    Record,
+    Refusal,
+    RefusedReport,
+    Report,
+    ScenarioChange,
+    Unreadable,
+    Unsigned,
+)
+from domain.scenario import Scenario
 from wire.keys import KeysProblem
-from wire.source import decode_placed
+from wire.source import MAX_DETAIL, decode_placed
 
 # How long a page waits for Kafka.
 TIMEOUT_S = 5.0
@@ -211,8 +223,11 @@ def _decoded(message: Message, partitions: int) -> Record:
         raise NotShown("no-answer", f"Nobody can tell who signed it: {problem}") from None
 
 
-def show(message: Message, partitions: int) -> Shown:
-    """Return the record decoded and raw. partitions: how many its topic has. Raises NotShown."""
+def show(message: Message, partitions: int, rule: Scenario | None = None) -> Shown:
+    """Return the record decoded and raw. Raises NotShown.
+
+    partitions: how many its topic has; rule: the one in force there, None where that is unknown.
+    """
     record = _decoded(message, partitions)
     unsigned = isinstance(record, Unsigned)
     record = record.record if isinstance(record, Unsigned) else record
@@ -220,15 +235,16 @@ def show(message: Message, partitions: int) -> Shown:
     raw, is_text = _raw(value)
     return Shown(
         message=message,
-        kind=_KINDS[type(record).__name__],
+        kind=_kind(record, rule),
         asset=getattr(record, "asset", ""),
-        facts=(*_facts(record), *((("signature", "none"),) if unsigned else ())),
+        facts=(*_facts(record, rule), *((("signature", "none"),) if unsigned else ())),
         headers=tuple((name, _raw(data)[0][:MAX_HEX]) for name, data in message.headers),
         raw=raw[:MAX_SHOWN],
         text=is_text,
         size=len(value),
         cut=len(raw) > MAX_SHOWN or (not is_text and len(value) > MAX_HEX),
-        refused=isinstance(record, Refusal | Unreadable) or (unsigned and _is_dead(message)),
+        refused=isinstance(record, Refusal | RefusedReport | Unreadable)
+        or (unsigned and _is_dead(message)),
     )
 
 
@@ -240,6 +256,7 @@ def _is_dead(message: Message) -> bool:
 
 _KINDS = {
     "Report": "Report",
+    "RefusedReport": "Report that could not be taken: it went to the dead letters",
     "Leave": "Leave: the agent withdraws its vote",
     "Command": "Command",
     "Tick": "Tick: time passes",
@@ -252,15 +269,64 @@ _KINDS = {
 }
 
 
-def _facts(record: Record) -> Iterator[tuple[str, Any]]:
+DOUBTED = "and its agent is in doubt on the asset, where the board has it"
+
+
+def _kind(record: Record, rule: Scenario | None) -> str:
+    """Return what a record is, in words."""
+    kind = _KINDS[type(record).__name__]
+    if isinstance(record, Report) and rule is not None and not rule.knows(record.state):
+        kind = f"{kind} of a state that the rule in force did not know"
+    elif not isinstance(record, RefusedReport):
+        return kind
+    return f"{kind}, {DOUBTED}" if rule is not None and rule.doubting else kind
+
+
+def _facts(record: Record, rule: Scenario | None) -> Iterator[tuple[str, Any]]:
     """Yield the name and value of each field that is there."""
     if isinstance(record, ScenarioChange):
         yield "scenario", record.scenario.name
         return
     for field in fields(record):
         value = getattr(record, field.name)
-        if value is not None and value != "":
-            yield field.name, iso(value) if field.name in TIMES else value
+        if field.name in _IN_WORDS or value is None or value == "":
+            continue
+        yield field.name, iso(value) if field.name in TIMES else value
+    yield from _facts_in_words(record, rule)
+
+
+_IN_WORDS = ("ahead", "detail_fault", "unreadable")
+"""Fields that are told in words, or whose parts are."""
+
+
+def _facts_in_words(record: Record, rule: Scenario | None) -> Iterator[tuple[str, Any]]:
+    if isinstance(record, RefusedReport) and record.unreadable is not None:
+        refusal = record.unreadable
+        yield "what is wrong", f"{refusal.path}: expected {refusal.expected}, got {refusal.given}"
+    if isinstance(record, Report | Leave) and record.ahead >= SECOND_MS:
+        yield "its clock", f"{duration(record.ahead)} ahead{_of_ahead(record, rule)}"
+    if isinstance(record, Report | RefusedReport) and record.detail_fault is not None:
+        became = "left out" if rule is None or rule.lenient else "refused"
+        yield "detail", f"{became}: {_DETAIL_FAULTS[record.detail_fault]}"
+
+
+_DETAIL_FAULTS = {
+    "bad-field": "it is no object",
+    "too-large": f"it has over {MAX_DETAIL:,} bytes",
+}
+
+
+def _of_ahead(record: Report | Leave, rule: Scenario | None) -> str:
+    """Return what becomes of a record whose time is ahead, as the end of a sentence."""
+    if record.ahead <= STILL_AHEAD or rule is None:
+        return ""
+    if not rule.lenient:
+        return ", which the rule in force refused" if record.ahead > MAX_AHEAD else ""
+    if isinstance(record, Leave) or not rule.doubting:
+        return ", so it counts as of when it came" if record.ahead > MAX_AHEAD else ""
+    if record.ahead > MAX_AHEAD:
+        return ", so its vote is in doubt"
+    return ", so its vote stays in doubt if it was so for its clock"
 
 
 def _raw(value: bytes) -> tuple[str, bool]:

@@ -21,6 +21,7 @@ from dashboard.core.roles import Role, role_of
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 from dashboard.dead_letters.models import DeadLetter
+from dashboard.rules.active_rule import in_force
 from dashboard.states.board_rows import asset_path
 from domain.names import MAX_NAME
 from domain.scenario import Scenario
@@ -94,7 +95,7 @@ def _fetched(request: HttpRequest, scenario: Scenario, partition: int, offset: i
     _take(request)
     to = gateway()
     message = fetch(to.bus, to.topics.reports(scenario.name), partition, offset)
-    found = show(message, scenario.partitions)
+    found = show(message, scenario.partitions, in_force(scenario, partition, offset))
     if role_of(request.user) is not Role.ADMIN and (found.refused or _is_letter(message)):
         raise NotShown("refused", "The job refused this record: only admins may see it.")
     return found

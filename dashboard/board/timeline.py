@@ -18,7 +18,7 @@ from dashboard.bulk.asset_history import commands_of
 from dashboard.commands.models import Command
 from dashboard.commands.status import Progress, progress
 from dashboard.core.times import HOUR_MS
-from dashboard.states.board_rows import cause_text
+from dashboard.states.board_rows import cause_of, cause_text
 from dashboard.states.models import CONFIRMED, UNCONFIRMED, Transition
 from dashboard.states.record_rows import place_of
 from domain.version import Version
@@ -34,6 +34,7 @@ OF_TIME = frozenset(
     (
         "override-end",
         "vote-expiry",
+        "doubt-end",
         "vote-forgotten",
         "mute-end",
         "hold",
@@ -148,7 +149,7 @@ def _newest(scenario: str, record: StateValue) -> Entry:
         kind="newest",
         at=record.cause.time,
         version=str(version),
-        **_caused(scenario, record.cause),
+        **_caused(scenario, record.cause) | {"cause": cause_of(record)},
     )
 
 

@@ -19,6 +19,7 @@ from dashboard.bulk.models import MAY_RETURN, READY, RETURNS, SKIPPED, STAYS, It
 from dashboard.bulk.pins import ENDS_PINS, Pin
 from dashboard.bulk.targets import MOST, Found
 from dashboard.commands.purge_warnings import young_ms
+from dashboard.commands.schedule_warnings import may_hide, warning_of_many
 from dashboard.states.models import AssetState
 from domain.names import USER_PREFIX, name_ok
 from domain.records import MAX_VOTERS
@@ -185,6 +186,30 @@ def back(run: Run) -> Back:
     half = ages[len(ages) // 2] if ages else None
     most = ages[len(ages) * 98 // 100] if ages else None
     return Back(counts[RETURNS], counts[MAY_RETURN], counts[STAYS], half, most)
+
+
+class Hiding(NamedTuple):
+    """The warning of a task, and at how many assets it may hide something."""
+
+    warning: str
+    n: int
+
+
+def hiding(run: Run, scenario: Scenario | None) -> Hiding | None:
+    """Return what is to be said of a task that may hide something; None where it can hide nothing.
+
+    scenario: None where there is none of that name any more.
+    """
+    if scenario is None or run.kind != "schedule":
+        return None
+    do, condition = str(run.schedule.get("do", "")), run.schedule.get("condition")
+    shown = Item.objects.filter(run=run, fate=READY).values_list("was")
+    n = sum(
+        count
+        for was, count in shown.annotate(n=Count("pk")).order_by()
+        if may_hide(scenario, do, run.state, condition, was)
+    )
+    return Hiding(warning_of_many(scenario, do, run.state), n) if n else None
 
 
 def moved_on(run: Run) -> int:

@@ -30,7 +30,7 @@ from dashboard.bulk.models import (
     Item,
     Run,
 )
-from dashboard.bulk.review import back, moved_on
+from dashboard.bulk.review import back, hiding, moved_on
 from dashboard.bulk.run_owners import sent_as
 from dashboard.bulk.run_progress import RunProgress, note_run, progress_of, reasons
 from dashboard.bulk.tasks import carry_on
@@ -214,6 +214,7 @@ def _page(request: HttpRequest, known: Run, fault: str = "", status: int = 200) 
     if known.status == REVIEW:
         context["moved"] = moved_on(known) if known.unchanged else 0
         context["back"] = back(known) if known.kind == "purge" else None
+        context["hiding"] = hiding(known, progress.scenario)
         colleagues_pins = pins.pins(known, name)
         context |= {"pins": colleagues_pins, "without": progress.ready - colleagues_pins.n}
         if colleagues_pins.n:

@@ -76,7 +76,7 @@ def ranges(scenario: Scenario, reason: Reason, age: int, now: int) -> list[Part[
         every = AssetState.objects.filter(scenario=scenario.name, overridden=True)
         pinned = every.filter(override_since__lt=before)
         return [Part(pinned, _by("override_since"))]
-    expired = before + (scenario.vote_lifetime or 0)
+    expired = before + (scenario.lifetime or 0)
     long_gone = rows.filter(voteless_in__lte=quarter_of(expired), changed_at__lt=expired)
     unheard = rows.filter(reported_in__lte=quarter_of(before), reported_at__lt=before)
     return [Part(long_gone, _by("voteless_in")), Part(unheard, _by("reported_in"))]
@@ -106,7 +106,7 @@ def _line(scenario: Scenario, row: AssetState) -> Line:
     record = votes_value(row.record)
     agents = [v for v in record.votes if not v.agent.startswith(USER_PREFIX)]
     silent = [v.time for v in agents if v.silent is not None]
-    expired = row.changed_at - (scenario.vote_lifetime or 0)
+    expired = row.changed_at - (scenario.lifetime or 0)
     return Line(
         asset=row.asset,
         state=row.state,

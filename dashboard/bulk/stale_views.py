@@ -56,7 +56,7 @@ def _listed(request: HttpRequest, form: StaleForm, now: int) -> dict[str, Any]:
         "table": stale_assets.STALE,
         "lines": page.rows,
         "pager": Pager.by_key(_query(scenario, form), "after", after, page.following),
-        "lifetime": exact_span(scenario.vote_lifetime) if scenario.vote_lifetime else "",
+        "lifetime": exact_span(scenario.lifetime) if scenario.lifetime else "",
         "n": form.cleaned_data["n"] or 7,
         "unit": form.cleaned_data["unit"] or "days",
     }

@@ -8,7 +8,14 @@ from typing import Any
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
-from dashboard.commands.forms import FORMS, CommandForm, asked_again, kept_of, shown
+from dashboard.commands.forms import (
+    FORMS,
+    CommandForm,
+    ScheduleForm,
+    asked_again,
+    kept_of,
+    shown,
+)
 from dashboard.commands.models import Command as Row
 from dashboard.commands.purge_warnings import returning
 from dashboard.commands.stale_forms import MOVED_ON, changes, read_sight
@@ -24,13 +31,15 @@ from wire.sink import StateValue
 class Offer:
     """A form and where it goes; `open` where the user is at it.
 
-    changes: what has changed since the form's page was made, where that is why it came back.
+    changes: what has changed since the form's page was made, where that is why it came back;
+    warning: what is to be confirmed of a task before it is scheduled.
     """
 
     form: CommandForm
     url: str
     open: bool
     changes: tuple[SafeString, ...] = ()
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +89,7 @@ class Panel:
         if row.status != "answered" or row.outcome not in MOVED_ON:
             return None
         form = asked_again(self.scenario, row, self.record, now)
-        return Offer(form, _url(self.scenario, row.kind, self.asset), True, self._since(row, now))
+        return self._returned(form, self._since(row, now))
 
     def _since(self, row: Row, now: int) -> tuple[SafeString, ...]:
         seen = Version.parse(row.if_version) if row.if_version else None
@@ -88,16 +97,20 @@ class Panel:
         return tuple(changes(self.scenario, self.asset, seen, sight, self.record, now))
 
     def _offer(self, kind: str, now: int) -> Offer:
-        url = _url(self.scenario, kind, self.asset)
         if self.bound is not None and self.bound.kind == kind:
-            return Offer(self.bound, url, True, self.changes)
+            return self._returned(self.bound, self.changes)
         showing, begun = shown(self.record, now), self.begun.kind == kind
         if begun and self.scenario.knows(self.begun.state):
             showing["state"] = self.begun.state
         form = FORMS[kind](self.scenario, showing=showing)
         if begun:
             form.begin()
-        return Offer(form, url, open=begun)
+        return Offer(form, _url(self.scenario, kind, self.asset), open=begun)
+
+    def _returned(self, form: CommandForm, since: tuple[SafeString, ...]) -> Offer:
+        """Return a form that came back. since: what has changed since its page was made."""
+        said = form.warning(self.record) if isinstance(form, ScheduleForm) else ""
+        return Offer(form, _url(self.scenario, form.kind, self.asset), True, since, said)
 
 
 def asset_url(scenario: str, asset: str) -> str:

@@ -12,6 +12,7 @@ from django import forms
 
 from dashboard.commands.models import Command as Row
 from dashboard.commands.schedule_fields import TASK, ScheduleFields
+from dashboard.commands.schedule_warnings import warning
 from dashboard.commands.stale_forms import MAX_SIGHT, Sight, read_sight
 from dashboard.commands.typed_times import typed_end
 from dashboard.core.fields import LocalTimeInput
@@ -198,7 +199,7 @@ class SetForm(EndForm, VoteForm):
 
 
 class ScheduleForm(ScheduleFields, CommandForm):
-    """A form that schedules a task."""
+    """A form that schedules a task; one that has a warning once `confirm` repeats it."""
 
     kind: ClassVar[Kind] = "schedule"
     field_order = ("do", "state", *TASK[1:], "reason", "unchanged")
@@ -216,6 +217,16 @@ class ScheduleForm(ScheduleFields, CommandForm):
         self.check_schedule(self.scenario, data, "state")
         data["until"] = data["last"]
         return data
+
+    def warning(self, record: StateValue | None) -> str:
+        """Return what is to be confirmed of the task; empty where nothing is, or it is not valid.
+
+        record: the newest of the asset.
+        """
+        if not self.is_valid():
+            return ""
+        shown = record.state if record else None
+        return warning(self.scenario, self.schedule(), self.cleaned_data["state"], shown)
 
     def command(self, asset: str, user: str) -> Command:
         """Return the command that the valid form requests."""

@@ -49,7 +49,7 @@ class Returning:
 
 def young_ms(scenario: Scenario) -> int:
     """Return how young a report is whose agent is assumed to go on reporting, ms."""
-    return min(FRESH_MS, (scenario.vote_lifetime or 2 * FRESH_MS) // 2)
+    return min(FRESH_MS, (scenario.lifetime or 2 * FRESH_MS) // 2)
 
 
 def returning(scenario: Scenario, record: StateValue | None, now: int) -> Returning:

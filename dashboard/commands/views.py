@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET
 
 from dashboard.audit.log import Actor
 from dashboard.commands.asset_forms import Panel, asset_url
-from dashboard.commands.forms import FORMS, CommandForm, PurgeForm
+from dashboard.commands.forms import FORMS, CommandForm, PurgeForm, ScheduleForm
 from dashboard.commands.models import Command as Row
 from dashboard.commands.stale_forms import changes, moved_on
 from dashboard.commands.status import progress
@@ -33,6 +33,8 @@ from wire.sink import StateValue
 def command(request: HttpRequest, scenario: str, kind: str, asset: str) -> HttpResponse:
     """Submit one command, or show its form again with what was typed and what was wrong.
 
+    A purge, and a task that has a warning, is shown once more, to be confirmed.
+
     A form whose asset is known to have changed since is shown again too, with what has changed,
     and nothing is sent: once it is sent again from there, it is about what the asset is then.
     """
@@ -44,7 +46,7 @@ def command(request: HttpRequest, scenario: str, kind: str, asset: str) -> HttpR
         return _again(request, form, asset, 422)
     record = record_of(scenario, asset)
     late = _is_late(form, asset, record)
-    if late or (isinstance(form, PurgeForm) and not form.confirmed):
+    if late or not _is_confirmed(form, record):
         return _renewed(request, form, asset, record, late)
     return _submit(request, form, asset)
 
@@ -57,10 +59,17 @@ def _is_late(form: CommandForm, asset: str, record: StateValue | None) -> bool:
     return moved_on(form.scenario.name, asset, data["seen"], data["sight"], record)
 
 
+def _is_confirmed(form: CommandForm, record: StateValue | None) -> bool:
+    """Return whether the valid form may be sent: its warning, if it has one, has been shown."""
+    if isinstance(form, ScheduleForm):
+        return form.warning(record) in ("", form.data.get("confirm"))
+    return not isinstance(form, PurgeForm) or form.confirmed
+
+
 def _renewed(
     request: HttpRequest, form: CommandForm, asset: str, record: StateValue | None, late: bool
 ) -> HttpResponse:
-    """Return the form about what the asset is now; a purge also to be confirmed."""
+    """Return the form about what the asset is now, also to be confirmed where that is needed."""
     now, data = now_ms(), form.cleaned_data
     since = changes(form.scenario, asset, data["seen"], data["sight"], record, now) if late else []
     bound = form.renewed(record, now)

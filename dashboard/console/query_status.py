@@ -17,10 +17,11 @@ from django.db.models import F, Max
 from dashboard.core.scenarios import scenarios, topics
 from dashboard.core.tables import Column, Table
 from dashboard.core.times import MINUTE_MS
-from dashboard.job.freshness import SILENT_MS
+from dashboard.job.freshness import SILENT_MS, furthest_behind, named
 from dashboard.job.liveness import process_signs
 from dashboard.job.models import BucketStatus, JobProgress
 from dashboard.job.retention import DAY_MS, HOUR_MS, KEPT_MS
+from dashboard.job.status import clocks_of
 
 State = Literal["running", "restarting", "catching-up", "stalled", "stopped", "waiting"]
 
@@ -107,6 +108,16 @@ class Query:
     def batch(self) -> Batch | None:
         """The last batch."""
         return self.batches[0] if self.batches else None
+
+    @property
+    def broker_clock(self) -> tuple[str, int] | None:
+        """How far the broker's clock is behind the job's own and where, and since when; None where
+        it is not."""
+        clocks = clocks_of(self.last)
+        if not clocks:
+            return None
+        what = f"{furthest_behind(clocks.values())} behind in {named(sorted(clocks))}"
+        return what, min(clock.since for clock in clocks.values())
 
     @property
     def state_partitions(self) -> range:

@@ -40,7 +40,12 @@ GROUPS: dict[str, tuple[Term, ...]] = {
              "Votes are still tallied underneath; that state shows again when the pin ends."),
         Term("unconfirmed", "Unconfirmed", "Too few agents vote, or no vote says that the state is "
              "this good or this bad. The mark says which."),
-        Term("disputed", "Disputed", "A vote, live or silent, says worse than what is shown."),
+        Term("disputed", "Disputed", "An agent says worse than what is shown: by a vote, live or "
+             "silent, by one that goes to and fro, or in doubt."),
+        Term("in-doubt", "In doubt", "An agent's clock is wrong, it contradicts itself, or its "
+             "reports cannot be taken. What it says may raise an alarm, and gives no all-clear."),
+        Term("to-and-fro", "Flapping agent", "An agent whose vote has turned worse twice within a "
+             "vote's lifetime. For a lifetime that state disputes a milder one."),
         Term("mute", "Mute", "An agent's votes do not count for a time. They are kept and shown."),
         Term("acknowledged", "Acknowledged", "Somebody has said that they are working on it, for a "
              "limited time."),

@@ -12,4 +12,9 @@ _BREAKS = re.compile(r"\s*[\r\n\u2028\u2029]+\s*")
 
 def plain(text: str) -> str:
     """Return somebody's text on one line, in which nothing is markup."""
-    return _MARKS.sub(r"\\\1", isolated(_BREAKS.sub(" / ", text.strip())))
+    return escaped(isolated(_BREAKS.sub(" / ", text.strip())))
+
+
+def escaped(text: str) -> str:
+    """Return a sentence in which nothing is markup; the names in it are isolated already."""
+    return _MARKS.sub(r"\\\1", text)

@@ -114,9 +114,16 @@ BUCKET_AHEAD_SECONDS = Metric(
     "How far a bucket's clock is ahead of the job's own, s, 0 up to five: anything else is a fault",
     _BUCKET,
 )
+BROKER_BEHIND_SECONDS = Metric(
+    "tallyboard_broker_behind_seconds",
+    "How far the clock of a partition's broker is behind the job's own, s, 0 up to five: anything "
+    "else is a fault",
+    _BUCKET,
+)
 LATE_REPORTS = Metric(
     "tallyboard_late_reports_total",
-    "Reports that came too late, by kind: stale, late, silent",
+    "Reports that came too late, were refused, or were taken in doubt or without their detail, by "
+    "kind: stale, late, silent, refused, doubtful, detail",
     (*_BUCKET, "kind"),
 )
 BUCKET_ASSETS = Metric("tallyboard_bucket_assets", "Assets of a bucket", _BUCKET)
@@ -170,7 +177,8 @@ DIVERGED = Metric(
 )
 DOUBTED = Metric(
     "tallyboard_doubted_assets",
-    "Assets on the board that are disputed or unconfirmed, or on which an agent's vote is silent",
+    "Assets on the board that are disputed or unconfirmed, or on which an agent is silent or in "
+    "doubt",
     ("scenario", "doubt"),
 )
 DEAD_LETTERS = Metric("tallyboard_dead_letters", "Dead letters in the database", ("fate", "reason"))

@@ -86,9 +86,11 @@ def _review_redrive(request: HttpRequest, chosen: Chosen) -> HttpResponse:
     reviewed = [Reviewed(letter, verdict_of(letter, now)) for letter in chosen.letters]
     good = [each.letter.pk for each in reviewed if each.verdict.taken]
     bad = [each for each in reviewed if not each.verdict.taken]
+    doubtful = sum(each.verdict.taken and each.verdict.doubt for each in reviewed)
     context = {
         "chosen": chosen,
         "good": good,
+        "doubtful": doubtful,
         "ids": ",".join(map(str, good)),
         "table": REFUSED,
         "bad": bad[:MAX_LISTED],

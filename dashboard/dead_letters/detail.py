@@ -7,12 +7,21 @@ from typing import Any, NamedTuple
 from django.urls import reverse
 
 from dashboard.dead_letters.byte_display import MAX_HEX, Run, Span, hex_lines, runs
-from dashboard.dead_letters.diagnosis import ADVICE, Advice, Fault, Sample, fault_of, fields_of
+from dashboard.dead_letters.diagnosis import (
+    ADVICE,
+    Advice,
+    Fault,
+    Sample,
+    doubt_of,
+    fault_of,
+    fields_of,
+)
 from dashboard.dead_letters.forms import RecordForm, WhyForm
 from dashboard.dead_letters.models import FATES, OPEN, SENDING, DeadLetter
 from dashboard.dead_letters.redrive import REDRIVE_OF
 from dashboard.dead_letters.stored_records import headers_of, place_of, sample_of
 from dashboard.dead_letters.validation import Verdict, judge, scenario_of
+from dashboard.rules.active_rule import in_force
 from dashboard.states.board_rows import asset_path
 from domain.names import name_ok
 
@@ -51,6 +60,7 @@ def letter_context(
         "advice": ADVICE.get(letter.reason, Advice("", "")),
         "fault": fault,
         "fault_text": fault.told(sample),
+        "doubt": scenario and doubt_of(sample, in_force(scenario, letter.partition, letter.offset)),
         **_bytes(sample, fault),
         "fields": _lines(sample, fault),
         "headers": [(name, runs(value)) for name, value in headers_of(letter)],

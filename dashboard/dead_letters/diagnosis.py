@@ -7,26 +7,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from json import JSONDecoder
 from typing import Any, Literal, NamedTuple
 
-from dashboard.core.times import DAY_MS, duration
+from dashboard.core.bidi import isolated
+from dashboard.core.times import DAY_MS, MINUTE_MS, duration, exact_span
 from dashboard.dead_letters.byte_display import Span, bad_bytes, point
 from domain.records import (
+    MAX_AHEAD,
     MAX_MUTED,
     MAX_VOTERS,
     SET_ASIDE,
+    Leave,
     Mute,
     Record,
+    RefusedReport,
     Report,
     ScenarioChange,
     Unreadable,
 )
 from domain.scenario import Scenario
 from wire.sink import MAX_DEAD_VALUE
-from wire.source import MAX_BRACKETS, decode_placed, decode_source
-from wire.unreadable import KEY
+from wire.source import MAX_BRACKETS, MAX_DETAIL, decode_placed, decode_source, refusal_of
+from wire.unreadable import KEY, bad_field, too_long
 
 Where = Literal["key", "value", ""]
 
@@ -53,7 +57,7 @@ ADVICE = {
         "it; what else was in the same batch its sender must send again.",
     ),
     "too-large": Advice(
-        "The record, its nesting or its detail is larger than the job takes.",
+        "The record, or its nesting, is larger than the job takes.",
         "Let the producer send less detail; what was cut off here must be sent again by it.",
     ),
     "unknown-type": Advice(
@@ -62,7 +66,7 @@ ADVICE = {
     ),
     "bad-field": Advice(
         "A field has the wrong kind of value.",
-        "state must be a text, and detail an object where it is given.",
+        "Of a report, state must be a text: correct it here and redrive.",
     ),
     "bad-asset": Advice(
         "The key, which names the asset, is missing or cannot name one.",
@@ -73,8 +77,9 @@ ADVICE = {
         "Give it 1-255 characters; names that begin with user: are reserved for operators' votes.",
     ),
     "bad-time": Advice(
-        "A time is invalid, reported_at is too far ahead of the broker's clock, or an end is past.",
-        "Set the agent's clock (NTP); correct the time here, or leave it out, and redrive.",
+        "A time is none, or the end of a mute is past.",
+        "Let the producer send Unix milliseconds; correct the time here, or leave it out, and "
+        "redrive.",
     ),
     "bad-scenario": Advice(
         "A scenario record without a scenario, or with another one's.",
@@ -158,15 +163,18 @@ def fault_of(reason: str, sample: Sample, scenario: Scenario | None) -> Fault:
     """
     if reason == "too-large" and len(sample.value or b"") >= MAX_DEAD_VALUE:
         return Fault(f"the value is over {MAX_DEAD_VALUE:,} bytes; only these were kept")
-    record, fields = _read(sample, scenario), fields_of(sample.value)
-    if isinstance(record, Unreadable):
-        fault = _unreadable(record, sample, fields) if record.reason == reason else None
+    record, fields = read(sample, scenario), fields_of(sample.value)
+    refusal = refusal_of(record)
+    if refusal is not None and refusal.reason == reason:
+        fault: Fault | None = _unreadable(refusal, sample, fields)
     else:
         fault = _refused_by_fold(reason, record, sample, fields, scenario)
+        fault = fault or _refused_formerly(reason, record, sample, fields, scenario)
     return fault or Fault(ADVICE[reason].means if reason in ADVICE else reason)
 
 
-def _read(sample: Sample, scenario: Scenario | None) -> Record:
+def read(sample: Sample, scenario: Scenario | None) -> Record:
+    """Return a record as the job reads it. scenario: that of its topic, None where unknown here."""
     if scenario is None:
         return decode_source(sample.key, sample.value, sample.time)
     place = (sample.partition, scenario.partitions)
@@ -219,6 +227,60 @@ def _refused_by_fold(
             text = f"the scenario {other.name}, in the topic of {scenario.name}"
             return _at(fields, "scenario", text)
     return None
+
+
+def _refused_formerly(
+    reason: str, record: Record, sample: Sample, fields: Fields, scenario: Scenario | None
+) -> Fault | None:
+    """Return why earlier versions of the fold refused a record that this one takes, or would take
+    but for another fault."""
+    match reason, record:
+        case "bad-time", Report(ahead=ahead) | Leave(ahead=ahead) if ahead > MAX_AHEAD:
+            most = f"at most {MAX_AHEAD // MINUTE_MS} minutes ahead of the broker's clock"
+            text = f"reported_at: expected {most}, got {_length(ahead)} ahead"
+            return _at(fields, "reported_at", text + _by_now(record, scenario))
+        case _, Report() | RefusedReport() if reason == record.detail_fault:
+            if (refusal := detail_refusal(record, fields)) is not None:
+                fault = _unreadable(refusal, sample, fields)
+                return replace(fault, text=fault.text + _by_now(record, scenario))
+    return None
+
+
+def _by_now(record: Record, scenario: Scenario | None) -> str:
+    """Return how a record is taken by now that was refused, as the end of a sentence."""
+    if scenario is None or not scenario.lenient or isinstance(record, RefusedReport):
+        return ""
+    if isinstance(record, Report) and record.detail_fault is not None:
+        return "; by now such a report is taken without its detail"
+    in_doubt = isinstance(record, Report) and scenario.doubting
+    return f"; by now it is taken{', in doubt' if in_doubt else ''}"
+
+
+def detail_refusal(report: Report | RefusedReport, fields: Fields) -> Unreadable | None:
+    """Return what is wrong with the detail of a report, or None where it is kept."""
+    if report.detail_fault is None or "detail" not in fields:
+        return None
+    value, (begin, end) = fields["detail"]
+    if report.detail_fault == "too-large":
+        return too_long("detail", end - begin, MAX_DETAIL)
+    return bad_field(report.detail_fault, {"detail": value}, "detail", "an object")
+
+
+def doubt_of(sample: Sample, rule: Scenario) -> str:
+    """Return in words what a refused record means for its agent; empty if nothing.
+
+    rule: the one in force where the record lies.
+    """
+    record = read(sample, rule)
+    if not rule.doubting or not isinstance(record, Report | RefusedReport):
+        return ""
+    if isinstance(record, Report) and rule.knows(record.state):
+        return ""
+    return (
+        f"From then on its agent {isolated(record.agent)} is in doubt on {isolated(record.asset)} "
+        f"for {exact_span(rule.lifetime or 0)}, if the board had that asset: what it says there "
+        "may raise a state, and gives no all-clear."
+    )
 
 
 def _at(fields: Fields, name: str, text: str) -> Fault:

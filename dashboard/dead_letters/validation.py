@@ -2,47 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 
 from dashboard.commands.submission import Invalid, check
+from dashboard.core.bidi import isolated
 from dashboard.core.kafka_gateway import trust
 from dashboard.core.roles import lapsed
 from dashboard.core.scenarios import file_now, topics
-from dashboard.core.times import duration
-from dashboard.dead_letters.diagnosis import Fault, Sample, fault_of
+from dashboard.core.times import duration, exact_span
+from dashboard.dead_letters.diagnosis import Fault, Sample, detail_refusal, fault_of, fields_of
+from dashboard.dead_letters.trial import Trial, tried
 from dashboard.rules.active_rule import as_carried
-from dashboard.states.newest import record_of
-from domain.asset import Asset
-from domain.fold import Bucket
 from domain.records import (
-    MAX_VOTERS,
+    CLOCK_AHEAD,
+    CLOCK_BACK,
+    MAX_AHEAD,
+    PURGED,
     Command,
-    DeadLetter,
     Leave,
     Record,
     Refusal,
+    RefusedReport,
     Report,
     Unreadable,
-    Vote,
 )
 from domain.scenario import Scenario
 from wire.keys import KeysProblem
 from wire.partitioner import partition_of
 from wire.signature import UNSIGNED
-from wire.sink import state_record
 from wire.source import decode_placed
 
 NOT_OURS = "not-redriven"
 """Why a record is not sent that the job would read: it belongs on every partition."""
+NEWER = "If its agent has reported on this asset since, it changes nothing."
+DOUBT = "It may raise a state, and gives no all-clear."
+"""What a vote in doubt does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What would become of a record. reason: why it would be refused, or empty; fault: where, and
-    in words; note: what is to be known of one that would be taken."""
+    in words; note: what is to be known besides, in sentences: of one that would be taken, how; of a
+    refused one, what it means for its agent; doubt: whether it would leave its agent, or the vote
+    that it is, in doubt."""
 
     scenario: Scenario | None
     partition: int = 0
@@ -50,6 +55,7 @@ class Verdict:
     fault: Fault | None = None
     note: str = ""
     record: Record | None = None
+    doubt: bool = False
 
     @property
     def taken(self) -> bool:
@@ -81,27 +87,28 @@ def judge(topic: str, key: bytes | None, value: bytes | None, now: int, user: st
     partition = partition_of(key or b"", scenario.partitions)
     record = decode_placed(key, value, now, partition, scenario.partitions)
     sample = Sample(key, value, partition, now)
-    reason, fault = _refused(record, sample, scenario, now, user)
+    if isinstance(record, Report | RefusedReport):
+        return _judged_report(record, sample, scenario)
+    reason, fault = _refused(record, sample, scenario, user)
     if not reason and isinstance(record, Command):
         reason, fault = _unproven(topic, sample, scenario, user)
     if reason:
         return Verdict(scenario, partition, reason, fault, record=record)
-    note = _note(record, scenario, now)
+    note = NEWER if isinstance(record, Leave) and record.reported_at is not None else ""
     return Verdict(scenario, partition, note=note, record=record)
 
 
 def _refused(
-    record: Record, sample: Sample, scenario: Scenario, now: int, user: str
+    record: Record, sample: Sample, scenario: Scenario, user: str
 ) -> tuple[str, Fault | None]:
+    """Return why a record is refused that is no report, and where; empty if it is not."""
     match record:
         case Unreadable():
             return record.reason, fault_of(record.reason, sample, scenario)
-        case Report():
-            return _refused_report(record, sample, scenario, now)
         case Leave():
-            return "", None
+            return _refused_leave(record, sample, scenario)
         case Command():
-            return _refused_command(record, scenario, now, user)
+            return _refused_command(record, scenario, sample.time, user)
         case Refusal():
             return "refused-command", Fault(record.reason)
         case _:
@@ -111,27 +118,41 @@ def _refused(
             )
 
 
-def _refused_report(
-    report: Report, sample: Sample, scenario: Scenario, now: int
-) -> tuple[str, Fault | None]:
-    if not scenario.knows(report.state):
-        return "unknown-state", fault_of("unknown-state", sample, scenario)
-    board = record_of(scenario.name, report.asset)
-    votes = state_record(board).votes if board else ()
-    if len(votes) >= MAX_VOTERS and not _has_room(report, votes, scenario, now):
-        text = (
-            f"{len(votes)} agents vote on {report.asset} just now, and none of their votes gives "
-            "way to this one"
-        )
-        return "too-many-agents", Fault(text)
-    return "", None
+def _refused_leave(leave: Leave, sample: Sample, scenario: Scenario) -> tuple[str, Fault | None]:
+    if scenario.lenient or leave.ahead <= MAX_AHEAD:
+        return "", None
+    return "bad-time", fault_of("bad-time", sample, scenario)
 
 
-def _has_room(report: Report, votes: Iterable[Vote], scenario: Scenario, now: int) -> bool:
-    """Return whether the fold would take the vote among so many others."""
-    asset = Asset(state=report.state, shown=report.state, votes={v.agent: v for v in votes})
-    bucket = Bucket(scenario, 0, 1, {report.asset: asset}, clock=now, live=1)
-    return not any(isinstance(out, DeadLetter) for out in bucket.apply(report, 2**62, now))
+def _judged_report(report: Report | RefusedReport, sample: Sample, scenario: Scenario) -> Verdict:
+    trial = tried(report, scenario, sample.time)
+    if trial.reason:
+        fault = _fault_of_report(report, sample, scenario, trial)
+        note = f"Its {_doubted(report, scenario)}." if trial.doubt else ""
+    else:
+        assert isinstance(report, Report)  # the fold takes nothing else
+        fault, note = None, " ".join(_notes(report, sample, scenario, trial))
+    return Verdict(
+        scenario, sample.partition, trial.reason, fault, note, report, doubt=trial.doubtful
+    )
+
+
+def _fault_of_report(
+    report: Report | RefusedReport, sample: Sample, scenario: Scenario, trial: Trial
+) -> Fault:
+    if trial.reason != "too-many-agents":
+        return fault_of(trial.reason, sample, scenario)
+    return Fault(
+        f"{trial.votes} agents vote on {report.asset} just now, and none of their votes gives way "
+        "to this one"
+    )
+
+
+def _doubted(report: Report | RefusedReport, scenario: Scenario) -> str:
+    """Return in words that its agent would be doubted for a report, without the first word."""
+    agent, asset = isolated(report.agent), isolated(report.asset)
+    lifetime = exact_span(scenario.lifetime or 0)
+    return f"agent {agent} would then be in doubt on {asset} for {lifetime}"
 
 
 def _refused_command(
@@ -173,21 +194,51 @@ def _unproven(
     return fault, fault_of(fault, sample, scenario)
 
 
-def _note(record: Record, scenario: Scenario, now: int) -> str:
-    """Return what is to be known before the record is sent; empty if nothing."""
-    if not isinstance(record, Report | Leave) or record.reported_at is None:
-        return ""
-    age = now - record.reported_at
-    limit, lifetime = scenario.report_age_limit, scenario.vote_lifetime
-    if isinstance(record, Report) and limit is not None and age > limit:
-        return (
+def _notes(report: Report, sample: Sample, scenario: Scenario, trial: Trial) -> Iterator[str]:
+    """Yield what is to be known of a report before it is sent."""
+    if report.detail_fault is not None:
+        refusal = detail_refusal(report, fields_of(sample.value))
+        why = f": expected {refusal.expected}, got {refusal.given}" if refusal else ""
+        yield f"It would be taken without its detail{why}."
+    if trial.vote is not None and trial.vote.doubt is not None:
+        yield f"It would be taken in doubt: {_doubt_of_vote(report, trial.vote.doubt)}. {DOUBT}"
+    elif report.ahead > MAX_AHEAD:
+        yield f"Its reported_at is {duration(report.ahead)} ahead: it counts as of when it comes."
+    elif report.reported_at is not None:
+        yield from _notes_of_age(report, sample.time - report.reported_at, scenario, trial)
+
+
+def _doubt_of_vote(report: Report, doubt: str) -> str:
+    return {
+        CLOCK_AHEAD: f"its agent's clock is {duration(report.ahead)} ahead",
+        CLOCK_BACK: "the broker's clock went back since its agent's last report",
+        PURGED: "it is older than the asset's purge",
+    }[doubt]
+
+
+def _notes_of_age(report: Report, age: int, scenario: Scenario, trial: Trial) -> Iterator[str]:
+    """Yield what the age of a report (ms) means."""
+    limit, lifetime = scenario.report_age_limit, scenario.lifetime
+    if limit is not None and age > limit:
+        yield (
             f"Its reported_at is {duration(age)} ago, more than the {duration(limit)} up to which "
-            "a report is looked at: the job would count it as stale, and it would change nothing."
+            "a report is looked at: the job would count it as stale, and it would change nothing"
+            f"{_but_doubt(report, scenario, trial)}."
         )
-    newer = "If its agent has reported on this asset since, it changes nothing."
-    if isinstance(record, Report) and lifetime is not None and age >= lifetime:
-        return (
+        return
+    if lifetime is not None and age >= lifetime:
+        yield (
             f"Its reported_at is {duration(age)} ago, longer than a vote lives: it would be its "
-            f"agent's last word, which counts against an all-clear and never for it. {newer}"
+            "agent's last word, which counts against an all-clear and never for it."
         )
-    return newer
+    if trial.doubt is not None:
+        yield f"Its agent has reported on this asset since{_but_doubt(report, scenario, trial)}."
+    else:
+        yield NEWER
+
+
+def _but_doubt(report: Report, scenario: Scenario, trial: Trial) -> str:
+    """Return what a report that changes no vote means for its agent; empty if nothing."""
+    if trial.doubt is None:
+        return ""
+    return f"; but as it says worse, its {_doubted(report, scenario)}"

@@ -20,7 +20,7 @@ TIMES = frozenset(("since", "until"))
 # Keys, besides labels', of which a text may be the beginning: `shop-*`.
 PATTERNS = frozenset(("name", "agent", "override", "ack"))
 # Keys of doubts and of maintenance, and those that each can ask for.
-WORDS = {"is": ("disputed", "unconfirmed"), "has": ("silent",), "in": ("maintenance",)}
+WORDS = {"is": ("disputed", "unconfirmed"), "has": ("silent", "doubt"), "in": ("maintenance",)}
 # The language's own keys. Every other key is a label's.
 KEYS = ("state", "since", "agent", "override", "until", "pending", "is", "has", "unconfirmed",
         "ack", "in", "muted", "name")  # fmt: skip

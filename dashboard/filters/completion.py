@@ -27,7 +27,7 @@ _HINTS = {
     "until": "when its override ends: <15m, none",
     "pending": "a state is pending: yes, no, or which",
     "is": "disputed: a vote says worse; unconfirmed: too few votes support it",
-    "has": "silent: votes of agents that no longer report",
+    "has": "silent: votes of agents that no longer report; doubt: agents in doubt",
     "unconfirmed": "too few votes support it: yes, no",
     "ack": "acknowledged: yes, no, or by whom",
     "in": "maintenance: a maintenance window covers it now",
@@ -35,9 +35,10 @@ _HINTS = {
     "name": "the whole name, or its beginning and *",
 }
 _WORDS = {
-    "disputed": "a vote, live or silent, says worse than what is shown",
+    "disputed": "an agent, live, silent or in doubt, says worse than what is shown",
     "unconfirmed": "too few live votes support it",
     "silent": "an agent that voted on it no longer reports",
+    "doubt": "a clock is wrong, an agent contradicts itself, or its reports cannot be taken",
     "maintenance": "a maintenance window covers it now",
 }
 _SPANS = {

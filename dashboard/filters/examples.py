@@ -11,7 +11,7 @@ from domain.scenario import Scenario
 
 def examples(scenario: Scenario) -> list[str]:
     """Return one term of each kind that this scenario's filter knows, as it may be typed."""
-    doubts = [] if scenario.life_cycle else ["is:disputed", "has:silent"]
+    doubts = [] if scenario.life_cycle else ["is:disputed", "has:doubt", "has:silent"]
     state = f"state:{quoted(scenario.states[0].label)}"
     return [state, "since:<1h", *_agents(scenario), "override:yes", *doubts, *_labels(scenario)]
 

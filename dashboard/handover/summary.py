@@ -22,10 +22,12 @@ from dashboard.handover.state_changes import Moves, moves
 from dashboard.states import queries
 from dashboard.states.board_rows import asset_path
 from dashboard.states.caveats import ranks_of
+from dashboard.states.doubt_words import InDoubt, in_doubt
 from dashboard.states.models import AssetState
 from dashboard.states.queries import listed
 from domain.records import Mute
 from domain.scenario import ALARMING, Scenario
+from wire.sink import state_value
 
 MOST = 50
 """Most lines of each list."""
@@ -42,7 +44,8 @@ PINS = Table("handover-pins", "Asset", "Pinned to", Column.time("Ends in"), "By"
 
 class Incident(NamedTuple):
     """An asset whose state is not a good one, or whose good one is disputed. disputed: the state
-    that a vote says beyond the one shown, or None; ack: who has it in hand; note: the newest."""
+    that a vote says beyond the one shown, or None; doubted: agents in doubt that count; ack: who
+    has it in hand; note: the newest."""
 
     scenario: Scenario
     asset: str
@@ -52,6 +55,7 @@ class Incident(NamedTuple):
     mark: Mark | None
     held: bool
     note: Note | None
+    doubted: list[InDoubt]
 
     @property
     def url(self) -> str:
@@ -68,6 +72,20 @@ class Incidents(NamedTuple):
     total: int
     held: int
     assets: int
+
+
+class Doubted(NamedTuple):
+    """An asset in a good state that nobody disputes, and on which an agent is in doubt."""
+
+    scenario: Scenario
+    asset: str
+    state: str
+    doubted: list[InDoubt]
+
+    @property
+    def url(self) -> str:
+        """Return the address of the asset's page."""
+        return asset_path(self.scenario.name, self.asset)
 
 
 class Part(NamedTuple):
@@ -93,6 +111,7 @@ class Situation:
     now: int
     since: int
     incidents: list[Incidents]
+    doubted: list[Doubted]
     ending: list[Override]
     endless: list[Override]
     moves: list[tuple[Scenario, Moves]]
@@ -129,6 +148,7 @@ class Situation:
             Part("text-title", "From the last shift", len(self.texts)),
             *(Part(f"open-{o.scenario.name}", f"{o.scenario.title}: open", o.total)
               for o in self.incidents),
+            Part("doubted-title", "In doubt", len(self.doubted)),
             Part("pins-title", "Overrides", len(self.pins)),
             Part("acks-title", "Acknowledgements that end", len(self.acks)),
             Part("mutes-title", "Muted agents", len(self.mutes)),
@@ -158,6 +178,7 @@ def situation(known: Mapping[str, Scenario], viewer: str, since: int, now: int) 
         now=now,
         since=since,
         incidents=[incidents(scenario, now) for scenario in known.values()],
+        doubted=[each for scenario in known.values() for each in _calm_in_doubt(scenario)],
         ending=[each for each in pinned if each.until and each.until <= now + SOON_MS][:MOST],
         endless=[each for each in pinned if each.until is None][:MOST],
         moves=[(scenario, moves(scenario, since)) for scenario in known.values()],
@@ -178,17 +199,18 @@ def incidents(scenario: Scenario, now: int) -> Incidents:
     """Return the assets of a scenario that are open, most severe first."""
     calm, rows = calm_of(scenario), _open(scenario)
     ordered = rows.order_by("rank", "-since", "asset")
-    columns = ("asset", "state", "severity", "since", "disputed")
+    columns = ("asset", "state", "severity", "since", "disputed", "doubt", "record")
     states = list(ordered.values_list(*columns)[:MOST])
     names = [asset for asset, *_ in states]
     marks = {mark.asset: mark for mark in marks_of(scenario.name, names)}
     notes = _newest_notes(scenario.name, names)
     lines = []
-    for asset, state, severity, since, disputed in states:
+    for asset, state, severity, since, disputed, doubt, record in states:
         mark = marks.get(asset)
         held = mark is not None and in_force(mark.ack, severity, calm, now)
         note = notes.get(asset)
-        lines.append(Incident(scenario, asset, state, since, disputed, mark, held, note))
+        doubted = _counting(scenario, record) if doubt else []
+        lines.append(Incident(scenario, asset, state, since, disputed, mark, held, note, doubted))
     counts = queries.counts(scenario.name)
     total = sum(n for state, n in counts.items() if not scenario.is_good(state))
     total += rows.filter(state__in=scenario.good_states).count()
@@ -206,6 +228,22 @@ def _open(scenario: Scenario) -> QuerySet[AssetState]:
     _, first_calm = ranks_of(calm_of(scenario))
     undisputed = Q(state__in=scenario.good_states, disputed=None)
     return rows.filter(rank__lt=first_calm).exclude(undisputed)
+
+
+def _calm_in_doubt(scenario: Scenario) -> list[Doubted]:
+    """Return the assets in good states that are not open, and on which an agent is in doubt."""
+    rows = AssetState.objects.filter(scenario=scenario.name, purged=False, doubt__isnull=False)
+    calm = rows.filter(state__in=scenario.good_states, disputed=None).order_by("asset")
+    return [
+        Doubted(scenario, asset, state, _counting(scenario, record))
+        for asset, state, record in calm.values_list("asset", "state", "record")[:MOST]
+    ]
+
+
+def _counting(scenario: Scenario, text: str) -> list[InDoubt]:
+    """Return the agents in doubt that count, of a state record's JSON."""
+    record = state_value(text)
+    return [one for one in in_doubt(scenario, record.votes, record.doubts) if one.counts]
 
 
 def _mutes(known: Mapping[str, Scenario], now: int) -> list[tuple[Scenario, Mute]]:

@@ -9,12 +9,13 @@ from dashboard.annotations.models import Acknowledgement, Note
 from dashboard.board.overrides import Override
 from dashboard.bulk.run_progress import RunProgress
 from dashboard.commands.models import Command
-from dashboard.core.markdown import plain
+from dashboard.core.markdown import escaped, plain
 from dashboard.core.times import duration, utc_minute
 from dashboard.handover.state_changes import Moved
-from dashboard.handover.summary import About, Incident, Situation
+from dashboard.handover.summary import About, Doubted, Incident, Situation
 from dashboard.replays.progress import ReplayProgress
 from dashboard.rules.changes import Change
+from dashboard.states.doubt_words import sentence
 from domain.records import Mute
 from domain.scenario import Scenario
 
@@ -33,6 +34,7 @@ def _lines(situation: Situation) -> Iterator[str]:
     more = situation.open - sum(len(each.listed) for each in situation.incidents)
     if more > 0:
         yield f"- and {more} more"
+    yield from _section("In a good state, but in doubt", [_doubted(d) for d in situation.doubted])
     yield from _section("Overrides that end within an hour", [_pin(o) for o in situation.ending])
     yield from _section("Overrides without an end", [_pin(o) for o in situation.endless])
     yield from _section("Acknowledgements that end within an hour", _each(situation.acks))
@@ -75,6 +77,8 @@ def _incident(line: Incident, now: int) -> str:
     text = f"**{plain(line.asset)}**: {plain(label)} for {duration(now - line.since)}"
     if line.disputed is not None:
         text += f", disputed: somebody says {plain(line.scenario.spec(line.disputed).label)}"
+    if line.doubted:
+        text += f", in doubt: {escaped(sentence(line.doubted))}"
     if line.held and line.mark is not None and line.mark.ack is not None:
         ack = line.mark.ack
         why = f" ({plain(ack.reason)})" if ack.reason else ""
@@ -82,6 +86,11 @@ def _incident(line: Incident, now: int) -> str:
     if line.note is not None:
         text += f"; note of {plain(line.note.username)}: {plain(line.note.text)}"
     return text
+
+
+def _doubted(line: Doubted) -> str:
+    label = line.scenario.spec(line.state).label
+    return f"**{plain(line.asset)}**: {plain(label)}, in doubt: {escaped(sentence(line.doubted))}"
 
 
 def _pin(pin: Override) -> str:

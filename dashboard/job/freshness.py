@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypedDict
 
-from dashboard.core.bidi import isolated
-from dashboard.core.paths import agent_path
 from dashboard.core.times import HOUR_MS, MINUTE_MS, span
+from dashboard.job.agent_findings import AgentNews, lines
 from domain.scenario import Scenario
-from wire.job import bucket_name
+from wire.job import ClockBehind, bucket_name
 
 SILENT_MS = 5_000
 """Heartbeats come each second: a job without one for so long is stalled."""
@@ -31,18 +30,9 @@ QUIET_MS = MINUTE_MS
 UNUSUAL = 3
 """Nor is a silence of less than so many times the usual one."""
 EXPECTED_MS = 24 * HOUR_MS
-"""Agents that have been silent for longer than this are not expected any more."""
+"""Agents of a life cycle that have been silent for longer than this are not expected any more."""
 NAMED = 3
 """Most partitions that are named."""
-LOSING_MS = 5 * MINUTE_MS
-"""An agent whose reports came too old no longer ago than this loses votes now."""
-LOOKED_AT_MS = 15 * MINUTE_MS
-"""Of so long it is looked how old they came."""
-LEAST_MINUTES = 2
-"""In fewer minutes of it than this, they may have come from a spool."""
-SPREAD_MS, SPREAD_PART = 20_000, 0.1
-"""By a clock that is behind they are equally old, but for so much, or such a part of it."""
-
 Kind = Literal["kafka", "web", "clock", "job", "database", "agents"]
 
 
@@ -93,28 +83,14 @@ class Talk:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
-    """Reports of an agent that came too old to count, by the minute in which they came.
-
-    since: when that began, without a pause of LOSING_MS; last: the newest; ages: by minute, the
-    least and the greatest that heartbeats reported, ms.
-    """
-
-    scenario: str
-    agent: str
-    since: int
-    last: int
-    ages: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Facts:
     """The facts that a web process has heard.
 
     reached: when it last was at the end of the log, None before the first time; unwritten: when
     the oldest heartbeat was appended that the database lacks, None if it lacks none; beats: by
     bucket; talks: by scenario; pauses: by query, those that were stopped on purpose; rebuilds: by
-    query, those that read their log again on purpose; losses: of agents whose reports came too old.
+    query, those that read their log again on purpose; agents: what there is to say of agents;
+    clocks_behind: by bucket, where the broker's clock is behind the job's own.
     """
 
     reached: int | None = None
@@ -123,7 +99,8 @@ class Facts:
     talks: Mapping[str, Talk] = field(default_factory=dict)
     pauses: Mapping[str, Pause] = field(default_factory=dict)
     rebuilds: Mapping[str, Pause] = field(default_factory=dict)
-    losses: Sequence[Loss] = ()
+    agents: AgentNews = field(default_factory=AgentNews)
+    clocks_behind: Mapping[str, ClockBehind] = field(default_factory=dict)
 
 
 READY = ("/readyz", "What is missing")
@@ -182,12 +159,15 @@ def _fresh(facts: Facts, scenarios: Sequence[Scenario], current: str, now: int) 
     others = [scenario for scenario in scenarios if scenario.name != current]
     first = _late(facts, here, now, stale=True)
     known = {trouble["what"] for trouble in first}  # one rebuild is one, whatever it carries
+    brokers = _slow_brokers(facts, here, others)
     return [
         *_ahead(facts, here, stale=True),
+        *(trouble for trouble in brokers if trouble["stale"]),
         *first,
         *_agents(facts, here, now),
         *_database(facts, now),
         *_ahead(facts, others, stale=False),
+        *(trouble for trouble in brokers if not trouble["stale"]),
         *(t for t in _late(facts, others, now, stale=False) if t["what"] not in known),
         *_agents(facts, others, now),
     ]
@@ -228,7 +208,7 @@ def _ahead(facts: Facts, scenarios: Iterable[Scenario], *, stale: bool) -> list[
     return [
         Trouble(
             kind="clock",
-            what=f"No time passes in {_named(list(beats))}: {its} {furthest} ahead",
+            what=f"No time passes in {named(list(beats))}: {its} {furthest} ahead",
             since=min(beat.ahead_since or 0 for beat in beats.values()),
             todo="A broker's clock was wrong. No vote falls silent and no hold or override ends "
             "until that time is past: set the broker's clock, then have the log read again with a "
@@ -239,22 +219,60 @@ def _ahead(facts: Facts, scenarios: Iterable[Scenario], *, stale: bool) -> list[
     ]
 
 
+def _slow_brokers(
+    facts: Facts, here: Sequence[Scenario], others: Sequence[Scenario]
+) -> list[Trouble]:
+    """Return the trouble of a broker's clock that is behind: one, whatever that broker stamps."""
+    names = _buckets([*here, *others])
+    clocks = {n: facts.clocks_behind[n] for n in names if n in facts.clocks_behind}
+    if not clocks:
+        return []
+    furthest = furthest_behind(clocks.values())
+    what = f"The broker's clock is {furthest} behind"
+    if len(clocks) < len(names):
+        what = f"A broker's clock is {furthest} behind in {named(list(clocks))}"
+    return [
+        Trouble(
+            kind="clock",
+            what=what,
+            since=min(clock.since for clock in clocks.values()),
+            todo="Agents look as if their clocks were ahead. No vote falls silent and no hold or "
+            "override ends until it has passed where it was: set the broker's clock. Nothing has "
+            "to be read again.",
+            link=JOB,
+            stale=not clocks.keys().isdisjoint(_buckets(here)),
+        )
+    ]
+
+
+def furthest_behind(clocks: Iterable[ClockBehind]) -> str:
+    """Return in words how far the furthest of these clocks is behind.
+
+    What was measured lacks the milliseconds that a tick was on its way: 10 min are not 9.
+    """
+    return span(round(max(clock.by for clock in clocks), -3))
+
+
 def _buckets(scenarios: Iterable[Scenario]) -> list[str]:
     return [bucket_name(s.name, number) for s in scenarios for number in range(s.partitions)]
 
 
 def _late(facts: Facts, scenarios: Iterable[Scenario], now: int, *, stale: bool) -> list[Trouble]:
-    """Return the trouble of buckets whose clock is behind, or that have never been heard of."""
+    """Return the trouble of buckets whose clock is behind, or that have never been heard of.
+
+    One that is no further behind than its broker's clock has applied all that there is.
+    """
     names = _buckets(scenarios)
     clocks = {name: facts.beats[name].log_time for name in names if name in facts.beats}
-    late = [name for name in names if now - clocks.get(name, 0) > LATE_MS]
+    slow = {name: clock.by for name, clock in facts.clocks_behind.items()}
+    late = [name for name in names if now - clocks.get(name, 0) > LATE_MS + slow.get(name, 0)]
     if not late:
         return []
     query = next((facts.beats[name].engine for name in late if name in facts.beats), "")
     if query in facts.rebuilds:
         return [_rebuild(facts.rebuilds[query], stale=stale)]
     since = min((clocks[name] for name in late if name in clocks), default=None)
-    what = f"The job is behind in {_named(late)}"
+    what = f"The job is behind in {named(late)}"
     todo = "Its states are as of then. It catches up by itself unless a process is missing."
     return [Trouble(kind="job", what=what, since=since, todo=todo, link=READY, stale=stale)]
 
@@ -270,7 +288,8 @@ def _rebuild(pause: Pause, *, stale: bool) -> Trouble:
     )
 
 
-def _named(names: Sequence[str]) -> str:
+def named(names: Sequence[str]) -> str:
+    """Return partitions in words: the first ones by name, and how many more."""
     shown = ", ".join(names[:NAMED])
     return shown if len(names) <= NAMED else f"{shown} and {len(names) - NAMED} more"
 
@@ -284,47 +303,31 @@ def _database(facts: Facts, now: int) -> list[Trouble]:
 
 
 def _agents(facts: Facts, scenarios: Iterable[Scenario], now: int) -> list[Trouble]:
-    """Return the trouble of agents that are silent for unusually long, or whose clocks cost
-    votes."""
+    """Return the trouble of scenarios whose agents are silent for unusually long, and of agents
+    with which something is wrong."""
     troubles = []
     for scenario in scenarios:
-        if scenario.name in facts.talks and _unusual(facts.talks[scenario.name], now):
-            troubles.append(_silence(scenario, facts.talks[scenario.name]))
-        losing = [(each, age) for each in facts.losses if each.scenario == scenario.name
-                  and (age := _behind(each, now)) is not None]  # fmt: skip
-        if losing:
-            troubles.append(_losing(scenario, losing))
+        talk = _talk(facts, scenario.name)
+        if talk is not None and _unusual(talk, now, for_ever=scenario.name in facts.agents.last):
+            troubles.append(_silence(scenario, talk))
+        for what, since, todo, link in lines(scenario, facts.agents.findings):
+            trouble = Trouble(
+                kind="agents", what=what, since=since, todo=todo, link=link, stale=False
+            )
+            troubles.append(trouble)
     return troubles
 
 
-def _behind(loss: Loss, now: int) -> int | None:
-    """Return how far an agent's clock is behind, ms, by the reports that it loses; None if none.
-
-    What a spool sends late is of any age, and is no fault.
-    """
-    ages = [ages for minute, ages in loss.ages.items() if now - minute * MINUTE_MS <= LOOKED_AT_MS]
-    if now - loss.last > LOSING_MS or len(ages) < LEAST_MINUTES:
-        return None
-    least, greatest = min(age for age, _ in ages), max(age for _, age in ages)
-    return least if greatest - least <= max(SPREAD_MS, SPREAD_PART * least) else None
+def _talk(facts: Facts, scenario: str) -> Talk | None:
+    """Return when a scenario's agents last reported: as heard, or else as the database has it."""
+    seen = facts.agents.last.get(scenario)
+    return facts.talks.get(scenario) or (seen and Talk(seen.at, seen.gap))
 
 
-def _losing(scenario: Scenario, losses: list[tuple[Loss, int]]) -> Trouble:
-    loss, age = max(losses, key=lambda each: each[1])
-    agent, others = isolated(loss.agent), len(losses) - 1
-    what = f"{scenario.title}: the clock of {agent} is {span(age)} behind"
-    todo = "Its reports come too old to count as votes: set its clock."
-    link = (agent_path(scenario.name, loss.agent), "The agent's page")
-    if others:
-        what = f"{what}, and of {others} more agent{'' if others == 1 else 's'}"
-        todo = "Their reports come too old to count as votes: set their clocks."
-        link = (f"/agents/?scenario={scenario.name}", "The agents")
-    since = min(each.since for each, _ in losses)
-    return Trouble(kind="agents", what=what, since=since, todo=todo, link=link, stale=False)
-
-
-def _unusual(talk: Talk, now: int) -> bool:
-    return max(QUIET_MS, UNUSUAL * talk.usual) < now - talk.last < EXPECTED_MS
+def _unusual(talk: Talk, now: int, *, for_ever: bool) -> bool:
+    """Return whether a silence is unusual. for_ever: whether it stays so however long it lasts."""
+    ago = now - talk.last
+    return max(QUIET_MS, UNUSUAL * talk.usual) < ago and (for_ever or ago < EXPECTED_MS)
 
 
 def _silence(scenario: Scenario, talk: Talk) -> Trouble:

@@ -52,7 +52,12 @@ def _row(record: Progress) -> JobProgress:
         checkpoint_size=checkpoint.size if checkpoint else None,
         stopped_by=stopped.user if stopped else "",
         stopped_reason=stopped.reason if stopped else "",
+        clocks_behind=_dump_clocks(record),
     )
+
+
+def _dump_clocks(record: Progress) -> str:
+    return msgspec.json.encode(record.clocks_behind).decode() if record.clocks_behind else ""
 
 
 def settle_answer(answer: Answer, at: int) -> None:

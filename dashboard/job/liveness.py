@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 
 from dashboard.core.extension_point import Provider
-from dashboard.core.times import MINUTE_MS
-from dashboard.job.freshness import LOOKED_AT_MS, LOSING_MS, Beat, Facts, Loss, Pause, Talk
+from dashboard.job.agent_findings import AgentNews
+from dashboard.job.freshness import Beat, Facts, Pause, Talk
 from dashboard.job.throughput import Paces
 from wire.job import (
     AHEAD_MS,
+    ClockBehind,
     Heartbeat,
     Stopped,
     UnreadableJobRecord,
@@ -33,30 +34,6 @@ USUAL = 0.9
 MARK_MS = 1_000
 # At most so many are watched for.
 MARKS = 3_600
-# Of so many agents it is remembered that their reports came too old.
-MOST_LOSING = 1_000
-
-
-class Losses:
-    """An agent's reports that came too old to count, over the last minutes."""
-
-    def __init__(self, at: int) -> None:
-        self._since = self.last = at
-        self._ages: dict[int, tuple[int, int]] = {}
-
-    def lost(self, at: int, age: int) -> None:
-        """Record that some came, the newest of them `age` ms old, by a heartbeat of `at`."""
-        if at - self.last > LOSING_MS:
-            self._since = at
-        self.last = max(at, self.last)
-        least, greatest = self._ages.get(at // MINUTE_MS, (age, age))
-        self._ages[at // MINUTE_MS] = (min(least, age), max(greatest, age))
-        while len(self._ages) > LOOKED_AT_MS // MINUTE_MS + 1:
-            del self._ages[min(self._ages)]
-
-    def told(self, scenario: str, agent: str) -> Loss:
-        """Return the loss as it is now."""
-        return Loss(scenario, agent, self._since, self.last, dict(self._ages))
 
 
 class Reports:
@@ -93,8 +70,9 @@ class Signs:
         self._reached: int | None = None
         self._pauses: dict[str, Pause] = {}
         self._rebuilds: dict[str, Pause] = {}
+        self._clocks_behind: dict[str, Mapping[str, ClockBehind]] = {}
         self._paces = Paces()
-        self._losses: OrderedDict[tuple[str, str], Losses] = OrderedDict()
+        self._agents = AgentNews()
 
     @contextmanager
     def paces(self) -> Iterator[Paces]:
@@ -115,7 +93,6 @@ class Signs:
             self._mark(place, offset, at)
             self._keep(beat.bucket, Beat(at, beat.log_time, beat.engine, *self._ahead(beat)))
             self._paces.heard(beat, at)
-            self._lose(beat)
             if beat.records > beat.dead_letters:
                 self._reports.setdefault(beat.scenario, Reports()).heard(at)
 
@@ -125,17 +102,6 @@ class Signs:
             return beat.ahead, None
         known = self._beats.get(beat.bucket)
         return beat.ahead, (known and known.ahead_since) or beat.at
-
-    def _lose(self, beat: Heartbeat) -> None:
-        """Record whose reports came too old. What is read again is of its own time."""
-        at = min(beat.log_time, beat.at)
-        for each in beat.agents:
-            if each.agent and each.age:
-                known = self._losses.pop((beat.scenario, each.agent), None) or Losses(at)
-                known.lost(at, each.age)
-                self._losses[beat.scenario, each.agent] = known
-                if len(self._losses) > MOST_LOSING:
-                    self._losses.popitem(last=False)
 
     def remember(
         self, bucket: str, at: int, log_time: int, engine: str = "", ahead_since: int | None = None
@@ -151,12 +117,14 @@ class Signs:
             self._beats[bucket] = beat
 
     def told(self, value: bytes | None) -> None:
-        """Record from `job.progress` whether a query was stopped, or begun again, on purpose."""
+        """Record from `job.progress` whether a query was stopped, or begun again, on purpose, and
+        which clocks are behind."""
         try:
             record = decode_progress(value)
         except UnreadableJobRecord:
             return
         self.pause(record.query, _pause(record.stopped))
+        self.judge_clocks(record.query, record.clocks_behind)
         with self._lock:
             _keep(self._rebuilds, record.query, _pause(record.rebuild))
 
@@ -164,6 +132,15 @@ class Signs:
         """Record that a query was stopped on purpose, or (None) was not."""
         with self._lock:
             _keep(self._pauses, query, pause)
+
+    def judge_clocks(self, query: str, behind: Mapping[str, ClockBehind]) -> None:
+        """Record in which buckets a query found the broker's clock behind its own."""
+        with self._lock:
+            self._clocks_behind[query] = behind
+
+    def judge_agents(self, news: AgentNews) -> None:
+        """Record what there is to say of agents."""
+        self._agents = news
 
     def _mark(self, place: Place, offset: int, at: int) -> None:
         """Watch for this heartbeat in the database, unless it is there or enough are watched."""
@@ -193,8 +170,18 @@ class Signs:
                 {name: reports.talk() for name, reports in self._reports.items()},
                 dict(self._pauses),
                 dict(self._rebuilds),
-                tuple(known.told(*pair) for pair, known in self._losses.items()),
+                self._agents,
+                self._present_clocks(),
             )
+
+    def _present_clocks(self) -> dict[str, ClockBehind]:
+        """Return the clocks that are behind, as the queries say that carry the buckets now."""
+        return {
+            bucket: clock
+            for query, behind in self._clocks_behind.items()
+            for bucket, clock in behind.items()
+            if bucket in self._beats and self._beats[bucket].engine == query
+        }
 
 
 def _pause(stopped: Stopped | None) -> Pause | None:

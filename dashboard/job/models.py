@@ -48,7 +48,8 @@ class JobProgress(models.Model):
 
     since: when the status began, 0 where it was not reported; error: the whole text of what ended
     the query; stopped_by, stopped_reason: where it was requested to stop; standby: since when
-    another process was ready to take over, 0 where none was.
+    another process was ready to take over, 0 where none was; clocks_behind: by bucket, as JSON,
+    where the broker's clock is behind the job's own; empty where it is nowhere.
     """
 
     query = models.CharField(max_length=100)
@@ -67,6 +68,7 @@ class JobProgress(models.Model):
     stopped_by = models.CharField(max_length=MAX_USER, blank=True)
     stopped_reason = models.CharField(max_length=MAX_REASON, blank=True)
     standby = models.BigIntegerField(default=0, db_default=0)
+    clocks_behind = models.TextField(blank=True, default="", db_default="")
 
     class Meta:
         indexes = (Index(fields=["query", "-at"], name="progress_of_query"),)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
 from django.db.models import Max, QuerySet
 
 from dashboard.core.scenarios import scenarios
+from dashboard.core.times import now_ms
+from dashboard.job.agent_findings import agent_news
 from dashboard.job.freshness import WEB_LATE_MS, Pause, Trouble, find_troubles
 from dashboard.job.liveness import Signs, process_signs
 from dashboard.job.models import FIGURES, BucketStatus, JobProgress
-from wire.job import Heartbeat, bucket_name
+from wire.job import ClockBehind, Heartbeat, bucket_name
+
+_CLOCKS = msgspec.json.Decoder(dict[str, ClockBehind])
 
 
 def known_signs() -> Signs:
@@ -22,12 +27,15 @@ def known_signs() -> Signs:
 
 
 def recall(signs: Signs) -> None:
-    """Record the heartbeats that the database holds, and stops: the job may be silent since."""
+    """Record heartbeats, stops and clocks that the database holds, as the job may be silent since,
+    and what there is to say of agents."""
     for row in BucketStatus.objects.all():
         signs.remember(row.bucket, row.at, row.log_time, row.engine, row.ahead_since)
     for last in last_told():
         by, since = last.stopped_by, last.since
         signs.pause(last.query, Pause(by, since, last.stopped_reason) if by else None)
+        signs.judge_clocks(last.query, clocks_of(last))
+    signs.judge_agents(agent_news(now_ms()))
 
 
 def stopped() -> list[JobProgress]:
@@ -39,6 +47,25 @@ def last_told() -> QuerySet[JobProgress]:
     """Return the job's last report of each query."""
     newest = JobProgress.objects.values("query").annotate(last=Max("id"))
     return JobProgress.objects.filter(pk__in=newest.values("last"))
+
+
+def clocks_of(told: JobProgress) -> dict[str, ClockBehind]:
+    """Return by bucket where a report found the broker's clock behind the job's own."""
+    return _CLOCKS.decode(told.clocks_behind) if told.clocks_behind else {}
+
+
+def clocks_behind() -> dict[str, ClockBehind]:
+    """Return by bucket where the broker's clock is behind the job's own, as the database has it.
+
+    A query's report counts for the buckets that it carries now.
+    """
+    engines = dict(BucketStatus.objects.values_list("bucket", "engine"))
+    return {
+        bucket: clock
+        for told in last_told()
+        for bucket, clock in clocks_of(told).items()
+        if engines.get(bucket) == told.query
+    }
 
 
 def troubles(now: int, current: str = "") -> list[Trouble]:

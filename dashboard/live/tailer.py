@@ -12,6 +12,7 @@ from django.db import DatabaseError, close_old_connections
 from bus.base import Bus, BusError, Message, Reader, TopicSpec
 from dashboard.annotations.row_marks import Changes
 from dashboard.core.metrics import UNREADABLE
+from dashboard.job.agent_findings import agent_news
 from dashboard.job.status import recall
 from dashboard.live.entries import Entry, Offsets, Place
 from dashboard.live.live_view import LiveView
@@ -31,6 +32,8 @@ BATCH = 2_000
 WAIT_S = 0.1
 HOUSEKEEPING_S = 0.25
 """How often the overlay is pruned and the counts are taken anew, at least."""
+AGENTS_S = 5.0
+"""How often it is looked what there is to say of agents."""
 BEATS_READ = 20_000
 """So many heartbeats that the database has are read again: half an hour of twelve buckets."""
 SHARE = 10
@@ -69,7 +72,7 @@ class Tailer:
         self._changes = Changes()
         self._ends: dict[str, int] = {}
         self._beside = Beside(scenarios, view)
-        self._next_care = 0.0
+        self._next_care = self._next_news = 0.0
         self._faults = 0
 
     def start(self) -> None:
@@ -128,6 +131,7 @@ class Tailer:
         self._prune()
         self._annotate()
         self._beside.look(time.monotonic())
+        self._hear_of_agents(begun)
         for name in sorted(self._uncounted):
             if self._view.sockets():
                 self._count(name)
@@ -144,6 +148,12 @@ class Tailer:
         now = time.time_ns() // 1_000_000
         ended = {name for name, at in self._ends.items() if at <= now}
         self._uncounted |= (self._view.annotated() | ended) & self._scenarios.keys()
+
+    def _hear_of_agents(self, at: float) -> None:
+        """Look what there is to say of agents. at: of a clock that only rises, s."""
+        if at >= self._next_news:
+            self._next_news = at + AGENTS_S
+            self._view.signs.judge_agents(agent_news(time.time_ns() // 1_000_000))
 
     def _count(self, name: str) -> None:
         numbers = counted(self._scenarios[name], self._view.overlay(name))

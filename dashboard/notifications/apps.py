@@ -11,13 +11,14 @@ class NotificationsConfig(AppConfig):
 
     def ready(self) -> None:
         """Offer the kinds of channel, and the messages to the pages of incidents and tasks; have
-        groups looked at once somebody acknowledges."""
+        groups looked at once somebody acknowledges, and findings about agents stored."""
         from dashboard.accounts.encryption import OTHER_SECRETS
+        from dashboard.agents.watch import findings_changed
         from dashboard.annotations.row_marks import marks_changed
         from dashboard.incidents.messages import messages_about
         from dashboard.notifications.channels import register
         from dashboard.notifications.chat import ChatKind
-        from dashboard.notifications.ingestion import wake_groups
+        from dashboard.notifications.ingestion import take_in_findings, wake_groups
         from dashboard.notifications.mail import MailKind
         from dashboard.notifications.message_list import messages_of, task_messages_url
         from dashboard.notifications.secrets import reseal_channels
@@ -30,3 +31,4 @@ class NotificationsConfig(AppConfig):
         messages_url.register(task_messages_url)
         OTHER_SECRETS.append(reseal_channels)
         marks_changed.connect(wake_groups, dispatch_uid="notifications")
+        findings_changed.connect(take_in_findings, dispatch_uid="notifications")

@@ -19,12 +19,18 @@ from dashboard.core.sql import execute_many, lock_until_commit
 from dashboard.core.times import Clock, now_ms
 from dashboard.notifications import happenings
 from dashboard.notifications.happenings import Assets, Maintenance
-from dashboard.notifications.models import Group, GroupIncident, IncidentEvent, Rule
+from dashboard.notifications.models import (
+    AgentEvent,
+    Group,
+    GroupIncident,
+    IncidentEvent,
+    Rule,
+)
 from dashboard.notifications.outbox import only_one
 from dashboard.notifications.rule_messages import store_hold, store_send, store_summary
 from dashboard.states.queries import listed
 from domain.notifications import machine
-from domain.notifications.events import BEGUN, CHANGED, Event
+from domain.notifications.events import Event
 from domain.notifications.group import Group as GroupState
 from domain.notifications.group import Member, Place, group_from_plain, plain_group
 from domain.notifications.machine import Close, Hold, RuleState, Send, Summary, World
@@ -47,17 +53,19 @@ DECIDED = "notification"
 def decide(clock: Clock = now_ms) -> bool:
     """Show the rules a portion of what happened, and the time. Returns whether there is more."""
     now = clock()
-    if not _waiting(now).exists() and not _due(now).exists():
+    if not any(rows.exists() for rows in (_waiting(now), _of_agents(), _due(now))):
         return False
     with transaction.atomic():
         lock_until_commit("notifications", "rules")
         rows = list(_waiting(now).order_by("id")[:PORTION])
-        events = happenings.of_rows(rows)
+        of_agents = list(_of_agents().order_by("id")[:PORTION])
+        events = [*happenings.of_rows(rows), *happenings.of_agents(of_agents)]
         for rule in active_rules():
             _RuleTurn(rule, now).take(events)
         _close_idle(now)
-        _note_handled(rows, now)
-    return len(rows) == PORTION
+        _note_handled(IncidentEvent, rows, now)
+        _note_handled(AgentEvent, of_agents, now)
+    return PORTION in (len(rows), len(of_agents))
 
 
 def active_rules() -> Iterable[Rule]:
@@ -80,6 +88,10 @@ def _waiting(now: int) -> QuerySet[IncidentEvent]:
     return IncidentEvent.objects.filter(handled_at=None, due_at__lte=now)
 
 
+def _of_agents() -> QuerySet[AgentEvent]:
+    return AgentEvent.objects.filter(handled_at=None)
+
+
 def _due(now: int) -> QuerySet[Group]:
     return Group.objects.filter(closed_at=None, next_at__lte=now)
 
@@ -93,10 +105,12 @@ def _close_idle(now: int) -> None:
         rows.update(closed_at=now, next_at=None, reason=RULE_OFF)
 
 
-def _note_handled(rows: Sequence[IncidentEvent], now: int) -> None:
+def _note_handled(
+    model: type[IncidentEvent | AgentEvent], rows: Sequence[IncidentEvent | AgentEvent], now: int
+) -> None:
     for outcome in {row.outcome for row in rows}:
         pks = [row.pk for row in rows if row.outcome == outcome]
-        events = IncidentEvent.objects.filter(pk__in=listed(pks))
+        events = model._default_manager.filter(pk__in=listed(pks))  # noqa: SLF001 - documented API
         events.update(handled_at=now, outcome=outcome)
     counts.add(Counter((DECIDED, row.outcome) for row in rows if row.outcome))
 
@@ -132,16 +146,13 @@ class _RuleTurn:
         counts.add(self.counts)
 
     def _joins(self, event: Event) -> bool:
-        if event.kind not in (BEGUN, CHANGED):
-            return False
-        covered = self.rule.covers(scenarios()[event.scenario], event.state)
-        return covered and self.rule.wants(event.labels)
+        return self.rule.joins(scenarios()[event.scenario], event)
 
     # ---- what it looks at ----
 
     def _load(self, events: Iterable[Event], joining: Iterable[Event]) -> dict[str, GroupState]:
         """Return the open groups that are due, or that these events are about."""
-        keys = {self.rule.key(each.scenario, each.asset, each.labels) for each in joining}
+        keys = {self.rule.key_of(each) for each in joining}
         mine = Group.objects.filter(rule=self.row, closed_at=None)
         concerned = Q(next_at__lte=self.now)
         if keys:

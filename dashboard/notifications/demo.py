@@ -1,10 +1,11 @@
-"""The demo's notifications, which the mail catcher keeps: a rule that tells of attacks and of
-scheduled tasks by mail, and a channel for points that invoices have earned."""
+"""The demo's notifications, which the mail catcher keeps: a rule that tells of attacks, scheduled
+tasks and agents by mail, and a channel for points that invoices have earned."""
 
 from __future__ import annotations
 
 from config.settings import DEMO_MAIL, DEMO_POINTS
 from dashboard.notifications.models import Channel, Rule
+from domain.notifications.events import AGENT_KINDS
 from domain.notifications.rule_parser import plain_rule, rule_from_plain
 
 ADDRESS = "soc@demo.invalid"
@@ -13,8 +14,9 @@ POINTS_ADDRESS = "customers@demo.invalid"
 MOST_POINTS, POINTS_WINDOW_MS = 10, 60_000
 AUTHOR = "the demo"
 RULE = {
-    "scenarios": ["attack", "connectivity"],  # of the latter its task alone
+    "scenarios": ["attack", "connectivity"],  # of the latter its task and its agents alone
     "at_least": "under-attack",
+    "agents": [*AGENT_KINDS],
     "group_by": ["scenario"],
     "window_ms": 10_000,
     "most": 60,

@@ -1,6 +1,9 @@
-"""The page that a message links to: the incidents it told of, and a form to acknowledge them."""
+"""The page that a message links to: the incidents it told of, and a form to acknowledge them, or
+what is wrong with agents."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -8,12 +11,14 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
+from dashboard.agents.models import AgentFinding
 from dashboard.annotations.acknowledgements import acknowledge
 from dashboard.annotations.forms import AckForm
 from dashboard.annotations.shifts import shift_ends
 from dashboard.audit.log import Actor, note
 from dashboard.core.access import refusal, role_required, user_of
 from dashboard.core.navigation import OPERATORS
+from dashboard.core.paths import agent_path
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import ALLOWED, role_of
 from dashboard.core.scenarios import scenarios
@@ -21,10 +26,13 @@ from dashboard.core.tables import Table
 from dashboard.core.times import now_ms
 from dashboard.incidents.models import Incident
 from dashboard.incidents.queries import Entry, entry_of
+from dashboard.notifications.ingestion import finding_of_place
 from dashboard.notifications.message_list import MESSAGES, Wanted, page_of_messages
 from dashboard.notifications.models import STATUSES, Group
+from dashboard.states.queries import listed
 
 MEMBERS = Table("", "Asset", "Scenario", "Began", "Worst", "Now", "Acknowledged")
+AGENTS = Table("", "Agent", "Scenario", "Since", "What is wrong", "Now")
 MOST_LISTED = 500
 """Most incidents that the page lists, and that are acknowledged at once."""
 
@@ -51,6 +59,8 @@ def acknowledge_group(request: HttpRequest, token: str) -> HttpResponse:
         "entries": entries,
         "table": MEMBERS,
         "running": sum(entry.row.ended_at is None for entry in entries),
+        "agents": [] if entries else agents_of(group),
+        "agents_table": AGENTS,
         "found": page_of_messages(Wanted(group=token).rows(), None),
         "messages_table": MESSAGES,
         "statuses": STATUSES,
@@ -70,6 +80,25 @@ def incidents_of(group: Group, now: int) -> list[Entry]:
         if row and row.scenario in scenarios():
             found.append(entry_of(row, now))
     return found
+
+
+class AgentEntry(NamedTuple):
+    """A finding about an agent as the page lists it. title: of its scenario."""
+
+    row: AgentFinding
+    title: str
+    url: str
+
+
+def agents_of(group: Group) -> list[AgentEntry]:
+    """Return the findings about agents of a group, the newest first."""
+    places = group.members.order_by("-pk").values_list("place", flat=True)[:MOST_LISTED]
+    numbers = [number for place in places if (number := finding_of_place(place)) is not None]
+    rows = AgentFinding.objects.filter(pk__in=listed(numbers), scenario__in=scenarios())
+    return [
+        AgentEntry(row, scenarios()[row.scenario].title, agent_path(row.scenario, row.agent))
+        for row in rows.order_by("-pk")
+    ]
 
 
 def _acknowledged(request: HttpRequest, form: AckForm, entries: list[Entry]) -> bool:

@@ -11,7 +11,7 @@ from dashboard.incidents.models import Incident
 from dashboard.labels.queries import labels_of
 from dashboard.maintenance.windows import windows_of
 from dashboard.notifications.ingestion import is_late
-from dashboard.notifications.models import IncidentEvent
+from dashboard.notifications.models import AgentEvent, IncidentEvent
 from dashboard.states.queries import listed
 from domain.notifications.events import ENDED, MARKED, WITHDRAWN, Ack, Event
 
@@ -44,6 +44,24 @@ def of_rows(rows: Iterable[IncidentEvent]) -> list[Event]:
         elif (now := _as_it_is(row, event, late)) is not None:
             events.append(now)
     return events
+
+
+def of_agents(rows: Iterable[AgentEvent]) -> list[Event]:
+    """Return stored events of agents as the rules see them; of those that they do not see, note the
+    outcome."""
+    events = []
+    for row in rows:
+        if row.scenario not in scenarios():
+            row.outcome = UNKNOWN
+        else:
+            events.append(agent_event(row))
+    return events
+
+
+def agent_event(row: AgentEvent) -> Event:
+    """Return an event of an agent as the rules see it."""
+    place = (row.scenario, row.agent, row.at, row.place)
+    return Event(row.kind, *place, row.finding, finding=row.words)
 
 
 def _event(row: IncidentEvent, labels: dict[str, str]) -> Event:

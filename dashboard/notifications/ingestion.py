@@ -1,22 +1,31 @@
-"""What happens to incidents, and which tasks notify, is stored for the rules: nothing that is
-committed is missed."""
+"""What happens to incidents and agents, and which tasks notify, is stored for the rules: nothing
+that is committed is missed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Q
 
+from dashboard.agents.models import AgentFinding
 from dashboard.annotations.row_marks import Mark
 from dashboard.core.sql import insert_many
 from dashboard.core.times import MINUTE_MS, now_ms
 from dashboard.incidents.recorder import IncidentChange
-from dashboard.notifications.models import Group, GroupIncident, TaskNotice
+from dashboard.notifications.models import AgentEvent, Group, GroupIncident, TaskNotice
 from dashboard.states.queries import listed
 from dashboard.states.record_rows import Seen
-from domain.notifications.events import ENDED, WITHDRAWN
+from domain.notifications.events import (
+    AGENT_DOUBTED,
+    AGENT_LATE,
+    AGENT_REFUSED,
+    AGENT_SILENT,
+    BEGUN,
+    ENDED,
+    WITHDRAWN,
+)
 from wire.sink import StateValue
 
 LATE_MS = 15 * MINUTE_MS
@@ -27,6 +36,18 @@ STORED = (
     *("kind", "scenario", "asset", "place", "incident", "at", "began_at", "state", "worst"),
     *("recorded_at", "due_at", "outcome"),
 )
+AGENT_KIND_OF: Mapping[str, str] = {
+    "refused": AGENT_REFUSED,
+    "silent": AGENT_SILENT,
+    "contradiction": AGENT_DOUBTED,
+    "ahead": AGENT_DOUBTED,
+    "purged": AGENT_DOUBTED,
+    "behind": AGENT_LATE,
+    "late": AGENT_LATE,
+}
+"""What rules call each kind of finding about an agent."""
+AGENT_PLACE = "agent/"
+"""How the place of a finding about an agent begins; its number follows."""
 _KNOWN = "ON CONFLICT (scenario, asset, place, kind) DO NOTHING"
 
 
@@ -98,6 +119,36 @@ def _notice(scenario: str, seen: Seen, now: int) -> TaskNotice | None:
         recorded_at=now,
         due_at=now,
     )
+
+
+def take_in_findings(
+    begun: Sequence[AgentFinding], ended: Sequence[AgentFinding], now: int, **_: Any
+) -> None:
+    """Store which findings about agents have begun and ended, in the transaction that stores
+    them."""
+    events = [agent_event(row, BEGUN, row.since, now) for row in begun]
+    events += [agent_event(row, ENDED, row.ended_at or now, now) for row in ended]
+    AgentEvent.objects.bulk_create(events, ignore_conflicts=True)
+
+
+def agent_event(row: AgentFinding, kind: str, at: int, now: int) -> AgentEvent:
+    """Return the begin or the end of a finding at a time as it is stored now, Unix ms."""
+    return AgentEvent(
+        scenario=row.scenario,
+        agent=row.agent,
+        kind=kind,
+        finding=AGENT_KIND_OF[row.kind],
+        place=f"{AGENT_PLACE}{row.pk}",
+        words=row.words,
+        at=at,
+        recorded_at=now,
+    )
+
+
+def finding_of_place(place: str) -> int | None:
+    """Return the number of the finding about an agent at a place; None for an incident's place."""
+    number = place.removeprefix(AGENT_PLACE)
+    return int(number) if number != place else None
 
 
 def wake_groups(scenario: str, marks: Iterable[Mark], **_: Any) -> None:

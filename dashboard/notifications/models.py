@@ -1,8 +1,9 @@
 """Notifications as the database has them: from what happened to each try of each message.
 
-An incident's change is stored as an `IncidentEvent` in the transaction that stores the incident;
-the worker passes it to the rules, which open a `Group`, and writes a `Message` to each target in
-one transaction; each try to deliver one is an `Attempt`. Times in Unix ms.
+An incident's change is stored as an `IncidentEvent` in the transaction that stores the incident,
+and the begin or end of a finding about an agent as an `AgentEvent` in that which stores the
+finding; the worker passes them to the rules, which open a `Group`, and writes a `Message` to each
+target in one transaction; each try to deliver one is an `Attempt`. Times in Unix ms.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Index, Q, UniqueConstraint
 
-from dashboard.core.models import AssetRow, AuthoredRow
+from dashboard.core.models import AgentRow, AssetRow, AuthoredRow
 from dashboard.states.models import PLACE
 from domain.names import MAX_STATE
+from domain.notifications.rule import AGENT, AGENTS
 
 MAX_TITLE = 100
 """Longest name of a rule, a channel or a rota, characters."""
@@ -165,6 +167,33 @@ class IncidentEvent(AssetRow):
         )
 
 
+class AgentEvent(AgentRow):
+    """The begin or the end of a finding about an agent, stored in the transaction that stores it.
+
+    kind: of `domain.notifications.events.KINDS`; finding: of AGENT_KINDS there; place: tells the
+    finding from others; words: what is wrong; handled_at: when the rules had it, and outcome: why
+    they were not shown it, if they were not.
+    """
+
+    kind = models.CharField(max_length=16)
+    finding = models.CharField(max_length=20)
+    place = models.CharField(max_length=PLACE)
+    words = models.CharField(max_length=500)
+    at = models.BigIntegerField()
+    recorded_at = models.BigIntegerField()
+    handled_at = models.BigIntegerField(null=True)
+    outcome = models.CharField(max_length=MAX_REASON, blank=True)
+
+    class Meta:
+        constraints = (
+            UniqueConstraint(fields=["place", "kind"], name="one_event_of_agent_per_place"),
+        )
+        indexes = (
+            Index(fields=["id"], condition=Q(handled_at=None), name="agents_to_handle"),
+            Index(fields=["recorded_at"], name="agent_events_by_age"),
+        )
+
+
 class TaskNotice(AssetRow):
     """A run of a scheduled task that notifies, stored in the transaction that stores its record.
 
@@ -241,9 +270,15 @@ class Group(models.Model):
     def __str__(self) -> str:
         return f"{self.rule_id}: {self.key}"
 
+    @property
+    def is_of_agents(self) -> bool:
+        """Whether it tells of agents, not of incidents."""
+        return self.key.startswith((f"{AGENTS} ", f"{AGENT} "))
+
 
 class GroupIncident(AssetRow):
-    """An incident of a group. place: at which the incident began."""
+    """An incident of a group. place: at which the incident began; of a finding about an agent,
+    `asset` is the agent and the place is the finding's."""
 
     group = models.ForeignKey(Group, models.CASCADE, related_name="members")
     place = models.CharField(max_length=PLACE)

@@ -1,4 +1,5 @@
-"""What a rule would have sent: rehearsed on the incidents that there were, by the same machine."""
+"""What a rule would have sent: rehearsed on the incidents and on the findings about agents that
+there were, by the same machine."""
 
 from __future__ import annotations
 
@@ -7,13 +8,16 @@ from typing import NamedTuple
 
 from django.db.models import Q
 
+from dashboard.agents.models import AgentFinding
 from dashboard.annotations.models import Acknowledgement
 from dashboard.core.chunks import STATEMENT, chunks
 from dashboard.core.scenarios import scenarios
 from dashboard.incidents.models import Incident, real
 from dashboard.labels.queries import labels_of
 from dashboard.notifications import texts
-from dashboard.notifications.happenings import Assets, Maintenance
+from dashboard.notifications.happenings import Assets, Maintenance, agent_event
+from dashboard.notifications.ingestion import AGENT_KIND_OF
+from dashboard.notifications.ingestion import agent_event as stored_event
 from dashboard.notifications.models import Channel, Rota
 from dashboard.states.models import CHANGE, Transition
 from dashboard.states.queries import listed
@@ -24,7 +28,7 @@ from domain.notifications.rehearsal import Played, Rehearsal
 from domain.notifications.rule import Rule
 
 MOST_INCIDENTS = 5_000
-"""Most incidents that are rehearsed, the newest."""
+"""Most incidents, and most findings about agents, that are rehearsed, the newest."""
 
 
 class Previewed(NamedTuple):
@@ -47,22 +51,25 @@ class Previewed(NamedTuple):
 
 class Preview(NamedTuple):
     """What a rule would have done, in order: the messages that it would have sent, and those that
-    it would have held back. incidents: how many there were to look at; is_cut: whether there was
-    more than was looked at."""
+    it would have held back. incidents: how many there were to look at, and findings: how many about
+    agents; is_cut: whether there was more than was looked at."""
 
     messages: list[Previewed]
     held: list[Previewed]
     incidents: int
     is_cut: bool
+    findings: int = 0
 
 
 def preview(rule: Rule, since: int, until: int) -> Preview:
-    """Return what a rule would have sent between two times (Unix ms), by the incidents of that
-    time, with the labels that assets have now."""
+    """Return what a rule would have sent between two times (Unix ms), by the incidents and findings
+    of that time, with the labels that assets have now."""
     rows, more = _incidents(rule, since, until)
+    found = _findings(rule, since, until)
     labels = _labels(rows)
     wanted = [row for row in rows if rule.wants(labels.get((row.scenario, row.asset), {}))]
-    events = sorted(_events(wanted, labels, since, until), key=lambda event: event.at)
+    events = [*_events(wanted, labels, since, until), *_agent_events(found, until)]
+    events.sort(key=lambda event: event.at)
     assets: Assets = {}
     for row in wanted:
         assets.setdefault(row.scenario, set()).add(row.asset)
@@ -73,16 +80,36 @@ def preview(rule: Rule, since: int, until: int) -> Preview:
     names = _Names(rule)
     messages = [names.sent(each) for each in played if isinstance(each.action, Send | Summary)]
     held = [names.held(each.at, each.action) for each in played if isinstance(each.action, Hold)]
-    return Preview(messages, held, len(rows), more or rehearsal.is_cut)
+    is_cut = more or len(found) == MOST_INCIDENTS or rehearsal.is_cut
+    return Preview(messages, held, len(rows), is_cut, len(found))
 
 
 def _incidents(rule: Rule, since: int, until: int) -> tuple[list[Incident], bool]:
     """Return the newest incidents that began between two times, and whether there are more."""
+    if not rule.incidents:
+        return [], False
     rows = real().filter(began_at__gte=since, began_at__lt=until, scenario__in=scenarios())
     if rule.scenarios:
         rows = rows.filter(scenario__in=rule.scenarios)
     newest = list(rows.order_by("-began_at", "-pk")[: MOST_INCIDENTS + 1])
     return newest[:MOST_INCIDENTS], len(newest) > MOST_INCIDENTS
+
+
+def _findings(rule: Rule, since: int, until: int) -> list[AgentFinding]:
+    """Return the newest findings that were found between two times, and that a rule tells."""
+    kinds = [kind for kind, name in AGENT_KIND_OF.items() if name in rule.agents]
+    names = rule.scenarios or tuple(scenarios())
+    rows = AgentFinding.objects.filter(found_at__gte=since, found_at__lt=until, kind__in=kinds)
+    wanted = [name for name in names if name in scenarios()]
+    return list(rows.filter(scenario__in=wanted).order_by("-found_at", "-pk")[:MOST_INCIDENTS])
+
+
+def _agent_events(rows: Iterable[AgentFinding], until: int) -> Iterator[Event]:
+    """Yield the begin and the end of findings, in any order."""
+    for row in rows:
+        yield agent_event(stored_event(row, BEGUN, row.found_at, row.found_at))
+        if row.ended_at is not None and row.ended_at <= until:
+            yield agent_event(stored_event(row, ENDED, row.ended_at, row.ended_at))
 
 
 def _by_scenario(rows: Iterable[Incident]) -> dict[str, list[Incident]]:

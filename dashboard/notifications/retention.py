@@ -8,6 +8,7 @@ from dashboard.core.retention import Retention
 from dashboard.core.times import DAY_MS
 from dashboard.notifications.models import (
     OPEN,
+    AgentEvent,
     Group,
     IncidentEvent,
     Message,
@@ -33,6 +34,13 @@ KEPT = (
         condition=Q(handled_at__isnull=False),
         by_scenario=True,
         least_ms=LEAST_MS,
+    ),
+    Retention(
+        "events of agents",
+        AgentEvent,
+        "recorded_at",
+        EVENTS_KEPT_MS,
+        condition=Q(handled_at__isnull=False),
     ),
     Retention(
         "scheduled tasks that notified",

@@ -11,7 +11,8 @@ from django.forms import BaseFormSet, formset_factory
 from dashboard.core.fields import SpanField, scenario_choices
 from dashboard.core.scenarios import scenarios
 from dashboard.notifications.models import MAX_TITLE, Channel, Rota, Rule
-from domain.notifications.rule_parser import MOST_STAGES, RuleError
+from domain.notifications.events import AGENT_DOUBTED, AGENT_LATE, AGENT_REFUSED, AGENT_SILENT
+from domain.notifications.rule_parser import MOST_STAGES, RuleError, plain_rule, rule_from_plain
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 DAY_CHOICES = [(str(number), name) for number, name in enumerate(DAYS)]
@@ -21,8 +22,15 @@ FEWEST_STAGES = 3
 SPANS = {"after_ms": "after", "window_ms": "window", "repeat_ms": "repeat", "per_ms": "per"}
 FIELDS = {**SPANS, "hours": "hours_begin", "quiet": "quiet_begin"}
 """Fields by the key of the data, where they have other names."""
-KEPT = ("scenarios", "states", "at_least", "resolved", "tasks", "most")
+KEPT = ("scenarios", "states", "at_least", "resolved", "incidents", "tasks", "agents", "most")
 """Fields that have the values of the data."""
+AGENT_CHOICES = [
+    (AGENT_REFUSED, "Reports refused"),
+    (AGENT_SILENT, "Silent everywhere"),
+    (AGENT_DOUBTED, "In doubt: clock ahead, or contradicts itself"),
+    (AGENT_LATE, "Reports too late"),
+]
+"""What a rule may tell of agents."""
 
 
 def state_choices() -> list[tuple[str, list[tuple[str, str]]]]:
@@ -85,7 +93,9 @@ class RuleForm(forms.Form):
     window = SpanField(label="Wait for more", required=False, zero=True, initial="30s")
     repeat = SpanField(label="Remind every", required=False)
     resolved = forms.BooleanField(required=False, initial=True, label="Say when it is over")
+    incidents = forms.BooleanField(required=False, initial=True, label="Incidents")
     tasks = forms.BooleanField(required=False, initial=True, label="Scheduled tasks that notify")
+    agents = _checks("Agents", AGENT_CHOICES)
     most = forms.IntegerField(label="At most so many messages", initial=20)
     per = SpanField(label="In", initial="1h")
     hours_begin, hours_end = _clock("From"), _clock("Until")
@@ -96,8 +106,9 @@ class RuleForm(forms.Form):
     quiet_zone = forms.CharField(required=False, max_length=64, label="Zone", initial="UTC")
     quiet_exempt = forms.ChoiceField(required=False, label="Except this state or a worse one")
 
+    WHAT = ("incidents", "tasks", "agents")
     WHICH = ("scenarios", "at_least", "states", "labels", "after")
-    HOW = ("group_by", "window", "repeat", "most", "per", "resolved", "tasks")
+    HOW = ("group_by", "window", "repeat", "most", "per", "resolved")
     HOURS = ("hours_begin", "hours_end", "hours_zone", "hours_days")
     QUIET = ("quiet_begin", "quiet_end", "quiet_zone", "quiet_exempt", "quiet_days")
 
@@ -122,6 +133,11 @@ class RuleForm(forms.Form):
     def part(self, names: tuple[str, ...]) -> list[forms.BoundField]:
         """Return some of the fields."""
         return [self[name] for name in names]
+
+    @property
+    def what(self) -> list[forms.BoundField]:
+        """The fields that say what it tells of."""
+        return self.part(self.WHAT)
 
     @property
     def which(self) -> list[forms.BoundField]:
@@ -160,7 +176,9 @@ class RuleForm(forms.Form):
             "repeat_ms": data["repeat"],
             "stages": stages,
             "resolved": data["resolved"],
+            "incidents": data["incidents"],
             "tasks": data["tasks"],
+            "agents": data["agents"],
             "most": data["most"],
             "per_ms": data["per"],
         }
@@ -181,8 +199,13 @@ class RuleForm(forms.Form):
             self.add_error(field if field in self.fields else None, words)
 
 
+def _plain(rule: Rule) -> dict[str, Any]:
+    """Return a rule's data with every key that there is by now."""
+    return plain_rule(rule_from_plain(rule.definition))
+
+
 def _initial(rule: Rule) -> dict[str, Any]:
-    plain = rule.definition
+    plain = _plain(rule)
     own = {
         "revision": rule.revision,
         "name": rule.name,

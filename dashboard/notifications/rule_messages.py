@@ -105,7 +105,8 @@ def _thread(group: Group, target: Target) -> str:
 def _plain(rule: Rule, groups: Sequence[Group], summary: Summary) -> dict[str, Any]:
     parts = zip(groups, summary.parts, strict=True)
     plain = [
-        texts.payload(part, rule.name, texts.group_url(group.token)) | {"incidents": []}
+        texts.payload(part, rule.name, texts.group_url(group.token))
+        | {"incidents": [], "agents": []}
         for group, part in parts
     ]
     return {"kind": SUMMARY, "rule": rule.name, "groups": plain[: texts.MOST_IN_PAYLOAD]}

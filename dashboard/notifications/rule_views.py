@@ -32,7 +32,7 @@ RULES = Table(
     "notification-rules", "Rule", "Status", "Tells", Column.time("Last message"),
     Column.number("Messages in 7 days"),
 )  # fmt: skip
-PREVIEW = Table("", "When", "Message", Column("Incidents", numeric=True), "Whom", Column("Outcome"))
+PREVIEW = Table("", "When", "Message", Column("Tells of", numeric=True), "Whom", Column("Outcome"))
 MOST_PREVIEWED = 500
 """Most messages that a preview lists, the newest."""
 

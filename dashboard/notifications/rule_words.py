@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import exact_span
 from dashboard.notifications.models import Channel, Rota
+from dashboard.notifications.rule_forms import AGENT_CHOICES
 from domain.notifications.hours import Hours
 from domain.notifications.rule import Rule
 
@@ -19,7 +20,8 @@ def described(rule: Rule) -> list[tuple[str, str]]:
 
 
 def _described(rule: Rule) -> Iterator[tuple[str, str]]:
-    yield "Which incidents", "; ".join(_which(rule))
+    yield "Which incidents", "; ".join(_which(rule)) if rule.incidents else "none"
+    yield "Agents", _agents(rule)
     names = target_names()
     for stage in rule.stages:
         after = f"After {exact_span(stage.after_ms)} unacknowledged" if stage.after_ms else "Whom"
@@ -38,10 +40,19 @@ def _described(rule: Rule) -> Iterator[tuple[str, str]]:
         yield "Quiet hours", f"{hours(rule.quiet.hours)}{exempt}"
 
 
-def _which(rule: Rule) -> Iterator[str]:
+def _agents(rule: Rule) -> str:
+    words = [label for kind, label in AGENT_CHOICES if kind in rule.agents]
+    return "; ".join([_scenarios(rule), *words]) if words else "none"
+
+
+def _scenarios(rule: Rule) -> str:
     known = scenarios()
     titles = [known[name].title if name in known else name for name in rule.scenarios]
-    yield ", ".join(titles) or "every scenario"
+    return ", ".join(titles) or "every scenario"
+
+
+def _which(rule: Rule) -> Iterator[str]:
+    yield _scenarios(rule)
     if rule.labels:
         yield "any of " + ", ".join(f"{key}={value}" for key, value in rule.labels)
     if rule.states:

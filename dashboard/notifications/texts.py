@@ -10,8 +10,15 @@ from typing import Any
 from django.conf import settings
 from django.template.loader import render_to_string
 
+from dashboard.core.paths import agent_path
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import duration, utc
+from domain.notifications.events import (
+    AGENT_DOUBTED,
+    AGENT_LATE,
+    AGENT_REFUSED,
+    AGENT_SILENT,
+)
 from domain.notifications.group import (
     ESCALATED,
     MORE,
@@ -36,6 +43,13 @@ LEADS = {
     REMINDER: "Still ",
     RESOLVED: "Over: ",
 }
+AGENT_WORDS = {
+    AGENT_REFUSED: "refused",
+    AGENT_SILENT: "silent",
+    AGENT_DOUBTED: "in doubt",
+    AGENT_LATE: "late",
+}
+"""What is wrong with several agents, in a word or two."""
 
 
 def group_url(token: str) -> str:
@@ -54,25 +68,36 @@ def summary_subject(summary: Summary) -> str:
 
 
 def headline(members: Collection[Member]) -> str:
-    """Return incidents in a line: the asset of a single one, else how many are in which state."""
+    """Return incidents in a line: the asset of a single one, else how many are in which state; of
+    an agent what is wrong with it."""
     if len(members) == 1:
         [member] = members
-        return f"{member.asset[:LONGEST_NAME]} {_state_words(member)}"
+        words = f": {_begun_small(member.finding)}" if member.finding else f" {_words(member)}"
+        return f"{member.asset[:LONGEST_NAME]}{words}"
     return "; ".join(_counts(members))
+
+
+def _begun_small(sentence: str) -> str:
+    return f"{sentence[:1].lower()}{sentence[1:]}"
 
 
 def _counts(members: Collection[Member]) -> Iterator[str]:
     """Yield for each scenario how many of its assets are in which state, the worst first."""
-    counted = Counter((m.scenario, _state_words(m), _severity(m)) for m in members)
-    for (scenario, words, _), n in sorted(
-        counted.items(), key=lambda item: (item[0][0], item[0][2])
-    ):
-        noun = known.noun if (known := scenarios().get(scenario)) else "asset"
+    counted = Counter((m.scenario, _severity(m), _noun(m), _words(m)) for m in members)
+    for (_, _, noun, words), n in sorted(counted.items()):
         yield f"{n} {noun}{'' if n == 1 else 's'} {words}"
 
 
-def _state_words(member: Member) -> str:
-    label = _label(member, member.state).lower()
+def _noun(member: Member) -> str:
+    if member.finding:
+        return "agent"
+    return known.noun if (known := scenarios().get(member.scenario)) else "asset"
+
+
+def _words(member: Member) -> str:
+    """Return the state of an incident, or what is wrong with an agent, in a few words."""
+    words = AGENT_WORDS.get(member.state, "") if member.finding else ""
+    label = words or _label(member, member.state).lower()
     return label if member.active else f"no longer {label}"
 
 
@@ -99,22 +124,37 @@ def worst_first(send: Send) -> Send:
 def as_text(send: Send, why: str, url: str) -> str:
     """Return a message as plain text. url: of the group's page."""
     listed = send.members
-    lines = [subject(send), "", *(f"- {_line(member)}" for member in listed[:MOST_LISTED])]
+    lines = [subject(send), ""]
+    for member in listed[:MOST_LISTED]:
+        lines += [f"- {_line(member)}", *([f"  {_page_url(member)}"] if member.finding else [])]
     if len(listed) > MOST_LISTED:
         lines.append(f"- and {len(listed) - MOST_LISTED} more")
     if send.kind != RESOLVED and url:
-        lines += ["", f"Acknowledge, or see all of it: {url}"]
+        lines += ["", f"{_link_words(send)}: {url}"]
     return "\n".join([*lines, "", why]) + "\n"
+
+
+def _link_words(send: Send) -> str:
+    """Return what a message's link is for: nobody acknowledges an agent."""
+    of_agents = all(member.finding for member in send.members)
+    return "See all of it" if of_agents else "Acknowledge, or see all of it"
 
 
 def _line(member: Member) -> str:
     end = (
         "" if member.over_at is None else f", over after {duration(member.over_at - member.since)}"
     )
-    title = known.title if (known := scenarios().get(member.scenario)) else member.scenario
-    return (
-        f"{member.asset} ({title}): {_label(member, member.state)} since {utc(member.since)}{end}"
-    )
+    so = member.finding or _label(member, member.state)
+    return f"{member.asset} ({_title(member)}): {so} since {utc(member.since)}{end}"
+
+
+def _title(member: Member) -> str:
+    return known.title if (known := scenarios().get(member.scenario)) else member.scenario
+
+
+def _page_url(member: Member) -> str:
+    """Return the address of an agent's page."""
+    return f"{settings.TALLYBOARD.own_url}{agent_path(member.scenario, member.asset)}"
 
 
 def as_html(send: Send, why: str, url: str) -> str:
@@ -125,17 +165,18 @@ def as_html(send: Send, why: str, url: str) -> str:
         "rows": [_cells(member) for member in listed[:MOST_LISTED]],
         "more": max(0, len(listed) - MOST_LISTED),
         "url": "" if send.kind == RESOLVED else url,
+        "link": _link_words(send),
+        "of_agents": all(member.finding for member in listed),
         "why": why,
     }
     return render_to_string("notifications/mail.html", context)
 
 
 def _cells(member: Member) -> dict[str, str]:
-    title = known.title if (known := scenarios().get(member.scenario)) else member.scenario
     return {
         "asset": member.asset,
-        "scenario": title,
-        "state": _label(member, member.state),
+        "scenario": _title(member),
+        "state": member.finding or _label(member, member.state),
         "since": utc(member.since),
         "lasted": "" if member.over_at is None else duration(member.over_at - member.since),
     }
@@ -143,15 +184,17 @@ def _cells(member: Member) -> dict[str, str]:
 
 def payload(send: Send, rule: str, url: str) -> dict[str, Any]:
     """Return a message as JSON-able data for a program. Times in Unix ms."""
-    listed = send.members
+    incidents = [member for member in send.members if not member.finding]
+    agents = [member for member in send.members if member.finding]
     return {
         "kind": send.kind,
         "rule": rule,
         "group": {"key": send.key, "opened_at": send.opened_at, "url": url},
-        "active": sum(member.active for member in listed),
-        "over": sum(not member.active for member in listed),
-        "incidents": [_plain(member) for member in listed[:MOST_IN_PAYLOAD]],
-        "more": max(0, len(listed) - MOST_IN_PAYLOAD),
+        "active": sum(member.active for member in send.members),
+        "over": sum(not member.active for member in send.members),
+        "incidents": [_plain(member) for member in incidents[:MOST_IN_PAYLOAD]],
+        "agents": [_plain_agent(member) for member in agents[:MOST_IN_PAYLOAD]],
+        "more": max(0, max(len(incidents), len(agents)) - MOST_IN_PAYLOAD),
     }
 
 
@@ -164,4 +207,16 @@ def _plain(member: Member) -> dict[str, Any]:
         "worst": member.worst,
         "since": member.since,
         "over_at": member.over_at,
+    }
+
+
+def _plain_agent(member: Member) -> dict[str, Any]:
+    return {
+        "scenario": member.scenario,
+        "agent": member.asset,
+        "finding": member.state,
+        "words": member.finding,
+        "since": member.since,
+        "over_at": member.over_at,
+        "url": _page_url(member),
     }

@@ -6,6 +6,7 @@ Labels and colours stay as they are configured here; an overlay does not change 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import lru_cache
 
 from dashboard.rules.models import CarriedScenario, RuleRecord
@@ -37,11 +38,13 @@ def as_carried(scenario: Scenario) -> Scenario:
 
 
 def _laid(scenario: Scenario, text: str) -> Scenario:
-    """Return the scenario with the rule of another one; itself, where its states differ."""
+    """Return the scenario with the rule of another one, and its version of the fold; the other one
+    itself, where its states differ."""
     other = parsed(text)
     plain = other.to_plain()
     try:
-        return overlaid(scenario, {key: plain[key] for key in LIVE_KEYS})
+        laid = overlaid(scenario, {key: plain[key] for key in LIVE_KEYS})
+        return replace(laid, fold=other.fold)
     except ScenarioError:
         return other
 

@@ -29,6 +29,8 @@ SPANS = {
     "max_report_age": "as silent votes",
 }
 """Keys that hold a duration, with what an empty one means."""
+LIFETIME_HINT = "needed, for example 10m"
+"""Of a vote's lifetime where states have severity: there none may be empty."""
 BY_STATE = ("holds", "reminders", "purge_after")
 
 
@@ -109,6 +111,8 @@ class ChangeForm(forms.Form):
         if start.life_cycle:  # nothing is raised or lowered, and nobody's last word is kept
             self.fields["min_voters"].label = "Fewest voters"
             del self.fields["raise_voters"], self.fields["forget_after"]
+        else:
+            self.fields["vote_lifetime"].widget.attrs["placeholder"] = LIFETIME_HINT
         self.proposal: Proposal | None = None
 
     def clean(self) -> None:

@@ -95,6 +95,8 @@ def _differing(stored: StoredAsset, board: Board) -> tuple[str, ...]:
         fields.append("unconfirmed")
     if _votes(plain["votes"]) != _votes(record["votes"]):
         fields.append("votes")
+    if _doubts(plain["doubts"]) != _doubts(record.get("doubts", [])):
+        fields.append("doubts")
     return tuple(fields)
 
 
@@ -107,8 +109,33 @@ def _same_reason(stored: StoredAsset, record: dict[str, Any]) -> bool:
     return stored.unconfirmed_reason == reason or (reason is None and bool(record["unconfirmed"]))
 
 
-def _votes(votes: list[dict[str, Any]]) -> list[tuple[str, str, int, int]]:
+def _votes(votes: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     """Return of votes the part that is reported at once; ages may be reported up to 30 s later."""
     return sorted(
-        (vote["agent"], vote["state"], vote["weight"], vote.get("silent") or 0) for vote in votes
+        (
+            vote["agent"],
+            vote["state"],
+            vote["weight"],
+            vote.get("silent") or 0,
+            vote.get("doubt") or "",
+            vote.get("detail_fault") or "",
+            flapping(vote),
+        )
+        for vote in votes
+    )
+
+
+def flapping(vote: dict[str, Any]) -> str:
+    """Return the state to which a vote has turned twice, of a record or of the store; else empty.
+
+    The store also has votes that have turned once.
+    """
+    flap = vote.get("flapping") or vote.get("flap") or {}
+    return str(flap.get("state", "")) if flap.get("again", True) else ""
+
+
+def _doubts(doubts: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """Return of doubts the part that is reported at once."""
+    return sorted(
+        (each["agent"], each["reason"], each["said"] or "", each["weight"]) for each in doubts
     )

@@ -7,14 +7,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from dashboard.state_store.comparison import flapping
 from wire.batch_query import StoredAsset
 
-# Most votes that are told one by one.
-MOST_VOTES = 20
+# Most votes, and most doubts, that are told one by one.
+MOST_TOLD = 20
 
 
 # What both sides have.
-FIELDS = ("state", "previous", "since", "unconfirmed", "disputed", "votes", "pending", "override")
+FIELDS = (
+    "state", "previous", "since", "unconfirmed", "disputed", "votes", "doubts", "pending",
+    "override",
+)  # fmt: skip
 
 
 class Line(NamedTuple):
@@ -62,14 +66,15 @@ def _own(stored: StoredAsset | None) -> list[Line]:
 
 def _told(record: dict[str, Any]) -> dict[str, str]:
     """Return a record's fields as text."""
-    pending, pin = record["pending"], record["override"]
+    pending, pin, doubts = record["pending"], record["override"], record.get("doubts") or []
     return {
         "state": record["state"] or "purged",
         "previous": record["previous"] or "–",
         "since": _time(record["since"]) if record["state"] else "–",
         "unconfirmed": _unconfirmed(record),
         "disputed": record.get("disputed") or "no",
-        "votes": _votes(record["votes"]),
+        "votes": _texts([_vote(vote) for vote in record["votes"][:MOST_TOLD]], record["votes"]),
+        "doubts": _texts([_doubt(each) for each in doubts[:MOST_TOLD]], doubts),
         "pending": f"{pending['state']} at {_time(pending['due'])}" if pending else "none",
         "override": _override(pin) if pin else "none",
     }
@@ -85,12 +90,20 @@ def _unconfirmed(record: dict[str, Any]) -> str:
 def _vote(vote: dict[str, Any]) -> str:
     silent = vote.get("silent")
     since = f", silent since {_time(silent)}" if silent is not None else ""
-    return f"{vote['agent']}: {vote['state']} (weight {vote['weight']}{since})"
+    doubt = f", in doubt: {vote['doubt']}" if vote.get("doubt") else ""
+    fault = f", detail left out: {vote['detail_fault']}" if vote.get("detail_fault") else ""
+    to = flapping(vote)
+    flaps = f", goes to and fro: {to}" if to else ""
+    return f"{vote['agent']}: {vote['state']} (weight {vote['weight']}{since}{doubt}{flaps}{fault})"
 
 
-def _votes(votes: list[dict[str, Any]]) -> str:
-    texts = [_vote(vote) for vote in votes[:MOST_VOTES]]
-    more = len(votes) - len(texts)
+def _doubt(doubt: dict[str, Any]) -> str:
+    said = doubt["said"] or "nothing readable"
+    return f"{doubt['agent']}: {doubt['reason']}, said {said} (weight {doubt['weight']})"
+
+
+def _texts(texts: list[str], every: list[Any]) -> str:
+    more = len(every) - len(texts)
     return ("; ".join(texts) + (f"; and {more} more" if more > 0 else "")) or "none"
 
 

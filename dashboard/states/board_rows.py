@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 from dashboard.core.bidi import isolated
-from dashboard.states.caveats import doubts_of, rank_of, silent_votes
+from dashboard.states.caveats import doubted_agents, doubts_of, rank_of, silent_votes
+from dashboard.states.doubt_words import InDoubt, in_doubt, sentence, severity_of
 from domain.names import USER_PREFIX
 from domain.scenario import Scenario
 from domain.version import Version
@@ -17,6 +19,10 @@ Row = dict[str, Any]
 
 VOTES_SHOWN = 12
 """Most votes that a row shows as marks; the asset's panel shows all."""
+VOTELESS_SHOWN = 3
+"""So many agents in doubt without a vote have a mark, however many votes there are."""
+APART = 2
+"""The room, in marks, of the stroke before them and of their question marks."""
 
 CAUSES = {
     "report": "reported by {agent}",
@@ -35,6 +41,7 @@ CAUSES = {
     "override-end": "override ended",
     "leave": "{agent} left",
     "vote-expiry": "{agent} fell silent",
+    "doubt-end": "doubt about {agent} ended",
     "vote-forgotten": "last word of {agent} forgotten",
     "hold": "hold passed",
     "reminder": "reminder",
@@ -43,6 +50,7 @@ CAUSES = {
 
 OF_SEVERAL = {
     "vote-expiry": "several agents fell silent",
+    "doubt-end": "doubts about several agents ended",
     "vote-forgotten": "silent votes of several agents forgotten",
     "mute-end": "mutes of several agents ended",
 }
@@ -54,11 +62,14 @@ def row_of(scenario: Scenario, record: StateValue) -> Row:
 
     version: sortable, so that the browser compares it as text; votes: agent and state, live ones
     before silent ones, of both the most severe first; muted: whose of these count nothing; silent:
-    whose are, and since when; beneath: as `beneath_of` has it; doubts: of
-    `dashboard.states.caveats.DOUBTS`. Raises ValueError for a version that is none.
+    whose are, and since when; doubt: as `_doubt_of` has it; beneath: as `beneath_of` has it;
+    doubts: of `dashboard.states.caveats.DOUBTS`. Raises ValueError for a version that is none.
     """
     votes = sorted(record.votes, key=partial(_place, scenario))
-    shown = votes[:VOTES_SHOWN]
+    doubted = in_doubt(scenario, votes, record.doubts)
+    apart = _voteless(doubted, len(votes))
+    shown = votes[: VOTES_SHOWN - len(apart) - APART * bool(apart)]
+    doubt = doubted_agents(votes, record.doubts)
     override, pending = record.override, record.pending
     severity, disputed = scenario.severity(record.state), record.disputed
     return {
@@ -74,15 +85,42 @@ def row_of(scenario: Scenario, record: StateValue) -> Row:
         "unconfirmed_reason": record.unconfirmed_reason,
         "disputed": disputed,
         "beneath": beneath_of(scenario, record),
-        "doubts": list(doubts_of(disputed, record.unconfirmed, silent_votes(votes))),
+        "doubts": list(doubts_of(disputed, record.unconfirmed, silent_votes(votes), doubt)),
         "votes": [[vote.agent, vote.state] for vote in shown],
         "more_votes": len(votes) - len(shown),
         "muted": [vote.agent for vote in shown if vote.muted],
         "silent": [[v.agent, v.silent] for v in shown if v.silent is not None],
+        "doubt": _doubt_of(doubted, apart, {vote.agent for vote in shown}),
         "pending": [pending.state, pending.due] if pending else None,
         "override": [override.user, override.until] if override else None,
-        "cause": cause_text(record.cause),
+        "cause": cause_of(record),
         "caused_at": record.cause.time,
+    }
+
+
+def _voteless(doubted: list[InDoubt], votes: int) -> list[InDoubt]:
+    """Return the agents in doubt without a vote that have a mark beside so many votes."""
+    found = [one for one in doubted if one.voteless and one.counts]
+    return found[: max(VOTELESS_SHOWN, VOTES_SHOWN - APART - votes)]
+
+
+def _doubt_of(
+    doubted: list[InDoubt], apart: list[InDoubt], shown: Container[str]
+) -> dict[str, Any] | None:
+    """Return what a row says of its agents in doubt; None where there is none.
+
+    why: a sentence of those that count, "" without one; of: the agents of marks in doubt and why,
+    in words; voteless: those of them that have no vote, and what they said; more: how many of these
+    have no mark. shown: agents whose votes have one.
+    """
+    if not doubted:
+        return None
+    counting = [one for one in doubted if one.counts]
+    return {
+        "why": sentence(counting),
+        "of": [[one.agent, one.words] for one in doubted if one.agent in shown or one in apart],
+        "voteless": [[one.agent, one.said] for one in apart],
+        "more": sum(one.voteless for one in counting) - len(apart),
     }
 
 
@@ -94,16 +132,25 @@ def beneath_of(scenario: Scenario, record: StateValue) -> str | None:
     """
     if scenario.life_cycle or not record.override:
         return None
-    known = [record.state, record.disputed or record.state]
+    known = [scenario.severity(record.state)]
+    if record.disputed is not None:
+        known.append(severity_of(scenario, record.disputed))
     beneath = record.override.underlying
-    if beneath is None or scenario.severity(beneath) >= min(map(scenario.severity, known)):
-        return None
-    return beneath
+    return None if beneath is None or scenario.severity(beneath) >= min(known) else beneath
 
 
 def _place(scenario: Scenario, vote: VoteValue) -> tuple[bool, int, str]:
     """Return where a vote stands among a row's: silent ones crowd no live vote out."""
     return (vote.silent is not None, scenario.severity(vote.state), vote.agent)
+
+
+def cause_of(record: StateValue) -> str:
+    """Return what brought a record about, in words: a report that was not taken says so."""
+    cause = record.cause
+    place = (cause.agent, cause.offset)
+    if cause.type == "report" and any((one.agent, one.offset) == place for one in record.doubts):
+        return f"report of {isolated(cause.agent or '')} not taken"
+    return cause_text(cause)
 
 
 def cause_text(cause: CauseValue) -> str:

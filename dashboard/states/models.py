@@ -24,7 +24,8 @@ class AssetState(AssetRow):
     record: the record's JSON as it stands in the topic (of a purged asset, the last one); rank: its
     place on the board before time and name, see `dashboard.states.caveats`, empty once purged;
     disputed: the worst state that a vote says where that is worse than the state, else empty;
-    silent: how many votes that count are silent, empty for none; changed_at: the time of its cause;
+    silent: how many votes that count are silent, empty for none; doubt: how many agents that count
+    are in doubt, with or without a vote, empty for none; changed_at: the time of its cause;
     reported_at: of the newest live vote of an agent, empty without one; reported_in: its quarter of
     an hour since 1970; voteless_in: that of changed_at where there is no such vote; override_*: of
     an override, empty without one; purged rows stay hidden for a week, so that a replay cannot
@@ -42,6 +43,7 @@ class AssetState(AssetRow):
     unconfirmed_reason = models.CharField(max_length=200, null=True)  # noqa: DJ001 - as the others
     disputed = models.CharField(max_length=64, null=True)  # noqa: DJ001 - as the others
     silent = models.IntegerField(null=True)
+    doubt = models.IntegerField(null=True)
     version = models.CharField(max_length=VERSION)
     changed_at = models.BigIntegerField()
     cause_type = models.CharField(max_length=20)
@@ -86,7 +88,7 @@ class AssetState(AssetRow):
                 condition=Q(purged=False, voteless_in__isnull=False),
                 name="voteless",
             ),
-            # Three, each of the rows alone that a filter asks for by it: most often few.
+            # Four, each of the rows alone that a filter asks for by it: most often few.
             Index(
                 fields=["scenario"],
                 condition=Q(purged=False, disputed__isnull=False),
@@ -101,6 +103,11 @@ class AssetState(AssetRow):
                 fields=["scenario"],
                 condition=Q(purged=False, silent__isnull=False),
                 name="silent_rows",
+            ),
+            Index(
+                fields=["scenario"],
+                condition=Q(purged=False, doubt__isnull=False),
+                name="doubt_rows",
             ),
         )
 
@@ -132,7 +139,8 @@ class StateCount(ScenarioRow):
 
 
 class DoubtCount(ScenarioRow):
-    """The number of visible assets that have a doubt: disputed, unconfirmed, or with silent votes.
+    """The number of visible assets that have a doubt: disputed, unconfirmed, with silent votes, or
+    with an agent in doubt.
 
     Kept as `StateCount` is, one row for each. doubt: of `dashboard.states.caveats.DOUBTS`.
     """

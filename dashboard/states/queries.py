@@ -33,11 +33,12 @@ DOUBTED = {
     "disputed": Q(disputed__isnull=False),
     "unconfirmed": Q(unconfirmed=True),
     "silent": Q(silent__isnull=False),
+    "doubt": Q(doubt__isnull=False),
 }
 """What the database is asked for rows that there is a doubt of."""
 
 INDEXED = (
-    *("state", "disputed", "unconfirmed", "silent", "rank", "since"),
+    *("state", "disputed", "unconfirmed", "silent", "doubt", "rank", "since"),
     *("overridden", "override_since", "override_until", "purged", "purged_at"),
     *("reported_in", "voteless_in"),
 )
@@ -335,8 +336,8 @@ def stored(scenario: str, assets: Collection[str]) -> dict[str, Kept]:
 
 def _kept(row: tuple[Any, ...]) -> Kept:
     pk, _, version, due, *held = row
-    state, disputed, unconfirmed, silent, *_ = held
-    doubts = doubts_of(disputed, bool(unconfirmed), silent)
+    state, disputed, unconfirmed, silent, doubt, *_ = held
+    doubts = doubts_of(disputed, bool(unconfirmed), silent, doubt)
     return Kept(version, state, doubts, due is not None, pk, tuple(held))
 
 

@@ -15,7 +15,7 @@ from uuid import UUID
 import msgspec
 
 from dashboard.core.times import MINUTE_MS
-from dashboard.states.caveats import Doubts, doubts_of, rank_of, silent_votes
+from dashboard.states.caveats import Doubts, doubted_agents, doubts_of, rank_of, silent_votes
 from domain.names import USER_PREFIX, name_ok, state_name_ok
 from domain.records import StateRecord, Tombstone
 from domain.scenario import Scenario
@@ -44,6 +44,7 @@ COLUMNS = (
     "unconfirmed_reason",
     "disputed",
     "silent",
+    "doubt",
     "version",
     "changed_at",
     "cause_type",
@@ -93,7 +94,8 @@ class Seen(NamedTuple):
         shape = self.shape
         if not isinstance(shape, StateValue):
             return ()
-        return doubts_of(shape.disputed, shape.unconfirmed, silent_votes(shape.votes))
+        silent, doubt = silent_votes(shape.votes), doubted_agents(shape.votes, shape.doubts)
+        return doubts_of(shape.disputed, shape.unconfirmed, silent, doubt)
 
     @property
     def place(self) -> str:
@@ -175,7 +177,7 @@ def row_of(scenario: Scenario, seen: Seen) -> tuple[Any, ...]:
     """Return the row that shows the record, in the order of COLUMNS."""
     shape, cause = seen.shape, seen.shape.cause
     if isinstance(shape, TombstoneValue):
-        shown: tuple[Any, ...] = ("", 0, None, "", 0, False, None, None, None)
+        shown: tuple[Any, ...] = ("", 0, None, "", 0, False, None, None, None, None)
         marks: tuple[Any, ...] = (None, None, None, *_NO_OVERRIDE, None)
         purged: tuple[Any, ...] = (True, cause.time)
     else:
@@ -210,6 +212,7 @@ def _shown(scenario: Scenario, shape: StateValue) -> tuple[Any, ...]:
         shape.unconfirmed_reason,
         shape.disputed,
         silent_votes(shape.votes),
+        doubted_agents(shape.votes, shape.doubts),
     )
 
 

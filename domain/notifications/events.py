@@ -1,4 +1,4 @@
-"""What happens to incidents, as the rules of notifications see it. Times in Unix ms."""
+"""What happens to incidents and agents, as the rules of notifications see it. Times in Unix ms."""
 
 from __future__ import annotations
 
@@ -15,6 +15,17 @@ KINDS = {
     MARKED: "its asset was acknowledged, or that was taken back",
 }
 
+AGENT_REFUSED, AGENT_SILENT, AGENT_DOUBTED, AGENT_LATE = (
+    "agent-refused", "agent-silent", "agent-doubted", "agent-late",
+)  # fmt: skip
+AGENT_KINDS = {
+    AGENT_REFUSED: "its reports are refused",
+    AGENT_SILENT: "it has fallen silent everywhere",
+    AGENT_DOUBTED: "it is in doubt on several assets",
+    AGENT_LATE: "its reports come too late",
+}
+"""What may be wrong with an agent, of which rules tell."""
+
 
 class Ack(NamedTuple):
     """An acknowledgement: until when, and of which severity the asset was then."""
@@ -25,10 +36,12 @@ class Ack(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to an incident, or to its asset.
+    """Something that happened to an incident, or to its asset; or to an agent.
 
     place: at which the incident began; state: the asset's from then on; labels: the asset's;
-    ack: the acknowledgement that is in force from then on, if the kind is MARKED.
+    ack: the acknowledgement that is in force from then on, if the kind is MARKED. finding: in words
+    what is wrong with an agent, empty for an incident: then `asset` is the agent, `state` one of
+    AGENT_KINDS, and the kind BEGUN or ENDED.
     """
 
     kind: str
@@ -39,3 +52,4 @@ class Event:
     state: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     ack: Ack | None = None
+    finding: str = ""

@@ -27,11 +27,11 @@ Place = tuple[str, str, str]
 
 
 class Member(NamedTuple):
-    """An incident of a group.
+    """An incident of a group, or something wrong with an agent.
 
     since: when it came into a state that the rule tells of; worst: the worst of these states so
     far; over_at: when it left them; told: the worst state of which a message has told, empty for
-    none; ack_*: of the acknowledgement in force, empty without one.
+    none; ack_*: of the acknowledgement in force, empty without one; finding: as in an event.
     """
 
     scenario: str
@@ -44,6 +44,7 @@ class Member(NamedTuple):
     told: str = ""
     ack_until: int | None = None
     ack_severity: int | None = None
+    finding: str = ""
 
     @property
     def key(self) -> Place:

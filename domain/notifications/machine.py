@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from domain.notifications.events import BEGUN, CHANGED, MARKED, Event
+from domain.notifications.events import MARKED, Event
 from domain.notifications.group import (
     ESCALATED,
     MORE,
@@ -179,31 +179,36 @@ class _Intake:
         """Take one event."""
         known = self._of_asset.get((event.scenario, event.asset), [])
         if event.kind == MARKED:
-            for key, place in known:
-                self._put(key, self._members[key][place].acknowledged(event.ack))
+            self._mark(known, event)
             return
         scenario = self.world.scenarios.get(event.scenario)
         if scenario is None:
             return
-        told_of = event.kind in (BEGUN, CHANGED) and self.rule.covers(scenario, event.state)
+        told_of = self.rule.tells(scenario, event)
         own = next((each for each in known if each[1][2] == event.place), None)
         if own is not None:
             key, place = own
             member = self._members[key][place]
             self._put(key, _gone_on(scenario, member, event) if told_of else _over(member, event))
-        elif told_of and self.rule.wants(event.labels):
+        elif self.rule.joins(scenario, event):
             self._join(event)
+
+    def _mark(self, known: Iterable[tuple[str, Place]], event: Event) -> None:
+        """Acknowledge an asset's incidents; an agent of the asset's name is none."""
+        for key, place in known:
+            member = self._members[key][place]
+            if not member.finding:
+                self._put(key, member.acknowledged(event.ack))
 
     def _put(self, key: str, member: Member) -> None:
         self._members[key][member.key] = member
 
     def _join(self, event: Event) -> None:
-        key = self.rule.key(event.scenario, event.asset, event.labels)
+        key = self.rule.key_of(event)
         if key not in self._groups:
             self._groups[key], self._members[key] = Group(key, event.at), {}
-        member = Member(
-            event.scenario, event.asset, event.place, event.at, event.state, event.state
-        )
+        place = (event.scenario, event.asset, event.place)
+        member = Member(*place, event.at, event.state, event.state, finding=event.finding)
         self._put(key, member)
         self._of_asset.setdefault(member.key[:2], []).append((key, member.key))
 
@@ -376,7 +381,8 @@ class _Turn:
         return self.rule.hours is None or self.rule.hours.contain(at)
 
     def _muted(self, member: Member, at: int) -> bool:
-        return self.world.in_maintenance(member.scenario, member.asset, at)
+        """Return whether a maintenance window holds messages back: never about an agent."""
+        return not member.finding and self.world.in_maintenance(member.scenario, member.asset, at)
 
     def _is_exempt(self, group: Group, news: Iterable[Member]) -> bool:
         """Return whether something is told, or to be told, of which quiet hours hold nothing."""
@@ -387,7 +393,7 @@ class _Turn:
         return any(
             reaches(known[member.scenario], member.worst, quiet.exempt)
             for member in (*news, *group.told())
-            if member.scenario in known
+            if member.scenario in known and not member.finding
         )
 
     # ---- what holds messages back ----

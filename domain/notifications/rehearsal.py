@@ -73,7 +73,7 @@ class Rehearsal:
     def _touched(self, events: Sequence[Event]) -> set[str]:
         """Return the keys of the groups that these events are about."""
         assets = {(event.scenario, event.asset) for event in events}
-        joined = {self.rule.key(each.scenario, each.asset, each.labels) for each in events}
+        joined = {self.rule.key_of(each) for each in events}
         known = joined & self._groups.keys()
         if assets:
             known |= {

@@ -1,15 +1,19 @@
-"""The rules of notifications: which incidents they are about, and who is told when."""
+"""The rules of notifications: what they are about, and who is told when."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from domain.notifications.events import BEGUN, CHANGED, Event
 from domain.notifications.hours import Hours
 from domain.scenario import Scenario
 
 BY_SCENARIO, BY_ASSET = "scenario", "asset"
 """What incidents are grouped by, besides keys of labels."""
+
+AGENTS, AGENT = "agents of", "agent"
+"""How keys of groups of agents begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +37,15 @@ class Quiet:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Who is to know of which incidents, how. All durations in ms.
+    """Who is to know of which incidents and agents, how. All durations in ms.
 
     scenarios, labels, states: any of each, and where one is empty, all; labels as `key=value`;
     at_least: this state or a worse one; after_ms: told of what lasts so long in such a state;
     hours: told of in these alone; group_by: those alike in these are told of together; window_ms:
     how long a message waits for more to tell; repeat_ms: told again so often while nobody has it in
-    hand; resolved: whether the end is told; tasks: whether runs of scheduled tasks that notify are
-    told, of any state; most, per_ms: at most so many messages in so long.
+    hand; resolved: whether the end is told; incidents: whether incidents are told; tasks: whether
+    runs of scheduled tasks that notify are, of any state; agents: what is told of agents, of
+    AGENT_KINDS; most, per_ms: at most so many messages in so long.
     """
 
     stages: tuple[Stage, ...]
@@ -55,19 +60,37 @@ class Rule:
     window_ms: int = 30_000
     repeat_ms: int | None = None
     resolved: bool = True
+    incidents: bool = True
     tasks: bool = True
+    agents: tuple[str, ...] = ()
     most: int = 20
     per_ms: int = 3_600_000
 
     def covers(self, scenario: Scenario, state: str) -> bool:
         """Return whether it tells of an asset's state, its labels aside."""
-        if not state or scenario.is_good(state):
+        if not self.incidents or not state or scenario.is_good(state):
             return False
         if self.scenarios and scenario.name not in self.scenarios:
             return False
         if self.states and state not in self.states:
             return False
         return not self.at_least or reaches(scenario, state, self.at_least)
+
+    def tells_agent(self, scenario: str, kind: str) -> bool:
+        """Return whether it tells of an agent of a scenario with which this is wrong."""
+        return kind in self.agents and scenario in (self.scenarios or (scenario,))
+
+    def tells(self, scenario: Scenario, event: Event) -> bool:
+        """Return whether it tells of what an event began or changed, labels aside."""
+        if event.kind not in (BEGUN, CHANGED):
+            return False
+        if event.finding:
+            return self.tells_agent(scenario.name, event.state)
+        return self.covers(scenario, event.state)
+
+    def joins(self, scenario: Scenario, event: Event) -> bool:
+        """Return whether an event begins something that it tells of. An agent has no labels."""
+        return self.tells(scenario, event) and (bool(event.finding) or self.wants(event.labels))
 
     def tells_task(self, scenario: str, labels: Mapping[str, str]) -> bool:
         """Return whether it tells of a scheduled task of an asset with these labels."""
@@ -76,6 +99,15 @@ class Rule:
     def wants(self, labels: Mapping[str, str]) -> bool:
         """Return whether it tells of an asset with these labels."""
         return not self.labels or any(labels.get(key) == value for key, value in self.labels)
+
+    def key_of(self, event: Event) -> str:
+        """Return what an event's incident is told of together with, or its agent: the agents of a
+        scenario, unless each asset is told of by itself."""
+        if not event.finding:
+            return self.key(event.scenario, event.asset, event.labels)
+        if BY_ASSET in self.group_by:
+            return f"{AGENT} {event.scenario}/{event.asset}"
+        return f"{AGENTS} {event.scenario}"
 
     def key(self, scenario: str, asset: str, labels: Mapping[str, str]) -> str:
         """Return what an asset's incident is told of together with, such as `scenario=attack`."""

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
+from domain.notifications.events import AGENT_KINDS
 from domain.notifications.hours import Hours
 from domain.notifications.rule import Quiet, Rule, Stage
 
@@ -74,7 +75,9 @@ def plain_rule(rule: Rule) -> dict[str, Any]:
             for s in rule.stages
         ],
         "resolved": rule.resolved,
+        "incidents": rule.incidents,
         "tasks": rule.tasks,
+        "agents": list(rule.agents),
         "most": rule.most,
         "per_ms": rule.per_ms,
     }
@@ -128,6 +131,13 @@ def _listed(read: Callable[[Any], T], most: int = MOST_LISTED) -> Callable[[Any]
         return tuple(dict.fromkeys(read(each) for each in value))
 
     return read_all
+
+
+def _agent_kind(value: Any) -> str:
+    kind = _text(value)
+    if kind not in AGENT_KINDS:
+        raise _Expected(f"expected some of {', '.join(AGENT_KINDS)}")
+    return kind
 
 
 def _label(value: Any) -> tuple[str, str]:
@@ -213,7 +223,9 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "repeat_ms": _optional(_number(SHORTEST_REPEAT_MS, LONGEST_AFTER_MS, " ms")),
     "stages": _stages,
     "resolved": _flag,
+    "incidents": _flag,
     "tasks": _flag,
+    "agents": _listed(_agent_kind),
     "most": _number(1, MOST_MESSAGES),
     "per_ms": _number(MINUTE_MS, DAY_MS, " ms"),
 }

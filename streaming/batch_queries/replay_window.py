@@ -85,7 +85,7 @@ def warm_up(scenarios: Sequence[Scenario]) -> int | None:
     This is a vote's life, for as long as it is kept once it is silent, and the longest hold. None:
     at the log's beginning, as votes do not expire.
     """
-    lifetimes = [scenario.vote_lifetime for scenario in scenarios]
+    lifetimes = [scenario.lifetime for scenario in scenarios]
     holds = [max((scenario.holds or {"": 0}).values()) for scenario in scenarios]
     if None in lifetimes:
         return None

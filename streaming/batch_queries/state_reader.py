@@ -206,6 +206,7 @@ def _stored(bucket: BucketId, name: str, asset: Asset, rule: Scenario) -> Stored
         disputed=asset.disputed,
         waits=sorted(asset.waits.items()),
         purged_at=asset.purged_at,
+        doubts=[asset.doubts[agent] for agent in sorted(asset.doubts)],
     )
     return stored if len(msgspec.json.encode(stored)) <= PART_BYTES else _slim(stored)
 

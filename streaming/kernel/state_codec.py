@@ -9,12 +9,13 @@ import msgspec
 
 from domain.asset import Asset
 from domain.fold import Bucket
-from domain.records import Override, Task, Vote
+from domain.records import Doubt, Override, Task, Vote
 
 # Version of an asset.
-CURRENT = 5
+CURRENT = 6
 # What a vote has beyond a plain one.
 HAS_MUTE, HAS_SILENCE, HAS_ORDER, HAS_AGE = 1, 2, 4, 8
+HAS_DOUBT, HAS_DETAIL_FAULT, HAS_FLAP = 16, 32, 64
 # Versions of a bucket's own: without mutes, and with some.
 META_PLAIN, META_MUTES = 1, 2
 _META = struct.Struct(">b7q")
@@ -56,7 +57,21 @@ def dump_kernel_asset(asset: Asset, noted: int | None) -> bytes:
     out.signed(len(asset.tasks))
     for task in asset.tasks:
         _task(out, task)
+    out.signed(len(asset.doubts))
+    for _, doubt in sorted(asset.doubts.items()):
+        _doubt(out, doubt, asset)
+    out.signed(_or_none(asset.settled))
     return bytes(out.data)
+
+
+def _doubt(out: _Out, doubt: Doubt, asset: Asset) -> None:
+    for text in (doubt.agent, doubt.reason, doubt.said):
+        out.text(text)
+    out.signed(doubt.time - asset.since, doubt.offset - asset.offset, doubt.until - doubt.time)
+    out.signed(doubt.weight)
+    out.text(None if doubt.muted is None else doubt.muted.user)
+    if doubt.muted is not None:
+        out.signed(_or_none(doubt.muted.until))
 
 
 def _task(out: _Out, task: Task) -> None:
@@ -97,6 +112,9 @@ def _vote(out: _Out, vote: Vote, asset: Asset) -> None:
     has |= HAS_SILENCE if vote.silent is not None else 0
     has |= HAS_ORDER if vote.order != order else 0
     has |= HAS_AGE if vote.age != age else 0
+    has |= HAS_DOUBT if vote.doubt is not None else 0
+    has |= HAS_DETAIL_FAULT if vote.detail_fault is not None else 0
+    has |= HAS_FLAP if vote.flap is not None else 0
     out.signed(has)
     if vote.muted is not None:
         out.text(vote.muted.user)
@@ -107,6 +125,13 @@ def _vote(out: _Out, vote: Vote, asset: Asset) -> None:
         out.signed(vote.order - order)
     if vote.age != age:
         out.signed(vote.age - age)
+    if vote.doubt is not None:
+        out.text(vote.doubt)
+    if vote.detail_fault is not None:
+        out.text(vote.detail_fault)
+    if vote.flap is not None:
+        out.text(vote.flap.state)
+        out.signed(vote.flap.time - vote.time, vote.flap.until - vote.flap.time, vote.flap.again)
 
 
 def _life(vote: Vote) -> int:

@@ -14,13 +14,14 @@ import pytest
 from django.test import Client
 from web_fixtures import answer, bearer, commands_sent, make_user, sent, show
 
-from dashboard.api import operations
+from dashboard.api import operations, reporting
 from dashboard.commands import submission
 from dashboard.commands.models import Command as Row
 from dashboard.core import kafka_delivery, rate_limits, times
 from dashboard.core import kafka_gateway as gateway_module
 from dashboard.core.scenarios import scenarios
-from domain.records import Report, Vote
+from domain.fold import Bucket
+from domain.records import MAX_AHEAD, DeadLetter, Doubt, Flap, Report, StateRecord, Vote
 
 pytestmark = pytest.mark.django_db
 
@@ -91,9 +92,25 @@ def test_what_is_doubted_is_told_counted_and_asked_for(api, bus):
     show("attack", "a", "clear", disputed="under-attack", votes=(replace(VOTE, silent=2_000),))
     show("attack", "b", "clear", votes=(VOTE,), **reason)
     show("attack", "c", "clear")
+    doubt = Doubt("waf-2", "contradiction", "under-attack", 1_000, 2, 2_000, 1)
+    ahead = replace(
+        VOTE,
+        doubt="clock-ahead",
+        detail_fault="too-large",
+        flap=Flap("under-attack", 5, 9, again=True),
+    )
+    show("attack", "d", "clear", votes=(ahead,), doubts=(doubt,))
     found = {item["name"]: item["doubts"] for item in api("get", "/api/v1/scenarios").json()}
-    assert found["attack"] == {"disputed": 1, "unconfirmed": 1, "silent": 1}
+    assert found["attack"] == {"disputed": 1, "unconfirmed": 1, "silent": 1, "doubt": 1}
     assert set(found["orders"].values()) == {0}
+    doubted = api("get", f"{ASSETS}/d").json()
+    (told,) = doubted["votes"]
+    assert (told["doubt"], told["detail_fault"]) == ("clock-ahead", "too-large")
+    assert told["flapping"] == {"state": "under-attack", "time": 5, "until": 9}
+    assert doubted["doubts"] == [
+        {"agent": "waf-2", "reason": "contradiction", "said": "under-attack", "time": 1_000,
+         "offset": 2, "until": 2_000, "weight": 1}
+    ]  # fmt: skip
     one, other = (api("get", f"{ASSETS}/{name}").json() for name in "ab")
     assert (one["disputed"], one["unconfirmed_reason"]) == ("under-attack", None)
     assert (other["disputed"], other["unconfirmed_reason"]) == (None, "1 of 2 voters")
@@ -105,6 +122,7 @@ def test_what_is_doubted_is_told_counted_and_asked_for(api, bus):
     assert names("doubt=disputed") == names("q=is:disputed") == ["a"]
     assert names("doubt=disputed&doubt=silent") == names("q=is:disputed+has:silent") == ["a"]
     assert names("doubt=disputed&doubt=unconfirmed") == []
+    assert names("doubt=doubt") == names("q=has:doubt") == ["d"]
     assert names("q=is:disputed,unconfirmed") == ["a", "b"]
     assert names("doubt=unconfirmed&state=clear&q=b") == ["b"]
     problem(api("get", f"{ASSETS}?doubt=odd"), 422, "invalid")
@@ -402,23 +420,171 @@ def test_a_list_is_answered_one_by_one(api, bus):
         ({"asset": "a\nb"}, "bad-asset"),
         ({"agent": "user:operator"}, "bad-agent"),
         ({"agent": None}, "bad-agent"),
-        ({"state": "on-fire"}, "unknown-state"),
-        ({"state": None}, "bad-field"),
-        ({"reported_at": -1}, "bad-time"),
+        ({"agent": 7, "state": "on-fire"}, "bad-agent"),
+        ({"agent": "w" * 70_000}, "too-large"),
+    ],
+)
+def test_a_report_whose_asset_or_agent_cannot_be_read_is_not_sent(
+    api, bus, wrong: dict[str, Any], reason: str
+):
+    body = problem(api("post", REPORTS, report(**wrong)), 422, "invalid")
+    assert body["errors"][0].keys() == {"field", "reason", "expected"}
+    listed = api("post", REPORTS, [report(), report(**wrong)]).json()
+    assert [item["reason"] for item in listed["items"]] == [None, reason]
+    assert [item["recorded"] for item in listed["items"]] == [True, False]
+    assert len(sent(bus, "attack")) == 1
+
+
+REFUSED = [
+    ({"state": "on-fire"}, "unknown-state", "on-fire"),
+    ({"state": ""}, "unknown-state", None),
+    ({"state": "x" * 65}, "unknown-state", None),
+    ({"state": None}, "bad-field", None),
+    ({"state": 7}, "bad-field", None),
+    ({"reported_at": -1}, "bad-time", "clear"),
+    ({"reported_at": 1.5}, "bad-time", "clear"),
+    ({"reported_at": "now"}, "bad-time", "clear"),
+    ({"reported_at": 10**30}, "bad-time", "clear"),
+    ({"reported_at": -1, "detail": []}, "bad-time", "clear"),
+    ({"state": "on-fire", "detail": {"x": "y" * 70_000}}, "unknown-state", "on-fire"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "reason", "said"), REFUSED)
+def test_a_report_refused_for_its_state_or_time_is_recorded_so_that_its_agent_is_doubted(
+    api, bus, wrong: dict[str, Any], reason: str, said: str | None
+):
+    body = problem(api("post", REPORTS, report(**wrong)), 422, "invalid")
+    assert body["errors"] == [
+        {"field": "0", "reason": reason, "expected": reporting.EXPECTED[reason],
+         "note": reporting.DOUBTED},
+    ]  # fmt: skip
+    assert reporting.DOUBTED in body["detail"]
+    ((asset, record),) = sent(bus, "attack")
+    assert (asset, record.agent) == ("shop.example", "waf-1")
+    told = record.state if isinstance(record, Report) else record.said
+    assert told == said
+    listed = api("post", REPORTS, [report(asset="b"), report(**wrong)]).json()["items"]
+    assert [item["accepted"] for item in listed] == [True, False]
+    assert [item["recorded"] for item in listed] == [True, True]
+    assert (listed[1]["reason"], listed[1]["offset"]) == (reason, 1)
+    assert listed[1]["note"] == reporting.DOUBTED
+
+
+def test_a_refused_report_makes_the_board_doubt_its_agent(api, bus):
+    """As the job folds what is in the log: the last all-clear is believed no longer."""
+    bodies = [report(), report(agent="waf-2"), report(state="crtical", reported_at=None)]
+    api("post", REPORTS, bodies)
+    bucket = Bucket(scenarios()["attack"], 0, 1)
+    for offset, (_, record) in enumerate(sent(bus, "attack")):
+        emitted = bucket.apply(record, offset, 1_000 + offset)
+    dead, state = emitted
+    assert dead == DeadLetter("unknown-state")
+    assert isinstance(state, StateRecord)
+    assert (state.disputed, [doubt.said for doubt in state.doubts]) == ("crtical", ["crtical"])
+
+
+def test_in_a_life_cycle_a_refused_report_is_a_dead_letter_alone(api, bus):
+    path = "/api/v1/scenarios/orders/reports"
+    body = problem(api("post", path, report(state="\n")), 422, "invalid")
+    assert body["errors"][0]["note"] == reporting.KEPT
+    assert len(sent(bus, "orders")) == 1
+
+
+def test_a_refusal_is_answered_where_it_cannot_be_recorded(
+    api, bus, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(reporting, "REACH_S", 0)
+    bus.bus.stop()
+    body = problem(api("post", REPORTS, report(state="on-fire")), 422, "invalid")
+    assert "note" not in body["errors"][0]
+    problem(api("post", REPORTS, [report(), report(state="on-fire")]), 503, "unsent")
+    monkeypatch.setattr(kafka_delivery, "SEND_TIMEOUT_S", -0.9)
+    monkeypatch.setattr(bus.bus, "wait", lambda _timeout: None)
+    body = problem(api("post", REPORTS, report(state="on-fire")), 422, "invalid")
+    assert "note" not in body["errors"][0]
+    bus.bus.start()
+
+
+def test_a_refused_report_counts_towards_the_limit(api, bus, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(operations, "REPORTS", rate_limits.Limit("reports", 1, window=86_400))
+    problem(api("post", REPORTS, report(state="on-fire")), 422, "invalid")
+    problem(api("post", REPORTS, report(state="on-fire")), 429, "too-many")
+    assert len(sent(bus, "attack")) == 1
+
+
+def test_who_may_not_report_records_nothing(bus):
+    wrong = report(state="on-fire")
+    problem(Api({})("post", REPORTS, wrong), 401, "not-authenticated")
+    scoped = Api(bearer(make_user("operator"), "read", "command"))
+    problem(scoped("post", REPORTS, wrong), 403, "scope-required")
+    viewer = Api(bearer(make_user("manager")))
+    problem(viewer("post", REPORTS, wrong), 403, "role-required")
+    assert sent(bus, "attack") == []
+
+
+WARNED = [
+    ({"reported_at": 99_999_999_999_999}, ["clock-ahead"]),
+    ({"detail": []}, ["bad-field"]),
+    ({"detail": "x"}, ["bad-field"]),
+    ({"detail": {"x": "y" * 3000}}, ["too-large"]),
+    ({"detail": {"x": "y" * 70_000}}, ["too-large"]),
+    ({"detail": {"x": [[]] * 400}}, ["too-large"]),
+    ({"detail": 7, "reported_at": 99_999_999_999_999}, ["clock-ahead", "bad-field"]),
+]
+
+
+@pytest.mark.parametrize(("odd", "reasons"), WARNED)
+def test_a_report_with_a_wrong_clock_or_detail_is_taken_with_a_warning(
+    api, bus, odd: dict[str, Any], reasons: list[str]
+):
+    response = api("post", REPORTS, report(**odd))
+    assert response.status_code == 202
+    (item,) = response.json()["items"]
+    assert (item["accepted"], item["recorded"], item["reason"]) == (True, True, None)
+    assert [warning["reason"] for warning in item["warnings"]] == reasons
+    assert all(warning["detail"] for warning in item["warnings"])
+    ((_, record),) = sent(bus, "attack")
+    assert (record.state, record.detail) == ("clear", None)
+
+
+def test_the_log_knows_that_a_detail_was_left_out(api, bus):
+    """But where the whole record would be too large, it goes without: the claim counts."""
+    details: list[Any] = [[], {"x": "y" * 3000}, {"x": "y" * 70_000}]
+    for detail in details:
+        api("post", REPORTS, report(detail=detail))
+    faults = [record.detail_fault for _, record in sent(bus, "attack")]
+    assert faults == ["bad-field", "too-large", None]
+
+
+@pytest.mark.parametrize(("ahead", "warned"), [(MAX_AHEAD, False), (MAX_AHEAD + 1, True)])
+def test_it_is_the_brokers_clock_that_a_time_is_ahead_of(
+    api, bus, monkeypatch: pytest.MonkeyPatch, ahead: int, warned: bool
+):
+    monkeypatch.setattr(bus.bus, "_clock", lambda: 1_000)
+    (item,) = api("post", REPORTS, report(reported_at=1_000 + ahead)).json()["items"]
+    assert bool(item["warnings"]) is warned
+
+
+def test_in_a_life_cycle_nothing_is_in_doubt(api, bus):
+    path = "/api/v1/scenarios/orders/reports"
+    body = report(state="picking", reported_at=99_999_999_999_999)
+    (item,) = api("post", path, body).json()["items"]
+    assert "the time of arrival counts" in item["warnings"][0]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("odd", "reason"),
+    [
         ({"reported_at": 99_999_999_999_999}, "bad-time"),
-        ({"reported_at": 1.5}, "bad-time"),
         ({"detail": []}, "bad-field"),
         ({"detail": {"x": "y" * 3000}}, "too-large"),
     ],
 )
-def test_a_report_that_the_job_would_refuse_is_not_sent(
-    api, bus, wrong: dict[str, Any], reason: str
-):
-    body = problem(api("post", REPORTS, report(**wrong)), 422, "invalid")
-    assert body["errors"][0]["field"] == "0"
-    listed = api("post", REPORTS, [report(), report(**wrong)]).json()
-    assert [item["reason"] for item in listed["items"]] == [None, reason]
-    assert len(sent(bus, "attack")) == 1
+def test_a_rule_of_an_earlier_fold_refuses_what_it_always_did(odd: dict[str, Any], reason: str):
+    former = replace(scenarios()["attack"], fold=4)
+    assert reporting.check(former, report(**odd), 1_000).refused == reason
+    assert reporting.check(former, report(), 1_000).refused == ""
 
 
 @pytest.mark.parametrize("size", [0, 10_001])
@@ -435,8 +601,6 @@ def test_ten_thousand_reports(api, bus):
 
 
 def test_reports_without_a_broker_are_503(api, bus, monkeypatch: pytest.MonkeyPatch):
-    from dashboard.api import reporting
-
     monkeypatch.setattr(reporting, "REACH_S", 0)
     bus.bus.stop()
     problem(api("post", REPORTS, report()), 503, "unsent")

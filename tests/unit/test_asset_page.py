@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 import uuid
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -25,9 +27,11 @@ from dashboard.dead_letters.models import DeadLetter
 from dashboard.job.job_clock import log_time
 from dashboard.job.models import BucketStatus
 from dashboard.live.shared_live_view import live_view
+from dashboard.rules.models import RuleRecord
 from dashboard.states.models import AssetState, Transition
 from domain.records import Record, Report
 from domain.version import Version
+from streaming.rules import dump_rule
 from wire.partitioner import partition_of
 from wire.source import encode_report, encode_scenario, encode_tick
 
@@ -117,6 +121,45 @@ def test_silent_votes_stand_apart_and_say_what_they_keep_up(client: Client, worl
     assert re.search(r"Silent votes .* waf-3 Under attack [\d: -]+ UTC 4 m \d\d s 1", found)
     assert re.search(r"In 4 m \d\d s the last word of waf-3 is forgotten: live votes for", found)
     assert "Unconfirmed : nobody says it is this bad" in found
+
+
+def test_agents_in_doubt_are_named_with_why_and_until(client: Client, world: World):
+    now = now_ms()
+    for agent in ("waf-1", "waf-2"):
+        world.job.put("attack", Report(ASSET, agent, "clear", now))
+    world.job.put("attack", Report(ASSET, "waf-3", "clear", now + 6 * MINUTE + 500))
+    world.job.put("attack", Report(ASSET, "waf-1", "under-attack", now - MINUTE))
+    world.job.put("attack", Report(ASSET, "probe-9", "critical"))
+    world.write()
+    found = text(client.get(PATH))
+    clock = r"\d\d:\d\d:\d\d UTC"
+    said = rf"contradicts itself: said Under attack at {clock}"
+    assert "Clear disputed: critical in doubt for" in found
+    assert "Disputed : probe-9, in doubt, reported critical" in found
+    assert re.search(rf"In doubt : what is said in doubt .* waf-1: {said} ; until {clock}", found)
+    assert "probe-9: says critical, which this board does not know; until" in found
+    assert "waf-3: clock 6 min ahead" in found
+    assert re.search(rf"waf-1 Clear \d+ s [\dms ]+ 1 in doubt: {said}", found)
+    assert re.search(r"waf-3 Clear \d+ s [\dms ]+ 1 in doubt: clock 6 min ahead", found)
+    assert re.search(
+        r"Agents in doubt without a vote Agent Said Ends in probe-9 critical [\dms ]+ says c",
+        found,
+    )
+    assert "Votes in doubt raise it as others do" in found
+    assert "Unconfirmed : 1 of 2 voters It takes 2 live votes without doubt" in found
+    assert "Last record: report of probe-9 not taken" in found
+    assert "make something else" not in found
+
+
+def test_what_else_is_to_know_of_a_vote_stands_below_it(client: Client, world: World):
+    for state in ("clear", "suspicious", "clear", "under-attack"):
+        world.report(ASSET, state, "waf-1")
+    world.job.put("attack", Report(ASSET, "waf-1", "clear", detail=json.dumps({"x": "y" * 3_000})))
+    world.report(ASSET, "clear", "waf-2", "waf-3")
+    world.write()
+    found = text(client.get(PATH))
+    assert "1 goes to and fro: Under attack counts too; detail left out: too large" in found
+    assert "in doubt" not in found
 
 
 def test_a_pin_over_a_worse_vote_is_disputed(client: Client, world: World):
@@ -413,6 +456,101 @@ def test_what_the_job_reads_in_a_record(world: World):
     long = show(message(b"x" * 70_000), 4)
     assert (len(long.raw), long.cut) == (log_records.MAX_SHOWN, True)
     assert dict(show(message(None), 4).facts)["reason"] == "not-json"
+
+
+def report_of(**fields: Any) -> Message:
+    """A report on `a` by `w`, whatever its other fields are."""
+    value = json.dumps({"type": "report", "agent": "w", "state": "clear", **fields})
+    return message(value.encode(), b"a")
+
+
+PLACES = 1
+"""Partitions of a topic, so that every key belongs on the one that there is."""
+
+
+@pytest.mark.parametrize(
+    ("fields", "fact", "words", "words_before"),
+    [
+        ({"reported_at": 361_000}, "its clock", "6 m 00 s ahead, so its vote is in doubt",
+         "6 m 00 s ahead, which the rule in force refused"),
+        ({"reported_at": 271_000}, "its clock",
+         "4 m 30 s ahead, so its vote stays in doubt if it was so for its clock",
+         "4 m 30 s ahead"),
+        ({"reported_at": 31_000}, "its clock", "30 s ahead", "30 s ahead"),
+        ({"reported_at": 1_999}, "its clock", None, None),
+        ({"detail": []}, "detail", "left out: it is no object", "refused: it is no object"),
+        ({"detail": {"x": "y" * 3_000}}, "detail", "left out: it has over 2,048 bytes",
+         "refused: it has over 2,048 bytes"),
+        ({"detail": {"x": 1}}, "detail", '{"x": 1}', '{"x": 1}'),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_report_is_told_by_the_rule_in_force(
+    world: World, fields: dict[str, Any], fact: str, words: str | None, words_before: str | None
+):
+    attack = world.job.scenarios["attack"]
+    found = show(report_of(**fields), PLACES, attack)
+    assert (found.kind, found.refused) == ("Report", False)
+    assert dict(found.facts).get(fact) == words
+    former = show(report_of(**fields), PLACES, replace(attack, fold=4))
+    assert dict(former.facts).get(fact) == words_before
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong", "said"),
+    [
+        ({"state": None}, "state: expected a text, got None", None),
+        ({"state": ""}, "state: expected a text of 1-64 characters", None),
+        ({"reported_at": -1}, "Unix milliseconds as an integer, got -1", "clear"),
+    ],
+)
+def test_a_report_that_could_not_be_taken_says_why_and_that_its_agent_is_doubted(
+    world: World, fields: dict[str, Any], wrong: str, said: str | None
+):
+    attack = world.job.scenarios["attack"]
+    found = show(report_of(**fields), PLACES, attack)
+    assert found.refused
+    assert found.kind.startswith("Report that could not be taken")
+    assert log_records.DOUBTED in found.kind
+    facts = dict(found.facts)
+    assert (facts["asset"], facts["agent"], facts.get("said")) == ("a", "w", said)
+    assert wrong in facts["what is wrong"]
+    assert facts.keys() <= {"asset", "agent", "said", "reason", "what is wrong"}
+    for rule in (None, replace(attack, fold=4), world.job.scenarios["orders"]):
+        assert log_records.DOUBTED not in show(report_of(**fields), PLACES, rule).kind
+
+
+def test_a_report_of_an_unknown_state_is_told_as_one(world: World):
+    attack = world.job.scenarios["attack"]
+    kind = show(report_of(state="critical"), PLACES, attack).kind
+    assert "did not know" in kind
+    assert log_records.DOUBTED in kind
+    assert show(report_of(state="critical"), PLACES).kind == "Report"
+
+
+def test_a_leave_whose_clock_is_ahead_counts_as_of_when_it_came(world: World):
+    attack = world.job.scenarios["attack"]
+    value = b'{"type":"leave","agent":"w","reported_at":361000}'
+    facts = dict(show(message(value, b"a"), PLACES, attack).facts)
+    assert facts["its clock"] == "6 m 00 s ahead, so it counts as of when it came"
+
+
+def test_a_page_of_a_record_goes_by_the_rule_at_its_place(client: Client, world: World):
+    """Its log had a rule of an earlier fold, then one of this."""
+    attack = world.job.scenarios["attack"]
+    partition = partition_of(b"a", attack.partitions)
+    value = f'{{"type":"report","agent":"w","state":"clear","reported_at":{now_ms() + 999_000}}}'
+    for _ in range(3):
+        world.gateway.producer().send_and_wait("attack.reports", b"a", value.encode())
+    for offset, fold in ((0, 4), (2, 5)):
+        text = dump_rule(replace(attack, fold=fold))
+        RuleRecord.objects.create(
+            scenario="attack", partition=partition, offset=offset, at=1, rule=text
+        )
+    pages = [
+        client.get(f"/s/attack/record/{partition}/{offset}/").content.decode() for offset in (1, 2)
+    ]
+    assert "which the rule in force refused" in pages[0]
+    assert "so its vote is in doubt" in pages[1]
 
 
 def test_every_kind_of_record_has_words():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,10 @@ from config.settings import Settings
 from dashboard.batch_queries.snapshots import newest_before
 from dashboard.checkpoints.models import FoldSnapshot
 from dashboard.state_store.comparison import BEHIND, BOARD_BEHIND, DIFFERS, EQUAL, Board, judge
+from dashboard.state_store.record_lines import lines
 from domain.fold import Bucket
 from domain.overlay import overlaid
-from domain.records import Report, Vote
+from domain.records import Doubt, Flap, Report, Vote
 from domain.scenario import Scenario
 from domain.scenario_parser import scenario_from_plain
 from stack import wait_until
@@ -66,6 +67,8 @@ RULE = scenario_from_plain(
         "fold": 2,
     }
 )
+# As an earlier release may have left one in the log.
+ENDLESS = replace(RULE, vote_lifetime=None)
 
 
 # ---- transitions --------------------------------------------------------------------------------
@@ -158,7 +161,7 @@ def test_a_replay_begins_a_votes_life_its_memory_and_the_longest_hold_earlier() 
     other = overlaid(RULE, {"vote_lifetime": "30s", "holds": {"attack": "1s"}})
     assert warm_up([RULE, other]) == 35_000
     assert warm_up([RULE, overlaid(other, {"forget_after": "1m"})]) == 95_000
-    assert warm_up([RULE, overlaid(RULE, {"vote_lifetime": None})]) is None
+    assert warm_up([RULE, ENDLESS]) is None
 
 
 PLACE = ("sites.reports", 0)
@@ -188,13 +191,12 @@ def test_a_window_is_from_the_warm_up_to_the_logs_end() -> None:
     assert (window.begun, window.since, window.until) == (45_000, 60_000, 99_000)
     assert window.records == 55
     assert window.began[PLACE] == Began("empty", 45_000)
-    endless = overlaid(RULE, {"vote_lifetime": None})
-    window = window_of(filled(), "sites.reports", 60_000, [RULE, endless])
+    window = window_of(filled(), "sites.reports", 60_000, [RULE, ENDLESS])
     assert (window.begun, window.records) == (0, 100)
     assert window.began[PLACE] == Began("log", 0)
     bus = filled()
     bus.truncate("sites.reports", 0, 50)
-    window = window_of(bus, "sites.reports", 60_000, [RULE, endless])
+    window = window_of(bus, "sites.reports", 60_000, [RULE, ENDLESS])
     assert window.offsets == {0: (50, 100)}
     assert window.began[PLACE] == Began("empty", 50_000)
 
@@ -215,7 +217,6 @@ def test_too_long_a_window_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- what is begun with -------------------------------------------------------------------------
 
 HELD = overlaid(RULE, {"holds": {"clear": "30s", "attack": "1s"}})
-ENDLESS = overlaid(RULE, {"vote_lifetime": None})
 MINDFUL = overlaid(RULE, {"forget_after": "1m"})
 
 
@@ -236,8 +237,8 @@ MINDFUL = overlaid(RULE, {"forget_after": "1m"})
         (ENDLESS, [RULE, ENDLESS], 5_000),
         # what has expired never comes again where votes live for ever
         (RULE, [RULE, ENDLESS], None),
-        (overlaid(ENDLESS, {"max_report_age": "1h"}), [ENDLESS], None),
-        (ENDLESS, [overlaid(ENDLESS, {"max_report_age": "1h"})], 5_000),
+        (replace(ENDLESS, max_report_age=3_600_000), [ENDLESS], None),
+        (ENDLESS, [replace(ENDLESS, max_report_age=3_600_000)], 5_000),
         # what was forgotten has to be forgotten by the rule too; what falls silent late is late
         (RULE, [MINDFUL], 75_000),
         (MINDFUL, [RULE], 5_000),
@@ -550,6 +551,10 @@ def test_a_state_that_was_never_committed_is_not_read(tmp_path: Path) -> None:
 # ---- beside the database ------------------------------------------------------------------------
 
 VOTE = Vote("w", "attack", 5, 5, 7, None, 1)
+BOARD_VOTE = {"agent": "w", "state": "attack", "weight": 1}
+FLAP = Flap("down", 5, 9, again=True)
+DOUBT = Doubt("v", "contradiction", "down", 5, 7, 9, 1)
+UNREAD = replace(DOUBT, said=None)
 REASON = "1 of 2 voters"
 DOUBTED: Any = {"unconfirmed": True, "unconfirmed_reason": REASON, "disputed": "down"}
 
@@ -565,7 +570,7 @@ def asset(**changes: Any) -> StoredAsset:
 
 
 def board(version: str = "1.7.0", at: int = 5, purged: bool = False, **changes: Any) -> Board:
-    votes = [{"agent": "w", "state": "attack", "weight": 1}]
+    votes = [BOARD_VOTE]
     record = {
         "state": "attack", "previous": None, "since": 5, "unconfirmed": False, "pending": None,
         "override": None, "votes": votes, **changes,
@@ -602,9 +607,37 @@ def board(version: str = "1.7.0", at: int = 5, purged: bool = False, **changes: 
         ),
         (asset(**DOUBTED), board(**{**DOUBTED, "disputed": "slow"}), DIFFERS, ("disputed",)),
         (asset(votes=[replace(VOTE, silent=9)]), board(), DIFFERS, ("votes",)),
+        (asset(votes=[replace(VOTE, doubt="purged")]), board(), DIFFERS, ("votes",)),
+        (asset(votes=[replace(VOTE, detail_fault="too-large")]), board(), DIFFERS, ("votes",)),
+        (asset(votes=[replace(VOTE, flap=Flap("down", 5, 9))]), board(), EQUAL, ()),
+        (asset(votes=[replace(VOTE, flap=FLAP)]), board(), DIFFERS, ("votes",)),
+        (
+            asset(votes=[replace(VOTE, flap=FLAP)]),
+            board(votes=[{**BOARD_VOTE, "flapping": {"state": "down", "time": 6, "until": 8}}]),
+            EQUAL,
+            (),
+        ),
+        (asset(doubts=[DOUBT]), board(), DIFFERS, ("doubts",)),
+        (asset(), board(doubts=[asdict(DOUBT)]), DIFFERS, ("doubts",)),
+        (asset(doubts=[DOUBT]), board(doubts=[{**asdict(DOUBT), "until": 8}]), EQUAL, ()),
+        (asset(doubts=[DOUBT]), board(doubts=[asdict(UNREAD)]), DIFFERS, ("doubts",)),
     ],
 )
 def test_a_verdict_is_behind_before_it_is_a_difference(
     stored: StoredAsset, other: Board | None, verdict: str, fields: tuple[str, ...]
 ) -> None:
     assert judge(stored, 1, other) == (verdict, fields)
+
+
+def test_doubts_stand_side_by_side() -> None:
+    vote = replace(VOTE, doubt="clock-ahead", detail_fault="too-large", flap=FLAP)
+    stored = asset(votes=[vote], doubts=[UNREAD, replace(DOUBT, agent="x")])
+    told = {line.field: line for line in lines(stored, json.loads(board().record), "votes, doubts")}
+    assert told["votes"].store == (
+        "w: attack (weight 1, in doubt: clock-ahead, goes to and fro: down, detail left out: "
+        "too-large)"
+    )
+    assert told["doubts"].store == (
+        "v: contradiction, said nothing readable (weight 1); x: contradiction, said down (weight 1)"
+    )
+    assert (told["doubts"].board, told["doubts"].differs) == ("none", True)

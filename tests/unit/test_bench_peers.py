@@ -74,6 +74,8 @@ def test_equal_outcomes_differ_in_nothing_that_follows_from_the_log():
         {"votes": []},
         {"votes": [{"agent": "a", "state": "clear", "silent": NOW}]},
         {"votes": [{"agent": "a", "state": "attack"}]},
+        {"votes": [{"agent": "a", "state": "clear", "flapping": {"state": "attack"}}]},
+        {"doubts": [{"agent": "a"}]},
         {"state": "attack"},
     ],
 )

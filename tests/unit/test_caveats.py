@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from state_records import Record, as_read, record, vote
+from state_records import Record, as_read, doubt, record, vote
 
 from bus.base import Message
 from dashboard.core.scenarios import scenarios, topics
@@ -50,17 +50,65 @@ def test_what_a_record_says_of_its_doubts_is_kept():
             unconfirmed_reason="1 of 2 voters",
             disputed="under-attack",
             votes=[vote("waf-1", "under-attack", silent=7), vote("waf-2"), vote("waf-3", silent=8)],
+            doubts=[doubt("waf-2"), doubt("waf-9", "unknown-state", "critical")],
         )
     )
     assert (row["unconfirmed"], row["unconfirmed_reason"]) == (True, "1 of 2 voters")
-    assert (row["disputed"], row["silent"]) == ("under-attack", 2)
+    assert (row["disputed"], row["silent"], row["doubt"]) == ("under-attack", 2, 2)
     assert (row["severity"], row["rank"]) == (2, 4)
 
 
 def test_a_record_of_an_earlier_release_is_read():
     row = columns(record(unconfirmed=True, votes=[vote()]))
     assert (row["unconfirmed_reason"], row["disputed"], row["silent"]) == (None, None, None)
-    assert (row["unconfirmed"], row["rank"]) == (True, 5)
+    assert (row["unconfirmed"], row["rank"], row["doubt"]) == (True, 5, None)
+
+
+def test_an_agent_in_doubt_is_counted_once_and_one_that_counts_nothing_is_not():
+    muted = {"until": None, "user": "olga"}
+    votes = [
+        vote(doubt="clock-ahead"),
+        vote("waf-2", doubt="purged", muted=muted),
+        vote("waf-3", weight=0),
+    ]
+    doubts = [doubt("waf-1"), doubt("waf-3", weight=0), doubt("waf-4", muted=muted, weight=0)]
+    made = record(votes=votes, doubts=doubts)
+    assert columns(made)["doubt"] == 1
+    row = row_of(scenarios()["attack"], as_read(made))
+    assert row["doubts"] == ["doubt"]
+    assert row["doubt"]["why"] == ("waf-1 (clock 0 s ahead; contradicts itself: said Under attack)")
+    assert [agent for agent, _ in row["doubt"]["of"]] == ["waf-1", "waf-3", "waf-2"]
+    assert (row["doubt"]["voteless"], row["doubt"]["more"]) == ([], 0)
+    none = record(votes=votes[1:], doubts=doubts[1:])
+    assert columns(none)["doubt"] is None
+    assert row_of(scenarios()["attack"], as_read(none))["doubt"]["why"] == ""
+
+
+def test_agents_in_doubt_without_a_vote_have_marks_among_many_votes():
+    votes = [vote(f"waf-{n:02}") for n in range(VOTES_SHOWN + 2)]
+    doubts = [doubt(f"new-{n}", "unknown-state", "critical") for n in range(5)]
+    row = row_of(scenarios()["attack"], as_read(record(votes=votes, doubts=doubts)))
+    said = row["doubt"]
+    assert said["voteless"] == [[f"new-{n}", "critical"] for n in range(3)]
+    assert len(row["votes"]) + len(said["voteless"]) < VOTES_SHOWN
+    assert (len(row["votes"]) + row["more_votes"], said["more"]) == (VOTES_SHOWN + 2, 2)
+    assert said["why"].endswith("which this board does not know) and 1 more")
+
+
+def test_a_pin_is_worse_beneath_only_where_nobody_says_worse_still():
+    pin = {"state": "clear", "user": "olga", "until": None, "reason": "", "command": "",
+           "since": 5, "underlying": "under-attack"}  # fmt: skip
+    for disputed, beneath in ((None, "under-attack"), ("unreadable", None), ("critical", None)):
+        row = row_of(scenarios()["attack"], as_read(record(override=pin, disputed=disputed)))
+        assert row["beneath"] == beneath
+
+
+def test_a_report_that_was_not_taken_says_so():
+    scenario = scenarios()["attack"]
+    row = row_of(scenario, as_read(record(offset=7, doubts=[doubt(offset=7)])))
+    assert row["cause"] == "report of waf-1 not taken"
+    row = row_of(scenario, as_read(record(offset=8, doubts=[doubt(offset=7)])))
+    assert row["cause"] == "reported by waf-1"
 
 
 def test_a_silent_vote_that_counts_for_nothing_raises_no_doubt():
@@ -92,7 +140,7 @@ def test_what_cannot_be_kept_is_unreadable(bad: dict[str, Any]):
 def test_a_live_row_says_the_same():
     scenario = scenarios()["attack"]
     votes = [vote("b", "under-attack", silent=7), vote("c"), vote("a", "suspicious")]
-    made = record(votes=votes, disputed="under-attack", unconfirmed=True)
+    made = record(votes=votes, disputed="under-attack", unconfirmed=True, doubts=[doubt("a")])
     row = row_of(scenario, as_read(made))
     assert row["votes"] == [["a", "suspicious"], ["c", "clear"], ["b", "under-attack"]]
     assert row["silent"] == [["b", 7]]
@@ -149,15 +197,17 @@ def test_a_disputed_row_stands_above_its_equals_and_an_unknown_state_above_all()
 
 @pytest.mark.django_db
 def test_counts_follow_each_record():
-    assert queries.doubt_counts("attack") == {"disputed": 0, "unconfirmed": 0, "silent": 0}
+    assert queries.doubt_counts("attack") == dict.fromkeys(DOUBTS, 0)
     put(
-        record("a", disputed="under-attack", unconfirmed=True, offset=1),
+        record("a", disputed="under-attack", unconfirmed=True, doubts=[doubt()], offset=1),
         record("b", votes=[vote(silent=7)], offset=2),
         record("a", unconfirmed=True, offset=3),
+        record("c", votes=[vote(doubt="purged")], offset=4),
     )
-    assert queries.doubt_counts("attack") == {"disputed": 0, "unconfirmed": 1, "silent": 1}
+    expected = {"disputed": 0, "unconfirmed": 1, "silent": 1, "doubt": 1}
+    assert queries.doubt_counts("attack") == expected
     put(record("a", unconfirmed=True, offset=3), record("a", unconfirmed=True, offset=2))
-    assert queries.doubt_counts("attack") == {"disputed": 0, "unconfirmed": 1, "silent": 1}
+    assert queries.doubt_counts("attack") == expected
     assert queries.doubt_counts("orders")["silent"] == 0
 
 
@@ -171,23 +221,24 @@ def find(text: str) -> queries.Found:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("doubt", NAMED)
-def test_a_doubt_is_asked_of_an_index_of_its_own(doubt):
+@pytest.mark.parametrize("named", NAMED)
+def test_a_doubt_is_asked_of_an_index_of_its_own(named):
     by_name: dict[str, dict[str, Any]] = {
         "disputed": {"disputed": "under-attack"},
         "unconfirmed": {"unconfirmed": True},
         "silent": {"votes": [vote(silent=7)]},
+        "doubt": {"doubts": [doubt()]},
     }
-    more = by_name[doubt.name]
+    more = by_name[named.name]
     put(record("a", offset=1), record("b", offset=2, **more))
     with CaptureQueriesContext(connection) as captured:
-        found = find(doubt.term)
+        found = find(named.term)
     assert ([each.asset for each in found.records], found.total) == (["b"], 1)
     with connection.cursor() as cursor:
         cursor.execute("EXPLAIN QUERY PLAN " + captured.captured_queries[0]["sql"])
         (plan,) = (detail for *_, detail in cursor.fetchall())
-    assert f"INDEX {doubt.name}_rows" in plan
-    assert [each.asset for each in find(f"-{doubt.term}").records] == ["a"]
+    assert f"INDEX {named.name}_rows" in plan
+    assert [each.asset for each in find(f"-{named.term}").records] == ["a"]
 
 
 @pytest.mark.django_db

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,15 +12,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dashboard.dead_letters.byte_display import MAX_RUNS, bad_bytes, hex_lines, point, runs
-from dashboard.dead_letters.diagnosis import ADVICE, Sample, fault_of, fields_of
-from domain.records import DEAD_LETTER_REASONS, LETTER_REASONS, Report, Unreadable
+from dashboard.dead_letters.diagnosis import ADVICE, Sample, doubt_of, fault_of, fields_of
+from domain.fold import Bucket
+from domain.records import DEAD_LETTER_REASONS, LETTER_REASONS, MAX_AHEAD, DeadLetter
+from domain.scenario import Scenario
 from domain.scenario_parser import load_scenarios
 from wire.partitioner import partition_of
 from wire.signature import FAULTS as SIGNATURE_FAULTS
-from wire.source import MAX_AHEAD, decode_placed, encode_scenario
+from wire.source import decode_placed, encode_scenario
 
 SCENARIOS = load_scenarios(Path(__file__).parents[2] / "scenarios.toml")
 ATTACK = SCENARIOS["attack"]
+FORMER = replace(ATTACK, fold=4)
+"""The same rule, written for the version of the fold that doubted nobody."""
 NOW = 1_790_000_000_000
 PARTITION = partition_of(b"shop", ATTACK.partitions)
 
@@ -28,6 +33,11 @@ def report(**changes: str) -> bytes:
     """A report's bytes, its fields as JSON texts; an empty one is left out."""
     fields = {"type": '"report"', "agent": '"waf-1"', "state": '"clear"'} | changes
     return "{{{}}}".format(",".join(f'"{k}":{v}' for k, v in fields.items() if v)).encode()
+
+
+def leave(**changes: str) -> bytes:
+    """A leave's bytes, likewise."""
+    return report(type='"leave"', state="", **changes)
 
 
 def mute(**changes: str) -> bytes:
@@ -41,12 +51,16 @@ def mute(**changes: str) -> bytes:
     return "{{{}}}".format(",".join(f'"{k}":{v}' for k, v in fields.items() if v)).encode()
 
 
-def judged(key: bytes | None, value: bytes | None, partition: int = PARTITION) -> str:
-    """The job's reason for refusing the record; of a state that the scenario lacks, the fold's."""
-    record = decode_placed(key, value, NOW, partition, ATTACK.partitions)
-    if isinstance(record, Report):
-        return "" if ATTACK.knows(record.state) else "unknown-state"
-    return record.reason if isinstance(record, Unreadable) else ""
+def judged(
+    key: bytes | None,
+    value: bytes | None,
+    partition: int = PARTITION,
+    rule: Scenario = ATTACK,
+) -> str:
+    """The job's reason for refusing the record; empty if it does not."""
+    record = decode_placed(key, value, NOW, partition, rule.partitions)
+    emitted = Bucket(rule, partition, 1).apply(record, 0, NOW)
+    return next((each.reason for each in emitted if isinstance(each, DeadLetter)), "")
 
 
 # key, value, the job's reason, the words, the bytes that are marked
@@ -61,7 +75,6 @@ FAULTS = [
     (b"shop", b'{"a":"\\ud800"}', "not-json", "surrogate pair", b"\\ud800"),
     (b"shop", b"[" * 400, "too-large", "at most 300 opening brackets, got 400", b"["),
     (b"shop", b"1" * 65_537, "too-large", "over 65,536 bytes", b""),
-    (b"shop", report(detail='{"a":"%s"}' % ("x" * 3_000)), "too-large", "got 3,008", None),
     (b"shop", b"[1]", "unknown-type", "expected an object with a type, got [1]", b""),
     (b"shop", report(type=""), "unknown-type", "type is missing", b""),
     (b"shop", report(type='"gossip"'), "unknown-type", "expected one of report, ", b'"gossip"'),
@@ -78,12 +91,12 @@ FAULTS = [
     (b"shop", report(agent='"user:a"'), "bad-agent", "kept for operators", b'"user:a"'),
     (b"shop", report(agent='"\\u0007"'), "bad-agent", "without control characters", b'"\\u0007"'),
     (b"shop", report(state="[]"), "bad-field", "state: expected a text, got []", b"[]"),
-    (b"shop", report(detail='"x"'), "bad-field", "expected an object", b'"x"'),
     (b"shop", report(state='""'), "unknown-state", "1-64 characters without control", b'""'),
     (b"shop", report(state='"on-fire"'), "unknown-state", "expected under-attack", b'"on-fire"'),
-    (b"shop", report(reported_at="1.0"), "bad-time", "clock, got 1.0", b"1.0"),
-    (b"shop", report(reported_at="-1"), "bad-time", "clock, got -1", b"-1"),
-    (b"shop", report(reported_at=str(NOW + 3_600_000)), "bad-time", "1 h 00 m ahead", None),
+    (b"shop", report(state=""), "bad-field", "state is missing; expected a text", b""),
+    (b"shop", report(reported_at="1.0"), "bad-time", "an integer, got 1.0", b"1.0"),
+    (b"shop", report(reported_at="-1"), "bad-time", "an integer, got -1", b"-1"),
+    (b"shop", leave(reported_at='"now"'), "bad-time", "an integer, got 'now'", b'"now"'),
     (b"shop", report(reported_at="9" * 300), "bad-time", "a thousand years ahead", None),
     (None, b'{"type":"scenario","scenario":{}}', "bad-scenario", "scenario.name: expected", b"{}"),
     (None, b'{"type":"scenario"}', "bad-scenario", "scenario is missing", b""),
@@ -102,6 +115,69 @@ def test_each_fault_is_told_and_marked(key, value, reason, words, marked):
     begin, end = fault.span or (0, 0)
     if marked is not None:
         assert (data or b"")[begin:end] == marked
+
+
+LARGE = '{"a":"%s"}' % ("x" * 3_000)
+AHEAD = str(NOW + 3_600_000)
+# value, the reason of the fold before, the words, the bytes that are marked, what it is by now
+FORMERLY = [
+    (report(reported_at=AHEAD), "bad-time", "got 1 h 00 m ahead", AHEAD, "taken, in doubt"),
+    (leave(reported_at=AHEAD), "bad-time", "got 1 h 00 m ahead", AHEAD, "it is taken"),
+    (report(detail=LARGE), "too-large", "at most 2,048 bytes, got 3,008", LARGE, "without its"),
+    (report(detail='"x"'), "bad-field", "an object, got 'x'", '"x"', "without its detail"),
+    (report(detail="[]", reported_at=AHEAD), "bad-field", "an object, got []", "[]", "without its"),
+]
+
+
+@pytest.mark.parametrize(("value", "reason", "words", "marked", "now"), FORMERLY)
+def test_what_the_fold_before_refused_is_told_and_that_it_would_be_taken_now(
+    value, reason, words, marked, now
+):
+    assert (judged(b"shop", value, rule=FORMER), judged(b"shop", value)) == (reason, "")
+    fault = fault_of(reason, Sample(b"shop", value, PARTITION, NOW), ATTACK)
+    assert words in fault.text
+    assert f"; by now {now}" in fault.text or now in fault.text.partition("; by now ")[2]
+    assert fault.span
+    assert value[slice(*fault.span)] == marked.encode()
+    former = fault_of(reason, Sample(b"shop", value, PARTITION, NOW), FORMER)
+    assert words in former.text
+    assert "by now" not in former.text
+
+
+def test_a_detail_that_was_refused_before_the_state_was_looked_at_is_told():
+    """It would still be refused, for its state or time; so nothing is said of today."""
+    value = report(detail='"x"', reported_at="-1")
+    assert judged(b"shop", value, rule=FORMER) == "bad-field"
+    fault = fault_of("bad-field", Sample(b"shop", value, PARTITION, NOW), ATTACK)
+    assert fault.text == "detail: expected an object, got 'x'"
+    assert judged(b"shop", value) == "bad-time"
+    fault = fault_of("bad-time", Sample(b"shop", value, PARTITION, NOW), ATTACK)
+    assert fault.text == "reported_at: expected Unix milliseconds as an integer, got -1"
+
+
+@pytest.mark.parametrize(
+    ("value", "doubted"),
+    [
+        (report(state='"on-fire"'), True),
+        (report(state='""'), True),
+        (report(state=""), True),
+        (report(reported_at="-1"), True),
+        (report(), False),
+        (report(agent='"user:a"'), False),
+        (leave(reported_at="-1"), False),
+        (b"{", False),
+        (None, False),
+    ],
+)
+def test_a_refused_report_of_a_known_agent_and_asset_says_what_it_means_for_them(value, doubted):
+    sample = Sample(b"shop", value, PARTITION, NOW)
+    told = doubt_of(sample, ATTACK)
+    assert ("its agent waf-1 is in doubt on shop for 10 m" in told) is doubted
+    assert bool(told) is doubted
+    assert doubt_of(sample, FORMER) == ""
+    assert doubt_of(sample, SCENARIOS["orders"]) == ""
+    wrong = Sample(b"shop", value, (PARTITION + 1) % ATTACK.partitions, NOW)
+    assert doubt_of(wrong, ATTACK) == ""
 
 
 def test_every_reason_is_explained():
@@ -206,5 +282,6 @@ def test_hexadecimal_says_every_byte(data):
     assert bytes.fromhex("".join(digits for _, digits, _ in lines)) == data[:4_096]
 
 
-def test_a_time_just_within_bounds_is_none():
-    assert judged(b"shop", report(reported_at=str(NOW + MAX_AHEAD))) == ""
+def test_a_time_just_within_bounds_was_none():
+    value = report(reported_at=str(NOW + MAX_AHEAD))
+    assert judged(b"shop", value, rule=FORMER) == ""

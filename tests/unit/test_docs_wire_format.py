@@ -11,6 +11,7 @@ import pytest
 from domain.records import (
     CAUSE_TYPES,
     LETTER_REASONS,
+    MAX_AHEAD,
     Command,
     Leave,
     Mute,
@@ -20,9 +21,9 @@ from domain.records import (
     Tick,
     Unmute,
 )
-from wire.job import decode_control, decode_progress, encode
+from wire.job import Lateness, decode_control, decode_heartbeat, decode_progress, encode
 from wire.sink import decode_state, encode_state
-from wire.source import decode_source
+from wire.source import MAX_DETAIL, decode_source
 
 DOC = (Path(__file__).parents[2] / "docs" / "wire-format.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```json (\w+)\n(.*?)```", DOC, re.DOTALL)
@@ -66,6 +67,31 @@ def test_the_state_example_is_read_and_written():
 def test_every_dead_letter_reason_is_explained():
     table = DOC[DOC.index("## Dead letters") :]
     assert re.findall(r"^\| `([a-z0-9-]+)` \|", table, re.MULTILINE) == list(LETTER_REASONS)
+
+
+def test_what_makes_a_dead_letter_of_a_report_and_what_does_not_is_told():
+    """Each kind of fault stands in the table, in the order in which one hides another."""
+    section = DOC[DOC.index("## A report") : DOC.index("## A leave")]
+    rows = re.findall(r"^\| (.*?) \| (.*?) \|$", section, re.MULTILINE)
+    told = {what: became for what, became in rows if "what is wrong" not in what}
+    doubted = [what for what, became in told.items() if became.startswith("a dead letter, and")]
+    reasons = [re.findall(r"\(`([a-z-]+)`\)", what) for what in doubted]
+    assert reasons == [["bad-field", "unknown-state"], ["bad-time"], ["unknown-state"]]
+    taken = [became for became in told.values() if became.startswith("it is taken")]
+    assert len(taken) == 2
+    assert f"{MAX_DETAIL:,} bytes" in section
+    assert "five minutes ahead" in section
+    assert MAX_AHEAD == 5 * 60_000
+
+
+def test_the_fields_of_an_agents_counts_are_explained():
+    (text,) = re.findall(r'```json\n(\{"bucket".*?)```', DOC, re.DOTALL)
+    heartbeat = decode_heartbeat(text.encode())
+    assert {each.agent for each in heartbeat.agents} == {"waf-7", "scrubber-1"}
+    assert json.loads(encode(heartbeat)) == json.loads(text)
+    heard = DOC[DOC.index("`job.buckets`, key") : DOC.index("`job.control`, key")]
+    listed = re.findall(r"^\| `([a-z_]+)`", heard, re.MULTILINE)
+    assert set(Lateness.__struct_fields__) - {"agent"} <= set(listed)
 
 
 def test_every_cause_is_named():

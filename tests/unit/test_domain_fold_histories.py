@@ -12,6 +12,7 @@ from typing import get_args
 import pytest
 from histories import (
     AGENTS,
+    FOLDS,
     SPACING,
     Entry,
     History,
@@ -28,14 +29,18 @@ from domain.fold import Bucket
 from domain.lateness import Kind
 from domain.records import (
     CAUSE_TYPES,
+    DOUBT_REASONS,
     MAX_MUTED,
     MAX_VOTERS,
+    VOTE_DOUBTS,
     Command,
     DeadLetter,
+    Doubt,
     Emission,
     Mute,
     Muted,
     Refusal,
+    RefusedReport,
     Report,
     ScenarioChange,
     StateRecord,
@@ -205,6 +210,7 @@ def test_a_version_is_the_last_record_applied_and_a_step(
 BY_TIME = {
     "override-end",
     "vote-expiry",
+    "doubt-end",
     "vote-forgotten",
     "mute-end",
     "hold",
@@ -307,15 +313,16 @@ def visible(seen: StateRecord | Asset, rule: Scenario | None = None) -> tuple:
         assert seen.unconfirmed == (seen.unconfirmed_reason is not None)
         parts: tuple = seen.state, seen.pending, seen.unconfirmed_reason
         tasks = [task for task in seen.tasks if task.due is not None]
-        return *parts, seen.override, seen.disputed, _shown(seen.votes), tasks
+        said = _shown(seen.votes), _shown(seen.doubts)
+        return *parts, seen.override, seen.disputed, *said, tasks
     assert rule is not None
     parts = seen.shown, seen.pending(rule), seen.unconfirmed
-    shown = _shown(seen.votes.values())
-    return *parts, seen.override, seen.disputed, shown, list(seen.tasks)
+    said = _shown(seen.votes.values()), _shown(seen.doubts.values())
+    return *parts, seen.override, seen.disputed, *said, list(seen.tasks)
 
 
-def _shown(votes: Iterable[Vote]) -> list[tuple]:
-    return sorted((vote.shown() for vote in votes), key=repr)
+def _shown(voices: Iterable[Vote | Doubt]) -> list[tuple]:
+    return sorted((voice.shown() for voice in voices), key=repr)
 
 
 @every_history
@@ -434,7 +441,7 @@ def test_a_muted_agent_is_as_good_as_silent(history: History, rng: random.Random
     ]
     start = Entry(-1, entries[0].time, Mute(agent, None, "olga", "", "id"))
     muted = [
-        e if isinstance(e.record, Report) or getattr(e.record, "agent", "") != agent else silent[at]
+        e if isinstance(e.record, SAYING) or getattr(e.record, "agent", "") != agent else silent[at]
         for at, e in enumerate(entries)
     ]
     one, other = history.bucket(), history.bucket()
@@ -446,6 +453,9 @@ def test_a_muted_agent_is_as_good_as_silent(history: History, rng: random.Random
         if any(len(a.votes) >= MAX_VOTERS for a in one.assets.values()):
             return
         assert told(one) == told(other)
+
+
+SAYING = (Report, RefusedReport)
 
 
 def told(bucket: Bucket) -> dict[str, tuple]:
@@ -474,7 +484,7 @@ class Labels:
                     self.found.add(f"dead {kind} {emission.reason}")
                 else:
                     self._update(bucket, entry, emission)
-            self._add(bucket.scenario.fold == 1, "fold 1")
+            self.found.add(f"fold {bucket.scenario.fold}")
             for kind in get_args(Kind):
                 self._add(bucket.lateness.total(kind), f"{kind} report")
 
@@ -551,6 +561,11 @@ class Labels:
         if now.unconfirmed_reason is not None:
             reason = re.sub("[0-9]+", "n", now.unconfirmed_reason)
             self.found.add(f"unconfirmed: {reason}")
+        self.found |= {f"vote in doubt: {vote.doubt}" for vote in now.votes if vote.doubt}
+        self.found |= {f"doubt: {doubt.reason}" for doubt in now.doubts}
+        self._add(any(vote.flapping for vote in now.votes), "flapping")
+        self._add(len({doubt.agent for doubt in now.doubts}) > 2, "three doubts")
+        self._add(any(doubt.muted for doubt in now.doubts), "muted doubt")
         gone = {vote.agent for vote in before.votes} - {vote.agent for vote in now.votes}
         self._add(cause == "report" and gone, "evicted")
         self._add(before.unconfirmed and not now.unconfirmed, "confirmed again")
@@ -589,12 +604,23 @@ WANTED = {
     "notification",
     "dead Report unknown-state",
     "dead Report too-many-agents",
+    *(f"dead Report {reason}" for reason in ("bad-time", "bad-field", "too-large")),
+    *(f"dead RefusedReport {reason}" for reason in ("unknown-state", "bad-time", "bad-field")),
+    "dead Leave bad-time",
     "dead Mute too-many-mutes",
     "dead Mute bad-time",
     "stale report",
     "late report",
     "silent report",
     "rare report",
+    "refused report",
+    "doubtful report",
+    "detail report",
+    *(f"vote in doubt: {doubt}" for doubt in VOTE_DOUBTS),
+    *(f"doubt: {reason}" for reason in DOUBT_REASONS),
+    "flapping",
+    "three doubts",
+    "muted doubt",
     "re-created",
     "override over nothing",
     "override end shows state",
@@ -623,14 +649,14 @@ WANTED = {
     "disputed no more",
     "evicted",
     "unknown",
-    "fold 1",
+    *(f"fold {number}" for number in FOLDS),
 }
 
 
 @pytest.mark.extensive
 def test_the_generator_reaches_everything() -> None:
     reached: set[str] = set()
-    for seed in range(2000):
+    for seed in range(4000):
         reached |= Labels(seeded(seed)).found
     assert WANTED - reached == set()
     known = {label for label in reached if not label.startswith("dead Unreadable")}

@@ -9,6 +9,7 @@ from foldlog import ANY, MAJORITY, SHOP, Log, causes, only
 
 from domain.asset import LEAST_TRACE
 from domain.fold import FOLD, UnknownFoldVersion
+from domain.lateness import Lateness
 from domain.records import (
     MAX_VOTERS,
     DeadLetter,
@@ -174,7 +175,7 @@ def test_a_leave_that_is_older_than_the_agents_newest_vote_changes_nothing():
     log.report("a1", "down", 100)
     assert leave(log, "a1", 200, reported_at=99) == []
     assert leave(log, "a2", 200) == []
-    assert log.bucket.lateness.rows() == [("a1", 0, 1, 0, 0, 0)]
+    assert list(log.bucket.lateness.by_agent.values()) == [Lateness("a1", late=1)]
     assert only(leave(log, "a1", 200, reported_at=100)).votes == ()
 
 
@@ -471,7 +472,7 @@ def test_a_silent_report_is_its_agents_last_word_and_no_evidence():
     log.report("a1", "up", 10_000)
     record = only(log.report("a2", "down", 10_000, reported_at=8000))
     assert (record.state, record.disputed, record.votes[1].silent) == ("up", "down", 9000)
-    assert log.bucket.lateness.rows() == [("a2", 0, 0, 1, 0, 2000)]
+    assert list(log.bucket.lateness.by_agent.values()) == [Lateness("a2", silent=1, age=2000)]
 
 
 def test_a_report_older_than_the_assets_purge_changes_nothing():
@@ -569,7 +570,7 @@ def test_nothing_is_worse_than_an_unknown_state(says):
 def test_a_later_fold_stops_whoever_folds_the_log():
     log = Log()
     log.report("a1", "up", 100)
-    with pytest.raises(UnknownFoldVersion, match=r"needs version 5 of the fold, .* knows 4"):
+    with pytest.raises(UnknownFoldVersion, match=r"needs version 6 of the fold, .* knows 5"):
         log.add(UnknownFold("net", FOLD + 1))
     assert log.add(UnknownFold("another", FOLD + 1)) == [DeadLetter("bad-scenario")]
 
@@ -580,7 +581,11 @@ def test_the_first_scenario_record_of_this_fold_is_a_change_of_rule():
     log.report("a2", "up", 100)
     leave(log, "a1", 200)
     assert log.state() == "down"
-    assert only(log.switch(300, vote_lifetime=1000, rule=ANY, fold=FOLD)).state == "up"
+    changed, held = log.switch(300, vote_lifetime=1000, rule=ANY, fold=FOLD)
+    assert isinstance(changed, StateRecord)
+    assert isinstance(held, StateRecord)
+    assert (changed.cause.type, changed.state) == ("scenario", "down")
+    assert (held.cause.type, held.state) == ("hold", "up")
 
 
 # ---- at equal times ------------------------------------------------------------------------

@@ -11,7 +11,13 @@ def test_reports_are_counted_by_agent_and_kind():
     counts.add("w1", "late")
     counts.add("w1", "silent", 700)
     counts.add("w1", "rare")
-    assert counts.rows() == [("w1", 0, 1, 1, 1, 700), ("w2", 1, 0, 0, 0, 9000)]
+    counts.add("w2", "doubtful", ahead=400_000)
+    counts.add("w2", "refused")
+    counts.add("w2", "detail")
+    assert counts.rows() == [
+        ("w1", 0, 1, 1, 1, 700, 0, 0, 0, 0),
+        ("w2", 1, 0, 0, 0, 9000, 1, 1, 1, 400_000),
+    ]
     assert [counts.total(kind) for kind in ("stale", "late", "silent", "rare")] == [1, 1, 1, 1]
 
 
@@ -22,7 +28,14 @@ def test_the_age_is_the_least_of_those_stale_and_silent():
     counts.add("w1", "silent", 500)
     counts.add("w1", "rare", 2)
     counts.add("w1", "stale", 800)
-    assert counts.rows() == [("w1", 2, 1, 1, 1, 500)]
+    assert list(counts.by_agent.values()) == [Lateness("w1", 2, 1, 1, 1, 500)]
+
+
+def test_so_far_ahead_is_the_least_of_those_too_far():
+    counts = LatenessCounts()
+    for ahead in (400_000, 301_000, 0):
+        counts.add("w1", "doubtful", ahead=ahead)
+    assert list(counts.by_agent.values()) == [Lateness("w1", doubtful=3, ahead=301_000)]
 
 
 def test_so_many_agents_are_named_and_the_others_are_counted_together():

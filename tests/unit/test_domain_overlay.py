@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from domain.overlay import (
     read_overlay,
 )
 from domain.scenario import Latest, Quorum, ScenarioError, Threshold
+from domain.scenario_checks import LIFETIME, NO_PURGE
 from domain.scenario_parser import load_scenarios, scenario_from_plain
 
 SITES = scenario_from_plain(
@@ -44,7 +46,7 @@ CHANGES: list[dict[str, Any]] = [
     {"rule": {"kind": "latest"}},
     {"rule": {"kind": "quorum", "ladder": [{"state": "good", "at_least": 1}], "default": "bad"}},
     {"rule": {"kind": "python", "function": "loudest"}},
-    {"vote_lifetime": None, "max_report_age": "1h", "electorate": 5, "min_voters": 3},
+    {"vote_lifetime": "20m", "max_report_age": "1h", "electorate": 5, "min_voters": 3},
     {"min_voters": {"lower": 3, "raise": 2}, "forget_after": "1h", "max_report_age": "1h"},
     {"min_voters": {"lower": 3}, "forget_after": "0s"},
     {"forget_after": None},
@@ -70,8 +72,8 @@ def test_what_differs_is_the_overlay() -> None:
 
 
 def test_the_text_is_as_a_person_would_write_it() -> None:
-    assert overlay_text(canonical(SITES, {"holds": {"so so": "90s"}, "vote_lifetime": None})) == (
-        'vote_lifetime = "none"\nholds = { "so so" = "90s" }\n'
+    assert overlay_text(canonical(SITES, {"holds": {"so so": "90s"}, "forget_after": None})) == (
+        'forget_after = "none"\nholds = { "so so" = "90s" }\n'
     )
     assert overlay_text(differing(replace(SITES, rule=Latest()), SITES)) == (
         '[rule]\nkind = "quorum"\nladder = [\n'
@@ -100,6 +102,18 @@ def test_the_text_is_as_a_person_would_write_it() -> None:
             'max_report_age: expected at most forget_after, which is "30m"',
         ),
         ('purge_after = { bad = "1d" }', "sites.purge_after: expected only good, the mildest"),
+        (
+            'vote_lifetime = "none"',
+            f"sites.vote_lifetime: expected {re.escape(LIFETIME)}, got None$",
+        ),
+        (
+            'tasks = [{ on = "bad", after = "1m", do = "purge" }]',
+            rf"sites.tasks\[0\].do: expected {NO_PURGE}, got 'purge'$",
+        ),
+        (
+            'tasks = [{ on = "so so", after = "1m", do = "set", state = "good" }]',
+            r"sites.tasks\[0\].state: expected so so or a worse state, as time alone must not .*$",
+        ),
         ("rule = 1", "sites.rule: expected a table"),
         ('rule = { kind = "latest", x = 1 }', "sites.rule.x: expected a known key"),
         ('rule = { kind = "python", function = "os" }', "sites.rule.function: expected a module"),
@@ -117,6 +131,31 @@ def test_the_text_is_as_a_person_would_write_it() -> None:
 def test_what_cannot_be_laid_over_is_named(text: str, why: str) -> None:
     with pytest.raises(ScenarioError, match=why):
         overlaid(SITES, read_overlay(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'tasks = [{ on = "so so", after = "1m", do = "set", state = "bad" }]',
+        'tasks = [{ on = "bad", after = "1m", if = "good", do = "set", state = "good" }]',
+        'tasks = [{ on_report = "good", after = "1m", do = "set", state = "bad" }]',
+    ],
+)
+def test_a_task_that_makes_no_state_milder_can_be_laid_over(text: str) -> None:
+    assert len(overlaid(SITES, read_overlay(text)).tasks) == 1
+
+
+def test_of_a_life_cycle_votes_without_an_end_and_purges_can_be_laid_over() -> None:
+    text = 'vote_lifetime = "none"\ntasks = [{ on = "bad", after = "1m", do = "purge" }]'
+    found = overlaid(replace(SITES, life_cycle=True), read_overlay(text))
+    assert (found.vote_lifetime, len(found.tasks)) == (None, 1)
+
+
+def test_a_rule_of_an_earlier_release_takes_no_overlay_without_a_lifetime() -> None:
+    endless = replace(SITES, vote_lifetime=None, fold=1)
+    with pytest.raises(ScenarioError, match=r"sites\.vote_lifetime: expected a duration"):
+        overlaid(endless, {"min_voters": 2})
+    assert overlaid(endless, {"vote_lifetime": "10m"}).vote_lifetime == 600_000
 
 
 def test_a_text_that_is_slow_to_read_is_bounded() -> None:

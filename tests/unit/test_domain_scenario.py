@@ -15,15 +15,17 @@ from domain.scenario_parser import load_scenarios, scenario_from_plain
 
 SHIPPED = Path(__file__).parents[2] / "scenarios.toml"
 
-GOOD = """
+BARE = """
 [net]
 states = [{ name = "down" }, { name = "up" }]
 rule = { kind = "latest" }
 """
+GOOD = BARE + 'vote_lifetime = "10m"\n'
 
 LATEST = 'kind = "latest"'
 QUORUM = """
 [net]
+vote_lifetime = "10m"
 states = [{ name = "down" }, { name = "up" }]
 rule = { kind = "quorum", ladder = [%s], default = "up" }
 """
@@ -31,6 +33,7 @@ rule = { kind = "quorum", ladder = [%s], default = "up" }
 
 MIDDLE = """
 [net]
+vote_lifetime = "10m"
 states = [{ name = "down" }, { name = "slow" }, { name = "up" }]
 [net.rule]
 kind = "quorum"
@@ -86,7 +89,7 @@ def test_the_demo_overlay_replaces_whole_keys_and_only_in_the_demo(tmp_path):
 def test_what_is_left_out_has_a_default(tmp_path):
     net = load(tmp_path, GOOD)
     assert (net.title, net.noun, net.partitions, net.min_voters) == ("Net", "asset", 4, 1)
-    assert (net.vote_lifetime, net.max_report_age, net.electorate) == (None, None, None)
+    assert (net.max_report_age, net.electorate) == (None, None)
     assert (net.hold("up"), net.reminder("up"), net.purge_delay("up")) == (0, None, None)
     assert (net.spec("up").label, net.spec("up").colour) == ("up", "grey")
 
@@ -96,7 +99,7 @@ def test_what_is_left_out_has_a_default(tmp_path):
     [('"250ms"', 250), ('"30s"', 30_000), ('"5m"', 300_000), ('"1h"', 3_600_000), ("17", 17)],
 )
 def test_durations(tmp_path, text, ms):
-    assert load(tmp_path, GOOD + f"vote_lifetime = {text}\n").vote_lifetime == ms
+    assert load(tmp_path, BARE + f"vote_lifetime = {text}\n").vote_lifetime == ms
 
 
 def test_a_hold_may_be_zero(tmp_path):
@@ -187,7 +190,6 @@ def test_min_voters_are_for_lowering_or_for_both(tmp_path, voters, lower, raisin
 @pytest.mark.parametrize(
     ("keys", "delay"),
     [
-        ("", 900_000),
         ('vote_lifetime = "10s"', 900_000),
         ('vote_lifetime = "10m"', 1_800_000),
         ('vote_lifetime = "10m"\nforget_after = "10s"', 10_000),
@@ -197,14 +199,14 @@ def test_min_voters_are_for_lowering_or_for_both(tmp_path, voters, lower, raisin
     ],
 )
 def test_silent_votes_are_kept_for_three_lifetimes_and_at_least_15_minutes(tmp_path, keys, delay):
-    assert load(tmp_path, f"{GOOD}{keys}\n").forget_delay == delay
+    assert load(tmp_path, f"{BARE}{keys}\n").forget_delay == delay
 
 
 @pytest.mark.parametrize(
     ("keys", "limit"),
     [
-        ("", None),
-        ('max_report_age = "1d"', 86_400_000),
+        ('severity = "none"', None),
+        ('severity = "none"\nmax_report_age = "1d"', 86_400_000),
         ('vote_lifetime = "10m"', 1_800_000),
         ('vote_lifetime = "10m"\nmax_report_age = "5s"', 5_000),
         ('vote_lifetime = "10m"\nforget_after = "1h"\nmax_report_age = "1h"', 3_600_000),
@@ -214,7 +216,7 @@ def test_silent_votes_are_kept_for_three_lifetimes_and_at_least_15_minutes(tmp_p
     ],
 )
 def test_a_report_is_looked_at_for_as_long_as_a_silent_vote_is_kept(tmp_path, keys, limit):
-    assert load(tmp_path, f"{GOOD}{keys}\n").report_age_limit == limit
+    assert load(tmp_path, f"{BARE}{keys}\n").report_age_limit == limit
 
 
 def test_a_life_cycle_may_purge_itself_in_any_state(tmp_path):
@@ -235,6 +237,107 @@ def test_what_a_file_may_not_say_a_record_of_an_earlier_release_does(tmp_path):
     plain |= {"purge_after": {"down": 5}, "vote_lifetime": 1000, "max_report_age": 86_400_000}
     found = scenario_from_plain(plain)
     assert (found.purge_delay("down"), found.report_age_limit) == (5, 900_000)
+
+
+def test_a_record_without_a_lifetime_and_with_any_task_is_read(tmp_path):
+    plain = load(tmp_path, GOOD).to_plain()
+    purges = {"on": "down", "after": 60_000, "do": "purge"}
+    lowers = {"on": "down", "after": 60_000, "do": "set", "state": "up"}
+    plain |= {"vote_lifetime": None, "tasks": [purges, lowers]}
+    found = scenario_from_plain(plain)
+    assert found.vote_lifetime is None
+    assert [task.plain() for task in found.tasks] == [purges, lowers]
+
+
+# ---- what time may do ----------------------------------------------------------------------
+
+LEVELS = """
+[net]
+vote_lifetime = "10m"
+states = [{ name = "down" }, { name = "slow" }, { name = "up" }]
+rule = { kind = "latest" }
+"""
+PURGE = '{ on = "up", after = "30m", do = "purge" }'
+EMIT = '{ on = "up", after = "30m", do = "emit" }'
+SETS = '{ %s, after = "30m", do = "set", state = "%s" }'
+NO_PURGE = (
+    "no purge, as time alone would remove a red row: "
+    "use purge_after for the mildest state, or schedule a purge by hand"
+)
+MILDER = "as time alone must not make a state milder: pin it by hand"
+NO_END = (
+    'a duration such as "10m": with severity a vote without an end would confirm a green for ever'
+)
+
+
+@pytest.mark.parametrize(
+    ("begins", "state"),
+    [
+        ('on = "slow"', "slow"),
+        ('on = "slow"', "down"),
+        ('on = "up"', "up"),
+        ('on = "down", if = "slow"', "slow"),
+        ('on = "slow", if = "up"', "up"),
+        ('on_report = "up"', "down"),
+        ('on_report = "down", if = "slow"', "slow"),
+        ('on_report = "down", if = "up"', "up"),
+    ],
+)
+def test_a_task_sets_a_state_as_bad_as_the_one_it_runs_in_or_worse(tmp_path, begins, state):
+    [task] = load(tmp_path, f"{LEVELS}tasks = [{SETS % (begins, state)}]\n").tasks
+    assert task.state == state
+
+
+@pytest.mark.parametrize("do", ["emit", "notify", "release"])
+def test_a_task_that_hides_nothing_runs_in_any_state(tmp_path, do):
+    text = f'{LEVELS}tasks = [{{ on = "down", after = "5m", do = "{do}" }}]\n'
+    assert load(tmp_path, text).tasks[0].do == do
+
+
+@pytest.mark.parametrize("key", ['severity = "none"', 'vocabulary = "open"'])
+@pytest.mark.parametrize("task", [PURGE, SETS % ('on = "down"', "up")])
+def test_a_life_cycle_has_any_task_and_votes_without_an_end(tmp_path, key, task):
+    found = load(tmp_path, f"{BARE}{key}\ntasks = [{task}]\n")
+    assert (len(found.tasks), found.vote_lifetime) == (1, None)
+
+
+@pytest.mark.parametrize("fold", ["", "fold = 1\n"])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"{LEVELS}tasks = [{PURGE}]\n", f"net.tasks[0].do: expected {NO_PURGE}, got 'purge'"),
+        (
+            f"{LEVELS}tasks = [{EMIT}, {PURGE}]\n",
+            f"net.tasks[1].do: expected {NO_PURGE}, got 'purge'",
+        ),
+        *(
+            (
+                f"{LEVELS}tasks = [{SETS % (begins, state)}]\n",
+                f"net.tasks[0].state: expected {expected}, {MILDER}, got '{state}'",
+            )
+            for begins, state, expected in (
+                ('on = "down"', "slow", "down"),
+                ('on = "slow"', "up", "slow or a worse state"),
+                ('on = "up", if = "slow"', "up", "slow or a worse state"),
+                ('on_report = "up"', "slow", "down, or an if no worse than slow"),
+                ('on_report = "up", if = "slow"', "up", "slow or a worse state"),
+            )
+        ),
+        (BARE, f"net.vote_lifetime: expected {NO_END}, got None"),
+    ],
+)
+def test_time_alone_hides_no_bad_state(tmp_path, text, message, fold):
+    """Whichever version of the fold a file names, it is written now."""
+    path = written(tmp_path, text + fold)
+    with pytest.raises(ScenarioError) as error:
+        load_scenarios(path)
+    assert str(error.value) == f"{path}: {message}"
+
+
+def test_the_demo_is_held_to_it_too(tmp_path):
+    path = written(tmp_path, f"{GOOD}[net.demo]\ntasks = [{PURGE}]\n")
+    with pytest.raises(ScenarioError, match=r"net\.tasks\[0\]\.do: expected no purge"):
+        load_scenarios(path)
 
 
 # ---- what is refused -----------------------------------------------------------------------
@@ -269,10 +372,10 @@ REFUSED = [
     (GOOD + "partitions = 4.0", "net.partitions: expected an integer from 1 to 1000, got 4.0"),
     (GOOD + "min_voters = '2'", "net.min_voters: expected an integer from 1 to 1000, got '2'"),
     (GOOD + "vocabulary = 'half'", "net.vocabulary: expected one of closed, open, got 'half'"),
-    (GOOD + "vote_lifetime = '5 m'", 'net.vote_lifetime: expected a duration such as "30s"'),
-    (GOOD + "vote_lifetime = '٣s'", "net.vote_lifetime: expected a duration"),
-    (GOOD + "vote_lifetime = 0", "net.vote_lifetime: expected a duration"),
-    (GOOD + "vote_lifetime = '367d'", "net.vote_lifetime: expected a duration"),
+    (BARE + "vote_lifetime = '5 m'", 'net.vote_lifetime: expected a duration such as "30s"'),
+    (BARE + "vote_lifetime = '٣s'", "net.vote_lifetime: expected a duration"),
+    (BARE + "vote_lifetime = 0", "net.vote_lifetime: expected a duration"),
+    (BARE + "vote_lifetime = '367d'", "net.vote_lifetime: expected a duration"),
     (GOOD + "max_report_age = -1", "net.max_report_age: expected a duration"),
     (GOOD + "electorate = 0", "net.electorate: expected an integer from 1 to 1000000, got 0"),
     (GOOD + "min_voters = { lower = 0 }", "net.min_voters.lower: expected an integer from 1"),
@@ -290,14 +393,14 @@ REFUSED = [
         'net.purge_after: expected only up, the mildest state, or severity = "none", got',
     ),
     (
-        GOOD + "vote_lifetime = '10m'\nmax_report_age = '1h'",
+        GOOD + "max_report_age = '1h'",
         'net.max_report_age: expected at most forget_after, which is "30m", got',
     ),
     (
-        GOOD + "vote_lifetime = '10m'\nforget_after = '1m'\nmax_report_age = '61s'",
+        GOOD + "forget_after = '1m'\nmax_report_age = '61s'",
         'net.max_report_age: expected at most forget_after, which is "1m", got',
     ),
-    (GOOD + f"fold = {FOLD + 1}", "net.fold: expected an integer from 1 to 4, got 5"),
+    (GOOD + f"fold = {FOLD + 1}", f"net.fold: expected an integer from 1 to {FOLD}, got"),
     (
         MIDDLE % ("slow", "down"),
         "net.rule.default: expected keep, or a state no worse than the threshold slow, got 'down'",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -18,19 +19,23 @@ from dashboard.board.explanation import (
     dissenters,
     explain,
     flip_text,
+    freed_text,
     names,
     need,
 )
 from dashboard.board.forecast import Flip, TaskRun, aim_of, current_of
+from dashboard.board.freeing import Freed
 from dashboard.core.times import exact_span
 from domain.asset import Asset
 from domain.fold import Bucket
 from domain.records import (
+    MAX_AHEAD,
     Cause,
     Command,
     Leave,
     Mute,
     Muted,
+    RefusedReport,
     Report,
     ScenarioChange,
     Schedule,
@@ -38,7 +43,7 @@ from domain.records import (
     Tick,
     Tombstone,
 )
-from domain.scenario import PythonRule, Scenario, Threshold
+from domain.scenario import FOLD, PythonRule, Scenario, Threshold
 from domain.scenario_parser import scenario_from_plain
 
 STATES = ("bad", "meh", "good")
@@ -284,6 +289,87 @@ def test_no_vote_at_all_keeps_it_too() -> None:
     assert why.lapse is None
 
 
+# ---- in doubt -------------------------------------------------------------------------------
+
+
+def doubting(**rule: Any) -> Log:
+    """A log by the rule of today, in which votes live for five minutes."""
+    return Log(fold=FOLD, vote_lifetime=5 * MINUTE, **rule)
+
+
+def test_a_clock_that_is_ahead_gives_no_all_clear_until_it_is_right() -> None:
+    log = doubting().say(("w1", "bad")).add(Report("a", "w1", "good", ahead=MAX_AHEAD + 1))
+    why = log.why()
+    assert log.now().unconfirmed_reason == "0 of 1 voters"
+    assert why.headline == (
+        "Bad: the live votes make Good, but 1 voter is needed to lower it, 0 are live without "
+        "doubt, and w1 is in doubt; one more Good vote flips it."
+    )
+    assert [(one.agent, one.until, one.voteless) for one in why.doubted] == [("w1", None, False)]
+    assert log.flip("good") == Flip("good", 1, (), (), (), 0, back=False)
+    assert why.freed is None  # its next report ends it, not time
+
+
+def test_votes_in_doubt_do_not_outvote_those_without() -> None:
+    log = doubting().say(("w1", "good"), ("w2", "good"), ("w3", "bad"))
+    for agent in ("w1", "w2"):
+        log.add(RefusedReport("a", agent, "odd", "unknown-state"))
+    assert log.why().headline == (
+        "Good: the live votes without doubt make Bad, but silence alone changes no state: the next "
+        "report that says so counts; w3 saying the same again flips it."
+    )
+    why = log.say(("w3", "bad")).why()
+    assert why.headline == "Bad: 1 of 1 live vote without doubt; w3 saying Meh flips it."
+    assert (why.steps[0].state, why.steps[0].weight, why.steps[0].whole) == ("bad", 1, 1)
+    assert why.rest.endswith("Votes in doubt are left out: those without make worse.")
+    assert why.dispute == Dispute("odd", (), (), doubted=("w1", "w2"))
+    until = 4_000 + 5 * MINUTE
+    assert why.freed == Freed((), until, "good", ("w1", "w2"))
+    assert freed_text(why.freed) == "the doubt about w1 and w2 ends"
+
+
+def test_a_doubt_that_ends_makes_voters_enough() -> None:
+    log = doubting(min_voters=2).say(("w1", "bad"), ("w2", "bad"))
+    log.add(RefusedReport("a", "w1", "bad", "bad-time")).say(("w1", "good"), ("w2", "good"))
+    why = log.why()
+    assert why.headline.startswith(
+        "Bad: the live votes make Good, but 2 voters are needed to lower it, 1 is live without "
+        "doubt; "
+    )
+    assert why.freed == Freed((), 2_000 + 5 * MINUTE, "good", ("w1",))
+
+
+def test_what_is_not_needed_is_not_said_to_end() -> None:
+    log = doubting().say(("w1", "bad"), ("s", "good"))
+    log.add(RefusedReport("a", "w1", None, "bad-field"), 6 * MINUTE).say(("w1", "good"))
+    why = log.why()
+    assert [one.state for one in why.silences] == ["good"]
+    assert (why.freed.agents, why.freed.trusted) == ((), ("w1",))
+
+
+def test_who_disputes_it_goes_to_and_fro_or_is_in_doubt() -> None:
+    log = doubting().say(*(("w1", state) for state in ("good", "meh", "good", "bad", "good")))
+    log.say(("w2", "good")).add(RefusedReport("a", "w9", "bad", "bad-time"))
+    assert log.why().dispute == Dispute("bad", (), (), ("w1",), ("w9",))
+    log.add(RefusedReport("a", "w9", None, "bad-field"))
+    assert log.why().dispute == Dispute("unreadable", (), (), (), ("w9",))
+
+
+def test_an_asset_of_doubts_alone_says_that_no_report_counts() -> None:
+    log = doubting().add(Command("set", "a", "c", "olga", "", "good", until=5_000))
+    log.add(RefusedReport("a", "w1", "odd", "unknown-state")).until(6_000)
+    assert log.now().state == "unknown"
+    assert log.why().headline.startswith("unknown: no report of it counts; its first report ")
+
+
+def test_what_was_tried_in_doubt_is_said_only_if_it_holds_without() -> None:
+    log = doubting().say(("w1", "good")).add(Report("a", "w1", "good", ahead=MAX_AHEAD + 1))
+    assert log.flip("bad").changed == ("w1",)
+    log.add(Report("a", "w1", "bad", ahead=MAX_AHEAD + 1))
+    assert log.now().state == "bad"
+    assert log.flip("good").changed == ()
+
+
 # ---- disputed, unknown ----------------------------------------------------------------------
 
 
@@ -442,8 +528,8 @@ def test_in_a_life_cycle_only_a_states_own_votes_count_and_nothing_bars_it() -> 
 
 def test_a_record_of_another_rule_is_doubted() -> None:
     found = reported(scenario(), *votes(bad=3, good=2))
-    assert "these votes make something else" in explain(scenario(min_voters=9), found).doubt
-    assert explain(scenario(), found).doubt == ""
+    assert "these votes make something else" in explain(scenario(min_voters=9), found).mismatch
+    assert explain(scenario(), found).mismatch == ""
 
 
 @pytest.mark.parametrize(
@@ -499,11 +585,16 @@ def after_votes(bucket: Bucket, name: str, state: str, count: int) -> str | None
     return aims_at(trial, trial.assets[name])
 
 
-def after_saying(bucket: Bucket, name: str, agents: tuple[str, ...], state: str) -> str | None:
-    """Return what the asset aims at once these agents have said `state`, one after the other."""
+def after_saying(
+    bucket: Bucket, name: str, agents: tuple[str, ...], state: str, ahead: frozenset[str]
+) -> str | None:
+    """Return what the asset aims at once these agents have said `state`, one after the other.
+
+    ahead: agents whose clocks are.
+    """
     trial = restored_whole(bucket)
     for n, agent in enumerate(agents):
-        vote: Any = Report(name, agent, state)
+        vote: Any = Report(name, agent, state, ahead=(MAX_AHEAD + 1) * (agent in ahead))
         if agent.startswith("user:"):
             vote = Command("vote", name, f"trial-{n}", agent.removeprefix("user:"), "", state)
         trial.apply(vote, trial.offset + 1, trial.clock)
@@ -532,15 +623,17 @@ def test_what_is_said_to_flip_it_flips_it_and_less_does_not(
 ) -> None:
     for bucket, name, found, why in explained(history):
         said = {vote.agent: vote.state for vote in found.votes}
-        for flip in why.flips:
+        unsure = frozenset(vote.agent for vote in found.votes if vote.doubt is not None)
+        for flip, ahead in product(why.flips, {frozenset[str](), unsure}):
+            saying = partial(after_saying, bucket, name, ahead=ahead)
             if flip.more is not None:
                 assert after_votes(bucket, name, flip.state, flip.more) == flip.state
             for agent in flip.changed:
-                assert after_saying(bucket, name, (agent,), flip.state) == flip.state
+                assert saying((agent,), flip.state) == flip.state
             for agent in flip.again:
-                assert after_saying(bucket, name, (agent,), said[agent]) == flip.state
+                assert saying((agent,), said[agent]) == flip.state
             if flip.together:
-                assert after_saying(bucket, name, flip.together, flip.state) == flip.state
+                assert saying(flip.together, flip.state) == flip.state
             if flip.more is not None and found.pending is None:
                 assert after_votes(bucket, name, flip.state, flip.more - 1) != flip.state
 
@@ -548,7 +641,7 @@ def test_what_is_said_to_flip_it_flips_it_and_less_does_not(
 @most_histories
 def test_a_record_of_this_rule_is_never_doubted(history: History, rng: random.Random) -> None:
     for bucket, name, found, why in explained(history):
-        assert why.doubt == "", (name, bucket.scenario.rule)
+        assert why.mismatch == "", (name, bucket.scenario.rule)
         decides = [step.state for step in why.steps if step.decides]
         if decides and bucket.scenario.life_cycle and len(found.votes):
             waits = found.pending.state if found.pending else current_of(bucket.scenario, found)
@@ -567,7 +660,7 @@ def test_a_state_of_a_rule_before_is_not_doubted_while_it_waits_to_go():
     bucket.apply(Report("a", "w1", "bad"), 2, 1000)
     found = record(bucket, "a")
     assert (found.state, found.pending and found.pending.state) == ("odd", "bad")
-    assert explain(after, found).doubt == ""
+    assert explain(after, found).mismatch == ""
 
 
 @most_histories
@@ -624,6 +717,8 @@ def test_silence_is_blamed_only_where_hearing_it_no_more_would_free_the_state(
         assert blamed <= silent
         assert {agent for one in why.silences for agent in one.agents} == silent
         if why.freed is not None:
+            trusted = set(why.freed.trusted)
             assert set(why.freed.agents) <= silent
-            assert blamed & set(why.freed.agents)
+            assert trusted <= {doubt.agent for doubt in found.doubts if doubt.counts}
+            assert trusted or blamed & set(why.freed.agents)
             assert bucket.assets[name].state is not None

@@ -1,8 +1,10 @@
-"""Silence, old reports, flapping voters and wrong clocks turn nothing to green, nor hide red."""
+"""Silence, old reports, flapping voters, wrong clocks and refused reports turn nothing to green,
+nor hide red."""
 
 from __future__ import annotations
 
 import pytest
+from doubtful import doubtful_examples
 from false_green import Board, Example, examples
 
 from domain.fold import Bucket
@@ -15,11 +17,14 @@ def folded(example: Example) -> list[Emission]:
     return [out for offset, at, record in example.lines for out in bucket.apply(record, offset, at)]
 
 
-@pytest.mark.parametrize("example", examples(), ids=lambda example: example.title)
+ALL = (*examples(), *doubtful_examples())
+
+
+@pytest.mark.parametrize("example", ALL, ids=lambda example: example.title)
 def test_no_false_green(example: Example) -> None:
     example.check(Board(folded(example)))
 
 
 def test_the_titles_are_the_examples_own() -> None:
-    titles = [example.title for example in examples()]
+    titles = [example.title for example in ALL]
     assert len(titles) == len(set(titles))

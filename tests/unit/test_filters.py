@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from selection import examples
-from state_records import as_read, vote
+from state_records import as_read, doubt, vote
 from state_records import record as state_record
 
 from dashboard.annotations.models import Mark
@@ -21,7 +21,7 @@ from dashboard.filter_language.terms import Sight
 from dashboard.filters import query, search
 from dashboard.labels.models import Label
 from dashboard.live.typed_filter import filter_of
-from dashboard.states.caveats import doubts_of, rank_of, silent_votes
+from dashboard.states.caveats import doubted_agents, doubts_of, rank_of, silent_votes
 from dashboard.states.models import AssetState
 from domain.scenario import Scenario
 from wire.sink import StateValue, state_value
@@ -89,7 +89,7 @@ def test_a_filter_is_printed_as_it_is_read(text: str, same: str) -> None:
         ("muted:perhaps", "perhaps", "yes or no"),
         ("is:disputd", "disputd", "did you mean disputed?"),
         ("is:silent", "silent", "expected disputed or unconfirmed"),
-        ("has:none", "none", "expected silent"),
+        ("has:none", "none", "expected silent or doubt"),
         ("a -", "-", "a part of the name"),
         ("a,,b", ",", "a part of the name"),
         ("a\ud800", "\ud800", "no character"),
@@ -155,6 +155,8 @@ def record(dice: random.Random, since: int) -> dict[str, Any]:
         votes[0]["muted"] = {"until": None, "user": "ada"}
     elif votes and dice.random() < 0.5:
         votes[-1]["silent"] = since
+    if votes and dice.random() < 0.3:
+        votes[-1]["doubt"] = "purged"
     until = dice.choice([None, NOW + 600_000, NOW + 7_200_000])
     pending = {"state": dice.choice(STATES), "since": since, "due": NOW}
     override = {"state": "clear", "user": dice.choice(USERS), "until": until, "reason": "",
@@ -165,6 +167,7 @@ def record(dice: random.Random, since: int) -> dict[str, Any]:
         override=override if dice.random() < 0.5 else None,
         since=since,
         disputed="under-attack" if dice.random() < 0.4 else None,
+        doubts=[doubt(dice.choice(AGENTS))] if dice.random() < 0.3 else [],
     )
 
 
@@ -183,8 +186,14 @@ def sight(name: str, state: str, made: dict[str, Any], labels: dict[str, str]) -
         labels=labels,
         ack=acknowledged(name),
         muted=any("muted" in vote for vote in live),
-        doubts=doubts_of(made.get("disputed"), unconfirmed, silent_votes(as_read(made).votes)),
+        doubts=doubts_of(made.get("disputed"), unconfirmed, *counted(made)),
     )
+
+
+def counted(made: dict[str, Any]) -> tuple[int | None, int | None]:
+    """How many votes of a record are silent, and how many agents in doubt."""
+    read = as_read(made)
+    return silent_votes(read.votes), doubted_agents(read.votes, read.doubts)
 
 
 def acknowledged(name: str) -> str | None:
@@ -212,7 +221,7 @@ def world(seed: int) -> list[Sight]:
             severity=severity, rank=rank_of(severity, made.get("disputed")), since=since,
             version=name, changed_at=0, cause_type="report",
             record=msgspec.json.encode(made).decode(),
-            disputed=made.get("disputed"), silent=silent_votes(as_read(made).votes),
+            disputed=made.get("disputed"), silent=counted(made)[0], doubt=counted(made)[1],
             unconfirmed=dice.random() < 0.5, overridden=override is not None,
             override_until=override and override["until"],
             override_user=override and override["user"], pending_due=NOW if pending else None,
@@ -237,7 +246,7 @@ TERMS = (
     "pending:clear,attack", "unconfirmed:yes", "unconfirmed:no", "muted:yes", "muted:no",
     "tier:gold", "tier:G*", "tier:*", 'owner:"Acme GmbH"', "tier:hidden", "owner:gold,Gold",
     "ack:yes", "ack:no", "ack:ada", "ack:*", "is:disputed", "is:unconfirmed", "has:silent",
-    "is:disputed,unconfirmed",
+    "is:disputed,unconfirmed", "has:doubt", "has:doubt,silent",
 )  # fmt: skip
 
 

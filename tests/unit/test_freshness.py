@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from msgspec import structs
 
 from dashboard.core.scenarios import scenarios
-from dashboard.job.freshness import Beat, Facts, Loss, Pause, Talk, Trouble, find_troubles
+from dashboard.job.agent_findings import AgentNews, Finding, Kind, LastSeen
+from dashboard.job.freshness import Beat, Facts, Pause, Talk, Trouble, find_troubles
 from dashboard.job.ingestion import take_in
 from dashboard.job.liveness import Signs
-from dashboard.job.status import recall
+from dashboard.job.models import FIGURES, BucketStatus
+from dashboard.job.status import clocks_behind, recall
 from domain.scenario import Scenario
-from wire.job import Heartbeat, Lateness, Progress, Stopped, bucket_name, encode
+from wire.job import ClockBehind, Heartbeat, Progress, Stopped, bucket_name, encode
 
 NOW = 1_790_000_000_000
 PLACE = ("job.buckets", 0)
@@ -139,43 +141,108 @@ def test_a_clock_ahead_is_told_with_how_far_and_what_to_do():
     )
 
 
-def losing(agent: str, *ages: int, ago: int = 0, scenario: str = "attack") -> Loss:
-    """An agent whose reports were so old, minute by minute up to some ms ago."""
-    last = NOW - ago
-    minutes = {last // 60_000 - n: (age, age + 700) for n, age in enumerate(reversed(ages))}
-    return Loss(scenario, agent, last - len(ages) * 60_000, last, minutes)
+SLOW = ClockBehind(599_997, NOW - 60_000)
 
 
-def test_an_agent_whose_clock_costs_votes_is_named():
-    (trouble,) = told(well(losses=[losing("waf-7", 240_100, 240_000, 240_300)]))
+def stamped(*names: str, clock: ClockBehind = SLOW) -> Facts:
+    """The broker's clock was set back a minute ago: no time passes in these buckets, or in all."""
+    clocks = dict.fromkeys(names or well().beats, clock)
+    beats = {name: Beat(NOW - 500, NOW - 60_000, "kernel") for name in clocks}
+    return well(beats={**well().beats, **beats}, clocks_behind=clocks)
+
+
+def test_a_brokers_clock_that_is_behind_is_told_once_with_what_to_do():
+    (trouble,) = told(stamped())
+    assert trouble["kind"] == "clock"
+    assert trouble["what"] == "The broker's clock is 10 min behind"
+    assert trouble["todo"].startswith("Agents look as if their clocks were ahead. No vote falls")
+    assert "set the broker's clock" in trouble["todo"]
+    assert trouble["since"] == NOW - 60_000
+    assert trouble["link"] == ("/job/", "The job's page")
+    assert trouble["stale"]
+
+
+def test_of_several_brokers_the_partitions_of_the_one_behind_are_named():
+    facts = stamped("attack/1", "orders/2")
+    for current in ("attack", "orders"):
+        (trouble,) = told(facts, current)
+        assert trouble["stale"]
+        assert set(trouble["what"].partition(" behind in ")[2].split(", ")) == {
+            "attack/1",
+            "orders/2",
+        }
+    (elsewhere,) = told(facts, "connectivity")
+    assert elsewhere["what"].startswith("A broker's clock is 10 min behind in ")
+    assert not elsewhere["stale"]
+
+
+def test_it_is_as_important_as_a_clock_ahead():
+    late = {"attack/1": Beat(NOW - 100, NOW - 30_000), "orders/0": Beat(NOW - 100, NOW - 30_000)}
+    facts = stamped("connectivity/0")
+    facts = replace(facts, beats={**facts.beats, **late}, unwritten=NOW - 9_000)
+    assert kinds(facts, "connectivity") == ["clock", "database", "job"]
+    assert kinds(facts, "attack") == ["job", "database", "clock", "job"]
+
+
+def test_a_job_that_is_further_behind_than_its_brokers_clock_is_told_as_well():
+    facts = stamped("attack/1")
+    least = facts.clocks_behind["attack/1"].by + 10_000
+
+    def behind(ms: int) -> list[str]:
+        beat = Beat(NOW - 100, NOW - ms, "kernel")
+        return kinds(replace(facts, beats={**facts.beats, "attack/1": beat}))
+
+    assert behind(least) == ["clock"]
+    assert behind(least + 1) == ["clock", "job"]
+
+
+def finding(agent: str, kind: Kind = "behind", scenario: str = "attack", **more: Any) -> Finding:
+    """Something wrong with an agent for three minutes."""
+    words = {"what": f"the clock of {agent} is 4 min behind", "todo": "Set its clock."}
+    given: dict[str, Any] = {"since": NOW - 180_000, "ms": 240_000, **words} | more
+    return Finding(scenario, agent, kind, **given)
+
+
+def about(*findings: Finding, **last: LastSeen) -> Facts:
+    """All is well, but for what there is to say of agents."""
+    return well(agents=AgentNews(findings, last))
+
+
+def test_an_agent_with_which_something_is_wrong_is_named():
+    (trouble,) = told(about(finding("waf-7")))
     assert trouble["kind"] == "agents"
     assert trouble["what"] == "Attacks: the clock of waf-7 is 4 min behind"
-    assert trouble["todo"] == "Its reports come too old to count as votes: set its clock."
+    assert trouble["todo"] == "Set its clock."
     assert trouble["since"] == NOW - 180_000
     assert trouble["link"] == ("/agents/attack/waf-7/", "The agent's page")
     assert not trouble["stale"]
 
 
-def test_of_many_agents_the_one_that_is_furthest_behind_is_named():
-    losses = [losing("waf-1", *[240_000] * 3), losing("waf-2", *[7_300_000] * 3)]
-    losses += [losing("waf-3", *[240_000] * 3), losing("x", *[240_000] * 3, scenario="orders")]
-    here, elsewhere = told(well(losses=losses))
-    assert here["what"] == "Attacks: the clock of waf-2 is 2 h behind, and of 2 more agents"
-    assert here["link"] == ("/agents/?scenario=attack", "The agents")
+def test_of_several_agents_alike_there_is_one_line():
+    far = finding("waf-2", ms=7_300_000, since=NOW - 900_000)
+    findings = [far, finding("waf-1"), finding("waf-3"), finding("waf-4"), finding("waf-5")]
+    findings += [finding("waf-1", "late"), finding("waf-2", "late")]
+    clocks, order, elsewhere = told(about(*findings, finding("x", scenario="orders")))
+    assert clocks["what"] == (
+        "Attacks: the clocks of waf-2, waf-1, waf-3 and 2 more are up to 2 h behind"
+    )
+    assert clocks["since"] == NOW - 900_000
+    assert clocks["link"] == ("/agents/?scenario=attack", "The agents")
+    assert order["what"] == "Attacks: reports of waf-1 and waf-2 come twice or out of order"
     assert elsewhere["what"] == "Orders: the clock of x is 4 min behind"
 
 
-@pytest.mark.parametrize(
-    "loss",
-    [
-        losing("a-spool", 900_000, 500_000, 130_000),
-        losing("a-spool", 900_000),
-        losing("set-right", *[240_000] * 3, ago=300_001),
-        losing("long-ago", *[240_000] * 3, ago=86_400_000),
-    ],
-)
-def test_what_a_spool_sends_late_is_no_fault(loss: Loss):
-    assert told(well(losses=[loss])) == []
+def test_of_several_agents_each_kind_has_words():
+    for kind in get_args(Kind):
+        (trouble,) = told(about(finding("waf-1", kind), finding("waf-2", kind)))
+        assert "waf-1 and waf-2" in trouble["what"]
+        assert trouble["todo"].endswith(".")
+
+
+def test_a_name_from_outside_leaves_a_line_its_direction():
+    hostile = "\u202eevil"
+    what = told(about(finding(hostile, "silent"), finding("waf-1", "silent")))[0]["what"]
+    assert "\u202e" not in what
 
 
 def test_a_database_behind_leaves_rows_live_and_says_so():
@@ -206,6 +273,20 @@ def test_agents_silent_for_longer_than_usual():
 def test_how_long_agents_may_be_silent(ago: int, usual: int, said: bool):
     talks = {**well().talks, "orders": Talk(NOW - ago, usual)}
     assert bool(told(well(talks=talks))) is said
+
+
+def test_a_silence_of_a_scenario_whose_assets_need_agents_does_not_end_by_itself():
+    week = 7 * 24 * HOUR
+    talks = {**well().talks, "attack": Talk(NOW - week, 1_000)}
+    assert told(well(talks=talks)) == []
+    (trouble,) = told(replace(about(attack=LastSeen(NOW - week)), talks=talks))
+    assert trouble["what"] == "Attacks: no agent has reported"
+
+
+@pytest.mark.parametrize(("gap", "said"), [(0, True), (100_000, False)])
+def test_a_silence_that_no_heartbeat_tells_is_known_from_the_database(gap: int, said: bool):
+    facts = replace(about(attack=LastSeen(NOW - 120_000, gap)), talks={})
+    assert bool(told(facts)) is said
 
 
 def test_what_matters_most_comes_first():
@@ -335,40 +416,6 @@ def test_since_when_a_clock_is_ahead_is_heard_or_remembered():
     assert since() == (HOUR - 10_000, NOW - 1)
 
 
-def test_agents_that_lose_votes_are_heard_by_the_minute():
-    signs = Signs()
-    for n in range(40):
-        at = NOW - (39 - n) * 60_000
-        agents = (Lateness("waf-1", silent=1, age=240_000 + n), Lateness("waf-2", late=1),
-                  Lateness("", stale=1, age=5))  # fmt: skip
-        signs.heard(beat(log_time=at, agents=agents), PLACE, n, at)
-    (loss,) = signs.facts().losses
-    assert (loss.scenario, loss.agent, loss.last) == ("attack", "waf-1", NOW)
-    assert loss.since == NOW - 39 * 60_000
-    assert len(loss.ages) == 16
-    assert [trouble["what"] for trouble in told(well(losses=[loss]))] == [
-        "Attacks: the clock of waf-1 is 4 min behind"
-    ]
-
-
-def test_what_is_read_again_is_of_its_own_time():
-    """A rebuild tells today of what came too late last week."""
-    signs = Signs()
-    for n in range(5):
-        past = NOW - 100 * HOUR + n * 60_000
-        agents = (Lateness("waf-1", stale=1, age=240_000),)
-        signs.heard(beat(log_time=past, at=NOW, agents=agents), PLACE, n, NOW)
-    assert told(well(losses=signs.facts().losses)) == []
-
-
-def test_how_many_agents_lose_votes_is_remembered_up_to_a_bound(monkeypatch):
-    monkeypatch.setattr("dashboard.job.liveness.MOST_LOSING", 3)
-    signs = Signs()
-    for n in range(5):
-        signs.heard(beat(agents=(Lateness(f"waf-{n}", stale=1, age=9),)), PLACE, n, NOW)
-    assert [loss.agent for loss in signs.facts().losses] == ["waf-2", "waf-3", "waf-4"]
-
-
 def test_what_is_no_heartbeat_is_passed_over():
     signs = Signs()
     signs.heard(b"{", PLACE, 1, NOW)
@@ -431,3 +478,47 @@ def test_a_stop_is_recalled_from_the_database():
     take_in([Progress("kernel", NOW, "running", 1)])
     recall(signs)
     assert not signs.facts().pauses
+
+
+# ---- a broker's clock behind ----------------------------------------------------------------
+
+
+def slow(query: str = "kernel", **clocks: ClockBehind) -> Progress:
+    """A report of clocks that are behind, by scenario, in its first partition."""
+    behind = {bucket_name(name, 0): clock for name, clock in clocks.items()}
+    return Progress(query, NOW, "running", 1, clocks_behind=behind)
+
+
+def test_clocks_behind_are_heard_of_until_they_are_right():
+    signs = Signs()
+    signs.told(encode(slow(attack=SLOW)))
+    assert signs.facts().clocks_behind == {}, "nobody has heard of that bucket"
+    signs.heard(beat(engine="kernel"), PLACE, 1, NOW)
+    assert signs.facts().clocks_behind == {"attack/0": SLOW}
+    signs.told(encode(slow("python", orders=SLOW)))
+    assert signs.facts().clocks_behind == {"attack/0": SLOW}
+    signs.told(encode(slow()))
+    assert signs.facts().clocks_behind == {}
+
+
+def test_what_a_query_said_that_has_handed_a_bucket_over_says_nothing():
+    signs = Signs()
+    signs.told(encode(slow(attack=SLOW)))
+    signs.heard(beat(engine="kernel"), PLACE, 1, NOW)
+    signs.heard(beat(engine="python"), PLACE, 2, NOW + 1_000)
+    assert signs.facts().clocks_behind == {}
+
+
+@pytest.mark.django_db
+def test_clocks_behind_are_recalled_from_the_database():
+    told = Heartbeat(
+        "attack/0", "attack", 0, 1, "driver", "here", NOW, 7, 1, 0, 0, 0, 0, "kernel", NOW
+    )
+    BucketStatus.objects.create(**{name: getattr(told, name) for name in FIGURES}, received_at=NOW)
+    signs = Signs()
+    take_in([slow(attack=SLOW), slow("python", attack=SLOW, orders=SLOW)])
+    recall(signs)
+    assert signs.facts().clocks_behind == clocks_behind() == {"attack/0": SLOW}
+    take_in([slow()])
+    recall(signs)
+    assert signs.facts().clocks_behind == clocks_behind() == {}

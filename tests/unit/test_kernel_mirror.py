@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +20,7 @@ from domain import (
     asset,
     commands,
     config_values,
+    doubts,
     fold,
     lateness,
     mutes,
@@ -45,6 +47,7 @@ TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 SHARED: Mapping[str, Any] = {
     "Asset.OVERRIDE_END": asset.OVERRIDE_END,
     "Asset.VOTE_EXPIRY": asset.VOTE_EXPIRY,
+    "Asset.DOUBT_END": asset.DOUBT_END,
     "Asset.VOTE_FORGOTTEN": asset.VOTE_FORGOTTEN,
     "Asset.MUTE_END": asset.MUTE_END,
     "Asset.HOLD": asset.HOLD,
@@ -57,23 +60,37 @@ SHARED: Mapping[str, Any] = {
     "Asset.ANSWERS_KEPT": asset.ANSWERS_KEPT,
     "Asset.LEAST_TRACE": asset.LEAST_TRACE,
     "Bucket.REFRESH_AFTER": fold.REFRESH_AFTER,
+    "Bucket.MAX_AHEAD": records.MAX_AHEAD,
+    "Bucket.STILL_AHEAD": records.STILL_AHEAD,
     "Codec.CURRENT": state_codec.CURRENT,
     "Codec.HAS_MUTE": state_codec.HAS_MUTE,
     "Codec.HAS_SILENCE": state_codec.HAS_SILENCE,
     "Codec.HAS_ORDER": state_codec.HAS_ORDER,
     "Codec.HAS_AGE": state_codec.HAS_AGE,
+    "Codec.HAS_DOUBT": state_codec.HAS_DOUBT,
+    "Codec.HAS_DETAIL_FAULT": state_codec.HAS_DETAIL_FAULT,
+    "Codec.HAS_FLAP": state_codec.HAS_FLAP,
     "Codec.OLD_MARK": wire_asset.OLD_MARK,
     "Commands.APPLIED": records.APPLIED,
     "Commands.NO_CHANGE": records.NO_CHANGE,
     "Commands.REFUSED": records.REFUSED,
+    "Doubts.CLOCK_AHEAD": records.CLOCK_AHEAD,
+    "Doubts.CLOCK_BACK": records.CLOCK_BACK,
+    "Doubts.PURGED": records.PURGED,
+    "Doubts.CONTRADICTION": records.CONTRADICTION,
+    "Doubts.STALE": records.STALE,
+    "Doubts.MAX_VOTELESS": records.MAX_VOTELESS,
+    "Lateness.FIGURES": [field.name for field in fields(lateness.Lateness)][1:],
     "Lateness.MAX_AGENTS": lateness.MAX_AGENTS,
     "Mutes.MAX_MUTED": records.MAX_MUTED,
     "Names.USER": names.USER_PREFIX,
     "Names.MAX_NAME": names.MAX_NAME,
     "Names.MAX_STATE": names.MAX_STATE,
     "Rule.FOLD": scenario.FOLD,
+    "Rule.DOUBT_FOLD": scenario.DOUBT_FOLD,
     "Rule.KEEP": scenario.KEEP,
     "Rule.LEAST_MEMORY": scenario.LEAST_MEMORY,
+    "Rule.LONGEST_LIFE": scenario.LONGEST_LIFE,
     "Rule.MAX_VOTERS": scenario.MAX_MIN_VOTERS,
     "Rule.MAX_WEIGHT": scenario.MAX_WEIGHT,
     "Rule.MAX_DURATION": config_values.MAX_DURATION,
@@ -96,11 +113,11 @@ SHARED: Mapping[str, Any] = {
     "Source.MAX_BRACKETS": source.MAX_BRACKETS,
     "Source.MAX_DETAIL": source.MAX_DETAIL,
     "Source.MAX_REASON": source.MAX_REASON,
-    "Source.MAX_AHEAD": source.MAX_AHEAD,
     "Source.MAX_FOLD": source.MAX_FOLD,
     "Source.MAX_TIME": source.MAX_TIME,
     "Source.COMMANDS": list(records.COMMAND_KINDS),
     "Source.UUID": source._UUID,
+    "Tally.UNREADABLE": records.UNREADABLE,
     "Tasks.RULE_OWNER": tasks.RULE_OWNER,
     "Tasks.NOT_MET": records.NOT_MET,
     "Tasks.ENDLESS": tasks.ENDLESS,
@@ -119,7 +136,8 @@ KERNEL_ALONE = {
     "Gateway.MODULE_OPTIONS", "Gateway.SESSION",
     "JsonBytes.DIGITS", "NameSet.LEAST", "SinkBlock.FULL", "Texts.BITS", "Texts.LONGEST",
     "Texts.OWN", "TimerLog.CHUNK", "TimerLog.HEAD", "TimerLog.LEAST",
-    "Codec.MUTED", "Codec.WAITS", "Json.MAX_DIGITS", "Kernel.HEADER",
+    "Codec.MUTED", "Codec.WAITS", "Codec.TASKS", "Json.MAX_DIGITS", "Kernel.HEADER",
+    "Lateness.AGE", "Lateness.AHEAD",
     "Kernel.KEPT", "Kernel.SINK", "LocalCheckpoint.BUFFER", "LocalCheckpoint.SETTING",
     "Keys.NEVER", "Keys.READ", "Rule.NONE", "Run.HOST",
     "RowChannel.MOST_BYTES", "RowChannel.PATIENCE_MS", "Run.META_LATENESS",
@@ -129,10 +147,10 @@ KERNEL_ALONE = {
 
 COPIES = {
     f"{name}.NONE" for name in ("Asset", "Bucket", "Commands", "Source", "Tasks", "Votes")
-} | {f"Asset.NO_{what}" for what in ("VOTES", "WAITS", "ANSWERS", "TASKS")}
+} | {f"Asset.NO_{what}" for what in ("VOTES", "WAITS", "ANSWERS", "TASKS", "DOUBTS")}
 
 FOLD_ALONE = {
-    "CAUSE_TYPES", "DEAD_LETTER_REASONS",  # compared below
+    "CAUSE_TYPES", "DEAD_LETTER_REASONS", "VOTE_DOUBTS", "DOUBT_REASONS",  # compared below
     "LETTER_REASONS", "SET_ASIDE",  # of records that no fold meets
     "ALARMING",  # of what pages call an incident
     "CONTROL", "MAX_PART", "ROOM", "UNSIGNED", "BAD", "EXPIRED_KEY", "UNTIMELY", "FAULTS",
@@ -142,7 +160,8 @@ FOLD_ALONE = {
 
 MIRRORED = {
     "Adoption": adoption, "Asset": asset, "Bucket": fold, "Commands": commands,
-    "Lateness": lateness, "Mutes": mutes, "Names": names, "Tally": tally, "Tasks": tasks,
+    "Doubts": doubts, "Lateness": lateness, "Mutes": mutes, "Names": names, "Tally": tally,
+    "Tasks": tasks,
     "Timers": timers,
     "Transitions": transitions, "Votes": votes,
 }  # fmt: skip
@@ -227,8 +246,22 @@ def texts_in(name: str, before: str) -> set[str]:
 
 def test_both_refuse_records_for_the_same_reasons() -> None:
     refused = texts_in("Source", r"Unreadable\(") | texts_in("Bucket", r"dead\(")
-    refused |= {text for text in texts_in("Trust", r"(?:return|\?|:) ") if " " not in text}
+    refused |= words_in("Source", "return ") | words_in("Trust", r"(?:return|\?|:) ")
     assert refused == set(records.DEAD_LETTER_REASONS)
+
+
+def words_in(name: str, before: str) -> set[str]:
+    """Of the texts in a class of the kernel that follow this pattern those of one word."""
+    return {text for text in texts_in(name, before) if " " not in text}
+
+
+def test_both_doubt_for_the_same_reasons() -> None:
+    """A vote by its own report; an agent by what was late, or was refused for state or time."""
+    constants = kernel_constants()
+    named = re.findall(r"\bDoubts\.([A-Z_]+)\b", JAVA["Bucket"])
+    reasons = {value_of(constants[f"Doubts.{name}"]) for name in named}
+    reasons |= words_in("Source", "return ")
+    assert reasons == {*records.VOTE_DOUBTS, *records.DOUBT_REASONS}
 
 
 def test_both_have_the_same_causes() -> None:
@@ -238,10 +271,10 @@ def test_both_have_the_same_causes() -> None:
     assert named | timed | of_commands == set(records.CAUSE_TYPES)
 
 
-@pytest.mark.parametrize("name", ["Commands", "Tally", "Tasks"])
+@pytest.mark.parametrize("name", ["Commands", "Rule", "Tally", "Tasks"])
 def test_both_say_the_same_in_words(name: str) -> None:
-    """Why a command is refused, and why a state is unconfirmed."""
-    written = Path(str(MIRRORED[name].__file__)).read_text()
+    """Why a command is refused or a task set aside, and why a state is unconfirmed."""
+    written = Path(str({**MIRRORED, "Rule": scenario}[name].__file__)).read_text()
     sentences = {text for text in texts_in(name, "return ") if " " in text}
     assert len(sentences) > 1
     assert sentences == set(re.findall(r'return "([^"]+ [^"]+)"', written))

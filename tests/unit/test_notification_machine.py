@@ -103,6 +103,83 @@ def test_an_attack_on_300_sites_is_one_message():
     assert len(send.members) == 300
 
 
+AGENTS = Rule(stages=STAGES[:1], agents=("agent-refused", "agent-silent"))
+
+
+def found(
+    at: int, agent: str = "waf-1", state: str = "agent-refused", minutes: float | None = None
+) -> list[Event]:
+    """Something wrong with an agent that begins, and ends after so many minutes, or never."""
+    place, words = f"agent/{agent}-{state}", "Its reports are refused"
+    events = [event(BEGUN, at, agent, state, place=place, finding=words)]
+    if minutes is not None:
+        end = at + int(minutes * MINUTE)
+        events.append(event(ENDED, end, agent, state, place=place, finding=words))
+    return events
+
+
+def test_what_is_wrong_with_agents_is_told_of_together_and_apart_from_incidents():
+    events = [*attack(NOON, "a", 20), *found(NOON, "waf-1", minutes=9)]
+    events += found(NOON + SECOND, "waf-2", "agent-silent", minutes=9)
+    told = list(sends(play(AGENTS, *events)))
+    assert [(send.key, send.kind, len(send.members)) for _, send in told] == [
+        ("agents of attack", OPENED, 2),
+        ("scenario=attack", OPENED, 1),
+        ("agents of attack", RESOLVED, 2),
+        ("scenario=attack", RESOLVED, 1),
+    ]
+    assert {member.finding for member in told[0][1].members} == {"Its reports are refused"}
+
+
+@pytest.mark.parametrize(
+    ("change", "keys"),
+    [
+        ({}, {"agents of attack"}),
+        ({"group_by": ("asset",)}, {"agent attack/waf-1"}),
+        ({"labels": (("customer", "acme"),), "at_least": "under-attack"}, {"agents of attack"}),
+        ({"agents": ("agent-late",)}, set()),
+        ({"agents": ()}, set()),
+        ({"scenarios": ("connectivity",)}, set()),
+        ({"after_ms": HOUR}, set()),
+    ],
+)
+def test_a_rule_tells_of_the_agents_that_it_names(change: dict[str, Any], keys: set[str]):
+    told = sends(play(replace(AGENTS, **change), *found(NOON, minutes=20)))
+    assert {send.key for _, send in told} == keys
+
+
+def test_a_rule_may_tell_of_agents_alone():
+    rule = replace(AGENTS, incidents=False)
+    told = sends(play(rule, *attack(NOON), *found(NOON)))
+    assert {send.key for _, send in told} == {"agents of attack"}
+
+
+def test_messages_about_agents_are_bounded_as_others_are():
+    rule = replace(AGENTS, group_by=("asset",), most=2, window_ms=0)
+    events = [each for n in range(5) for each in found(NOON + n * SECOND, f"waf-{n}")]
+    told = play(rule, *events, until=NOON + 59 * MINUTE)
+    assert len([each for each in told if isinstance(each.action, Send | Summary)]) == 2
+    assert LIMIT in {each.action.reason for each in told if isinstance(each.action, Hold)}
+
+
+def test_quiet_hours_hold_agents_back_whatever_is_exempt():
+    rule = replace(AGENTS, quiet=Quiet(OFFICE, exempt="suspicious"))
+    assert kinds(play(rule, *found(NOON), until=NOON + 12 * HOUR)) == [(6 * 60, OPENED)]
+
+
+def test_an_asset_of_an_agents_name_changes_nothing_for_the_agent():
+    world = World(scenarios(), lambda _scenario, _asset, _at: True)
+    staged = replace(STAGED, agents=AGENTS.agents)
+    told = play(staged, *found(NOON), ack(NOON + MINUTE, "waf-1"), world=world)
+    assert kinds(told) == [(0.5, OPENED), (10.5, ESCALATED), (20.5, ESCALATED)]
+
+
+def test_groups_of_agents_are_kept_as_data():
+    state = advance(AGENTS, RuleState({}), NOON, WORLD, found(NOON))[0]
+    for group in state.groups.values():
+        assert group_from_plain(plain_group(group)) == group
+
+
 def test_more_sites_are_told_after_another_window_and_the_end_once():
     events = [*attack(NOON, "a", 20), *attack(NOON + 5 * MINUTE, "b", 5)]
     assert kinds(play(PLAIN, *events)) == [(0.5, OPENED), (5.5, MORE), (20, RESOLVED)]

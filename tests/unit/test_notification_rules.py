@@ -32,7 +32,9 @@ WHOLE: dict[str, Any] = {
         {"after_ms": 600_000, "channels": [], "rotas": [2, 3]},
     ],
     "resolved": False,
+    "incidents": False,
     "tasks": False,
+    "agents": ["agent-silent", "agent-late"],
     "most": 5,
     "per_ms": 600_000,
 }  # fmt: skip
@@ -64,6 +66,21 @@ def test_a_rule_tells_of_tasks_by_scenario_and_labels(change: dict[str, Any], ex
 
 
 @pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, False),
+        ({"agents": ["agent-late"]}, True),
+        ({"agents": ["agent-silent"]}, False),
+        ({"agents": ["agent-late"], "labels": ["customer=acme"], "incidents": False}, True),
+        ({"agents": ["agent-late"], "scenarios": ["orders"]}, False),
+    ],
+)
+def test_a_rule_tells_of_agents_by_kind_and_scenario(change: dict[str, Any], expected: bool):
+    rule = rule_from_plain({"stages": [{"channels": [1]}]} | change)
+    assert rule.tells_agent("attack", "agent-late") is expected
+
+
+@pytest.mark.parametrize(
     ("change", "key", "expected"),
     [
         ({"stages": []}, "stages", "whom to tell"),
@@ -86,6 +103,9 @@ def test_a_rule_tells_of_tasks_by_scenario_and_labels(change: dict[str, Any], ex
         ({"quiet": {"begin": "08:00", "end": "18:00", "exempt": 1}}, "quiet", "a text"),
         ({"resolved": "yes"}, "resolved", "true or false"),
         ({"tasks": 1}, "tasks", "true or false"),
+        ({"incidents": "no"}, "incidents", "true or false"),
+        ({"agents": ["agent-ill"]}, "agents", "some of agent-refused, agent-silent"),
+        ({"agents": "agent-late"}, "agents", "a list"),
         ({"most": 0}, "most", "from 1 to"),
         ({"colour": "red"}, "colour", "one of scenarios"),
         ({"scenarios": ["x"] * 51}, "scenarios", "at most 50"),

@@ -14,8 +14,9 @@ from dashboard.api import health
 from dashboard.checkpoints.models import SinkOffset
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
+from dashboard.job.ingestion import take_in
 from dashboard.job.models import BucketStatus, JobProgress
-from wire.job import bucket_name
+from wire.job import ClockBehind, Progress, bucket_name
 
 pytestmark = pytest.mark.django_db
 
@@ -148,6 +149,17 @@ def test_one_bucket_that_stands_still_is_named(bus):
     status, (missing,) = ready()
     assert status == 503
     assert missing == "bucket orders/2: 12 s behind"
+
+
+def test_a_brokers_clock_that_is_behind_is_named_until_it_is_right(bus):
+    heartbeats(now := now_ms())
+    BucketStatus.objects.filter(bucket="orders/2").update(log_time=now - 12_000)
+    behind = {"orders/2": ClockBehind(599_997, now - 12_000)}
+    take_in([Progress("python", now, "running", 1, clocks_behind=behind)])
+    assert ready() == (503, ["bucket orders/2: the broker's clock is 600 s behind"])
+    BucketStatus.objects.filter(bucket="orders/2").update(log_time=now)
+    take_in([Progress("python", now, "running", 1)])
+    assert ready() == (200, [])
 
 
 def test_ten_seconds_are_fresh_enough(bus):

@@ -60,7 +60,7 @@ class World:
     def _record(self, asset: str) -> None:
         kind = self.random.random()
         if kind < 0.8:
-            state = self.random.choice(["under-attack", "clear", "suspicious"])
+            state = self.random.choice(["under-attack", "clear", "suspicious", "critical"])
             self.job.put("attack", Report(asset, f"waf-{self.random.randrange(4)}", state))
         elif kind < 0.9:
             id_ = f"0b8f7e0c-51a3-4f0e-9d3e-{self.random.randrange(10**12):012d}"
@@ -145,6 +145,7 @@ def test_a_row_that_moved_on_meanwhile_is_no_difference(world, monkeypatch):
         ("disputed", "suspicious of it"),
         ("unconfirmed_reason", "nobody knows"),
         ("silent", 77),
+        ("doubt", 77),
         ("since", 1),
         ("unconfirmed", True),
         ("record", "{}"),
@@ -170,6 +171,16 @@ def test_a_vote_bent_inside_the_record_is_found(world):
     row = AssetState.objects.exclude(record__contains='"votes":[]').filter(purged=False).first()
     assert row
     bent = row.record.replace('"weight":1', '"weight":7')
+    assert bent != row.record
+    AssetState.objects.filter(pk=row.pk).update(record=bent)
+    assert [d.asset for d in world.reconcile().differences] == [row.asset]
+
+
+def test_a_doubt_bent_inside_the_record_is_found(world):
+    world.live(60)
+    row = AssetState.objects.filter(record__contains='"doubts":[', purged=False).first()
+    assert row
+    bent = row.record.replace('"said":"critical"', '"said":"clear"')
     assert bent != row.record
     AssetState.objects.filter(pk=row.pk).update(record=bent)
     assert [d.asset for d in world.reconcile().differences] == [row.asset]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from django.template import engines
 from django.template.loader import get_template
-from state_records import as_read, record, vote
+from state_records import as_read, doubt, record, vote
 
 from dashboard.annotations.row_marks import Ack, Mark, Work, calm_of
 from dashboard.core.scenarios import scenarios
@@ -35,15 +35,39 @@ HEBREW = "\u05d0\u05ea\u05e8"
 PIN = {"state": "clear", "until": NOW + 7_200_500, "user": "olga", "reason": "", "command": "",
        "since": 5, "underlying": None}  # fmt: skip
 
+MUTED = {"until": None, "user": "olga"}
+
 RECORDS = [
     record("plain", since=NOW - 65_000),
     record("days", "under-attack", since=NOW - 3 * 86_400_000),
     record("unheard", "unknown"),
     record("strange", "lost <at> sea", votes=[vote(state="lost <at> sea")]),
     record("voted", votes=[vote(), vote("b"), vote("c", "suspicious"), vote("user:olga")]),
-    record("muted", votes=[vote(muted={"until": None, "user": "olga"}), vote("b")]),
+    record("muted", votes=[vote(muted=MUTED), vote("b")]),
     record("silent", votes=[vote(silent=NOW - 90_000), vote("b", silent=NOW - 1_000, weight=0)]),
     record("crowded", votes=[vote(f"waf-{n}") for n in range(VOTES_SHOWN + 3)]),
+    record(
+        "doubted",
+        disputed="critical",
+        votes=[
+            vote(doubt="clock-ahead", reported_at=400_005),
+            vote("b", doubt="purged"),
+            vote("c"),
+        ],
+        doubts=[doubt("b"), doubt("d <x>", "unknown-state", "critical")],
+    ),
+    record(
+        "doubted and muted",
+        votes=[vote("a", muted=MUTED), vote("b", silent=NOW - 90_000)],
+        doubts=[doubt("a", weight=0, muted=MUTED), doubt("b"), doubt("c", muted=MUTED)],
+    ),
+    record("doubted only", "unknown", doubts=[doubt(f"w{n:02}", said=None) for n in range(16)]),
+    record(
+        "doubted crowd",
+        votes=[vote(f"waf-{n}") for n in range(VOTES_SHOWN + 3)],
+        doubts=[doubt(HEBREW, said=f"{HEBREW}<>"), doubt("waf-14")],
+        unconfirmed=True,
+    ),
     record("disputed", disputed="under-attack", votes=[vote(), vote("b", "under-attack")]),
     record("unconfirmed", unconfirmed=True),
     record("reasoned", unconfirmed=True, unconfirmed_reason="1 of 2 voters"),

@@ -7,7 +7,7 @@ found out by it, or nothing would be said by its silence.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -18,12 +18,14 @@ from hypothesis import settings
 from safety import PROMISES, Breach, broken, look_for, with_loudest
 from selection import examples
 
-from domain import adoption, fold, tally, transitions, votes
+from domain import adoption, doubts, fold, tally, transitions, votes
+from domain import asset as asset_module
 from domain.asset import Asset
 from domain.fold import Bucket
 from domain.mutes import Mutes
-from domain.records import Vote
+from domain.records import Doubt, Vote
 from domain.scenario import Scenario
+from domain.tally import Voices
 
 SEEDS = examples(120)
 MOST_SEEDS = 1500
@@ -68,16 +70,26 @@ def every_report_is_evidence_downwards(patch: pytest.MonkeyPatch) -> None:
     judge = transitions.judge
 
     def loud(
-        scenario: Scenario, asset: Asset, at: int, *, up: bool = False, down: bool = False
+        scenario: Scenario,
+        asset: Asset,
+        at: int,
+        *,
+        up: bool = False,
+        down: bool = False,
+        ends: bool = True,
     ) -> None:
-        judge(scenario, asset, at, up=up, down=down or up)
+        judge(scenario, asset, at, up=up, down=down or up, ends=ends)
 
     patch.setattr(transitions, "judge", loud)
 
 
 def silent_votes_are_forgotten_in_lowering(patch: pytest.MonkeyPatch) -> None:
     lowered = tally.lowered
-    patch.setattr(transitions, "lowered", lambda s, live, _, *rest: lowered(s, live, [], *rest))
+
+    def deaf(scenario: Scenario, voices: Voices, *rest: str) -> str:
+        return lowered(scenario, voices._replace(quiet=[]), *rest)
+
+    patch.setattr(transitions, "lowered", deaf)
 
 
 def what_raises_lowers_too(patch: pytest.MonkeyPatch) -> None:
@@ -101,11 +113,11 @@ def silence_breaks_a_wait_up(patch: pytest.MonkeyPatch) -> None:
     weigh = transitions._weigh
 
     def flapping(
-        rule: Scenario, asset: Asset, state: str, live: list[Vote], *rest: Any, **how: Any
+        rule: Scenario, asset: Asset, state: str, voices: Voices, *rest: Any, **how: Any
     ) -> None:
-        if len(live) < rule.min_voters:
+        if len(voices.live) < rule.min_voters:
             asset.waits = {}
-        weigh(rule, asset, state, live, *rest, **how)
+        weigh(rule, asset, state, voices, *rest, **how)
 
     patch.setattr(transitions, "_weigh", flapping)
 
@@ -136,7 +148,7 @@ def holds_are_shorter(patch: pytest.MonkeyPatch) -> None:
 
 
 def old_reports_are_taken(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Bucket, "_is_older", staticmethod(lambda *_: False))
+    patch.setattr(Bucket, "_late_kind", staticmethod(lambda *_: None))
 
 
 def a_pin_hides_what_votes_say(patch: pytest.MonkeyPatch) -> None:
@@ -153,8 +165,10 @@ def a_pin_hides_what_votes_say(patch: pytest.MonkeyPatch) -> None:
 def silent_votes_dispute_nothing(patch: pytest.MonkeyPatch) -> None:
     disputed = tally.disputed
 
-    def deaf(scenario: Scenario, votes: Iterable[Vote], shown: str | None) -> str | None:
-        return disputed(scenario, [vote for vote in votes if vote.silent is None], shown)
+    def deaf(
+        scenario: Scenario, votes: Iterable[Vote], shown: str | None, doubts: Iterable[Doubt]
+    ) -> str | None:
+        return disputed(scenario, [vote for vote in votes if vote.silent is None], shown, doubts)
 
     patch.setattr(tally, "disputed", deaf)
 
@@ -162,8 +176,8 @@ def silent_votes_dispute_nothing(patch: pytest.MonkeyPatch) -> None:
 def enough_voters_confirm_anything(patch: pytest.MonkeyPatch) -> None:
     reason = tally.unconfirmed_reason
 
-    def counting(*given: Any, falling: bool) -> str | None:
-        why = reason(*given, falling=falling)
+    def counting(*given: Any, **how: Any) -> str | None:
+        why = reason(*given, **how)
         return why if why and "voters" in why else None
 
     patch.setattr(tally, "unconfirmed_reason", counting)
@@ -208,6 +222,41 @@ def a_raise_takes_more_voters_than_there_are(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(transitions, "_weigh", strict)
 
 
+def doubt_is_no_matter(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(tally, "trusted", lambda votes, _: list(votes))
+
+
+def the_doubted_are_not_heard(patch: pytest.MonkeyPatch) -> None:
+    of = Voices.of.__func__  # type: ignore[attr-defined]
+
+    def deaf(cls: type[Voices], votes: Iterable[Vote], doubts: Container[str]) -> Voices:
+        voices: Voices = of(cls, votes, doubts)
+        return voices._replace(live=voices.sure)
+
+    patch.setattr(Voices, "of", classmethod(deaf))
+
+
+def what_is_refused_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Bucket, "_doubt", lambda *_: None)
+
+
+def doubts_never_end(patch: pytest.MonkeyPatch) -> None:
+    put = doubts.put
+
+    def lasting(scenario: Scenario, asset: Asset, doubt: Doubt) -> None:
+        put(scenario, asset, replace(doubt, until=doubt.until + 10_000 * SECOND))
+
+    patch.setattr(doubts, "put", lasting)
+
+
+def a_purge_goes_by_what_is_shown(patch: pytest.MonkeyPatch) -> None:
+    def due(asset: Asset, shown: str, scenario: Scenario) -> int | None:
+        delay = scenario.purge_delay(shown)
+        return None if delay is None else max(asset.since + delay, asset.emitted_at)
+
+    patch.setattr(asset_module, "_purge_time", due)
+
+
 FAULTS: tuple[tuple[Fault, str], ...] = (
     (silence_is_evidence, "silence moves nothing"),
     (every_report_is_evidence_downwards, "no report lowers what it says"),
@@ -219,13 +268,19 @@ FAULTS: tuple[tuple[Fault, str], ...] = (
     (a_wait_down_is_dated_back, "a lowering lasts"),
     (a_wait_down_goes_on_whatever_is_said, "a lowering lasts"),
     (holds_are_shorter, "a raise waits"),
-    (old_reports_are_taken, "an older report changes nothing"),
+    (old_reports_are_taken, "an older report lowers nothing"),
+    (doubt_is_no_matter, "confirmed means confirmed"),
+    (doubt_is_no_matter, "a lowering has voters"),
+    (the_doubted_are_not_heard, "a raise comes"),
+    (what_is_refused_is_forgotten, "what was said worse is on the row"),
+    (doubts_never_end, "no doubt outlives a lifetime"),
+    (a_purge_goes_by_what_is_shown, "time takes no red row"),
     (a_pin_hides_what_votes_say, "no worse vote without the mark"),
     (silent_votes_dispute_nothing, "no worse vote without the mark"),
     (enough_voters_confirm_anything, "no green without a vote for it"),
     (the_last_name_is_the_latest, "names decide nothing"),
     (the_first_name_is_evicted, "names decide nothing"),
-    (lifetimes_change_first, "a changed lifetime moves nothing"),
+    (lifetimes_change_first, "a changed lifetime lowers nothing"),
     (silent_votes_are_never_forgotten, "the all-clear comes"),
     (a_raise_takes_more_voters_than_there_are, "the alarm comes"),
 )

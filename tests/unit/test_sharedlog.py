@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
+import msgspec
 import pytest
 from judge import Judged
 from sharedlog import LONGEST, OFFSET, PARTITIONS, SharedLog, shared_log
@@ -12,8 +15,15 @@ from domain.records import (
     APPLIED,
     CAUSE_TYPES,
     DEAD_LETTER_REASONS,
+    DOUBT_REASONS,
+    MAX_AHEAD,
     NO_CHANGE,
     REFUSED,
+    STILL_AHEAD,
+    UNREADABLE,
+    VOTE_DOUBTS,
+    RefusedReport,
+    Report,
     ScenarioChange,
 )
 from wire.signature import FAULTS
@@ -63,8 +73,52 @@ def test_every_reason_every_cause_and_every_outcome_occurs() -> None:
         "do: expected one of emit, notify, set, release, purge",
         "after: expected a time, or at or every",
         "after: expected milliseconds, from 1 second to 366 days",
+        "every: expected milliseconds, from 1 second to 366 days",
+        "at: expected Unix milliseconds",
+        "after: expected none with at",
+        "if: expected a state",
+        "times: expected an integer from 1 to 1000000",
+        "times: expected none without every",
     )
     assert judged().outcomes == {APPLIED, NO_CHANGE, *(REFUSED + reason for reason in refusals)}
+
+
+def states() -> Iterator[dict[str, Any]]:
+    """The state records of the log, decoded."""
+    for content in judged().emissions.values():
+        if content.value is not None:
+            yield msgspec.json.decode(content.value)
+
+
+@pytest.mark.extensive
+def test_every_doubt_occurs_and_every_detail_that_is_left_out() -> None:
+    votes = [vote for state in states() for vote in state["votes"]]
+    assert {vote["doubt"] for vote in votes if "doubt" in vote} == set(VOTE_DOUBTS)
+    faults = {vote["detail_fault"] for vote in votes if "detail_fault" in vote}
+    assert faults == {"bad-field", "too-large"}
+    assert any("flapping" in vote for vote in votes)
+    doubts = [doubt for state in states() for doubt in state.get("doubts", ())]
+    assert {doubt["reason"] for doubt in doubts} == set(DOUBT_REASONS)
+    said = {doubt["said"] for doubt in doubts}
+    assert {None, "bad", "odd"} <= said
+    disputed = {state.get("disputed") for state in states()}
+    assert {None, UNREADABLE, "bad", "odd"} <= disputed
+
+
+def test_reports_are_as_far_ahead_as_matters_and_wrong_beside_good_ones() -> None:
+    read = [
+        decode_source(line.key, line.value, line.time)
+        for lines in log().lines.values()
+        for line in lines
+    ]
+    reports = [record for record in read if isinstance(record, Report)]
+    edges = {STILL_AHEAD, STILL_AHEAD + 1, MAX_AHEAD, MAX_AHEAD + 1}
+    assert edges <= {report.ahead for report in reports}
+    refused = [record for record in read if isinstance(record, RefusedReport)]
+    assert {each.reason for each in refused} == {"bad-field", "bad-time", "unknown-state"}
+    assert {each.detail_fault for each in refused} == {None, "bad-field", "too-large"}
+    voices = {(report.asset, report.agent) for report in reports}
+    assert sum((each.asset, each.agent) in voices for each in refused) > len(refused) / 2
 
 
 def test_there_are_many_assets_with_a_history_each_and_many_rules() -> None:

@@ -74,7 +74,7 @@ def test_a_restart_and_a_reload_keep_it(stage: Stage) -> None:
     assert (in_the_log(stage)[-1].min_voters, in_the_log(stage)[-1].hold("good")) == (2, 2_000)
     stage.file.write_text(SCENARIOS.replace("5m", "2s"))  # what the overlay says anyway
     stage.ask("3", "reload")
-    stage.file.write_text(SCENARIOS.replace("5m", "2s") + "vote_lifetime = '1h'\n")
+    stage.file.write_text(SCENARIOS.replace("5m", "2s").replace("1d", "1h"))
     assert stage.ask("4", "reload").outcome == "done"
     assert carried(stage).configured["vote_lifetime"] == 3_600_000
 

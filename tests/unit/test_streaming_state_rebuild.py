@@ -35,6 +35,7 @@ TOPICS = Topics()
 SCENARIOS = """\
 [sites]
 partitions = 2
+vote_lifetime = "1d"
 states = [{ name = "bad" }, { name = "good" }]
 rule = { kind = "latest" }
 """

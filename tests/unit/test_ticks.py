@@ -1,13 +1,21 @@
-"""Which partitions get ticks: all but those in which nothing is due."""
+"""Which partitions get ticks: all but those in which nothing is due; and which brokers' clocks are
+behind, by the times that they stamp ticks with."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from bus.base import Delivered, TopicPartition, TopicSpec, Unavailable
 from bus.memory import MemoryBus
-from streaming.ticks import HEARD_S, TimerWatch
-from wire.job import Heartbeat, encode
+from streaming.planner import Planner
+from streaming.progress import ProgressReporter
+from streaming.ticks import HEARD_S, BrokerClocks, Ticker, TimerWatch
+from wire.job import ClockBehind, Heartbeat, Progress, decode_progress, encode
 from wire.source import encode_tick
 
 PLACE: TopicPartition = ("t.sites.reports", 0)
@@ -112,3 +120,130 @@ def test_without_the_logs_end_nothing_is_known(partition: Partition) -> None:
     partition.bus.stop()
     with pytest.raises(Unavailable):
         partition.rests()
+
+
+# ---- a broker's clock behind --------------------------------------------------------------------
+
+BACK = 600_000
+PLACES = {"sites/0": PLACE, "sites/1": (PLACE[0], 1)}
+
+
+class Clocks:
+    """Ticks of two partitions, sent once a second, and what is told of the brokers' clocks."""
+
+    def __init__(self) -> None:
+        self.time = NOW
+        self.told: list[Mapping[str, ClockBehind]] = []
+        self.clocks = BrokerClocks(PLACES, self.told.append)
+
+    def tick(self, behind: int, other: int = 0) -> None:
+        """Have a second pass, and a tick appended to each partition so far behind, ms."""
+        self.time += 1_000
+        for name, by in (("sites/0", behind), ("sites/1", other)):
+            self.clocks.ticked(self.time, Delivered(*PLACES[name], 0, self.time - by))
+        self.clocks.report()
+
+
+def test_a_clock_that_is_behind_for_ten_seconds_is_told_once_and_its_end_too() -> None:
+    seen = Clocks()
+    for _ in range(10):
+        seen.tick(BACK)
+    assert seen.told == []
+    for _ in range(5):
+        seen.tick(BACK)
+    assert seen.told == [{"sites/0": ClockBehind(BACK, NOW + 1_000)}]
+    seen.tick(0)
+    seen.tick(0)
+    assert seen.told[1:] == [{}]
+
+
+def test_five_seconds_behind_are_none() -> None:
+    seen = Clocks()
+    for _ in range(20):
+        seen.tick(5_000, other=5_001)
+    assert seen.told == [{"sites/1": ClockBehind(5_001, NOW + 1_000)}]
+
+
+def test_a_tick_at_the_right_time_begins_the_ten_seconds_anew() -> None:
+    seen = Clocks()
+    for number in range(40):
+        seen.tick(BACK if number % 10 else 0)
+    assert seen.told == []
+
+
+def test_a_slow_delivery_is_no_clock_that_is_behind() -> None:
+    """A tick that was long on its way is appended late, never early."""
+    seen = Clocks()
+    for _ in range(20):
+        seen.tick(-8_000)
+    assert seen.told == []
+    for _ in range(20):
+        seen.tick(BACK - 8_000)  # so long a way makes the clock look less behind, not right
+    assert [set(told) for told in seen.told] == [{"sites/0"}]
+
+
+def test_each_partition_is_told_of_and_a_clock_that_moves_on() -> None:
+    seen = Clocks()
+    for number in range(15):
+        seen.tick(BACK, other=BACK if number > 2 else 0)
+    assert [set(told) for told in seen.told] == [{"sites/0"}, {"sites/0", "sites/1"}]
+    seen.tick(BACK + 5_000, other=BACK)
+    assert len(seen.told) == 2
+    seen.tick(BACK + 5_001, other=BACK)
+    assert seen.told[2]["sites/0"] == ClockBehind(BACK + 5_001, NOW + 1_000)
+
+
+def test_the_ticker_compares_append_times_with_the_time_of_sending(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver, told = [NOW], list[Mapping[str, ClockBehind]]()
+    monkeypatch.setattr("streaming.ticks.time", lambda: driver[0] / 1000)
+    bus = MemoryBus(lambda: driver[0] - BACK)
+    bus.ensure_topics([TopicSpec(PLACE[0], 1, {})])
+    clocks, producer = BrokerClocks({"sites/0": PLACE}, told.append), bus.producer()
+    ticker = Ticker(bus, [PLACE], 250, clocks=clocks)
+    for _ in range(11):
+        bus.stop()
+        ticker._tick(producer, PLACE)
+        driver[0] += 1_000
+        bus.start()
+        producer.poll(0)  # it is appended, and confirmed, a second after it was sent
+        clocks.report()
+    assert told == [{"sites/0": ClockBehind(BACK - 1_000, NOW)}]
+
+
+def reported(bus: MemoryBus) -> list[Progress]:
+    """Return what a query has reported."""
+    reader = bus.reader({("job.progress", 0): 0})
+    return [decode_progress(message.value) for message in reader.poll(0)]
+
+
+def reporter() -> tuple[MemoryBus, ProgressReporter]:
+    """Return what tells how a query fares, and the bus on which it does."""
+    bus = MemoryBus(lambda: NOW)
+    bus.ensure_topics([TopicSpec("job.progress", 1, {})])
+    return bus, ProgressReporter(bus, "job.progress", "kernel", lambda: NOW)
+
+
+def test_clocks_are_reported_at_once_and_with_all_that_follows() -> None:
+    bus, report = reporter()
+    report.status("running", "all is well")
+    behind = {"sites/0": ClockBehind(BACK, NOW - 10_000)}
+    report.judged_clocks(behind)
+    report.batch({"batchId": 4})
+    report.judged_clocks({})
+    told = reported(bus)
+    assert [each.clocks_behind for each in told] == [{}, behind, behind, {}]
+    assert [each.message for each in told[:2]] == ["all is well"] * 2
+
+
+def test_without_ticks_nothing_is_said_of_clocks(tmp_path: Path) -> None:
+    bus, report = reporter()
+    workload: Any = SimpleNamespace(home=tmp_path)
+    planner = Planner(workload, bus, report, rebuilds=None)  # type: ignore[arg-type]
+    report.clocks_behind = {"sites/0": ClockBehind(BACK, NOW)}
+    planner._ticker = Ticker(bus, [], 1_000)
+    planner._ticker.start()
+    planner.stop_ticks()
+    report.status("stopped")
+    assert reported(bus)[-1].clocks_behind == {}

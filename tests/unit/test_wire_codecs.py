@@ -15,14 +15,19 @@ from hypothesis import strategies as st
 from selection import examples
 
 from domain.asset import Asset
+from domain.fold import Bucket
 from domain.records import (
     Answer,
     Cause,
     DeadLetter,
+    Doubt,
+    Flap,
     Mute,
     Muted,
     Override,
     Pending,
+    Record,
+    RefusedReport,
     Report,
     StateRecord,
     Tombstone,
@@ -84,6 +89,20 @@ RECORD = StateRecord(
 )
 TOMBSTONE = Tombstone("shop", Version(1, 43, 2), Cause("purge-after", 0, 43, 7))
 
+DOUBTS = (
+    Doubt("a1", "contradiction", "down", 6, 8, 16, 9),
+    Doubt("a2", "unknown-state", "x" * 64, 6, 9, 16, 0, Muted(99, "ed")),
+    Doubt("a3", "bad-field", None, 6, 10, 16, 1),
+)
+"""The doubts about an agent that votes, one that is muted, and one that nobody can read."""
+DOUBTFUL: dict[str, Any] = {
+    "detail": None,
+    "doubt": "purged",
+    "detail_fault": "bad-field",
+    "flap": Flap("down", 5, 15, again=True),
+}
+"""What may be said of a vote."""
+
 some = settings(max_examples=examples(25), deadline=None, derandomize=True)
 
 
@@ -98,6 +117,10 @@ some = settings(max_examples=examples(25), deadline=None, derandomize=True)
         replace(RECORD, unconfirmed=False, unconfirmed_reason=None),
         replace(RECORD, disputed="down"),
         replace(RECORD, votes=(replace(RECORD.votes[0], silent=8, muted=Muted(None, "ed")),)),
+        replace(RECORD, votes=(replace(RECORD.votes[0], doubt="clock-ahead"),)),
+        replace(RECORD, votes=(replace(RECORD.votes[0], detail=None, detail_fault="too-large"),)),
+        replace(RECORD, votes=(replace(RECORD.votes[0], flap=Flap("down", 5, 15, again=True)),)),
+        replace(RECORD, votes=(replace(RECORD.votes[0], **DOUBTFUL),), doubts=DOUBTS),
     ],
 )
 def test_a_state_record_round_trips(record):
@@ -135,6 +158,25 @@ def test_the_bytes_of_a_state_record():
         f'"command":"{ID}","since":1000,"underlying":"up"}},'
         f'"answer":{{"command":"{ID}","outcome":"refused: until: expected Unix milliseconds"}}}}'
     )
+
+
+def test_the_bytes_of_doubts_stand_where_there_are_some():
+    record = replace(RECORD, votes=(replace(VOTE, **DOUBTFUL),), doubts=DOUBTS)
+    text = encode_state(record).decode()
+    assert (
+        '"detail":null,"doubt":"purged","detail_fault":"bad-field",'
+        '"flapping":{"state":"down","time":5,"until":15}}],"pending"'
+    ) in text
+    assert (
+        '"doubts":[{"agent":"a1","reason":"contradiction","said":"down","time":6,"offset":8,'
+        '"until":16,"weight":9},{"agent":"a2","reason":"unknown-state","said":"'
+    ) in text
+    assert '"weight":0,"muted":{"until":99,"user":"ed"}},{"agent":"a3"' in text
+    assert '"reason":"bad-field","said":null,"time":6,"offset":10' in text
+    once = replace(RECORD, votes=(replace(VOTE, flap=Flap("down", 5, 15)),))
+    assert encode_state(once) == encode_state(RECORD)
+    for word in (b"doubt", b"flap", b"fault"):
+        assert word not in encode_state(RECORD)
 
 
 @pytest.mark.parametrize(
@@ -200,16 +242,19 @@ def test_whatever_the_fold_emits_round_trips(history: History) -> None:
 
 
 def as_told(record: StateRecord | Tombstone) -> StateRecord | Tombstone:
-    """Without what a record does not carry: the order of votes in time, and how old they were."""
+    """Without what a record does not carry: the order of votes in time, how old they were, and that
+    one turned worse once."""
     if isinstance(record, Tombstone):
         return record
-    return replace(record, votes=tuple(replace(vote, order=0, age=0) for vote in record.votes))
+    votes = [replace(vote, order=0, age=0, flap=vote.flapping) for vote in record.votes]
+    return replace(record, votes=tuple(votes))
 
 
 def damaged(**fields: Any) -> bytes:
     return msgspec.json.encode({**json.loads(encode_state(RECORD)), **fields})
 
 
+WRITTEN_DOUBT = json.loads(encode_state(replace(RECORD, doubts=DOUBTS)))["doubts"][0]
 WRITTEN_VOTE = json.loads(encode_state(RECORD))["votes"][0]
 
 
@@ -232,6 +277,16 @@ WRITTEN_VOTE = json.loads(encode_state(RECORD))["votes"][0]
         (damaged(votes=[{}]), ()),
         (damaged(votes=[{**WRITTEN_VOTE, "muted": "x"}]), ()),
         (damaged(votes=[{**WRITTEN_VOTE, "silent": "x"}]), ()),
+        (damaged(votes=[{**WRITTEN_VOTE, "doubt": 5}]), ()),
+        (damaged(votes=[{**WRITTEN_VOTE, "doubt": "x" * 41}]), ()),
+        (damaged(votes=[{**WRITTEN_VOTE, "detail_fault": []}]), ()),
+        (damaged(votes=[{**WRITTEN_VOTE, "flapping": "down"}]), ()),
+        (damaged(votes=[{**WRITTEN_VOTE, "flapping": {"state": "down"}}]), ()),
+        (damaged(doubts=5), ()),
+        (damaged(doubts=[{}]), ()),
+        (damaged(doubts=[{**WRITTEN_DOUBT, "said": 5}]), ()),
+        (damaged(doubts=[{**WRITTEN_DOUBT, "said": "x" * 65}]), ()),
+        (damaged(doubts=[{**WRITTEN_DOUBT, "until": None}]), ()),
         (damaged(unconfirmed_reason=5), ()),
         (damaged(disputed=[]), ()),
         (damaged(votes=[{**WRITTEN_VOTE, "detail": "{}"}]), ()),
@@ -283,6 +338,7 @@ def test_a_record_that_is_no_dead_letter_is_refused():
 # ---- the job -------------------------------------------------------------------------------
 
 LATE = Lateness("w1", late=1, silent=2, rare=3, age=4000)
+DOUBTED = Lateness("w2", refused=4, doubtful=5, detail=6, ahead=301_000)
 HEARTBEAT = Heartbeat("net/3", "net", 3, 1, "w1", "host", 5, 6, 7, 8, 9, 10, 11, "python", 12)
 
 
@@ -290,7 +346,10 @@ HEARTBEAT = Heartbeat("net/3", "net", 3, 1, "w1", "host", 5, 6, 7, 8, 9, 10, 11,
     ("record", "decode"),
     [
         (HEARTBEAT, decode_heartbeat),
-        (msgspec.structs.replace(HEARTBEAT, late=1, silent=2, agents=(LATE,)), decode_heartbeat),
+        (
+            msgspec.structs.replace(HEARTBEAT, late=1, silent=2, agents=(LATE, DOUBTED)),
+            decode_heartbeat,
+        ),
         (Progress("q", 5, "running", 1, "fine", 2, {"rows": [1.5]}), decode_progress),
         (Progress("q", 5, "failed", 1), decode_progress),
         (Control("id", "q", "reload"), decode_control),
@@ -337,7 +396,9 @@ def test_the_first_byte_is_the_codecs_version():
 @pytest.mark.parametrize("version", [0, CODEC + 1, 255])
 def test_an_unknown_codec_version_is_refused(version):
     data = bytes([version]) + dump_asset(Asset())[1:]
-    with pytest.raises(UnreadableAsset, match="expected codec version 1 or 2 or 3 or 4 or 5, got"):
+    with pytest.raises(
+        UnreadableAsset, match="expected codec version 1 or 2 or 3 or 4 or 5 or 6, got"
+    ):
         load_asset(data)
 
 
@@ -421,6 +482,78 @@ def test_what_versions_2_and_3_wrote_of_a_bucket_is_still_read(data):
 
 OVER = ("down", "up")
 """What is tallied in that bucket, and what is pinned over it."""
+
+
+FIFTH_BUCKET = b64decode(
+    "BZfeABSkbmFtZaFupXRpdGxloU6kbm91bqVhc3NldKpwYXJ0aXRpb25zBKp2b2NhYnVsYXJ5pmNsb3NlZKZzdGF0ZXOS"
+    "hKRuYW1lpGRvd26lbGFiZWykZG93bqZjb2xvdXKkZ3JleaRpY29upHJpbmeEpG5hbWWidXClbGFiZWyidXCmY29sb3Vy"
+    "pGdyZXmkaWNvbqRyaW5npHJ1bGWBpGtpbmSmbGF0ZXN0qHNldmVyaXR5pW9yZGVyqm1pbl92b3RlcnMBrXZvdGVfbGlm"
+    "ZXRpbWXNJxCsZm9yZ2V0X2FmdGVywK5tYXhfcmVwb3J0X2FnZcCqZWxlY3RvcmF0ZcClaG9sZHOBonVwzROIqXJlbWlu"
+    "ZGVyc4CrcHVyZ2VfYWZ0ZXKAp3dlaWdodHOAqGNvbW1hbmRzpnNpZ25lZKV0YXNrc5CkZm9sZAQDzS7jBgGSkqFh3AAS"
+    "pGRvd26kZG93bsAMwMCSnKJ3MaJ1cM0u4M0u4APNVfABwMDAzS7gAJyidzKkZG93bgsNAs0nGwHAwM0nGwsCkZKidXDN"
+    "LuDABACSAwAMzS7hkZTZJDBmOGZhZDViLWQ5Y2ItNDY5Zi1hMTY1LTcwODY3NzI4OTUwZadhcHBsaWVkqXNjaGVkdWxl"
+    "ZKRvbGdhwMCRntkkMGY4ZmFkNWItZDljYi00NjlmLWExNjUtNzA4Njc3Mjg5NTBlpGVtaXSkb2xnYaDOAAEZQcDAwMDA"
+    "wMDAwJKkZ29uZdwAEsDAwADAwJCQwAYAkgYAAACRlNkkMGY4ZmFkNWItZDljYi00NjlmLWExNjUtNzA4Njc3Mjg5NTBl"
+    "qW5vLWNoYW5nZaVwdXJnZaRvbGdhzgA3HWPAkJGVonczwKRvbGdhpHdpbGTZJDBmOGZhZDViLWQ5Y2ItNDY5Zi1hMTY1"
+    "LTcwODY3NzI4OTUwZQ=="
+)
+"""What version 5 of the codec wrote: a live and a silent vote, a wait, a task, a mute, a purge."""
+
+
+def test_what_version_5_wrote_of_a_bucket_is_still_read():
+    bucket = load_bucket(FIFTH_BUCKET, 1)
+    asset, gone = bucket.assets["a"], bucket.assets["gone"]
+    assert (asset.state, asset.waits, asset.doubts, asset.settled) == (*WAITING, {}, None)
+    assert asset.votes == {
+        "w1": Vote("w1", "up", 12_000, 12_000, 3, 22_000, 1, order=12_000),
+        "w2": Vote("w2", "down", 11, 13, 2, 10_011, 1, silent=10_011, order=11, age=2),
+    }
+    assert [(task.id, task.due) for task in asset.tasks] == [(ID_OF_FIFTH, 72_001)]
+    assert [mute.agent for mute in bucket.mutes.values()] == ["w3"]
+    assert (gone.shown, gone.doubts, gone.settled) == (None, {}, None)
+    assert (bucket.scenario.fold, bucket.scenario.doubting) == (4, False)
+    again = load_bucket(dump_bucket(bucket), 1)
+    assert again.assets == bucket.assets
+    assert len(again.timer_index) == len(bucket.timer_index) == 2
+
+
+WAITING = ("down", {"up": 12_000})
+"""What is tallied in that bucket, and since when a milder state is waited for."""
+ID_OF_FIFTH = "0f8fad5b-d9cb-469f-a165-70867728950e"
+
+
+def test_an_asset_keeps_its_doubts_and_those_of_its_votes():
+    votes = {
+        "a1": replace(VOTE, **DOUBTFUL),
+        "w2": replace(VOTE, agent="w2", flap=Flap("down", 5, 15)),
+        "w3": replace(VOTE, agent="w3", silent=8, muted=Muted(9, "ed"), doubt="clock-back"),
+    }
+    doubts = {doubt.agent: doubt for doubt in DOUBTS}
+    asset = Asset(state="up", shown="up", votes=votes, doubts=doubts, settled=77)
+    assert load_asset(dump_asset(asset)) == asset
+
+
+def test_a_bucket_keeps_what_makes_its_agents_doubted():
+    plain = {
+        "name": "n", "states": [{"name": "bad"}, {"name": "good"}], "rule": {"kind": "latest"},
+        "vote_lifetime": 60_000, "fold": 5,
+    }  # fmt: skip
+    bucket = Bucket(scenario_from_plain(plain), 0, 1)
+    records: tuple[Record, ...] = (
+        Report("a", "w1", "good"),
+        Report("a", "w2", "good", 1_000_000, ahead=999_000, detail_fault="too-large"),
+        RefusedReport("a", "w1", None, "bad-field"),
+        Report("a", "w3", "odd"),
+        Report("b", "w1", "good"),
+    )
+    for offset, record in enumerate(records):
+        bucket.apply(record, offset, 1_000 + offset)
+    read = load_bucket(dump_bucket(bucket), 1)
+    assert read.assets == bucket.assets
+    assert {doubt.said for doubt in read.assets["a"].doubts.values()} == {None, "odd"}
+    assert read.assets["a"].votes["w2"].doubt == "clock-ahead"
+    assert (read.assets["a"].settled, read.assets["b"].settled) == (None, 1_004)
+    assert len(read.timer_index) == len(bucket.timer_index)
 
 
 def test_a_bucket_keeps_its_mutes_and_the_marks_of_votes():

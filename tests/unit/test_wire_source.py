@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from domain.fold import Bucket
 from domain.names import CONTROL
 from domain.records import (
     DEAD_LETTER_REASONS,
+    MAX_AHEAD,
     MAX_MUTED,
     MAX_VOTERS,
     Command,
@@ -23,6 +25,7 @@ from domain.records import (
     Mute,
     Record,
     Refusal,
+    RefusedReport,
     Report,
     ScenarioChange,
     Schedule,
@@ -37,7 +40,6 @@ from domain.version import Version
 from wire.partitioner import partition_of
 from wire.signature import FAULTS
 from wire.source import (
-    MAX_AHEAD,
     MAX_BRACKETS,
     MAX_DETAIL,
     MAX_REASON,
@@ -52,6 +54,7 @@ from wire.source import (
     encode_report,
     encode_scenario,
     encode_tick,
+    refusal_of,
 )
 
 NOW = 1_790_000_000_000
@@ -151,14 +154,6 @@ NO_RECORD = {
     "agent with DEL": (report(agent='"\x7f"'), "bad-agent"),
     "agent a user": (report(agent='"user:olga"'), "bad-agent"),
     "agent a user, escaped": (report(agent=r'"\u0075ser:"'), "bad-agent"),
-    "state missing": (b'{"type":"report","agent":"w"}', "bad-field"),
-    "state null": (report(state="null"), "bad-field"),
-    "state a number": (report(state="1"), "bad-field"),
-    "detail a text": (report(',"detail":"x"'), "bad-field"),
-    "detail a list": (report(',"detail":[]'), "bad-field"),
-    "detail false": (report(',"detail":false'), "bad-field"),
-    "detail a list, also too large": (report(f',"detail":[{" " * MAX_DETAIL}]'), "bad-field"),
-    "detail an object, then a text": (report(',"detail":{},"detail":"x"'), "bad-field"),
     "detail with an integer of 5,000 digits": (
         report(f',"detail":{{"n":{"9" * 5000}}}'),
         "not-json",
@@ -166,28 +161,6 @@ NO_RECORD = {
     "detail with a number beyond a double": (report(',"detail":{"n":1e999}'), "not-json"),
     "detail with a lone surrogate": (report(r',"detail":{"x":"\ud800"}'), "not-json"),
     "detail without its end": (report(',"detail":{"x":1')[:-1], "not-json"),
-    "state empty": (report(state='""'), "unknown-state"),
-    "state too long": (report(state=f'"{"x" * 65}"'), "unknown-state"),
-    "state with a line break": (report(state=r'"a\nb"'), "unknown-state"),
-    "time negative": (report(',"reported_at":-1'), "bad-time"),
-    "time 1.0": (report(',"reported_at":1.0'), "bad-time"),
-    "time 1e2": (report(',"reported_at":1e2'), "bad-time"),
-    "time a text": (report(',"reported_at":"1"'), "bad-time"),
-    "time true": (report(',"reported_at":true'), "bad-time"),
-    "time too far ahead": (report(f',"reported_at":{NOW + MAX_AHEAD + 1}'), "bad-time"),
-    "time of 30 digits": (report(f',"reported_at":{"9" * 30}'), "bad-time"),
-    "time in seconds twice": (report(f',"reported_at":1,"reported_at":{2 * NOW}'), "bad-time"),
-    "detail too large": (report(f',"detail":{{"x":"{"x" * MAX_DETAIL}"}}'), "too-large"),
-    "detail too large by its spaces": (report(f',"detail":{{{" " * MAX_DETAIL}}}'), "too-large"),
-    "detail too large in UTF-8": (report(f',"detail":{{"x":"{"ü" * 1021}"}}'), "too-large"),
-    "detail too large by its escapes": (
-        report(',"detail":{"x":"' + r"\u00fc" * 341 + '"}'),
-        "too-large",
-    ),
-    "detail and time wrong": (
-        report(f',"reported_at":-1,"detail":{{"x":"{"x" * MAX_DETAIL}"}}'),
-        "bad-time",
-    ),
     "no id": (b'{"type":"purge","user":"olga"}', "bad-command"),
     "id a number": (command(',"id":5'), "bad-command"),
     "id no UUID": (command(',"id":"one"'), "bad-command"),
@@ -213,7 +186,7 @@ NO_RECORD = {
     "mute until the year 10000": (mute(until=str(MAX_TIME + 1)), "bad-time"),
     "leave without agent": (b'{"type":"leave"}', "bad-agent"),
     "leave of a user": (leave(agent='"user:olga"'), "bad-agent"),
-    "leave at a time too far ahead": (leave(f',"reported_at":{NOW + MAX_AHEAD + 1}'), "bad-time"),
+    "leave after the year 9999": (leave(f',"reported_at":{MAX_TIME + 1}'), "bad-time"),
     "leave at a negative time": (leave(',"reported_at":-1'), "bad-time"),
     "leave at a time with a point": (leave(',"reported_at":1.0'), "bad-time"),
     "scenario of fold 0": (scenario_of(0), "bad-scenario"),
@@ -235,6 +208,110 @@ NO_RECORD = {
 def test_what_cannot_be_read_is_refused_with_one_reason(case):
     value, reason = NO_RECORD[case]
     assert read(value) == Unreadable(reason)
+
+
+LARGE = '{"x":"%s"}' % ("x" * MAX_DETAIL)
+
+REFUSED_REPORTS: dict[str, tuple[Any, ...]] = {
+    "state missing": (b'{"type":"report","agent":"w"}', None, "bad-field"),
+    "state null": (report(state="null"), None, "bad-field"),
+    "state a number": (report(state="1"), None, "bad-field"),
+    "state a list": (report(state='["up"]'), None, "bad-field"),
+    "state empty": (report(state='""'), None, "unknown-state"),
+    "state too long": (report(state=f'"{"x" * 65}"'), None, "unknown-state"),
+    "state with a line break": (report(state=r'"a\nb"'), None, "unknown-state"),
+    "time negative": (report(',"reported_at":-1'), "up", "bad-time"),
+    "time 1.0": (report(',"reported_at":1.0'), "up", "bad-time"),
+    "time 1e2": (report(',"reported_at":1e2'), "up", "bad-time"),
+    "time a text": (report(',"reported_at":"1"'), "up", "bad-time"),
+    "time true": (report(',"reported_at":true'), "up", "bad-time"),
+    "time a list": (report(',"reported_at":[]'), "up", "bad-time"),
+    "time after the year 9999": (report(f',"reported_at":{MAX_TIME + 1}'), "up", "bad-time"),
+    "time of 30 digits": (report(f',"reported_at":{"9" * 30}'), "up", "bad-time"),
+    "time twice": (report(',"reported_at":1,"reported_at":-1'), "up", "bad-time"),
+    "state and time wrong": (report(',"reported_at":-1', state="5"), None, "bad-field"),
+    "word and time wrong": (report(',"reported_at":-1', state='""'), None, "unknown-state"),
+    "detail and state wrong": (report(',"detail":5', state="5"), None, "bad-field", "bad-field"),
+    "detail and word wrong": (
+        report(',"detail":[]', state='""'),
+        None,
+        "unknown-state",
+        "bad-field",
+    ),
+    "detail and time wrong": (
+        report(f',"reported_at":-1,"detail":{LARGE}'),
+        "up",
+        "bad-time",
+        "too-large",
+    ),
+}
+"""Each with what it says, why it is refused, and why its detail would be left out."""
+
+
+@pytest.mark.parametrize("case", REFUSED_REPORTS)
+def test_a_report_refused_for_its_state_or_time_names_its_agent_and_what_it_says(case):
+    value, said, reason, *fault = REFUSED_REPORTS[case]
+    found = read(value)
+    assert found == RefusedReport("shop", "w", said, reason, *fault)
+    refusal = refusal_of(found)
+    assert refusal == Unreadable(reason)
+    assert refusal.path == ("reported_at" if reason == "bad-time" else "state")
+    assert refusal.expected
+    assert refusal.given
+
+
+@pytest.mark.parametrize("members", [',"agent":"user:olga"', ',"agent":5', ',"agent":null'])
+def test_a_report_of_nobody_is_not_one_that_makes_anybody_doubted(members):
+    for wrong in (',"reported_at":-1', ',"state":5', ',"detail":5'):
+        assert read(report(wrong + members)) == Unreadable("bad-agent")
+
+
+def test_what_can_be_read_has_no_refusal():
+    for value in (report(), report(',"detail":5'), leave(), command(), command(user="5"), mute()):
+        assert refusal_of(read(value)) is None
+    assert refusal_of(read(b"{")) == Unreadable("not-json")
+
+
+LEFT_OUT = {
+    "a text": ('"x"', "bad-field"),
+    "a list": ("[]", "bad-field"),
+    "false": ("false", "bad-field"),
+    "0": ("0", "bad-field"),
+    "a list, also too large": (f"[{' ' * MAX_DETAIL}]", "bad-field"),
+    "an object, then a text": ('{},"detail":"x"', "bad-field"),
+    "too large": (LARGE, "too-large"),
+    "too large by one byte": (f"{{{' ' * (MAX_DETAIL - 1)}}}", "too-large"),
+    "too large in UTF-8": (f'{{"x":"{"ü" * 1021}"}}', "too-large"),
+    "too large by its escapes": ('{"x":"' + r"\u00fc" * 341 + '"}', "too-large"),
+    "too large at last": (f'{{"x":1}},"detail":{LARGE}', "too-large"),
+    "as large as a record": (f'{{"x":"{"x" * 65_000}"}}', "too-large"),
+}
+
+
+@pytest.mark.parametrize("case", LEFT_OUT)
+def test_a_detail_that_cannot_be_carried_is_left_out_and_the_claim_stands(case):
+    text, fault = LEFT_OUT[case]
+    expected = Report("shop", "w", "up", detail_fault=fault)
+    assert read(report(f',"detail":{text}')) == expected
+    late = report(f',"detail":{text},"reported_at":{NOW + 7}')
+    assert read(late) == replace(expected, reported_at=NOW + 7, ahead=7)
+
+
+@pytest.mark.parametrize(
+    ("at", "ahead"),
+    [
+        (0, 0),
+        (NOW, 0),
+        (NOW + 1, 1),
+        (NOW + MAX_AHEAD, MAX_AHEAD),
+        (NOW + MAX_AHEAD + 1, MAX_AHEAD + 1),
+        (MAX_TIME, MAX_TIME - NOW),
+    ],
+)
+def test_a_time_ahead_of_the_append_time_is_no_fault_and_says_how_far(at, ahead):
+    member = f',"reported_at":{at}'
+    assert read(report(member)) == Report("shop", "w", "up", at, ahead=ahead)
+    assert read(leave(member)) == Leave("shop", "w", at, ahead)
 
 
 @pytest.mark.parametrize(
@@ -278,14 +355,15 @@ def test_a_bad_asset_name_is_refused_for_reports_leaves_and_commands(key, reason
     ],
 )
 def test_a_refusal_tells_field_and_position(value, path, given, byte):
-    refusal = read(value)
-    assert isinstance(refusal, Unreadable)
+    refusal = refusal_of(read(value))
+    assert refusal is not None
     assert (refusal.path, refusal.given, refusal.byte) == (path, given, byte)
 
 
 def test_every_reason_is_given_by_one_layer_or_another():
     """The bytes give most, the partition one, signatures some, the fold knows words and room."""
-    by_decoder = {reason for _, reason in NO_RECORD.values()} | {"bad-asset"}
+    by_decoder = {case[1] for case in NO_RECORD.values()} | {"bad-asset"}
+    by_decoder |= {case[2] for case in REFUSED_REPORTS.values()}
     states = [{"name": "down"}, {"name": "up"}]
     rule = {"name": "n", "states": states, "rule": {"kind": "latest"}}
     bucket = Bucket(scenario_from_plain(rule), 0, 1)
@@ -300,7 +378,10 @@ def test_every_reason_is_given_by_one_layer_or_another():
     assert by_decoder | by_fold == set(DEAD_LETTER_REASONS)
 
 
-@pytest.mark.parametrize("value", [report(), leave(), command(), command(',"until":-1')])
+@pytest.mark.parametrize(
+    "value",
+    [report(), report(',"reported_at":-1'), leave(), command(), command(',"until":-1')],
+)
 def test_a_record_that_is_not_on_its_keys_partition_is_refused(value):
     right = partition_of(b"shop", 4)
     assert decode_placed(b"shop", value, NOW, right, 4) == read(value)
@@ -327,13 +408,11 @@ def test_what_names_no_asset_has_no_partition_of_its_own(value):
         (report(f',"x":[{"9" * 4300},-{"9" * 4299}]'), Report("shop", "w", "up")),
         (report(',"reported_at":null,"detail":null'), Report("shop", "w", "up")),
         (report(',"reported_at":-0'), Report("shop", "w", "up", 0)),
-        (report(f',"reported_at":{NOW + MAX_AHEAD}'), Report("shop", "w", "up", NOW + MAX_AHEAD)),
         (report(r',"\u0061gent":"v"'), Report("shop", "v", "up")),
         (report(state=r'"\ud83d\ude00"'), Report("shop", "w", "😀")),
         (report(agent=f'"{"😀" * 255}"'), Report("shop", "😀" * 255, "up")),
         (report(agent='"users:x"'), Report("shop", "users:x", "up")),
         (leave(), Leave("shop", "w")),
-        (leave(f',"reported_at":{NOW + MAX_AHEAD}'), Leave("shop", "w", NOW + MAX_AHEAD)),
         (leave(',"state":5,"detail":5,"reported_at":null'), Leave("shop", "w")),
         (b'{"type":"tick"}', Tick()),
         (b'{"type":"tick","scenario":5}', Tick()),
@@ -535,8 +614,8 @@ FIELDS = ("agent", "state", "reported_at", "detail", "id", "user", "reason", "un
 )
 def test_any_json_in_any_field_never_raises(kind: str, fields: dict[str, Any]) -> None:
     value = json.dumps({"id": ID, "agent": "w", "user": "u", **fields, "type": kind}).encode()
-    found = read(value)
-    if isinstance(found, Unreadable):
+    found = refusal_of(read(value))
+    if found is not None:
         assert found.reason in DEAD_LETTER_REASONS
         assert found.expected
         assert len(found.path) <= 80
@@ -597,9 +676,11 @@ HOSTILE = {
 def test_hostile_bytes_never_raise(case):
     found = read(HOSTILE[case])
     if isinstance(found, Unreadable):
-        assert found.reason in ("not-json", "too-large", "bad-field")
+        assert found.reason in ("not-json", "too-large")
     else:
-        assert len(found.detail.encode()) <= MAX_DETAIL
+        assert (found.agent, found.state) == ("w", "up")
+        assert (found.detail is None) is (found.detail_fault is not None)
+        assert len((found.detail or "").encode()) <= MAX_DETAIL
 
 
 @fast
@@ -615,7 +696,7 @@ def test_a_damaged_record_never_raises(data: st.DataObject) -> None:
 # ---- round trips ---------------------------------------------------------------------------
 
 names = st.text(min_size=1, max_size=9).filter(lambda name: not CONTROL.search(name))
-times = st.none() | st.integers(0, NOW)
+times = st.none() | st.integers(0, NOW) | st.integers(NOW, MAX_TIME)
 details = st.none() | st.dictionaries(
     st.text(max_size=5),
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -628,7 +709,7 @@ details = st.none() | st.dictionaries(
 def test_reports_round_trip(
     asset: str, agent: str, state: str, at: int | None, detail: str | None
 ) -> None:
-    sent = Report(asset, agent, state, at, detail)
+    sent = Report(asset, agent, state, at, detail, max(0, (at or 0) - NOW))
     expected = Unreadable("bad-agent") if agent.startswith("user:") else sent
     assert read(encode_report(sent), asset.encode()) == expected
 
@@ -636,7 +717,7 @@ def test_reports_round_trip(
 @fast
 @given(names, names | st.sampled_from(AGENTS), times)
 def test_leaves_round_trip(asset: str, agent: str, at: int | None) -> None:
-    sent = Leave(asset, agent, at)
+    sent = Leave(asset, agent, at, max(0, (at or 0) - NOW))
     expected = Unreadable("bad-agent") if agent.startswith("user:") else sent
     assert read(encode_leave(sent), asset.encode()) == expected
 
@@ -706,8 +787,8 @@ def test_a_generated_history_can_be_written_to_a_topic(history: Any) -> None:
     for entry in history.entries:
         record = entry.record
         if isinstance(record, Report):
-            value = encode_report(record)
-            assert decode_source(record.asset.encode(), value, entry.time) == record
+            value, written = encode_report(record), replace(record, detail_fault=None)
+            assert decode_source(record.asset.encode(), value, entry.time) == written
         elif isinstance(record, Leave):
             value = encode_leave(record)
             assert decode_source(record.asset.encode(), value, entry.time) == record

@@ -18,9 +18,9 @@ from world import World
 
 from bus.base import Message, Unavailable
 from dashboard.agents import views
+from dashboard.agents.faults import is_unseen
 from dashboard.agents.models import Agent, AgentHour, Dissent, MuteRequest, Walk
 from dashboard.agents.mutes import mutes
-from dashboard.agents.statistics import is_silent
 from dashboard.agents.vote_counts import walk
 from dashboard.audit.models import AuditEntry
 from dashboard.core.paths import agent_path
@@ -94,9 +94,13 @@ def test_the_usual_gap_is_learnt_and_three_of_them_are_silence(world: World) -> 
         world.later(60_000)
     found = Agent.objects.get(agent="waf-1")
     assert 55_000 < found.gap < 65_000
-    assert not is_silent(found.last_seen, found.gap, found.last_seen + 2 * found.gap)
-    assert is_silent(found.last_seen, found.gap, found.last_seen + 3 * found.gap + 1)
-    assert not is_silent(found.last_seen, 0, found.last_seen + 10**9)
+    late = found.last_seen + 3 * found.gap + 1
+    assert not is_unseen(found, late - found.gap)
+    assert is_unseen(found, late)
+    found.left_at = found.last_seen
+    assert not is_unseen(found, late), "an agent that has left is not missed"
+    found.left_at = found.gap = 0
+    assert not is_unseen(found, found.last_seen + 10**9)
 
 
 def test_live_votes_and_those_that_differ_are_counted_in_portions(world: World) -> None:

@@ -289,8 +289,8 @@ def test_the_newest_snapshots_that_fit_are_offered(world: World, client: Client)
     # a hold of seven hours has to have passed when the window begins
     client.post("/what-if/run/", {**TRY, "hold-0": "7h"})
     assert asked(world.gateway)[1].parameters["buckets"]["attack/0"]["offset"] == 5
-    # votes that had expired by then would live for ever: no snapshot has them
-    client.post("/what-if/run/", {**TRY, "rule": 'vote_lifetime = "none"'})
+    # votes that had expired by then would live for a month: no snapshot has them
+    client.post("/what-if/run/", {**TRY, "vote_lifetime": "30d"})
     assert asked(world.gateway)[2].parameters["buckets"] == {}
 
 
@@ -335,6 +335,7 @@ def test_voters_and_memory_are_tried_in_their_fields(world: World, client: Clien
         ({"rule": "min_voters = 2", "min_voters": "3"}, "not in both"),
         ({"hold-0": "five"}, "attack.holds.under-attack"),
         ({"vote_lifetime": "-1s"}, "attack.vote_lifetime"),
+        ({"rule": 'vote_lifetime = "none"'}, "with severity a vote without an end"),
         ({"min_voters": "0"}, "greater than or equal to 1"),
         ({}, "Nothing is changed"),
         ({"min_voters": "1", "back": "since"}, "Expected a time"),

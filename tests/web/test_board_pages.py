@@ -248,6 +248,31 @@ def test_silent_votes_are_marked_apart_from_live_ones(client: Client, world: Wor
     assert row.count('class="vote c-green"') == 2
 
 
+def test_votes_in_doubt_are_marked_and_the_row_says_who_and_why(client: Client, world: World):
+    now = now_ms()
+    world.report("a.example", "clear", "waf-1", "waf-2")
+    world.job.put("attack", Report("a.example", "waf-3", "clear", now + 7 * 60_000 + 500))
+    world.job.put("attack", Report("a.example", "probe-9", "critical"))
+    world.write()
+    row = row_of(client.get("/"), "a.example")
+    assert 'aria-label="3 votes: 3 Clear; 1 of them in doubt; 1 in doubt without a vote"' in row
+    assert (
+        'class="vote is-doubted c-green" title="waf-3: Clear, in doubt: clock 7 min ahead"' in row
+    )
+    assert (
+        'class="vote is-voteless is-doubted c-grey" title="probe-9: no vote, in doubt: says '
+        'critical, which this board does not know"'
+    ) in row
+    assert row.count('class="vote c-green"') == 2
+    assert (
+        'class="badge doubted" title="in doubt: probe-9 (says critical, which this board does not '
+        'know) and waf-3 (clock 7 min ahead)"'
+    ) in row
+    assert "report of probe-9 not taken" in row
+    assert assets(client.get("/?scenario=attack&q=has:doubt")) == ["a.example"]
+    assert assets(client.get("/?scenario=attack&q=-has:doubt")) == []
+
+
 def test_what_was_only_ever_pinned_is_unknown_then(client: Client, world: World):
     world.command("set", "a.example", state="clear")
     world.command("release", "a.example")
@@ -264,11 +289,11 @@ def test_counts_of_what_is_in_doubt_lead_to_it(client: Client, world: World):
     world.report("lonely.example", "clear", "waf-1")
     world.write()
     response = client.get("/?scenario=attack&q=example")
-    assert "1 disputed 1 unconfirmed 0 silent votes" in text(response)
+    assert "1 disputed 1 unconfirmed 0 in doubt 0 silent votes" in text(response)
     body = response.content.decode()
     chips = re.findall(r'<a class="chip doubt([^"]*)" data-doubt="(\w+)"[^>]*href="([^"]*)"', body)
     assert [(name, kind.strip()) for kind, name, _ in chips] == [
-        ("disputed", ""), ("unconfirmed", ""), ("silent", "no-one"),
+        ("disputed", ""), ("unconfirmed", ""), ("doubt", "no-one"), ("silent", "no-one"),
     ]  # fmt: skip
     only = client.get(html.unescape(chips[0][2]))
     assert assets(only) == ["pinned.example"]

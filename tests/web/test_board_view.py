@@ -18,6 +18,7 @@ from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 from dashboard.labels import writer
 from dashboard.states.sort_orders import OFFERED
+from domain.records import Report
 
 NAME_HEAD = r'class="col-asset"( aria-sort="(\w+)")?><a class="sort" href="([^"]*)"'
 LABELS = ["suspicious", "Suspicious", "SUSPICIOUS", "under-attack", "Under attack"]
@@ -99,6 +100,20 @@ def test_the_file_has_all_that_the_filter_finds(client: Client, board: World) ->
         "b.example",
     ]
     assert AuditEntry.objects.filter(action="export.board").count() == 2
+
+
+def test_the_file_says_who_is_in_doubt_and_why(client: Client, world: World) -> None:
+    world.report("a.example", "clear")
+    world.job.put("attack", Report("a.example", "waf-1", "odd"))
+    world.job.put("attack", Report("a.example", "=cmd", None))  # type: ignore[arg-type]
+    world.write()
+    (found,) = lines(client.get("/board.csv", {"scenario": "attack", "q": "has:doubt"}))
+    assert found["in_doubt"] == (
+        "'=cmd (its reports are refused: no state); "
+        "waf-1 (says odd, which this board does not know)"
+    )
+    assert found["votes"] == "waf-1=clear (in doubt) waf-2=clear"
+    assert (found["disputed"], found["cause"]) == ("unreadable", "report of =cmd not taken")
 
 
 def test_the_file_refuses_what_is_no_filter(client: Client, board: World) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,16 @@ from world import World, made_world
 from bus.base import Message, Unavailable
 from dashboard.core import kafka_gateway as gateways
 from dashboard.core.exports import safe_cell
+from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 from dashboard.dead_letters import exports, queries, redrive
 from dashboard.dead_letters.ingestion import take_in
 from dashboard.dead_letters.models import DISCARDED, OPEN, REDRIVEN, SENDING, DeadLetter
 from dashboard.dead_letters.stored_records import value_of
-from dashboard.dead_letters.validation import judge
+from dashboard.dead_letters.validation import Verdict, judge
+from dashboard.rules.models import RuleRecord
 from domain.records import MAX_VOTERS
+from streaming.rules import dump_rule
 from wire.partitioner import partition_of
 
 pytestmark = pytest.mark.django_db
@@ -187,11 +191,155 @@ def test_the_fault_is_named_and_marked_where_it_is(world, admin):
         (b"", GOOD, "expected a key, which names the asset, got nothing"),
         (b"a\x07b", GOOD, "expected no control character, got U+0007 (key, byte 1)"),
         (b"shop", b'{"type":"report"}', "agent is missing"),
-        (b"shop", GOOD[:-1] + b',"reported_at":99999999999999}', "over a thousand years ahead"),
+        (b"shop", GOOD[:-1] + b',"reported_at":999999999999999}', "over a thousand years ahead"),
+        (b"shop", GOOD[:-1] + b',"reported_at":"now"}', "as an integer, got &#x27;now&#x27;"),
+        (b"shop", GOOD.replace(b'"clear"', b"[]"), "state: expected a text, got [] (value, byte"),
     ],
 )
 def test_what_is_wrong_is_told(world, admin, key: bytes, value: bytes, told: str):
     assert told in admin.get(url(letter(world, key, value))).content.decode()
+
+
+DOUBTED = "its agent waf-1 is in doubt on shop for 1 m 30 s"
+
+
+@pytest.mark.parametrize(
+    ("value", "doubted"),
+    [
+        (UNKNOWN, True),
+        (GOOD.replace(b'"clear"', b"5"), True),
+        (GOOD[:-1] + b',"reported_at":-1}', True),
+        (GOOD.replace(b"waf-1", b"user:x"), False),
+        (b"{", False),
+    ],
+)
+def test_a_letter_says_what_it_means_for_its_agent(world, admin, value: bytes, doubted: bool):
+    page = admin.get(url(letter(world, value=value))).content.decode()
+    assert (DOUBTED in page) is doubted
+
+
+def test_a_letter_of_the_fold_before_doubts_nobody(world, admin):
+    one = letter(world)
+    rule = dump_rule(replace(scenarios()["attack"], fold=4))
+    RuleRecord.objects.create(
+        scenario="attack", partition=one.partition, offset=one.offset, at=1, rule=rule
+    )
+    assert DOUBTED not in admin.get(url(one)).content.decode()
+
+
+def refused_before(world: World, value: bytes, reason: str) -> DeadLetter:
+    """A letter of an earlier version of the fold, about a record that this one takes."""
+    one = letter(world)
+    one.reason, one.value = reason, value
+    one.save()
+    return one
+
+
+TAKEN = "the job would take it as it is"
+LARGE = b'{"x":"%s"}' % (b"x" * 3_000)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason", "told"),
+    [
+        (b'"reported_at":%d' % (now_ms() + 3_600_000), "bad-time",
+         "It would be taken in doubt: its agent&#x27;s clock is"),
+        (b'"detail":' + LARGE, "too-large",
+         "It would be taken without its detail: expected at most 2,048 bytes, got 3,008."),
+        (b'"detail":[]', "bad-field",
+         "It would be taken without its detail: expected an object, got []."),
+    ],
+    ids=["ahead", "large", "no object"],
+)  # fmt: skip
+def test_what_the_fold_before_refused_is_redriven_and_the_page_says_how_it_is_taken(
+    world, admin, value: bytes, reason: str, told: str
+):
+    sent = GOOD[:-1] + b"," + value + b"}"
+    one = refused_before(world, sent, reason)
+    page = admin.get(url(one)).content.decode()
+    assert TAKEN in page
+    assert told in page
+    response = admin.post(url(one, "redrive/"), {"key": "shop", "value": sent.decode()})
+    assert response.status_code == 302
+    one.refresh_from_db()
+    assert (one.fate, one.edited) == (REDRIVEN, False)
+    world.write()
+    assert DeadLetter.objects.count() == 1
+    assert "Clear" in admin.get("/s/attack/a/shop/").content.decode()
+
+
+def verdict_on(value: bytes, now: int | None = None) -> Verdict:
+    """What would become of a record of the asset shop."""
+    return judge("attack.reports", b"shop", value, now or now_ms())
+
+
+REFUSED = (UNKNOWN, GOOD.replace(b'"clear"', b"5"), GOOD[:-1] + b',"reported_at":-1}')
+
+
+def test_a_refused_report_says_that_its_agent_would_be_doubted_where_the_asset_is_there(world):
+    assert {(verdict_on(value).taken, verdict_on(value).note) for value in REFUSED} == {(False, "")}
+    world.report("shop", "clear", "waf-1", "waf-2")
+    world.write()
+    told = "Its agent waf-1 would then be in doubt on shop for 1 m 30 s."
+    assert {(verdict_on(value).taken, verdict_on(value).note) for value in REFUSED} == {
+        (False, told)
+    }
+
+
+def test_a_refused_edit_says_what_it_would_mean(world, admin):
+    world.report("shop", "clear", "waf-1", "waf-2")
+    form = {"key": "shop", "value": UNKNOWN.decode()}
+    response = admin.post(url(letter(world), "redrive/"), form)
+    assert response.status_code == 422
+    page = response.content.decode()
+    assert "Not sent: unknown-state" in page
+    assert "Its agent waf-1 would then be in doubt on shop for 1 m 30 s." in page
+
+
+def test_a_report_that_is_late_and_says_worse_says_what_it_would_mean(world):
+    world.report("shop", "clear", "waf-1", "waf-2")
+    world.write()
+    worse = GOOD.replace(b"clear", b"under-attack")[:-1]
+    doubted = "as it says worse, its agent waf-1 would then be in doubt on shop for 1 m 30 s."
+    late = verdict_on(worse + b',"reported_at":%d}' % (now_ms() - 60_000))
+    assert late.taken
+    assert late.note == f"Its agent has reported on this asset since; but {doubted}"
+    stale = verdict_on(worse + b',"reported_at":%d}' % (now_ms() - 86_400_000))
+    assert f"it would change nothing; but {doubted}" in stale.note
+    milder = verdict_on(GOOD[:-1] + b',"reported_at":%d}' % (now_ms() - 86_400_000))
+    assert milder.note.endswith("it would change nothing.")
+
+
+@pytest.mark.parametrize(("ahead", "doubted"), [(299_000, False), (301_000, True)])
+def test_a_clock_that_is_ahead_puts_a_report_in_doubt_from_five_minutes_on(
+    world, ahead: int, doubted: bool
+):
+    now = now_ms()
+    verdict = verdict_on(GOOD[:-1] + b',"reported_at":%d}' % (now + ahead), now)
+    assert verdict.taken
+    assert ("in doubt: its agent's clock is 5 m 01 s ahead" in verdict.note) is doubted
+
+
+def test_in_a_life_cycle_nothing_is_in_doubt(world):
+    now = now_ms()
+    value = b'{"type":"report","agent":"w","state":"picking","reported_at":%d}' % (now + 400_000)
+    verdict = judge("orders.reports", b"order-1", value, now)
+    assert verdict.taken
+    assert verdict.note == "Its reported_at is 6 m 40 s ahead: it counts as of when it comes."
+
+
+def test_a_rule_of_an_earlier_fold_refuses_what_it_always_did(world, settings, tmp_path):
+    file = tmp_path / "scenarios.toml"
+    settings.TALLYBOARD = settings.TALLYBOARD.model_copy(update={"scenarios": file})
+    text = (Path(__file__).parents[2] / "scenarios.toml").read_text()
+    file.write_text(text.replace("[attack]\n", "[attack]\nfold = 4\n", 1))
+    now = now_ms()
+    ahead = b'"reported_at":%d}' % (now + 400_000)
+    reports = (GOOD[:-1] + b"," + ahead, GOOD[:-1] + b',"detail":[]}', UNKNOWN)
+    leave = b'{"type":"leave","agent":"waf-1",' + ahead
+    found = [verdict_on(value, now) for value in (*reports, leave)]
+    assert [each.reason for each in found] == ["bad-time", "bad-field", "unknown-state", "bad-time"]
+    assert {each.note for each in found} == {""}
 
 
 def test_the_right_partition_is_told(world, admin):
@@ -398,6 +546,15 @@ def test_a_state_that_the_scenario_has_got_meanwhile_lets_letters_pass(
     assert "Redrive 1 of 1?" in admin.post(f"{LIST}many/", ask, follow=True).content.decode()
     file.write_text("[")
     assert "Redrive 0 of 1?" in admin.post(f"{LIST}many/", ask, follow=True).content.decode()
+
+
+def test_a_review_counts_what_would_be_in_doubt(world, admin):
+    for ahead in (0, 3_600_000, 7_200_000):
+        refused_before(world, GOOD[:-1] + b',"reported_at":%d}' % (now_ms() + ahead), "bad-time")
+    every = {"do": "redrive-all", "filter": "fate=open"}
+    page = admin.post(f"{LIST}many/", every, follow=True).content.decode()
+    assert "Redrive 3 of 3?" in page
+    assert "are, 2 of them in doubt." in page
 
 
 def test_two_who_claim_at_once_send_once(world):

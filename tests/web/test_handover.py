@@ -25,6 +25,7 @@ from dashboard.replays.models import Replay
 from dashboard.rules.ingestion import text_of
 from dashboard.rules.models import RuleChange
 from dashboard.states.models import CHANGE, Transition
+from domain.records import Report
 
 pytestmark = pytest.mark.django_db
 
@@ -119,6 +120,24 @@ def test_a_calm_that_is_disputed_is_open(client: Client, world: World):
     assert re.search(r"Clear\b.*disputed:.*Under attack\b", found, re.DOTALL)
     told = client.get("/handover/text/?hours=1").content.decode()
     assert re.search(r"\*\*pinned\*\*: Clear for \d+ s, disputed: somebody says Under attack", told)
+
+
+def test_agents_in_doubt_are_told_of_what_is_open_and_of_what_is_calm(client: Client, world: World):
+    ahead = now_ms() + 6 * 60_000 + 500
+    for asset, state in (("calm", "clear"), ("hot", "under-attack")):
+        world.report(asset, state)
+        world.job.put("attack", Report(asset, "waf-*9*", state, ahead))
+    world.report("well", "clear")
+    world.write()
+    page = page_of(client)
+    assert 'title="in doubt: waf-*9* (clock 6 min ahead)"' in section(page, "open-attack")
+    found = section(page, "doubted")
+    assert "waf-*9* (clock 6 min ahead)" in found
+    assert re.findall(r"<bdi>(\w+)</bdi></a> \(Attacks\)", found) == ["calm"]
+    told = client.get("/handover/text/?hours=1").content.decode()
+    doubt = r"in doubt: waf-\\\*9\\\* \(clock 6 min ahead\)"
+    assert re.search(rf"\*\*hot\*\*: Under attack for \d+ s, {doubt}", told)
+    assert re.search(rf"## In a good state, but in doubt\n\n- \*\*calm\*\*: Clear, {doubt}\n", told)
 
 
 # ---- what is no incident ----------------------------------------------------------------------

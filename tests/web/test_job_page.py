@@ -28,6 +28,7 @@ from wire.job import (
     EXPIRES_MS,
     Answer,
     Checkpoint,
+    ClockBehind,
     Control,
     Heartbeat,
     Progress,
@@ -83,6 +84,20 @@ def test_a_standby_that_is_ready_is_shown():
     assert re.search(r"<dt>Standby</dt>\s*<dd>–</dd>", body(client))
     tell(standby=now_ms() - 60_000)
     assert re.search(r"<dt>Standby</dt>\s*<dd>ready since <time", body(client))
+
+
+def test_a_brokers_clock_that_is_behind_is_shown():
+    beat()
+    tell()
+    client = logged_in_as("operator")
+    assert re.search(r"<dt>Broker's clock</dt>\s*<dd>\s*–\s*</dd>", body(client))
+    behind = ClockBehind(599_997, now_ms() - 60_000)
+    tell(clocks_behind={"attack/1": behind, "attack/0": behind})
+    page = body(client)
+    shown = r"<dd>\s*10 min behind in attack/0, attack/1\s*<small>since <time"
+    assert re.search(shown, page)
+    assert "The broker's clock is behind the job's own: set it." in page
+    assert "As it should be." not in page
 
 
 def test_figures_of_a_query_that_runs():

@@ -12,8 +12,17 @@ from django.test import Client
 from world import World
 
 from dashboard.agents import models
-from dashboard.agents.late_reports import NONE, Late, clock_now, of_the_day, reason
-from dashboard.agents.models import Agent, AgentHour, LateHour, LateMark
+from dashboard.agents.late_reports import (
+    KINDS,
+    NONE,
+    Late,
+    Run,
+    clock_now,
+    lately,
+    of_the_day,
+    reason,
+)
+from dashboard.agents.models import Agent, AgentHour, LateHour, LateMark, LateMinute
 from dashboard.agents.statistics import listed, one
 from dashboard.agents.vote_counts import walk
 from dashboard.checkpoints.models import Counted, SinkOffset
@@ -24,7 +33,7 @@ from dashboard.job.models import BucketStatus
 from dashboard.live.shared_live_view import live_view
 from dashboard.materialiser.worker import Materialiser
 from domain.records import Leave, Report
-from wire.job import Heartbeat, Lateness, encode
+from wire.job import ClockBehind, Heartbeat, Lateness, Progress, encode
 
 pytestmark = pytest.mark.django_db
 
@@ -72,7 +81,7 @@ def kept() -> dict[str, tuple[int, ...]]:
 
 
 def totals() -> dict[str, int]:
-    rows = Counted.objects.filter(topic="attack/0", name__in=("stale", "late", "silent"))
+    rows = Counted.objects.filter(topic="attack/0", name__in=KINDS)
     return dict(rows.values_list("name", "n"))
 
 
@@ -95,6 +104,38 @@ def test_what_heartbeats_tell_is_added_up_by_agent_and_hour(world: World) -> Non
     }
     assert totals() == {"stale": 10, "late": 2, "silent": 3}
     assert LateMark.objects.get().offset == 40
+
+
+def test_what_was_refused_or_taken_in_doubt_is_added_up_too(world: World) -> None:
+    now = now_ms() // MINUTE * MINUTE
+    ahead = Lateness("waf-1", doubtful=2, ahead=370_000)
+    tell(
+        world,
+        beat(10, ahead, Lateness("waf-2", refused=3), log_time=now - MINUTE, at=now - MINUTE),
+        beat(20, Lateness("waf-1", doubtful=1, detail=1, ahead=360_000), log_time=now, at=now),
+    )
+    attack = scenarios()["attack"]
+    told = of_the_day(attack, None, now)
+    assert told["waf-1"] == Late(doubtful=3, detail=1, ahead=360_000, last=now)
+    assert told["waf-2"] == Late(refused=3, last=now - MINUTE)
+    recent = lately(attack, ["waf-1"], now)["waf-1"]
+    assert recent.sums == told["waf-1"]
+    minute = now // MINUTE
+    assert recent.runs == {
+        "doubtful": Run(minute - 1, minute, 2),
+        "detail": Run(minute, minute, 1),
+    }
+    assert recent.run("doubtful").since == now - MINUTE
+    assert totals() == {"refused": 3, "doubtful": 3, "detail": 1}
+
+
+def test_what_reports_were_like_of_late_is_told_for_a_votes_lifetime(world: World) -> None:
+    attack, at = scenarios()["attack"], now_ms()
+    assert attack.vote_lifetime is not None
+    tell(world, beat(10, Lateness("waf-1", refused=1), log_time=at, at=at))
+    end = at + attack.vote_lifetime
+    assert lately(attack, None, end - MINUTE)
+    assert not lately(attack, None, end + 2 * MINUTE)
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -148,7 +189,11 @@ def test_hours_are_forgotten_as_others_are() -> None:
         fields = {"stale": 1, "late": 0, "silent": 0, "rare": 0, "age": 1, "last": 1}
         LateHour.objects.create(scenario="attack", agent="a", hour=hour, **fields)
         AgentHour.objects.create(scenario="attack", agent="a", hour=hour, records=1, changes=1)
-    assert apply_all(models.KEPT, now) == 2
+    oldest_minute = (now - models.MINUTES_KEPT_MS) // MINUTE
+    for minute in (oldest_minute - 1, oldest_minute):
+        LateMinute.objects.create(scenario="attack", agent="a", minute=minute, **fields)
+    assert apply_all(models.KEPT, now) == 3
+    assert LateMinute.objects.get().minute == oldest_minute
     assert LateHour.objects.get().hour == AgentHour.objects.get().hour == oldest
 
 
@@ -218,17 +263,21 @@ def test_an_agent_whose_clock_is_behind_is_told_from_one_that_is_right(
     assert rows["behind"].off == f"{span(behind)} behind"
     assert rows["right"].silent_since is None
     page = client.get("/agents/?scenario=attack").content.decode()
-    assert f"<small>clock behind by {span(behind)}</small>" in page
-    for name in ("too late", "clock", "silent since"):
+    said = f"Its reports come late: its clock is {span(behind)} behind"
+    assert said in text(page)
+    for name in ("status", "too late", "clock"):
         assert f'data-name="{name}"' in page
     own = text(client.get("/agents/attack/behind/").content.decode())
-    assert f"clock behind by {span(behind)}" in own
+    assert said in own
     answer = client.get("/api/v1/scenarios/attack/agents")
     told = {each["agent"]: each for each in answer.json()["items"]}
     assert answer.json()["known"] == 2
     assert told["behind"]["late"] == {
-        "stale": 0, "late": 0, "silent": 3, "rare": 0, "age_ms": told["behind"]["late"]["age_ms"]
+        "stale": 0, "late": 0, "silent": 3, "rare": 0, "age_ms": told["behind"]["late"]["age_ms"],
+        "refused": 0, "doubtful": 0, "ahead_ms": None, "detail": 0,
     }  # fmt: skip
+    assert [fault["kind"] for fault in told["behind"]["faults"]] == ["behind", "partly"]
+    assert told["right"]["faults"] == []
     assert told["behind"]["late"]["age_ms"] >= behind
     assert told["behind"]["clock_ms"] <= -behind
     assert told["right"]["why"] == ""
@@ -280,10 +329,18 @@ def test_a_time_from_a_clock_ahead_is_not_kept_for_ever(world: World) -> None:
     assert found.gap == 7_000
 
 
-def test_metrics_count_what_came_too_late(world: World, client: Client) -> None:
-    tell(world, beat(10, Lateness("waf-1", stale=3, silent=2, late=1, age=9)))
+def test_metrics_count_what_came_too_late_was_refused_or_taken_in_doubt(
+    world: World, client: Client
+) -> None:
+    agents = (
+        Lateness("waf-1", stale=3, silent=2, late=1, age=9),
+        Lateness("waf-2", refused=4, doubtful=5, detail=6),
+        Lateness("", refused=1),
+    )
+    tell(world, beat(10, *agents))
     said = client.get("/metrics").content.decode()
-    for kind, n in (("stale", 3), ("silent", 2), ("late", 1)):
+    numbers = {"stale": 3, "silent": 2, "late": 1, "refused": 5, "doubtful": 5, "detail": 6}
+    for kind, n in numbers.items():
         labels = f'kind="{kind}",partition="0",scenario="attack"'
         assert f"tallyboard_late_reports_total{{{labels}}} {n}.0" in said
 
@@ -327,3 +384,29 @@ def test_a_clock_ahead_is_told_by_banner_row_readiness_rest_and_metric(
     assert (found["ahead_s"], found["signs"][0]) == (23 * 3600.0, "ahead")
     metric = 'tallyboard_bucket_ahead_seconds{partition="0",scenario="attack"} 82800.0'
     assert metric in client.get("/metrics").content.decode()
+
+
+# ---- a broker's clock behind --------------------------------------------------------------------
+
+
+def test_a_brokers_clock_behind_is_told_by_banner_readiness_and_metric(
+    world: World, client: Client
+) -> None:
+    now = now_ms()
+    progress = Progress(
+        "kernel", now, "running", 1, clocks_behind={"attack/0": ClockBehind(599_997, now - 12_000)}
+    )
+    world.job.producer.send_and_wait(topics().progress, b"kernel", encode(progress))
+    tell(world, beat(10, log_time=now - 12_000))
+    signs = live_view().signs
+    signs.heard(encode(beat(10, log_time=now - 12_000)), (topics().buckets, 0), 1, now_ms())
+    signs.told(encode(progress))
+    signs.reached(now_ms())
+    page = text(client.get("/partitions/").content.decode())
+    assert "A broker's clock is 10 min behind in attack/0 since" in page
+    assert "The job is behind in attack/0" not in page
+    missing = client.get("/readyz").json()["missing"]
+    assert "bucket attack/0: the broker's clock is 600 s behind" in missing
+    metrics = client.get("/metrics").content.decode()
+    metric = 'tallyboard_broker_behind_seconds{partition="0",scenario="attack"} 599.997'
+    assert metric in metrics

@@ -196,7 +196,7 @@ async def test_doubts_are_counted_marked_and_filtered(world: World):
     async with talk(session) as browser:
         await browser.say(type="filter", states=[], q="is:disputed")
         first = await browser.next("snapshot")
-        assert first["doubts"] == {"disputed": 0, "unconfirmed": 1, "silent": 0}
+        assert first["doubts"] == {"disputed": 0, "unconfirmed": 1, "silent": 0, "doubt": 0}
         assert first["rows"] == []
         await sync_to_async(world.report)("b.example", "clear")
         await sync_to_async(world.report)("b.example", "under-attack", "waf-3")
@@ -212,6 +212,18 @@ async def test_doubts_are_counted_marked_and_filtered(world: World):
         await sync_to_async(world.tail)()
         await browser.until(lambda: browser.client.doubts["disputed"] == 0)
         assert browser.client.rows == {}
+        await sync_to_async(world.report)("b.example", "critical", "waf-3")
+        await sync_to_async(world.job.run)()
+        await sync_to_async(world.tail)()
+        await browser.until(lambda: browser.client.doubts["doubt"] == 1)
+        row = browser.client.rows["b.example"]
+        assert (row["disputed"], row["doubts"]) == ("critical", ["disputed", "doubt"])
+        assert row["doubt"] == {
+            "why": "waf-3 (says critical, which this board does not know)",
+            "of": [["waf-3", "says critical, which this board does not know"]],
+            "voteless": [],
+            "more": 0,
+        }
 
 
 async def test_no_gap_and_no_stale_row_whatever_the_database_does_meanwhile(world: World):

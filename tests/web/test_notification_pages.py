@@ -79,6 +79,7 @@ def test_a_rule_is_written_by_its_form(client: Client, channel: Channel):
     answer = client.post(f"{RULES}new/", fields(channel, store="1"))
     assert answer.status_code == 302
     rule = rule_from_plain(Rule.objects.get().definition)
+    assert rule.agents == ()
     assert rule.labels == (("tier", "gold"), ("tier", "silver"))
     assert (rule.after_ms, rule.repeat_ms) == (2 * MINUTE_MS, HOUR_MS)
     assert [stage.after_ms for stage in rule.stages] == [0, 10 * MINUTE_MS]
@@ -103,6 +104,33 @@ def test_a_stored_rule_comes_back_into_its_form(client: Client, channel: Channel
     rule.refresh_from_db()
     assert rule.definition == before
     assert rule.revision == 2
+
+
+def test_a_rule_about_agents_is_written_by_its_form(client: Client, channel: Channel):
+    kinds = ["agent-refused", "agent-silent"]
+    sent = fields(channel, store="1", agents=kinds)  # and none about incidents or tasks
+    assert client.post(f"{RULES}new/", sent).status_code == 302
+    rule = Rule.objects.get()
+    value = rule_from_plain(rule.definition)
+    assert (value.agents, value.incidents, value.tasks) == (tuple(kinds), False, False)
+    page = client.get(f"{RULES}{rule.pk}/").content.decode()
+    words = "Attacks; Reports refused; Silent everywhere"
+    assert f"<dt>Agents</dt><dd><bdi>{words}</bdi></dd>" in page
+    assert "<dt>Which incidents</dt><dd><bdi>none</bdi></dd>" in page
+    form: Any = client.get(f"{RULES}{rule.pk}/edit/").context["form"]
+    assert form["agents"].value() == kinds
+    assert not form["incidents"].value()
+    wrong = fields(channel, store="1", agents=["agent-ill"], name="Other")
+    assert "Expected some of the choices" in error_of(client.post(f"{RULES}new/", wrong), "agents")
+
+
+def test_a_rule_of_an_earlier_release_comes_into_its_form(client: Client, rule: Rule):
+    for key in ("incidents", "agents"):
+        del rule.definition[key]
+    rule.save()
+    form: Any = client.get(f"{RULES}{rule.pk}/edit/").context["form"]
+    assert form["incidents"].value()
+    assert form["agents"].value() == []
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from hostile import calm, text
 from web_fixtures import logged_in_as, show
 
 from bus.memory import MemoryBus
+from dashboard.agents.mutes import dump
 from dashboard.audit.models import AuditEntry as Entry
 from dashboard.core.kafka_gateway import Gateway
 from dashboard.core.scenarios import scenarios
@@ -77,7 +78,7 @@ def beat(offset: int = 20, *partitions: int) -> None:
         row = {n: getattr(told, n) for n in [f.name for f in BucketStatus._meta.fields]
                if hasattr(told, n)}  # fmt: skip
         BucketStatus.objects.update_or_create(
-            bucket=told.bucket, defaults={**row, "received_at": now}
+            bucket=told.bucket, defaults={**row, "mutes": dump(told.mutes), "received_at": now}
         )
 
 
@@ -215,7 +216,7 @@ def asks_in(gateway: Gateway) -> list[Control]:
 
 
 def test_the_form_as_it_is_changes_nothing(admin: Client):
-    for keys in ({}, HOLD, {"vote_lifetime": None, "rule": {"kind": "latest"}}):
+    for keys in ({}, HOLD, {"vote_lifetime": "20m", "rule": {"kind": "latest"}}):
         told = tell(keys)
         page = review(admin)
         assert page.status_code == 200
@@ -336,11 +337,14 @@ def test_what_is_gone_already_is_not_taken_back_twice(admin: Client):
         ({"forget_after": "soon"}, "forget_after", "attack.forget_after: expected a duration"),
         ({"max_report_age": "2h"}, "max_report_age", "expected at most forget_after"),
         ({"vote_lifetime": "soon"}, "vote_lifetime", "attack.vote_lifetime: expected a duration"),
+        ({"vote_lifetime": ""}, "vote_lifetime", "with severity a vote without an end would"),
         ({"electorate": "0"}, "electorate", "attack.electorate: expected an integer"),
         ({"holds-2": "5 minutes"}, "holds-2", "attack.holds.clear: expected a duration"),
         ({"text": "partitions = 8"}, "text", "attack.partitions: expected one of rule"),
         ({"text": "rule = 5"}, "text", "attack.rule: expected a table"),
         ({"text": 'holds = { evil = "1s" }'}, "text", "attack.holds.evil: expected one of"),
+        ({"text": 'tasks = [{ on = "under-attack", after = "5m", do = "purge" }]'},
+         "text", "attack.tasks[0].do: expected no purge"),
         ({"text": "["}, "text", "expected TOML"),
         ({"text": "weights = { " + ", ".join(f'"{n:0>99}" = 1' for n in range(290)) + " }"},
          None, "Review"),

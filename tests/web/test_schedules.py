@@ -15,11 +15,14 @@ from world import World
 from dashboard.audit.models import AuditEntry
 from dashboard.bulk import execution, run_views
 from dashboard.bulk.models import Run
+from dashboard.commands import forms
 from dashboard.commands.models import Command as Row
+from dashboard.core.bidi import isolated
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import MINUTE_MS, now_ms
 from dashboard.schedules.models import ScheduledTask
 from dashboard.states.models import Transition
+from dashboard.states.newest import record_of
 from domain.records import Schedule
 from domain.scenario import Scenario
 from domain.scenario_parser import scenario_from_plain
@@ -190,6 +193,156 @@ def test_a_form_schedules_at_a_time_in_the_users_zone_until_another(
     row = task()
     assert (row.next_at, row.every) == (1_925_024_400_000, 3_600_000)
     assert row.until == 1_925_024_400_000 + 9_000_000
+
+
+# ---- what time alone may hide -------------------------------------------------------------------
+
+PURGES = "This may hide an attack: time alone will remove the row, whatever its agents say then."
+
+
+def sets(label: str) -> str:
+    return (
+        f"This may hide an attack: time alone will pin it to {isolated(label)}, "
+        "whatever its agents say then."
+    )
+
+
+def schedule(client: Client, asset: str = "shop", scenario: str = "attack", **more: str) -> Any:
+    """Send the form of a task in five minutes."""
+    data = {"id": str(uuid.uuid4()), "after": "5m", "reason": "cleaning up", **more}
+    return client.post(f"/s/{scenario}/command/schedule/{asset}/", data)
+
+
+@pytest.mark.parametrize(
+    ("task", "says"),
+    [
+        ({"do": "purge"}, PURGES),
+        ({"do": "purge", "condition": "clear"}, PURGES),
+        ({"do": "set", "state": "clear"}, sets("Clear")),
+        ({"do": "set", "state": "suspicious"}, sets("Suspicious")),
+        ({"do": "set", "state": "clear", "condition": "suspicious"}, sets("Clear")),
+    ],
+)
+def test_a_task_that_may_hide_an_attack_is_confirmed(
+    attacked: World, client: Client, task: dict[str, str], says: str
+):
+    asked = schedule(client, **task)
+    page = asked.content.decode()
+    assert asked.status_code == 200
+    assert not Row.objects.exists()
+    for part in (f"<strong>{says}</strong>", 'role="alert"', "Schedule anyway", "Leave it"):
+        assert part in page, part
+    assert f'name="confirm" value="{says}"' in page
+    assert schedule(client, **task, confirm=says).status_code == 302
+    assert Row.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        {"do": "set", "state": "under-attack"},
+        {"do": "set", "state": "clear", "condition": "clear"},
+        {"do": "set", "state": "suspicious", "condition": "clear"},
+        {"do": "release"},
+        {"do": "emit"},
+    ],
+)
+def test_a_task_that_hides_nothing_is_sent_at_once(
+    attacked: World, client: Client, task: dict[str, str]
+):
+    assert schedule(client, **task).status_code == 302
+
+
+def test_what_was_confirmed_of_another_task_does_not_count(attacked: World, client: Client):
+    asked = schedule(client, do="purge", confirm=sets("Clear"))
+    assert f"<strong>{PURGES}</strong>" in asked.content.decode()
+    assert not Row.objects.exists()
+
+
+def test_a_form_that_came_too_late_is_confirmed_at_once(attacked: World, client: Client):
+    late = {"do": "purge", "unchanged": "on", "seen": "0.0.0", "sight": '{"at":1,"state":"clear"}'}
+    asked = schedule(client, **late)
+    page = asked.content.decode()
+    assert (asked.status_code, Row.objects.exists()) == (409, False)
+    assert "has changed since you opened this form" in page
+    assert f'name="confirm" value="{PURGES}"' in page
+
+
+def test_a_task_that_the_job_found_too_late_comes_back_as_it_was(attacked: World, client: Client):
+    """With its warning: the site is still worse than what is to be pinned."""
+    record = record_of("attack", "shop")
+    attacked.command("set", "shop", state="suspicious")  # not known here yet
+    task = {"do": "set", "state": "clear", "unchanged": "on", **forms.shown(record, now_ms())}
+    assert schedule(client, **task, confirm=sets("Clear")).status_code == 302
+    attacked.write()
+    attacked.tail()
+    page = client.get(f"/commands/{Row.objects.get().pk}/").content.decode()
+    assert "Schedule anyway" in page
+    assert f'name="confirm" value="{sets("Clear")}"' in page
+    assert "Yes, purge it" not in page
+
+
+def test_in_a_life_cycle_nothing_is_hidden(world: World, client: Client):
+    world.report("o-1", "shipped", scenario="orders")
+    world.write()
+    for task in ({"do": "purge"}, {"do": "set", "state": "received"}):
+        assert schedule(client, "o-1", "orders", **task).status_code == 302
+    world.write()
+    world.tail()
+    page = client.get("/s/orders/a/o-1/").content.decode()
+    assert "Scheduled" in page
+    assert "may hide an attack" not in page
+
+
+@pytest.mark.parametrize(
+    ("task", "times"),
+    [
+        ({"do": "purge"}, 1),
+        ({"do": "set", "state": "clear"}, 1),
+        ({"do": "set", "state": "under-attack"}, 0),
+        ({"do": "set", "state": "clear", "condition": "clear"}, 0),
+        ({"do": "notify"}, 0),
+    ],
+)
+def test_an_assets_page_says_beside_a_task_that_it_may_hide_an_attack(
+    attacked: World, client: Client, task: dict[str, str], times: int
+):
+    given: dict[str, Any] = {**task, "after": 5 * MINUTE_MS}
+    state = given.pop("state", None)
+    attacked.command("schedule", "shop", schedule=Schedule(**given), state=state)
+    attacked.write()
+    attacked.tail()
+    page = client.get("/s/attack/a/shop/").content.decode()
+    assert page.count("may hide an attack") == times
+
+
+def review_of(client: Client, **more: str) -> str:
+    """The page of a review of a task in ten minutes for all sites."""
+    data = {
+        "id": str(uuid.uuid4()), "scenario": "attack", "by": "filter", "kind": "schedule",
+        "after": "10m", "reason": "a drill", "unchanged": "on", **more,
+    }  # fmt: skip
+    review: Any = client.post("/bulk/review/", data)
+    assert review.status_code == 302, review.content.decode()[:3000]
+    return " ".join(client.get(review["Location"]).content.decode().split())
+
+
+def test_a_review_says_of_how_many_a_task_may_hide_an_attack(attacked: World, client: Client):
+    attacked.report("mail", "clear")
+    attacked.write()
+    purges = review_of(client, do="purge")
+    assert "time alone will remove the rows, whatever their agents say then." in purges
+    assert "This goes for" not in purges
+    clears = f"time alone will pin them to {isolated('Clear')}, whatever their agents say then."
+    lowers = review_of(client, do="set", to="clear")
+    assert f"This may hide an attack: {clears}" in lowers
+    assert "This goes for 1 of them." in lowers
+    for task in (
+        {"do": "set", "to": "under-attack"},
+        {"do": "set", "to": "clear", "condition": "clear"},
+        {"do": "notify"},
+    ):
+        assert "may hide" not in review_of(client, **task), task
 
 
 def test_a_manager_looks_on(attacked: World):

@@ -21,9 +21,9 @@ ATTACK, CLEAR, UNKNOWN = 0, 1, 255
 REFRESH_MS = 30_000
 LEAST_FORGET_MS = 900_000
 HEAD = struct.Struct("<BBqqqI")
-VOTE = struct.Struct("<Bqqqqq")
+VOTE = struct.Struct("<Bqqqqqqq")
 
-# agent -> [state, reported at, time, offset, expires, silent since]
+# agent -> [state, reported at, time, offset, expires, silent since, turned worse at, flaps until]
 Votes = dict[str, list[int]]
 
 
@@ -110,16 +110,27 @@ class Fold:
             return bool(out)
         if before and min(at, now) < min(before[1], before[2]):
             return bool(out)
-        asset.votes[agent] = [said, at, now, where[2], min(at, now) + self._lifetime, 0]
+        expires = min(at, now) + self._lifetime
+        asset.votes[agent] = [said, at, now, where[2], expires, 0, *self._turns(before, said, now)]
         if before is None:
             asset.votes = dict(sorted(asset.votes.items()))
+        shown = asset.state
         move(asset, said, now)
         asset.offset, asset.step = where[2], 0
         visible = before is None or before[0] != said or before[5]
-        if visible or now - asset.emitted_at >= REFRESH_MS:
+        if visible or asset.state != shown or now - asset.emitted_at >= REFRESH_MS:
             asset.emitted_at = now
             out.append((record(asset, where, "report", now, agent), ""))
         return True
+
+    def _turns(self, before: list[int] | None, said: int, now: int) -> tuple[int, int]:
+        """Return when a vote turned worse last, within a lifetime, and until when it flaps."""
+        if before is None:
+            return 0, 0
+        lately = before[6] and before[6] + self._lifetime > now
+        if said < before[0]:
+            return now, now + self._lifetime if lately else 0
+        return (before[6], before[7]) if lately else (0, 0)
 
     def _fire(self, asset: Asset, where: tuple[str, int, int], now: int) -> list[tuple[bytes, str]]:
         out = []
@@ -127,18 +138,24 @@ class Fold:
             expiring = [v for v in asset.votes.values() if not v[5] and v[4] <= due]
             for vote in expiring:
                 vote[5] = due
-            if not expiring:
+            calming = [v for v in asset.votes.values() if v[7] and v[7] <= due]
+            for vote in calming:
+                vote[6:] = 0, 0
+            if not expiring and not calming:
                 gone = [a for a, v in asset.votes.items() if v[5] and v[5] + self._forget <= due]
                 for agent in gone:
                     del asset.votes[agent]
             asset.step += 1
             asset.emitted_at = due
-            kind = "vote-expiry" if expiring else "vote-forgotten"
+            kind = "doubt-end" if calming else "vote-forgotten"
+            kind = "vote-expiry" if expiring else kind
             out.append((record(asset, (where[0], where[1], asset.offset), kind, due), ""))
         return out
 
     def _due(self, asset: Asset) -> int:
-        dues = (v[5] + self._forget if v[5] else v[4] for v in asset.votes.values())
+        votes = asset.votes.values()
+        dues = [v[5] + self._forget if v[5] else v[4] for v in votes]
+        dues += (v[7] for v in votes if v[7])
         return min(dues, default=1 << 62)
 
 
@@ -167,7 +184,8 @@ def marks(asset: Asset) -> dict[str, Any]:
     found: dict[str, Any] = {"unconfirmed": reason is not None}
     if reason:
         found["unconfirmed_reason"] = reason
-    if asset.state == CLEAR and any(vote[0] == ATTACK for vote in asset.votes.values()):
+    worse = any(vote[0] == ATTACK or vote[7] for vote in asset.votes.values())
+    if asset.state == CLEAR and worse:
         found["disputed"] = STATES[ATTACK]
     return found
 
@@ -210,7 +228,8 @@ def record(
 
 def vote_json(agent: str, vote: list[int]) -> dict[str, Any]:
     """Return a vote as it is written."""
-    state, reported_at, time_ms, offset, expires, silent = vote
+    state, reported_at, time_ms, offset, expires, silent, turned, until = vote
+    flapping = {"state": STATES[ATTACK], "time": turned, "until": until}
     return {
         "agent": agent,
         "state": STATES[state],
@@ -221,6 +240,7 @@ def vote_json(agent: str, vote: list[int]) -> dict[str, Any]:
         "weight": 1,
         "detail": None,
         **({"silent": silent} if silent else {}),
+        **({"flapping": flapping} if until else {}),
     }
 
 

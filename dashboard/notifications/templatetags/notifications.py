@@ -17,7 +17,7 @@ from dashboard.notifications.models import (
     STATUSES,
 )
 from dashboard.states.templatetags.board import mark
-from domain.notifications.rule import BY_ASSET, BY_SCENARIO
+from domain.notifications.rule import AGENT, AGENTS, BY_ASSET, BY_SCENARIO
 
 register = template.Library()
 
@@ -35,14 +35,22 @@ SIGNS = {
 
 @register.filter
 def group_words(key: str) -> str:
-    """Return what the incidents of a group have in common, as people call it."""
+    """Return what the incidents or agents of a group have in common, as people call it."""
+    if key.startswith(f"{AGENTS} "):
+        return f"{AGENTS} {_title(key.removeprefix(AGENTS).strip())}"
+    if key.startswith(f"{AGENT} "):
+        return f"{AGENT} {key.partition('/')[2]}"
     return ", ".join(map(_part_words, key.split(", "))) if key else "all incidents"
+
+
+def _title(scenario: str) -> str:
+    return scenarios()[scenario].title if scenario in scenarios() else scenario
 
 
 def _part_words(part: str) -> str:
     name, _, value = part.partition("=")
     if name == BY_SCENARIO and value in scenarios():
-        return scenarios()[value].title
+        return _title(value)
     return value.partition("/")[2] if name == BY_ASSET else part
 
 

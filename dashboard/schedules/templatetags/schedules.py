@@ -7,6 +7,7 @@ from typing import Any
 
 from django import template
 
+from dashboard.commands.schedule_warnings import may_hide
 from dashboard.core.roles import may
 from dashboard.core.times import exact_span, now_ms
 from dashboard.schedules.queries import ACTIONS
@@ -25,18 +26,21 @@ def asset_tasks(
     return {
         "scenario": scenario,
         "asset": asset,
-        "tasks": [_shown(task) for task in record.tasks] if record else [],
+        "tasks": [_shown(scenario, task, record.state) for task in record.tasks] if record else [],
         "may_command": user is not None and may(user, "command"),
         "csrf_token": context.get("csrf_token"),
         "now": now_ms(),
     }
 
 
-def _shown(task: TaskValue) -> dict[str, Any]:
+def _shown(scenario: Scenario, task: TaskValue, state: str) -> dict[str, Any]:
+    """Return a task as the page shows it. state: what its asset shows now."""
+    waits = task.due is not None and task.aside is None
     rhythm = "" if task.every is None else f"every {exact_span(task.every)}"
     return {
         "task": task,
         "action": ACTIONS.get(task.do, task.do),
         "rhythm": rhythm,
+        "hides": waits and may_hide(scenario, task.do, task.state, task.condition, state),
         "command": uuid.uuid4(),
     }

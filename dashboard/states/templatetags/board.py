@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import template
@@ -15,10 +16,12 @@ from dashboard.core.glossary import TERMS
 from dashboard.core.roles import role_of
 from dashboard.core.times import since, time_of_day, until, utc
 from dashboard.states.board_rows import Row
+from dashboard.states.doubt_words import sentence
 from domain.scenario import UNKNOWN, Scenario
 
 register = template.Library()
 register.filter(isolated)
+register.filter(sentence)
 register.filter(utc)
 register.filter("clock", time_of_day)
 register.simple_tag(since)
@@ -88,45 +91,65 @@ def row_state(scenario: Scenario, row: Row) -> SafeString:
 def is_unheard(scenario: Scenario, row: Row) -> bool:
     """Return whether the row's state says only that no report made one."""
     named = any(spec.name == UNKNOWN for spec in scenario.states)
-    return row["state"] == UNKNOWN and not named and not row["votes"]
+    return row["state"] == UNKNOWN and not (named or row["votes"] or row["doubt"])
 
 
 @register.simple_tag
 def votes(scenario: Scenario, row: Row) -> SafeString:
-    """Return one mark per vote, and the same in words for who does not see them."""
-    if not row["votes"]:
+    """Return one mark per vote, then per agent in doubt without one, and the same in words for who
+    does not see them."""
+    voteless = row["doubt"]["voteless"] if row["doubt"] else []
+    if not row["votes"] and not voteless:
         return mark_safe('<span class="none">none</span>')
-    marks = format_html_join(
-        "", "{}", ((_vote(scenario, row, agent, name),) for agent, name in row["votes"])
-    )
-    more = format_html('<span class="more">+{}</span>', row["more_votes"])
+    why = dict(row["doubt"]["of"]) if row["doubt"] else {}
+    marks = [_vote(scenario, row, agent, name, why) for agent, name in row["votes"]]
+    marks += [_voteless(scenario, agent, said, why[agent]) for agent, said in voteless]
+    more = row["more_votes"] + (row["doubt"]["more"] if row["doubt"] else 0)
     return format_html(
         '<span class="votes" role="img" aria-label="{}">{}{}</span>',
         votes_text(scenario, row),
-        marks,
-        more if row["more_votes"] else "",
+        format_html_join("", "{}", ((each,) for each in marks)),
+        format_html('<span class="more">+{}</span>', more) if more else "",
     )
 
 
-def _vote(scenario: Scenario, row: Row, agent: str, name: str) -> SafeString:
+def _vote(
+    scenario: Scenario, row: Row, agent: str, name: str, doubted: Mapping[str, str]
+) -> SafeString:
     spec, muted, silent = scenario.spec(name), agent in row["muted"], dict(row["silent"]).get(agent)
+    why = doubted.get(agent)
     return format_html(
-        '<span class="vote{}{} c-{}"{} title="{}: {}{}{}">{}</span>',
+        '<span class="vote{}{}{} c-{}"{} title="{}: {}{}{}{}">{}</span>',
         " silenced" if muted else "",
+        " is-doubted" if why else "",
         " is-silent" if silent else "",
         spec.colour,
         format_html(' data-silent="{}"', silent) if silent else "",
         isolated(agent),
         isolated(spec.label),
         ", muted: counts nothing" if muted else "",
+        f", in doubt: {why}" if why else "",
         f", silent since {utc(silent)}" if silent else "",
+        icon(spec.icon),
+    )
+
+
+def _voteless(scenario: Scenario, agent: str, said: str, why: str) -> SafeString:
+    """Return the mark of an agent in doubt that has no vote: it is what the agent said."""
+    spec = scenario.spec(said)
+    return format_html(
+        '<span class="vote is-voteless is-doubted c-{}" '
+        'title="{}: no vote, in doubt: {}">{}</span>',
+        spec.colour,
+        isolated(agent),
+        why,
         icon(spec.icon),
     )
 
 
 @register.simple_tag
 def marks(scenario: Scenario, row: Row, now: int) -> SafeString:
-    """Return the badges of what is worse than the state, an override, and what is not confirmed."""
+    """Return the badges of what is worse than the state, an override, and why not to trust it."""
     badges = []
     if row["beneath"]:
         badges.append(_worse(scenario, row["beneath"], "without the pin:", "without the pin"))
@@ -136,6 +159,8 @@ def marks(scenario: Scenario, row: Row, now: int) -> SafeString:
         user, end = row["override"]
         left = format_html(" {}", until(end, now)) if end else ""
         badges.append(_badge("override", "pin", f"pinned by {isolated(user)}", "pinned", left))
+    if row["doubt"] and row["doubt"]["why"]:
+        badges.append(_badge("doubted", "doubt", f"in doubt: {row['doubt']['why']}", "in doubt"))
     if row["unconfirmed"]:
         reason = row["unconfirmed_reason"] or ""
         title = f"unconfirmed: {reason}" if reason else "unconfirmed"
@@ -159,7 +184,7 @@ def _worse(scenario: Scenario, name: str, says: str, title: str) -> SafeString:
     )
 
 
-def _badge(kind: str, shape: str, title: str, word: str, rest: str) -> SafeString:
+def _badge(kind: str, shape: str, title: str, word: str, rest: str = "") -> SafeString:
     return format_html(
         '<span class="badge {}" title="{}">{}<span class="word">{}</span>{}</span>',
         kind,
@@ -182,7 +207,8 @@ def pending(scenario: Scenario, row: Row, now: int) -> SafeString:
 
 
 def votes_text(scenario: Scenario, row: Row) -> str:
-    """Return the votes in words: `3 votes: 2 Clear, 1 silent Under attack; 1 of them muted`."""
+    """Return the votes in words: `3 votes: 2 Clear, 1 silent Under attack; 1 of them muted; 1 of
+    them in doubt; 2 in doubt without a vote`."""
     tally: dict[str, int] = {}
     silent = dict(row["silent"])
     for agent, name in row["votes"]:
@@ -192,7 +218,18 @@ def votes_text(scenario: Scenario, row: Row) -> str:
     parts = ", ".join(f"{n} {label}" for label, n in tally.items())
     more = f", {row['more_votes']} more" if row["more_votes"] else ""
     muted = f"; {len(row['muted'])} of them muted" if row["muted"] else ""
-    return f"{whole} {'vote' if whole == 1 else 'votes'}: {parts}{more}{muted}"
+    counted = f"{whole} {'vote' if whole == 1 else 'votes'}{': ' if parts else ''}"
+    return f"{counted}{parts}{more}{muted}{_doubts_text(row)}"
+
+
+def _doubts_text(row: Row) -> str:
+    """Return in words how many of a row's marks are in doubt; empty for none."""
+    if not row["doubt"]:
+        return ""
+    voteless = len(row["doubt"]["voteless"])
+    voting, apart = len(row["doubt"]["of"]) - voteless, voteless + row["doubt"]["more"]
+    of_them = f"; {voting} of them in doubt" if voting else ""
+    return of_them + (f"; {apart} in doubt without a vote" if apart else "")
 
 
 @register.filter

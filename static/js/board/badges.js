@@ -89,7 +89,8 @@ const UNKNOWN = "unknown"; // what an asset shows that nothing has tallied yet
  */
 export function rowState(row) {
   const made = state(row.state);
-  const unheard = row.state === UNKNOWN && !words.has(UNKNOWN) && !row.votes.length;
+  const heard = words.has(UNKNOWN) || row.votes.length || row.doubt;
+  const unheard = row.state === UNKNOWN && !heard;
   if (unheard) made.title = "nothing has reported it since";
   return made;
 }
@@ -117,36 +118,58 @@ function votesText(row) {
   const parts = [...tally].map(([label, n]) => `${n} ${label}`).join(", ");
   const more = row.more_votes ? `, ${row.more_votes} more` : "";
   const muted = row.muted.length ? `; ${row.muted.length} of them muted` : "";
-  return `${whole} ${whole === 1 ? "vote" : "votes"}: ${parts}${more}${muted}`;
+  const counted = `${whole} ${whole === 1 ? "vote" : "votes"}${parts ? ": " : ""}`;
+  return `${counted}${parts}${more}${muted}${doubtsText(row.doubt)}`;
+}
+
+function doubtsText(doubt) {
+  if (!doubt) return "";
+  const voting = doubt.of.length - doubt.voteless.length;
+  const apart = doubt.voteless.length + doubt.more;
+  const ofThem = voting ? `; ${voting} of them in doubt` : "";
+  return ofThem + (apart ? `; ${apart} in doubt without a vote` : "");
 }
 
 /**
- * How many agents vote for each state.
+ * One mark per vote, then per agent in doubt without one.
  *
  * @param {BoardRow} row
  */
 export function votes(row) {
-  if (!row.votes.length) return element("span", "none", "none");
+  const voteless = row.doubt?.voteless ?? [];
+  if (!row.votes.length && !voteless.length) return element("span", "none", "none");
   const silent = new Map(row.silent);
+  const why = new Map(row.doubt?.of);
   const marks = row.votes.map(([agent, name]) =>
-    vote(agent, name, row.muted.includes(agent), silent.get(agent)),
+    vote(agent, name, row.muted.includes(agent), why.get(agent), silent.get(agent)),
   );
-  if (row.more_votes) marks.push(element("span", "more", `+${row.more_votes}`));
+  for (const [agent, said] of voteless) marks.push(votelessMark(agent, said, why.get(agent)));
+  const more = row.more_votes + (row.doubt?.more ?? 0);
+  if (more) marks.push(element("span", "more", `+${more}`));
   const all = element("span", "votes", ...marks);
   all.setAttribute("role", "img");
   all.setAttribute("aria-label", votesText(row));
   return all;
 }
 
-function vote(agent, name, muted, since) {
+function vote(agent, name, muted, why, since) {
   const { colour, icon: shape, label } = spec(name);
-  const kinds = `vote${muted ? " silenced" : ""}${since ? " is-silent" : ""}`;
+  const kinds = `vote${muted ? " silenced" : ""}${why ? " is-doubted" : ""}${since ? " is-silent" : ""}`;
   const mark = element("span", `${kinds} c-${colour}`, icon(shape));
   if (since) mark.dataset.silent = since;
   mark.title = `${isolated(agent)}: ${isolated(label)}${muted ? ", muted: counts nothing" : ""}`;
+  if (why) mark.title += `, in doubt: ${why}`;
   if (!since) return mark;
   mark.title += `, silent since ${both(since)}`;
   mark.dataset.local = "";
+  return mark;
+}
+
+/** The mark of an agent in doubt that has no vote: it is what the agent said. */
+function votelessMark(agent, said, why) {
+  const { colour, icon: shape } = spec(said);
+  const mark = element("span", `vote is-voteless is-doubted c-${colour}`, icon(shape));
+  mark.title = `${isolated(agent)}: no vote, in doubt: ${why}`;
   return mark;
 }
 
@@ -182,6 +205,7 @@ export function badges(row) {
     const rest = until && ticking("until", until);
     shown.push(badge("override", "pin", `pinned by ${isolated(user)}`, "pinned", rest));
   }
+  if (row.doubt?.why) shown.push(badge("doubted", "doubt", `in doubt: ${row.doubt.why}`, "in doubt", ""));
   if (row.unconfirmed) {
     const reason = row.unconfirmed_reason;
     const title = reason ? `unconfirmed: ${reason}` : "unconfirmed";

@@ -23,6 +23,7 @@ const CELLS = {
       row.disputed,
       row.beneath,
       row.override,
+      row.doubt?.why,
       row.unconfirmed && [row.unconfirmed_reason],
       row.votes.length > 0,
       said,
@@ -35,7 +36,7 @@ const CELLS = {
   },
   "col-since": { of: (row) => row.since, make: (row) => [ticking("since", row.since)] },
   "col-votes": {
-    of: (row) => [row.votes, row.more_votes, row.muted, row.silent],
+    of: (row) => [row.votes, row.more_votes, row.muted, row.silent, row.doubt],
     make: (row) => [marks.votes(row)],
   },
   "col-pending": { of: (row) => row.pending, make: (row) => marks.pending(row) },

@@ -231,13 +231,16 @@ BARE = r"""row => {
 
 
 def doubtful(open_as: Open, send: Send, prefix: str) -> Page:
-    """A live board with a disputed pin, an unconfirmed row, one with a silent vote, a plain one."""
+    """A live board with a disputed pin, an unconfirmed row, one with a silent vote, one with an
+    agent in doubt, a plain one."""
     page = live(open_as("operator", f"/s/attack/?q={prefix}"))
-    for name, state in (("pin", "under-attack"), ("quiet", "clear"), ("plain", "clear")):
+    states = {"pin": "under-attack", "quiet": "clear", "unsure": "clear", "plain": "clear"}
+    for name, state in states.items():
         for agent in ("t-1", "t-2"):
             send("attack", f"{prefix}{name}", agent, state)
     send("attack", f"{prefix}one", "t-1", "clear")
     send("attack", f"{prefix}quiet", "t-3", "under-attack", OLD_S)
+    send("attack", f"{prefix}unsure", "t-9", "critical")
     row(page, f"{prefix}pin").locator(".asset").click()
     page.locator("#panel summary", has_text="Set a state").click()
     form = page.locator("#panel .command-set form")
@@ -248,7 +251,8 @@ def doubtful(open_as: Open, send: Send, prefix: str) -> Page:
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
     expect(page.locator("#panel")).to_be_hidden()
-    expect(row(page, f"{prefix}quiet").locator(".badge.disputed")).to_be_visible()
+    for name in ("quiet", "unsure"):
+        expect(row(page, f"{prefix}{name}").locator(".badge.disputed")).to_be_visible()
     return page
 
 
@@ -274,7 +278,17 @@ def looks_doubtful(page: Page, prefix: str) -> None:
     assert quiet.locator(".vote:not(.is-silent)").first.evaluate(hatched) == "none"
     said = re.compile(r"^t-3: Under attack, silent since \d{4}-")
     expect(quiet.locator(".vote.is-silent")).to_have_attribute("title", said)
-    for each in (pin, one, quiet):
+    unsure = row(page, f"{prefix}unsure")
+    assert sign(unsure.locator(".badge.disputed")) == "#i-ring"
+    expect(unsure.locator(".badge.disputed .said")).to_have_text("critical")
+    expect(unsure.locator(".badge.doubted .icon")).to_be_visible()
+    assert sign(unsure.locator(".badge.doubted")) == "#i-doubt"
+    voteless = unsure.locator(".vote.is-voteless")
+    expect(voteless).to_have_attribute("title", re.compile("^t-9: no vote, in doubt: says crit"))
+    mark = "mark => getComputedStyle(mark, '::before').content"
+    assert voteless.evaluate(mark).startswith('"?"')
+    assert unsure.locator(".vote").first.evaluate(mark) == "none"
+    for each in (pin, one, quiet, unsure):
         cell = each.locator(".col-state")
         assert cell.evaluate("cell => cell.scrollWidth <= cell.clientWidth")
 
@@ -282,7 +296,7 @@ def looks_doubtful(page: Page, prefix: str) -> None:
 def heights(page: Page, prefix: str) -> set[int]:
     """How high the rows are, px."""
     found = page.eval_on_selector_all("#tbody tr", "rows => rows.map(row => row.offsetHeight)")
-    assert len(found) == 4, prefix
+    assert len(found) == 5, prefix
     return set(found)
 
 
@@ -344,7 +358,7 @@ def test_server_and_browser_make_the_same_doubtful_rows(
 ) -> None:
     page = doubtful(open_as, send, prefix)
     plain = open_as("operator", f"/s/attack/?q={prefix}", java_script_enabled=False)
-    for name in ("pin", "one", "quiet", "plain"):
+    for name in ("pin", "one", "quiet", "unsure", "plain"):
         made = row(page, f"{prefix}{name}").evaluate(BARE)
         server = row(plain, f"{prefix}{name}").evaluate(BARE)
         assert made == server, name
@@ -355,14 +369,15 @@ def test_counts_of_doubts_are_live_and_filter(open_as: Open, send: Send, prefix:
     page = doubtful(open_as, send, prefix)
     chips = page.locator("#doubts")
     disputed = chips.locator("[data-doubt=disputed]")
-    for name in ("disputed", "unconfirmed", "silent"):
+    for name in ("disputed", "unconfirmed", "doubt", "silent"):
         expect(chips.locator(f"[data-doubt={name}] .n")).not_to_have_text("0")
     box = chips.bounding_box()
     disputed.focus()
     page.keyboard.press("Enter")
     expect(page.locator("#q")).to_have_value(f"{prefix} is:disputed")
     expect(disputed).to_have_attribute("aria-current", "true")
-    wait_until(lambda: set(order(page)) == {f"{prefix}pin", f"{prefix}quiet"}, 45, "the disputed")
+    named = {f"{prefix}{name}" for name in ("pin", "quiet", "unsure")}
+    wait_until(lambda: set(order(page)) == named, 45, "the disputed")
     expect(page).to_have_url(re.compile("is%3Adisputed"))
     page.reload()
     live(page)
@@ -370,7 +385,11 @@ def test_counts_of_doubts_are_live_and_filter(open_as: Open, send: Send, prefix:
     assert chips.bounding_box() == box
     disputed.click()
     expect(page.locator("#q")).to_have_value(prefix)
-    wait_until(lambda: len(order(page)) == 4, 45, "all of them again")
+    wait_until(lambda: len(order(page)) == 5, 45, "all of them again")
+    chips.locator("[data-doubt=doubt]").click()
+    wait_until(lambda: order(page) == [f"{prefix}unsure"], 45, "the one with an agent in doubt")
+    chips.locator("[data-doubt=doubt]").click()
+    wait_until(lambda: len(order(page)) == 5, 45, "all of them once more")
     chips.locator("[data-doubt=silent]").click()
     wait_until(lambda: order(page) == [f"{prefix}quiet"], 45, "the one with a silent vote")
     before = disputed.locator(".n").inner_text()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from browser_pages import Open, Send, live, row, serious, too_wide_in
+from browser_pages import Open, Send, live, row, serious, serious_in_both, too_wide_in
 from playwright.sync_api import Page, expect
 
 
@@ -87,3 +87,23 @@ def test_tasks_are_listed_and_cancelled(open_as: Open, send: Send, prefix: str, 
     expect(listed.locator(".command-following")).to_contain_text("pplied")
     listed.goto(listed.url.split("/s/")[0] + f"/schedules/?q={prefix}&status=over")
     expect(listed.locator("#schedules tbody tr")).to_contain_text("cancelled")
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.spread(1)
+def test_a_task_that_may_hide_an_attack_is_confirmed(
+    open_as: Open, send: Send, prefix: str, width: int
+) -> None:
+    asset = f"{prefix}shop"
+    send("attack", asset, "waf-1", "under-attack")
+    page = open_as("operator", f"/s/attack/?q={prefix}", width)
+    schedule(page, asset, do="purge", after="1h", reason="the site is moved then")
+    warning = page.locator("#panel .command-warning")
+    expect(warning).to_contain_text("This may hide an attack: time alone will remove the row")
+    expect(warning).to_be_focused()
+    assert serious_in_both(page) == []
+    page.get_by_role("button", name="Schedule anyway").click()
+    expect(page.locator("#panel .command-following .phase-applied")).to_be_visible()
+    expect(page.locator("#facts .note-tasks")).to_contain_text("may hide an attack")
+    assert serious_in_both(page) == []
+    assert too_wide_in(page) == []

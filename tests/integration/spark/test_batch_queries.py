@@ -311,6 +311,7 @@ def test_a_what_if_is_the_fold_under_both_rules(job: Job) -> None:
 GATE = """\
 [gate]
 partitions = 2
+vote_lifetime = "1d"
 states = [{ name = "bad" }, { name = "meh" }, { name = "good" }]
 holds = { good = "60s", meh = "20s" }
 reminders = { bad = "5m" }
@@ -455,7 +456,7 @@ def test_a_what_if_begins_with_snapshots(job: Job, monkeypatch: pytest.MonkeyPat
     kept, offered = keep(job, rule)
     since = START + SINCE * MINUTE
 
-    # votes that do not expire, a mute, an override: from the snapshots on, nothing more is read
+    # votes that outlive it all, a mute, an override: from the snapshots on, nothing more is read
     changes: dict[str, Any] = {"holds": {"good": "5m", "bad": "30s"}, "min_voters": 2}
     id_, why = errand(job, rule, changes=changes, buckets=offered)
     proposed = overlaid(rule, changes)

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
+from doubtful import doubtful_examples
 from false_green import Board, Example, Line, examples
 from histories import Entry, seeded
-from kernel_replay import Log, Played, Replay, SinkRecord, encoded
+from kernel_replay import Log, Played, Replay, SinkRecord
+from source_records import encoded
 
 from bus.base import Message
 from domain.fold import Bucket
@@ -23,6 +25,8 @@ from wire.source import decode_source
 
 HISTORIES = 500
 """How many generated ones: of those that tests/unit/test_safety_invariants.py goes through."""
+
+ALL = (*examples(), *doubtful_examples())
 
 Rule = tuple[BucketId, Scenario]
 
@@ -51,9 +55,9 @@ def play(replay: Replay, rules: Sequence[Rule], logs: Sequence[list[Message]]) -
 @pytest.fixture(scope="module")
 def played(replay: Replay) -> dict[str, Played]:
     """Return what the kernel makes of every example, by title."""
-    rules = [rule(number, example.scenario) for number, example in enumerate(examples())]
-    logs = [messages(b, e.lines) for (b, _), e in zip(rules, examples(), strict=True)]
-    titles = [example.title for example in examples()]
+    rules = [rule(number, example.scenario) for number, example in enumerate(ALL)]
+    logs = [messages(b, e.lines) for (b, _), e in zip(rules, ALL, strict=True)]
+    titles = [example.title for example in ALL]
     return dict(zip(titles, play(replay, rules, logs), strict=True))
 
 
@@ -64,7 +68,7 @@ def emissions(played: Played) -> Iterator[Emission]:
             yield decode_state(record.key, record.value, record.headers)
 
 
-@pytest.mark.parametrize("example", examples(), ids=lambda example: example.title)
+@pytest.mark.parametrize("example", ALL, ids=lambda example: example.title)
 def test_no_false_green(played: dict[str, Played], example: Example) -> None:
     example.check(Board(emissions(played[example.title])))
 

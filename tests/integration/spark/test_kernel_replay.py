@@ -181,7 +181,7 @@ def test_a_state_of_version_1_of_the_codec_is_read(replay: Replay) -> None:
     # A pin on an asset that nobody had reported ended: it showed what had been pinned, then.
     ended = [record for record in expected if record[0] == b"site-455"][-1:]
     assert sorted(emitted) == sorted(record for record in expected if record not in ended)
-    assert {data[0] for data in played.state.entries.values()} == {5}
+    assert {data[0] for data in played.state.entries.values()} == {6}
 
 
 def without_reason(value: bytes | None) -> bytes | None:
@@ -189,7 +189,10 @@ def without_reason(value: bytes | None) -> bytes | None:
     return value and re.sub(rb',"unconfirmed_reason":"[^"]*"', b"", value)
 
 
-@pytest.mark.parametrize(("file", "versions"), [("state-3.json", {2, 3}), ("state-4.json", {4})])
+@pytest.mark.parametrize(
+    ("file", "versions"),
+    [("state-3.json", {2, 3}), ("state-4.json", {4}), ("state-5.json", {5})],
+)
 def test_a_state_of_an_earlier_codec_is_read_as_the_fold_reads_its_own(
     replay: Replay, file: str, versions: set[int]
 ) -> None:

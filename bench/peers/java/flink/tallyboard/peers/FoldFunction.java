@@ -59,10 +59,10 @@ final class FoldFunction extends KeyedProcessFunction<String,
     if (asset.timer != Asset.NONE) context.timerService().registerEventTimeTimer(due);
   }
 
-  private static void emit(String key, Asset asset, Fold.Cause cause,
+  private void emit(String key, Asset asset, Fold.Cause cause,
       Collector<Tuple4<String, byte[], String, String>> out) {
     String command = cause.command() == null ? "" : cause.command();
-    byte[] value = StateJson.write(key, asset, cause);
+    byte[] value = StateJson.write(key, asset, cause, fold);
     out.collect(Tuple4.of(key, value, StateJson.version(asset), command));
   }
 }

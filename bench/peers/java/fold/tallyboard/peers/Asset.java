@@ -5,11 +5,22 @@ import java.util.List;
 
 /** What is remembered of one asset. Times in ms. */
 public final class Asset {
-  /** An agent's latest report. silent: since when, NONE while it is live. */
+  /**
+   * An agent's latest report. silent: since when, NONE while it is live; turned: when it said worse
+   * than before, the last time within a vote's lifetime, or NONE; flapping: for the second time.
+   */
   public record Vote(String agent, int state, long reportedAt, long time, long offset, long expires,
-      long silent) {
+      long silent, long turned, boolean flapping) {
     boolean live() {
       return silent == NONE;
+    }
+
+    Vote silentSince(long at) {
+      return new Vote(agent, state, reportedAt, time, offset, expires, at, turned, flapping);
+    }
+
+    Vote calm() {
+      return new Vote(agent, state, reportedAt, time, offset, expires, silent, NONE, false);
     }
   }
 

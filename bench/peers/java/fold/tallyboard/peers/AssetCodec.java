@@ -13,7 +13,7 @@ public final class AssetCodec {
   }
 
   public static byte[] write(Asset asset) {
-    AssetCodec out = new AssetCodec(new byte[192]);
+    AssetCodec out = new AssetCodec(new byte[256]);
     out.number(asset.state + 1).number(asset.previous + 1).number(asset.since);
     out.number(asset.emittedAt).number(asset.offset).number(asset.step).number(asset.timer);
     out.number(asset.votes.size());
@@ -21,6 +21,7 @@ public final class AssetCodec {
       out.text(vote.agent()).number(vote.state()).number(vote.time());
       out.number(vote.time() - vote.reportedAt()).number(vote.offset());
       out.number(vote.expires() - vote.time()).number(vote.silent());
+      out.number(vote.turned()).number(vote.flapping() ? 1 : 0);
     }
     return Arrays.copyOf(out.bytes, out.at);
   }
@@ -46,7 +47,10 @@ public final class AssetCodec {
     long reportedAt = time - number();
     long offset = number();
     long expires = time + number();
-    return new Asset.Vote(agent, state, reportedAt, time, offset, expires, number());
+    long silent = number();
+    long turned = number();
+    return new Asset.Vote(agent, state, reportedAt, time, offset, expires, silent, turned,
+        number() == 1);
   }
 
   /** Zigzag, seven bits a byte. */

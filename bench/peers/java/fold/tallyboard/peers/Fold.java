@@ -7,13 +7,15 @@ import java.util.ListIterator;
 /**
  * The majority of the agents' latest reports, which expire: what the product's kernel makes of the
  * scenario of the benches. A vote that expires is kept as silent: it moves no state, and counts
- * against an all-clear until it is forgotten.
+ * against an all-clear until it is forgotten. An agent that turns to the worse twice within the
+ * lifetime of a vote disputes an all-clear for a lifetime more.
  */
 public final class Fold {
   /** The worst first. */
   public static final List<String> STATES = List.of("attack", "clear");
   public static final int UNKNOWN = -1;
-  private static final int ATTACK = 0, CLEAR = 1;
+  static final int ATTACK = 0;
+  private static final int CLEAR = 1;
   private static final long REFRESH_MS = 30_000;
   private static final long LEAST_FORGET_MS = 900_000;
 
@@ -26,7 +28,8 @@ public final class Fold {
     void emit(Asset asset, Cause cause);
   }
 
-  private final long lifetime, forgetAfter;
+  final long lifetime;
+  private final long forgetAfter;
 
   public Fold(long lifetimeMs) {
     lifetime = lifetimeMs;
@@ -45,13 +48,13 @@ public final class Fold {
     int state = STATES.indexOf(report.state());
     Asset.Vote before = asset.vote(report.agent());
     if (state < 0 || !counts(before, reportedAt, time)) return changed;
-    long expires = Math.min(reportedAt, time) + lifetime;
-    asset.put(new Asset.Vote(report.agent(), state, reportedAt, time, offset, expires, Asset.NONE));
+    asset.put(vote(report.agent(), state, before, reportedAt, offset, time));
+    int shown = asset.state;
     move(asset, state, time);
     asset.offset = offset;
     asset.step = 0;
     boolean visible = before == null || before.state() != state || !before.live();
-    if (visible || time - asset.emittedAt >= REFRESH_MS) {
+    if (visible || asset.state != shown || time - asset.emittedAt >= REFRESH_MS) {
       asset.emittedAt = time;
       out.emit(asset, new Cause("report", partition, offset, time, report.agent(), null));
     }
@@ -63,6 +66,18 @@ public final class Fold {
     if (time - reportedAt >= lifetime) return false;
     if (before == null) return true;
     return Math.min(reportedAt, time) >= Math.min(before.reportedAt(), before.time());
+  }
+
+  /** Returns what a report becomes: it flaps if it turns to the worse again within a lifetime. */
+  private Asset.Vote vote(String agent, int state, Asset.Vote before, long reportedAt, long offset,
+      long time) {
+    boolean worse = before != null && state < before.state();
+    boolean lately = before != null && before.turned() != Asset.NONE
+        && before.turned() + lifetime > time;
+    long turned = worse ? time : lately ? before.turned() : Asset.NONE;
+    return new Asset.Vote(agent, state, reportedAt, time, offset,
+        Math.min(reportedAt, time) + lifetime, Asset.NONE, turned,
+        lately && (worse || before.flapping()));
   }
 
   private boolean answer(Asset asset, Report command, int partition, long offset, long time,
@@ -92,7 +107,9 @@ public final class Fold {
   public boolean fire(Asset asset, int partition, long now, Emit out) {
     boolean fired = false;
     for (long due = due(asset); due <= now; due = due(asset)) {
-      String type = expire(asset, due) ? "vote-expiry" : forget(asset, due);
+      boolean expired = expire(asset, due);
+      boolean calmed = calm(asset, due);
+      String type = expired ? "vote-expiry" : calmed ? "doubt-end" : forget(asset, due);
       asset.step++;
       asset.emittedAt = due;
       out.emit(asset, new Cause(type, partition, asset.offset, due, null, null));
@@ -106,6 +123,7 @@ public final class Fold {
     long due = Long.MAX_VALUE;
     for (Asset.Vote vote : asset.votes) {
       due = Math.min(due, vote.live() ? vote.expires() : vote.silent() + forgetAfter);
+      if (vote.flapping()) due = Math.min(due, vote.turned() + lifetime);
     }
     return due;
   }
@@ -115,8 +133,19 @@ public final class Fold {
     for (ListIterator<Asset.Vote> places = asset.votes.listIterator(); places.hasNext(); ) {
       Asset.Vote vote = places.next();
       if (!vote.live() || vote.expires() > due) continue;
-      places.set(new Asset.Vote(vote.agent(), vote.state(), vote.reportedAt(), vote.time(),
-          vote.offset(), vote.expires(), due));
+      places.set(vote.silentSince(due));
+      any = true;
+    }
+    return any;
+  }
+
+  /** Ends what counts of votes that flapped; returns whether anything did. */
+  private boolean calm(Asset asset, long due) {
+    boolean any = false;
+    for (ListIterator<Asset.Vote> places = asset.votes.listIterator(); places.hasNext(); ) {
+      Asset.Vote vote = places.next();
+      if (!vote.flapping() || vote.turned() + lifetime > due) continue;
+      places.set(vote.calm());
       any = true;
     }
     return any;
@@ -140,10 +169,12 @@ public final class Fold {
     return null;
   }
 
-  /** Returns the worst state that a vote says, where that is worse than the state; or null. */
+  /** Returns the worst state that a vote says or said, flapping, where that is worse; or null. */
   static String disputed(Asset asset) {
     if (asset.state != CLEAR) return null;
-    boolean worse = asset.count(ATTACK, true) + asset.count(ATTACK, false) > 0;
-    return worse ? STATES.get(ATTACK) : null;
+    for (Asset.Vote vote : asset.votes) {
+      if (vote.state() == ATTACK || vote.flapping()) return STATES.get(ATTACK);
+    }
+    return null;
   }
 }

@@ -16,7 +16,7 @@ public final class StateJson {
     return "1." + asset.offset + "." + asset.step;
   }
 
-  public static byte[] write(String name, Asset asset, Fold.Cause cause) {
+  public static byte[] write(String name, Asset asset, Fold.Cause cause, Fold fold) {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream(1200);
     try (JsonGenerator out = JSON.createGenerator(bytes)) {
       out.writeStartObject();
@@ -28,7 +28,7 @@ public final class StateJson {
       out.writeStringField("version", version(asset));
       cause(out, cause);
       out.writeArrayFieldStart("votes");
-      for (Asset.Vote vote : asset.votes) vote(out, vote);
+      for (Asset.Vote vote : asset.votes) vote(out, vote, fold);
       out.writeEndArray();
       out.writeNullField("pending");
       out.writeNullField("override");
@@ -63,7 +63,7 @@ public final class StateJson {
     out.writeEndObject();
   }
 
-  private static void vote(JsonGenerator out, Asset.Vote vote) throws IOException {
+  private static void vote(JsonGenerator out, Asset.Vote vote, Fold fold) throws IOException {
     out.writeStartObject();
     out.writeStringField("agent", vote.agent());
     out.writeStringField("state", Fold.STATES.get(vote.state()));
@@ -74,6 +74,15 @@ public final class StateJson {
     out.writeNumberField("weight", 1);
     out.writeNullField("detail");
     if (!vote.live()) out.writeNumberField("silent", vote.silent());
+    if (vote.flapping()) flapping(out, vote, fold);
+    out.writeEndObject();
+  }
+
+  private static void flapping(JsonGenerator out, Asset.Vote vote, Fold fold) throws IOException {
+    out.writeObjectFieldStart("flapping");
+    out.writeStringField("state", Fold.STATES.get(Fold.ATTACK));
+    out.writeNumberField("time", vote.turned());
+    out.writeNumberField("until", vote.turned() + fold.lifetime);
     out.writeEndObject();
   }
 

@@ -100,7 +100,7 @@ final class FoldProcessor implements Processor<byte[], byte[], byte[], byte[]> {
 
   private void emit(byte[] key, Asset asset, Fold.Cause cause) {
     String name = new String(key, StandardCharsets.UTF_8);
-    byte[] value = StateJson.write(name, asset, cause);
+    byte[] value = StateJson.write(name, asset, cause, fold);
     context.forward(new Record<>(key, value, cause.time(), headers(asset, cause)));
   }
 

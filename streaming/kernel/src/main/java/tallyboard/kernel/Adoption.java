@@ -10,7 +10,8 @@ final class Adoption {
 
   /**
    * Puts what the asset holds under the rule, as of `at` ms. First the votes as they were, newly
-   * weighed, are evidence; then their lifetimes count anew, and what that ends is silence.
+   * weighed, are evidence; then their lifetimes count anew, and what that ends is silence. Only then
+   * do waits end that are over.
    */
   static void adopt(Rule rule, Rule former, Mutes mutes, Asset asset, long at) {
     asset.votes = Arrays.stream(asset.votes).filter(vote -> rule.knows(vote.state()))
@@ -19,9 +20,11 @@ final class Adoption {
     boolean same = rule.lifeCycle == former.lifeCycle && asset.state != null;
     Transitions.keepWaits(asset, wait -> same && rule.knows(wait.state())
         && (rule.lifeCycle || isWorse(rule, wait, asset) == isWorse(former, wait, asset)));
-    Transitions.judge(rule, asset, at, Evidence.BOTH);
+    Transitions.judge(rule, asset, at, Evidence.BOTH, !rule.doubting);
     Votes.age(rule, asset);
+    Doubts.adopt(rule, mutes, asset);
     Votes.expire(rule, asset, at, at);
+    Doubts.end(asset, at);
     Transitions.judge(rule, asset, at, Evidence.SILENCE);
     Tasks.adopt(rule, former, asset, at);
   }

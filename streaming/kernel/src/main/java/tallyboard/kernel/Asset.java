@@ -6,21 +6,63 @@ import java.util.Objects;
 
 /**
  * What the fold remembers of one asset, and its timers: domain/asset.py. Times in ms of the
- * bucket's clock. Votes, waits, override and answers are replaced, never changed, so that what was
- * there before an event can be kept by reference.
+ * bucket's clock. Votes, doubts, waits, override and answers are replaced, never changed, so that
+ * what was there before an event can be kept by reference.
  */
 final class Asset {
   /** Who muted a vote's agent, and until when, NONE: until taken back. */
   record Muted(long until, String user) {}
 
-  /** Muted: null for a vote that counts; silent: since when, NONE for a live vote. */
-  record Vote(String agent, String state, long reportedAt, long time, long offset, long expires,
-      long weight, String detail, Muted muted, long silent, long order, long age) {
-    /** Returns whether it counts, live or silent. */
-    boolean counts() {
-      return weight > 0 && muted == null;
+  /** The last time at which a vote turned worse; again: the second time within a lifetime. */
+  record Flap(String state, long time, long until, boolean again) {
+    Flap lasting(long until) {
+      return new Flap(state, time, until, again);
+    }
+  }
+
+  /** What an agent stands for: its vote, or the doubt about it. */
+  interface Voice {
+    String agent();
+
+    Muted muted();
+
+    long weight();
+
+    /** Returns whether it counts: its agent is not muted, and weighs something. */
+    default boolean counts() {
+      return weight() > 0 && muted() == null;
+    }
+  }
+
+  /** Why an agent is doubted, whatever its vote says. said: null where nobody can read it. */
+  record Doubt(String agent, String reason, String said, long time, long offset, long until,
+      long weight, Muted muted) implements Voice {
+    /** Returns whether readers see the same of both. */
+    boolean shownAs(Doubt other) {
+      return weight == other.weight && agent.equals(other.agent) && reason.equals(other.reason)
+          && Objects.equals(said, other.said) && Objects.equals(muted, other.muted);
     }
 
+    Doubt saying(String said, String reason) {
+      return new Doubt(agent, reason, said, time, offset, until, weight, muted);
+    }
+
+    Doubt lasting(long until, long weight) {
+      return new Doubt(agent, reason, said, time, offset, until, weight, muted);
+    }
+
+    Doubt marked(Muted mark, long weight) {
+      return new Doubt(agent, reason, said, time, offset, until, weight, mark);
+    }
+  }
+
+  /**
+   * Muted: null for a vote that counts; silent: since when, NONE for a live vote; doubt: why it is
+   * in doubt by its own report, or null; detailFault: why its detail was left out, or null.
+   */
+  record Vote(String agent, String state, long reportedAt, long time, long offset, long expires,
+      long weight, String detail, Muted muted, long silent, long order, long age, String doubt,
+      String detailFault, Flap flap) implements Voice {
     boolean live() {
       return silent == NONE && weight > 0 && muted == null;
     }
@@ -30,29 +72,58 @@ final class Asset {
       return !counts() ? 0 : silent != NONE ? 1 : 2;
     }
 
+    /** Returns how it turned worse, where that was twice within a lifetime; or null. */
+    Flap flapping() {
+      return flap != null && flap.again ? flap : null;
+    }
+
     /** Returns whether readers see the same of both. */
     boolean shownAs(Vote other) {
       return weight == other.weight && silent == other.silent && state.equals(other.state)
-          && agent.equals(other.agent) && Objects.equals(muted, other.muted);
+          && agent.equals(other.agent) && Objects.equals(muted, other.muted)
+          && Objects.equals(doubt, other.doubt) && Objects.equals(detailFault, other.detailFault)
+          && (flap == other.flap || Objects.equals(turned(), other.turned()));
+    }
+
+    /** Returns what it said as it turned worse, where that was twice within a lifetime; or null. */
+    private String turned() {
+      return flapping() == null ? null : flap.state;
     }
 
     Vote marked(Muted mark, long weight) {
       return new Vote(agent, state, reportedAt, time, offset, expires, weight, detail, mark, silent,
-          order, age);
+          order, age, doubt, detailFault, flap);
     }
 
     Vote weighing(long weight) {
       return marked(muted, weight);
     }
 
+    /** A silent vote counts as one in doubt does, so its own doubt ends. */
     Vote fallenSilent(long since) {
       return new Vote(agent, state, reportedAt, time, offset, expires, weight, detail, muted, since,
-          order, age);
+          order, age, null, detailFault, flap);
     }
 
     Vote expiring(long expires) {
       return new Vote(agent, state, reportedAt, time, offset, expires, weight, detail, muted,
-          silent, order, age);
+          silent, order, age, doubt, detailFault, flap);
+    }
+
+    Vote inDoubt(String doubt) {
+      return new Vote(agent, state, reportedAt, time, offset, expires, weight, detail, muted,
+          silent, order, age, doubt, detailFault, flap);
+    }
+
+    Vote flapped(Flap flap) {
+      return new Vote(agent, state, reportedAt, time, offset, expires, weight, detail, muted,
+          silent, order, age, doubt, detailFault, flap);
+    }
+
+    /** Returns it as it is under a rule that knows no doubt. */
+    Vote trusted() {
+      return new Vote(agent, state, reportedAt, time, offset, expires, weight, detail, muted,
+          silent, order, age, null, detailFault, null);
     }
   }
 
@@ -107,10 +178,10 @@ final class Asset {
     }
   }
 
-  static final int OVERRIDE_END = 0, VOTE_EXPIRY = 1, VOTE_FORGOTTEN = 2, MUTE_END = 3, HOLD = 4,
-      SCHEDULE = 5, REMINDER = 6, PURGE_AFTER = 7, FORGET = 8;
-  static final List<String> TIMER_TYPES = List.of("override-end", "vote-expiry", "vote-forgotten",
-      "mute-end", "hold", "schedule", "reminder", "purge-after", "forget");
+  static final int OVERRIDE_END = 0, VOTE_EXPIRY = 1, DOUBT_END = 2, VOTE_FORGOTTEN = 3,
+      MUTE_END = 4, HOLD = 5, SCHEDULE = 6, REMINDER = 7, PURGE_AFTER = 8, FORGET = 9;
+  static final List<String> TIMER_TYPES = List.of("override-end", "vote-expiry", "doubt-end",
+      "vote-forgotten", "mute-end", "hold", "schedule", "reminder", "purge-after", "forget");
   static final String UNKNOWN = "unknown";
   static final long NONE = Rule.NONE;
   private static final int ANSWERS_KEPT = 16;
@@ -118,6 +189,7 @@ final class Asset {
   private static final int FEW = 8;
   private static final long LEAST_TRACE = 3_600_000;
   private static final Vote[] NO_VOTES = {};
+  static final Doubt[] NO_DOUBTS = {};
   static final Wait[] NO_WAITS = {};
   private static final Answer[] NO_ANSWERS = {};
   static final Task[] NO_TASKS = {};
@@ -144,38 +216,75 @@ final class Asset {
   long purgedAt = NONE;
   /** In the order of their ids, none that is over. */
   Task[] tasks = NO_TASKS;
+  /** In the order of their agents. */
+  Doubt[] doubts = NO_DOUBTS;
+  /**
+   * Since when the tallied state is the mildest with nothing against it: no dispute, doubt or
+   * override; NONE while it is not.
+   */
+  long settled = NONE;
   /** When the timer index looks at this asset again: when its next timer fires, or before. */
   long noted = NONE;
 
-  // ---- votes, in the order of their agents ----
+  // ---- votes and doubts, in the order of their agents ----
 
-  private int place(String agent) {
+  private static int place(Voice[] voices, String agent) {
     int low = 0;
-    int high = votes.length;
+    int high = voices.length;
     while (low < high) {
       int middle = (low + high) / 2;
-      if (Names.compare(votes[middle].agent, agent) < 0) low = middle + 1;
+      if (Names.compare(voices[middle].agent(), agent) < 0) low = middle + 1;
       else high = middle;
     }
     return low;
+  }
+
+  private static boolean isAt(Voice[] voices, int place, String agent) {
+    return place < voices.length && voices[place].agent().equals(agent);
   }
 
   Vote vote(String agent) {
     for (int i = 0; i < Math.min(votes.length, FEW); i++) {
       if (votes[i].agent == agent) return votes[i]; // the same object, mostly: see Texts
     }
-    int place = place(agent);
-    return place < votes.length && votes[place].agent.equals(agent) ? votes[place] : null;
+    int place = place(votes, agent);
+    return isAt(votes, place, agent) ? votes[place] : null;
+  }
+
+  Doubt doubt(String agent) {
+    if (doubts.length == 0) return null;
+    int place = place(doubts, agent);
+    return isAt(doubts, place, agent) ? doubts[place] : null;
+  }
+
+  /** Returns an agent's vote, or else the doubt about it, or null. */
+  Voice voice(String agent) {
+    Vote vote = vote(agent);
+    return vote != null ? vote : doubt(agent);
   }
 
   void put(Vote vote) {
-    int place = place(vote.agent);
-    boolean there = place < votes.length && votes[place].agent.equals(vote.agent);
+    int place = place(votes, vote.agent);
+    boolean there = isAt(votes, place, vote.agent);
     Vote[] grown = new Vote[there ? votes.length : votes.length + 1];
-    System.arraycopy(votes, 0, grown, 0, place);
-    System.arraycopy(votes, there ? place + 1 : place, grown, place + 1, grown.length - place - 1);
-    grown[place] = vote;
+    fill(grown, votes, place, vote);
     votes = grown;
+  }
+
+  void put(Doubt doubt) {
+    int place = place(doubts, doubt.agent);
+    boolean there = isAt(doubts, place, doubt.agent);
+    Doubt[] grown = new Doubt[there ? doubts.length : doubts.length + 1];
+    fill(grown, doubts, place, doubt);
+    doubts = grown;
+  }
+
+  /** Fills an array with others and, at this place, a voice: between them or instead of one. */
+  private static void fill(Voice[] grown, Voice[] others, int place, Voice voice) {
+    int left = grown.length - place - 1;
+    System.arraycopy(others, 0, grown, 0, place);
+    System.arraycopy(others, others.length - left, grown, place + 1, left);
+    grown[place] = voice;
   }
 
   /** Takes out an agent's vote; returns whether there was one. */
@@ -209,7 +318,7 @@ final class Asset {
     trace.offset = trace.changedOffset = offset;
     trace.step = trace.changedStep = step;
     trace.answers = answers;
-    trace.forgetAt = at + Math.max(LEAST_TRACE, rule.reportAgeLimit);
+    trace.forgetAt = at + Math.max(LEAST_TRACE, rule.purgeMemory);
     trace.purgedAt = purgedAt;
     trace.noted = noted;
     return trace;
@@ -221,13 +330,37 @@ final class Asset {
     override = null;
     votes = NO_VOTES;
     waits = NO_WAITS;
+    doubts = NO_DOUBTS;
     tasks = NO_TASKS;
+    settled = NONE;
     purgedAt = at;
   }
 
   /** Purges an asset that nothing ever tallied, once the last that was said of it is gone. */
   void dropUnknown(long at) {
-    if (state == null && override == null && votes.length == 0) clear(at);
+    if (state == null && override == null && votes.length == 0 && !isDoubted()) clear(at);
+  }
+
+  /** Notes since when nothing speaks against the mildest state, as of `at`. */
+  void settle(Rule rule, long at) {
+    boolean mild = override == null && disputed == null && rule.mildest.equals(state);
+    if (!(rule.doubting && mild) || isInDoubt()) settled = NONE;
+    else if (settled == NONE) settled = at;
+  }
+
+  /** Returns whether a vote that counts is in doubt, or an agent that does is doubted. */
+  private boolean isInDoubt() {
+    for (Vote vote : votes) {
+      if (vote.doubt != null && vote.counts()) return true;
+    }
+    return isDoubted();
+  }
+
+  private boolean isDoubted() {
+    for (Doubt doubt : doubts) {
+      if (doubt.counts()) return true;
+    }
+    return false;
   }
 
   /** Returns the override, else the state; one that nothing has tallied is unknown. */
@@ -285,25 +418,43 @@ final class Asset {
     }
     Pending pending = pending(rule);
     if (pending != null) first = earlier(first, new Timer(pending.due, HOLD));
+    long purge = purgeTime(rule);
+    return purge == NONE ? first : earlier(first, new Timer(purge, PURGE_AFTER));
+  }
+
+  /** Returns when an asset that exists purges itself, or NONE where it does not. */
+  private long purgeTime(Rule rule) {
     long delay = rule.purgeDelay(shown);
-    if (delay == NONE || disputed != null) return first;
+    if (delay == NONE) return NONE;
+    long due = since + delay;
+    if (rule.doubting) return settled == NONE ? NONE : Math.max(due, settled);
+    if (rule.lenient) return due;
     // A dispute that held it up has ended with the last record emitted, at the latest.
-    return earlier(first, new Timer(Math.max(since + delay, emittedAt), PURGE_AFTER));
+    return disputed != null ? NONE : Math.max(due, emittedAt);
   }
 
   private Timer firstOfVotes(Rule rule) {
     long expiry = Long.MAX_VALUE;
     long forgotten = Long.MAX_VALUE;
+    long doubted = Long.MAX_VALUE;
     long unmuted = Long.MAX_VALUE;
     for (Vote vote : votes) {
       if (vote.silent != NONE) forgotten = Math.min(forgotten, vote.silent + rule.forgetWait());
       else if (vote.expires != NONE) expiry = Math.min(expiry, vote.expires);
-      if (vote.muted != null && vote.muted.until != NONE) {
-        unmuted = Math.min(unmuted, vote.muted.until);
-      }
+      if (vote.flap != null && vote.flap.again) doubted = Math.min(doubted, vote.flap.until);
+      unmuted = Math.min(unmuted, unmuted(vote));
     }
-    Timer first = earlier(null, expiry, VOTE_EXPIRY);
+    for (Doubt doubt : doubts) {
+      doubted = Math.min(doubted, doubt.until);
+      unmuted = Math.min(unmuted, unmuted(doubt));
+    }
+    Timer first = earlier(earlier(null, expiry, VOTE_EXPIRY), doubted, DOUBT_END);
     return earlier(earlier(first, forgotten, VOTE_FORGOTTEN), unmuted, MUTE_END);
+  }
+
+  private static long unmuted(Voice voice) {
+    Muted muted = voice.muted();
+    return muted == null || muted.until == NONE ? Long.MAX_VALUE : muted.until;
   }
 
   private static Timer earlier(Timer first, long time, int order) {
@@ -318,13 +469,14 @@ final class Asset {
 
   /** What readers see of an asset, kept to be compared. */
   record View(String shown, Pending pending, Override override, String unconfirmed,
-      String disputed, Vote[] votes, Task[] tasks) {
+      String disputed, Vote[] votes, Task[] tasks, Doubt[] doubts) {
     boolean differs(Asset asset, Rule rule) {
       return !Objects.equals(shown, asset.shown) || !Objects.equals(override, asset.override)
           || !Objects.equals(unconfirmed, asset.unconfirmed)
           || !Objects.equals(disputed, asset.disputed)
           || !Objects.equals(pending, asset.pending(rule)) || votesDiffer(asset.votes)
-          || tasks != asset.tasks && !Arrays.equals(tasks, asset.tasks);
+          || tasks != asset.tasks && !Arrays.equals(tasks, asset.tasks)
+          || doubtsDiffer(asset.doubts);
     }
 
     /** Whether what a command's sender looks at is the same: state, pin, else what waits. */
@@ -346,9 +498,18 @@ final class Asset {
       }
       return false;
     }
+
+    private boolean doubtsDiffer(Doubt[] now) {
+      if (doubts == now) return false;
+      if (doubts.length != now.length) return true;
+      for (int i = 0; i < now.length; i++) {
+        if (doubts[i] != now[i] && !doubts[i].shownAs(now[i])) return true;
+      }
+      return false;
+    }
   }
 
   View view(Rule rule) {
-    return new View(shown, pending(rule), override, unconfirmed, disputed, votes, tasks);
+    return new View(shown, pending(rule), override, unconfirmed, disputed, votes, tasks, doubts);
   }
 }

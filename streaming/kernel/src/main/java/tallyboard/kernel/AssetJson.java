@@ -48,6 +48,10 @@ public final class AssetJson implements UDF1<byte[], String> {
       open();
       for (Asset.Task task : asset.tasks) task(task);
       close();
+      open();
+      for (Asset.Doubt doubt : asset.doubts) doubt(doubt);
+      close();
+      time(asset.settled);
       out.append(']');
     }
 
@@ -55,14 +59,38 @@ public final class AssetJson implements UDF1<byte[], String> {
       open();
       text(vote.agent()).text(vote.state()).number(vote.reportedAt()).number(vote.time());
       number(vote.offset()).time(vote.expires()).number(vote.weight()).text(vote.detail());
-      if (vote.muted() == null) {
-        raw("null");
-      } else {
-        open();
-        time(vote.muted().until()).text(vote.muted().user());
-        close();
-      }
+      muted(vote.muted());
       time(vote.silent()).number(vote.order()).number(vote.age());
+      text(vote.doubt()).text(vote.detailFault());
+      flap(vote.flap());
+      close();
+    }
+
+    private void muted(Asset.Muted muted) {
+      if (muted == null) {
+        raw("null");
+        return;
+      }
+      open();
+      time(muted.until()).text(muted.user());
+      close();
+    }
+
+    private void flap(Asset.Flap flap) {
+      if (flap == null) {
+        raw("null");
+        return;
+      }
+      open();
+      text(flap.state()).number(flap.time()).number(flap.until()).raw(Boolean.toString(flap.again()));
+      close();
+    }
+
+    private void doubt(Asset.Doubt doubt) {
+      open();
+      text(doubt.agent()).text(doubt.reason()).text(doubt.said()).number(doubt.time());
+      number(doubt.offset()).number(doubt.until()).number(doubt.weight());
+      muted(doubt.muted());
       close();
     }
 

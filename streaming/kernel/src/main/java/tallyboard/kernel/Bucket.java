@@ -4,11 +4,14 @@ import java.util.Collections;
 import java.util.Iterator;
 import java.util.Objects;
 import tallyboard.kernel.Asset.Answer;
-import tallyboard.kernel.Asset.Timer;
+import tallyboard.kernel.Asset.Doubt;
 import tallyboard.kernel.Asset.Muted;
 import tallyboard.kernel.Asset.Override;
+import tallyboard.kernel.Asset.Timer;
 import tallyboard.kernel.Asset.View;
+import tallyboard.kernel.Asset.Voice;
 import tallyboard.kernel.Asset.Vote;
+import tallyboard.kernel.Lateness.Kind;
 
 /**
  * All assets of one source partition, and the fold over its log. domain/fold.py is the
@@ -57,6 +60,9 @@ final class Bucket {
   }
 
   private static final long REFRESH_AFTER = 30_000;
+  /** How far an agent's clock may be ahead without a doubt, and where it is in doubt for that. */
+  private static final long MAX_AHEAD = 300_000;
+  private static final long STILL_AHEAD = 240_000;
   private static final long NONE = Rule.NONE;
 
   final int partition;
@@ -114,6 +120,7 @@ final class Bucket {
 
   private void dispatch(Source.Entry entry) {
     if (entry instanceof Source.Report report) report(report);
+    else if (entry instanceof Source.RefusedReport refused) refuseReport(refused);
     else if (entry instanceof Source.Leave leave) leave(leave);
     else if (entry instanceof Source.Command command) command(command);
     else if (entry instanceof Source.Change changed) switchTo(changed.rule());
@@ -133,13 +140,50 @@ final class Bucket {
   // ---- reports ----
 
   private void report(Source.Report report) {
-    if (!rule.knows(report.state())) {
-      out.dead("unknown-state");
-      return;
+    String fault = rule.lenient ? null : formerFault(report);
+    if (fault != null) {
+      out.dead(fault);
+    } else if (!rule.knows(report.state())) {
+      refuseReport(new Source.RefusedReport(report.asset(), report.agent(), report.state(),
+          "unknown-state", null));
+    } else {
+      if (report.detailFault() != null) lateness.add(report.agent(), Kind.DETAIL);
+      lookAt(report, store.get(report.asset()));
     }
-    Vote vote = voteOf(report.agent(), report.state(), report.reportedAt(), report.detail());
-    Asset asset = store.get(report.asset());
-    if (report.reportedAt() != NONE && isLate(asset, vote)) return;
+  }
+
+  private void refuseReport(Source.RefusedReport refused) {
+    boolean former = !rule.lenient && "bad-field".equals(refused.detailFault());
+    out.dead(former ? "bad-field" : refused.reason());
+    lateness.add(refused.agent(), Kind.REFUSED);
+    doubt(refused.asset(), refused.agent(), refused.reason(), refused.said());
+  }
+
+  /** Takes a report that says what the scenario knows, in doubt or not, unless it is late. */
+  private void lookAt(Source.Report report, Asset asset) {
+    Vote former = asset == null ? null : asset.vote(report.agent());
+    boolean ahead = isAhead(report, former);
+    long at = ahead ? NONE : report.reportedAt();
+    Vote vote = voteOf(report, at);
+    String doubt = ahead ? Doubts.CLOCK_AHEAD : null;
+    Kind kind = at == NONE ? null : lateKind(asset, vote);
+    if (kind != null) {
+      doubt = excuse(kind, asset, vote);
+      if (doubt == null) {
+        passOver(kind, vote, former, report.asset());
+        return;
+      }
+    } else if (vote.silent() != NONE) {
+      lateness.add(vote.agent(), Kind.SILENT, vote.age(), 0);
+    }
+    if (doubt != null) {
+      lateness.add(vote.agent(), Kind.DOUBTFUL, 0, ahead ? report.ahead() : 0);
+      if (rule.doubting) vote = vote.inDoubt(doubt);
+    }
+    take(report.asset(), asset, vote);
+  }
+
+  private void take(String name, Asset asset, Vote vote) {
     if (!vote.counts() && (asset == null || asset.shown == null)) return;
     if (asset == null) asset = new Asset();
     if (!Votes.makeRoom(rule, asset, vote)) {
@@ -149,17 +193,20 @@ final class Bucket {
     View before = begin(asset);
     vote(asset, vote);
     if (!rule.tasks.isEmpty() && vote.live()) Tasks.reported(rule, asset, vote.state(), clock);
-    finish(report.asset(), asset, before, cause("report", report.agent(), null, null), clock, null,
-        false);
+    finish(name, asset, before, cause("report", vote.agent(), null, null), clock, null, false);
   }
 
-  private Vote voteOf(String agent, String state, long reportedAt, String detail) {
-    long age = reportedAt == NONE ? 0 : Math.max(0, time - reportedAt);
-    long lifetime = rule.voteLifetime;
+  /** Returns the vote that a report is, made at `at`; NONE: at its place in the log. */
+  private Vote voteOf(Source.Report report, long at) {
+    long age = at == NONE ? 0 : Math.max(0, time - at);
+    long lifetime = rule.lifetime;
     long expires = lifetime == NONE ? NONE : clock + lifetime - age;
     long silent = lifetime != NONE && age >= lifetime ? expires : NONE;
-    return new Vote(agent, rule.own(state), reportedAt == NONE ? clock : reportedAt, clock, offset, expires,
-        mutes.weight(rule, agent), detail, mutes.mark(agent), silent, order(reportedAt), age);
+    long reportedAt = report.reportedAt() == NONE ? clock : report.reportedAt();
+    String agent = report.agent();
+    return new Vote(agent, rule.own(report.state()), reportedAt, clock, offset, expires,
+        mutes.weight(rule, agent), report.detail(), mutes.mark(agent), silent, order(at), age, null,
+        report.detailFault(), null);
   }
 
   /** Returns where an agent's report stands in time: an agent's clock makes nothing later. */
@@ -167,54 +214,100 @@ final class Bucket {
     return reportedAt == NONE ? time : Math.min(reportedAt, time);
   }
 
-  /** Returns whether a report comes too late to be looked at; late ones are counted. */
-  private boolean isLate(Asset asset, Vote vote) {
+  /** Returns how a report comes too late to be looked at, or null where it does not. */
+  private Kind lateKind(Asset asset, Vote vote) {
     boolean tooOld = rule.reportAgeLimit != NONE && vote.age() > rule.reportAgeLimit;
-    if (tooOld || vote.silent() != NONE && !Votes.isKept(rule, vote)) {
-      lateness.stale(vote.agent(), vote.age());
-      return true;
-    }
-    if (asset != null && isOlder(asset, vote.agent(), vote.order())) {
-      lateness.late(vote.agent());
-      return true;
-    }
-    if (vote.silent() != NONE) lateness.silent(vote.agent(), vote.age());
-    return false;
+    if (tooOld || vote.silent() != NONE && !Votes.isKept(rule, vote)) return Kind.STALE;
+    if (asset == null) return null;
+    return isOlder(asset, vote.agent(), vote.order()) ? Kind.LATE : null;
   }
 
   /**
-   * Whether a record of this agent's is older than its newest, or than the asset's purge; a purge
-   * that lies ahead of the record is of a clock that was ahead, and says nothing.
+   * Whether a record is older than the asset's purge; a purge that lies ahead of the record is of a
+   * clock that was ahead, and says nothing.
    */
-  private boolean isOlder(Asset asset, String agent, long order) {
-    Vote newest = asset.vote(agent);
-    return newest != null && order < newest.order()
-        || asset.purgedAt != NONE && order < asset.purgedAt && asset.purgedAt <= time;
+  private boolean isPurged(Asset asset, long order) {
+    return asset.purgedAt != NONE && order < asset.purgedAt && asset.purgedAt <= time;
+  }
+
+  /**
+   * Returns the doubt in which a late report is taken all the same, or null. It is one that its
+   * agent's newest hides because the broker's clock went back, or one of an agent whose clock is
+   * behind, from before a purge; and it says worse.
+   */
+  private String excuse(Kind kind, Asset asset, Vote vote) {
+    if (!rule.doubting || asset == null || kind != Kind.LATE || vote.silent() != NONE) return null;
+    Vote former = asset.vote(vote.agent());
+    if (former != null && vote.order() < former.order()) {
+      boolean back = former.order() > time && !isPurged(asset, vote.order());
+      return back && rule.rank(vote.state()) < rule.rank(former.state()) ? Doubts.CLOCK_BACK : null;
+    }
+    boolean again = former != null && Doubts.PURGED.equals(former.doubt());
+    return again || !vote.state().equals(rule.mildest) ? Doubts.PURGED : null;
+  }
+
+  /** Counts a report that is late; one that says worse makes its agent doubted. */
+  private void passOver(Kind kind, Vote vote, Vote former, String name) {
+    lateness.add(vote.agent(), kind, vote.age(), 0);
+    String known = former == null ? rule.mildest : former.state();
+    if (rule.rank(vote.state()) >= rule.rank(known)) return;
+    boolean stale = kind == Kind.STALE && former == null;
+    doubt(name, vote.agent(), stale ? Doubts.STALE : Doubts.CONTRADICTION, vote.state());
+  }
+
+  /** Doubts an agent on an asset that exists, for as long as a vote lives. */
+  private void doubt(String name, String agent, String reason, String said) {
+    Asset asset = rule.doubting ? store.get(name) : null;
+    if (asset == null || asset.shown == null) return;
+    View before = begin(asset);
+    Doubts.put(rule, asset, new Doubt(agent, reason, said, clock, offset, clock + rule.lifetime,
+        mutes.weight(rule, agent), mutes.mark(agent)));
+    Transitions.judge(rule, asset, clock, Evidence.SILENCE);
+    finish(name, asset, before, cause("report", agent, null, null), clock, null, false);
   }
 
   private void vote(Asset asset, Vote vote) {
-    Vote before = asset.vote(vote.agent());
-    if (before != null && before.silent() != NONE && vote.live()) lateness.rare(vote.agent());
-    asset.put(vote);
-    if (!vote.counts()) return;
-    boolean milder = asset.state != null && rule.rank(vote.state()) > rule.rank(asset.state);
-    Transitions.judge(rule, asset, clock, !vote.live() ? Evidence.SILENCE : milder ? Evidence.BOTH : Evidence.UP);
+    Vote former = asset.vote(vote.agent());
+    if (former != null && former.silent() != NONE && vote.live()) {
+      lateness.add(vote.agent(), Kind.RARE);
+    }
+    Vote taken = rule.doubting ? Doubts.flap(rule, former, vote) : vote;
+    if (rule.doubting) Doubts.hear(asset, vote.agent());
+    asset.put(taken);
+    if (vote.counts()) Transitions.judge(rule, asset, clock, evidence(asset, taken));
+  }
+
+  private Evidence evidence(Asset asset, Vote vote) {
+    if (!vote.live()) return Evidence.SILENCE;
+    int rank = rule.rank(vote.state());
+    int here = asset.state == null ? rank : rule.rank(asset.state);
+    if (Doubts.isDoubted(vote, asset)) return rank < here ? Evidence.UP : Evidence.SILENCE;
+    return rank > here ? Evidence.BOTH : Evidence.UP;
   }
 
   private void leave(Source.Leave leave) {
+    if (leave.ahead() > MAX_AHEAD && !rule.lenient) {
+      out.dead("bad-time");
+      return;
+    }
     Asset asset = store.get(leave.asset());
-    if (asset == null || asset.vote(leave.agent()) == null) return;
-    long at = leave.reportedAt();
-    if (at != NONE && isOlder(asset, leave.agent(), order(at))) {
-      lateness.late(leave.agent());
+    String agent = leave.agent();
+    if (asset == null || asset.voice(agent) == null) return;
+    long at = leave.ahead() > MAX_AHEAD ? NONE : leave.reportedAt();
+    if (at != NONE && isOlder(asset, agent, order(at))) {
+      lateness.add(agent, Kind.LATE);
       return;
     }
     View before = begin(asset);
-    asset.withdraw(leave.agent());
+    Votes.withdraw(asset, agent);
     Transitions.judge(rule, asset, clock, Evidence.SILENCE);
     asset.dropUnknown(time);
-    finish(leave.asset(), asset, before, cause("leave", leave.agent(), null, null), clock, null,
-        false);
+    finish(leave.asset(), asset, before, cause("leave", agent, null, null), clock, null, false);
+  }
+
+  /** Returns whether a record is older than its agent's newest, or than the asset's purge. */
+  private boolean isOlder(Asset asset, String agent, long order) {
+    return isOutdated(asset, agent, order) || isPurged(asset, order);
   }
 
   // ---- commands ----
@@ -274,7 +367,9 @@ final class Bucket {
   }
 
   private String voteByHand(Source.Command command, Asset asset) {
-    Vote vote = voteOf(Names.USER + command.user(), command.state(), NONE, null);
+    String agent = Names.USER + command.user();
+    Vote vote = voteOf(
+        new Source.Report(command.asset(), agent, command.state(), NONE, null, 0, null), NONE);
     if (!Votes.makeRoom(rule, asset, vote)) return Commands.REFUSED + "too many agents";
     vote(asset, vote);
     return Commands.APPLIED;
@@ -385,12 +480,14 @@ final class Bucket {
   }
 
   private void markAnew(String name, Asset asset, String agent) {
-    Vote vote = asset.vote(agent);
     Muted mark = mutes.mark(agent);
-    if (vote == null || Objects.equals(vote.muted(), mark)) return;
+    Voice voice = asset.voice(agent);
+    if (voice == null || Objects.equals(voice.muted(), mark)) return;
     View before = begin(asset);
+    Vote vote = asset.vote(agent);
     Votes.putMark(rule, asset, agent, mark);
     Transitions.judge(rule, asset, clock, mark == null ? Evidence.BOTH : Evidence.UP);
+    if (mark != null && rule.doubting) Transitions.endUnvoiced(asset, vote);
     finish(name, asset, before, change, clock, null, false);
   }
 
@@ -428,6 +525,7 @@ final class Bucket {
     }
     asset.shown = asset.toShow();
     if (asset.shown != null) Tally.mark(rule, asset);
+    asset.settle(rule, at);
     if (!Objects.equals(asset.shown, before.shown())) {
       asset.previous = before.shown();
       asset.since = asset.reminded = at;
@@ -455,5 +553,23 @@ final class Bucket {
 
   private Cause cause(String type, String agent, String user, String command) {
     return new Cause(type, partition, offset, clock, agent, user, command);
+  }
+
+  /** Returns why a report was refused by the folds before, or null where it was not. */
+  private static String formerFault(Source.Report report) {
+    if ("bad-field".equals(report.detailFault())) return report.detailFault();
+    return report.ahead() > MAX_AHEAD ? "bad-time" : report.detailFault();
+  }
+
+  /** Whether an agent's clock is too far ahead; once it was, a little less is enough. */
+  private static boolean isAhead(Source.Report report, Vote former) {
+    boolean still = former != null && Doubts.CLOCK_AHEAD.equals(former.doubt());
+    return report.ahead() > (still ? STILL_AHEAD : MAX_AHEAD);
+  }
+
+  /** Returns whether a record is older than its agent's newest vote. */
+  private static boolean isOutdated(Asset asset, String agent, long order) {
+    Vote newest = asset.vote(agent);
+    return newest != null && order < newest.order();
   }
 }

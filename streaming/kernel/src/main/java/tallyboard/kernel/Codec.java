@@ -6,18 +6,21 @@ import java.util.Arrays;
 import java.util.UUID;
 
 /**
- * An asset as bytes for the state store. The first byte is the codec's version: 5 is written, 1 to 4
+ * An asset as bytes for the state store. The first byte is the codec's version: 6 is written, 1 to 5
  * are read too. Integers are variable-length (zigzag, 7 bits a byte, the least first); texts are
  * UTF-8 after their length plus one, zero for null. Version 2 holds offsets as differences from the
  * asset's own, and a command's id as 16 bytes; version 3 with each vote who muted it; version 4 with
- * each vote a byte of what it has beyond a plain one, waits, marks, and how a command was answered; version 5 with tasks.
+ * each vote a byte of what it has beyond a plain one, waits, marks, and how a command was answered; version 5 with tasks;
+ * version 6 with doubts, and since when the asset is settled.
  */
 final class Codec {
   private static final byte MUTED = 3;
   private static final byte WAITS = 4;
-  private static final byte CURRENT = 5;
+  private static final byte TASKS = 5;
+  private static final byte CURRENT = 6;
   /** What a vote has beyond a plain one: these bits, and after them the fields in this order. */
-  private static final int HAS_MUTE = 1, HAS_SILENCE = 2, HAS_ORDER = 4, HAS_AGE = 8;
+  private static final int HAS_MUTE = 1, HAS_SILENCE = 2, HAS_ORDER = 4, HAS_AGE = 8,
+      HAS_DOUBT = 16, HAS_DETAIL_FAULT = 32, HAS_FLAP = 64;
   /** Why an asset is unconfirmed that an earlier version said to be, which kept no reason. */
   private static final String OLD_MARK = "not known: it was tallied by an earlier release";
 
@@ -92,6 +95,9 @@ final class Codec {
     signed(asset.purgedAt);
     signed(asset.tasks.length);
     for (Asset.Task task : asset.tasks) task(task);
+    signed(asset.doubts.length);
+    for (Asset.Doubt doubt : asset.doubts) doubt(doubt, asset);
+    signed(asset.settled);
   }
 
   private Asset asset() {
@@ -121,8 +127,41 @@ final class Codec {
     for (int i = 0; i < asset.answers.length; i++) asset.answers[i] = answer();
     asset.forgetAt = signed();
     if (version >= WAITS) asset.purgedAt = signed();
-    if (version == CURRENT) asset.tasks = tasks();
+    if (version >= TASKS) asset.tasks = tasks();
+    if (version == CURRENT) {
+      asset.doubts = doubts(asset);
+      asset.settled = signed();
+    }
     return asset;
+  }
+
+  private void doubt(Asset.Doubt doubt, Asset asset) {
+    text(doubt.agent());
+    text(doubt.reason());
+    text(doubt.said());
+    signed(doubt.time() - asset.since);
+    signed(doubt.offset() - asset.offset);
+    signed(doubt.until() - doubt.time());
+    signed(doubt.weight());
+    if (doubt.muted() == null) text(null);
+    else muted(doubt.muted());
+  }
+
+  private Asset.Doubt[] doubts(Asset asset) {
+    int count = (int) signed();
+    if (count == 0) return Asset.NO_DOUBTS;
+    Asset.Doubt[] doubts = new Asset.Doubt[count];
+    for (int i = 0; i < count; i++) doubts[i] = doubt(asset);
+    return doubts;
+  }
+
+  private Asset.Doubt doubt(Asset asset) {
+    String agent = text();
+    String reason = text();
+    String said = text();
+    long time = asset.since + signed();
+    return new Asset.Doubt(agent, reason, said, time, asset.offset + signed(), time + signed(),
+        signed(), muted());
   }
 
   private void task(Asset.Task task) {
@@ -195,11 +234,29 @@ final class Codec {
     long order = Math.min(vote.reportedAt(), vote.time());
     long age = vote.time() - order;
     signed((vote.muted() == null ? 0 : HAS_MUTE) | (vote.silent() == Asset.NONE ? 0 : HAS_SILENCE)
-        | (vote.order() == order ? 0 : HAS_ORDER) | (vote.age() == age ? 0 : HAS_AGE));
+        | (vote.order() == order ? 0 : HAS_ORDER) | (vote.age() == age ? 0 : HAS_AGE)
+        | (vote.doubt() == null ? 0 : HAS_DOUBT) | (vote.flap() == null ? 0 : HAS_FLAP)
+        | (vote.detailFault() == null ? 0 : HAS_DETAIL_FAULT));
     if (vote.muted() != null) muted(vote.muted());
     if (vote.silent() != Asset.NONE) signed(vote.silent() - vote.time());
     if (vote.order() != order) signed(vote.order() - order);
     if (vote.age() != age) signed(vote.age() - age);
+    if (vote.doubt() != null) text(vote.doubt());
+    if (vote.detailFault() != null) text(vote.detailFault());
+    if (vote.flap() != null) flap(vote.flap(), vote);
+  }
+
+  private void flap(Asset.Flap flap, Asset.Vote vote) {
+    text(flap.state());
+    signed(flap.time() - vote.time());
+    signed(flap.until() - flap.time());
+    signed(flap.again() ? 1 : 0);
+  }
+
+  private Asset.Flap flap(long time) {
+    String state = text();
+    long turned = time + signed();
+    return new Asset.Flap(state, turned, turned + signed(), signed() == 1);
   }
 
   private Asset.Vote vote(Asset asset) {
@@ -219,8 +276,11 @@ final class Codec {
     long age = time - order;
     if ((has & HAS_ORDER) != 0) order += signed();
     if ((has & HAS_AGE) != 0) age += signed();
+    String doubt = (has & HAS_DOUBT) == 0 ? null : text();
+    String detailFault = (has & HAS_DETAIL_FAULT) == 0 ? null : text();
+    Asset.Flap flap = (has & HAS_FLAP) == 0 ? null : flap(time);
     return new Asset.Vote(agent, state, reportedAt, time, offset, expires, weight, detail, muted,
-        silent, order, age);
+        silent, order, age, doubt, detailFault, flap);
   }
 
   /** Returns how long a vote lives from its time on, as it is written: 0 for ever, else never 0. */
@@ -303,11 +363,23 @@ final class Codec {
       signed(0);
       return;
     }
+    if (JsonBytes.isPlain(text)) {
+      plain(text);
+      return;
+    }
     byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
     signed(bytes.length + 1L);
     room(bytes.length);
     System.arraycopy(bytes, 0, data, at, bytes.length);
     at += bytes.length;
+  }
+
+  @SuppressWarnings("deprecation") // the one copy that makes no array; all are ASCII
+  private void plain(String text) {
+    signed(text.length() + 1L);
+    room(text.length());
+    text.getBytes(0, text.length(), data, at);
+    at += text.length();
   }
 
   private String text() {

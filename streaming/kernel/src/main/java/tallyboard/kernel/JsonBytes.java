@@ -63,7 +63,8 @@ final class JsonBytes {
     return json(escaped.toString());
   }
 
-  private static boolean isPlain(String text) {
+  /** Returns whether a text is of ASCII that stands in a string of JSON as it is. */
+  static boolean isPlain(String text) {
     for (int i = 0; i < text.length(); i++) {
       char letter = text.charAt(i);
       if (letter < ' ' || letter > '~' || letter == '"' || letter == '\\') return false;

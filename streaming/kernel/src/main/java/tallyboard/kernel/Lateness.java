@@ -5,111 +5,106 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** Reports of a bucket that came late, by agent, since they were last told: domain/lateness.py. */
+/**
+ * Late, doubtful and refused reports of a bucket, by agent, since they were last told:
+ * domain/lateness.py.
+ */
 final class Lateness {
-  /** Those of one agent; age: the least of those stale and silent, ms. */
-  private static final class Row {
-    long stale;
-    long late;
-    long silent;
-    long rare;
-    long age;
+  /** What becomes of a report; place: of how many there are, among the figures of an agent. */
+  enum Kind {
+    STALE(0), LATE(1), SILENT(2), RARE(3), REFUSED(5), DOUBTFUL(6), DETAIL(7);
 
-    void aged(long age) {
-      this.age = stale == 0 && silent == 0 ? age : Math.min(this.age, age);
+    final int place;
+
+    Kind(int place) {
+      this.place = place;
     }
   }
 
+  /** What is told of an agent. age: the least of those stale and silent; ahead: the least, 0: none. */
+  private static final List<String> FIGURES = List.of("stale", "late", "silent", "rare", "age",
+      "refused", "doubtful", "detail", "ahead");
+  private static final int AGE = 4, AHEAD = 8;
   private static final int MAX_AGENTS = 50;
 
-  private final Map<String, Row> rows = new TreeMap<>(Names::compare);
+  /** By agent its figures. */
+  private final Map<String, long[]> held = new TreeMap<>(Names::compare);
 
   boolean isEmpty() {
-    return rows.isEmpty();
+    return held.isEmpty();
   }
 
-  private Row row(String agent) {
-    Row row = rows.get(agent);
-    if (row != null) return row;
-    return rows.computeIfAbsent(rows.size() < MAX_AGENTS ? agent : "", name -> new Row());
+  /** Counts one more of an agent's. */
+  void add(String agent, Kind kind) {
+    add(agent, kind, 0, 0);
   }
 
-  /** One of an agent's was older than the scenario takes. */
-  void stale(String agent, long age) {
-    Row row = row(agent);
-    row.aged(age);
-    row.stale++;
-  }
-
-  /** One of an agent's was older than a vote's lifetime. */
-  void silent(String agent, long age) {
-    Row row = row(agent);
-    row.aged(age);
-    row.silent++;
-  }
-
-  /** One of an agent's was older than its newest, or than the asset's purge. */
-  void late(String agent) {
-    row(agent).late++;
-  }
-
-  /** One of an agent's came when its vote had fallen silent. */
-  void rare(String agent) {
-    row(agent).rare++;
-  }
-
-  void clear() {
-    rows.clear();
-  }
-
-  /** The totals and the agents, as fields of a heartbeat; nothing where there is nothing. */
-  void tell(StringBuilder json) {
-    long stale = 0;
-    long late = 0;
-    long silent = 0;
-    for (Row row : rows.values()) {
-      stale += row.stale;
-      late += row.late;
-      silent += row.silent;
+  /** Counts one more of an agent's, of this age or so far ahead, ms. */
+  void add(String agent, Kind kind, long age, long ahead) {
+    long[] figures = figures(agent);
+    if (kind == Kind.STALE || kind == Kind.SILENT) {
+      boolean first = figures[Kind.STALE.place] == 0 && figures[Kind.SILENT.place] == 0;
+      figures[AGE] = first ? age : Math.min(figures[AGE], age);
     }
-    json.append(",\"stale\":").append(stale);
-    if (rows.isEmpty()) return;
-    json.append(",\"late\":").append(late).append(",\"silent\":").append(silent);
-    json.append(",\"agents\":[");
-    rows.forEach((agent, row) -> {
-      if (json.charAt(json.length() - 1) != '[') json.append(',');
-      Json.write(json.append("{\"agent\":"), agent);
-      json.append(",\"stale\":").append(row.stale).append(",\"late\":").append(row.late);
-      json.append(",\"silent\":").append(row.silent).append(",\"rare\":").append(row.rare);
-      json.append(",\"age\":").append(row.age).append('}');
-    });
-    json.append(']');
+    if (ahead > 0) figures[AHEAD] = figures[AHEAD] == 0 ? ahead : Math.min(figures[AHEAD], ahead);
+    figures[kind.place]++;
   }
 
-  /** Returns all of it: of each agent its name, stale, late, silent, rare and age. */
-  String json() {
+  private long[] figures(String agent) {
+    long[] figures = held.get(agent);
+    if (figures != null) return figures;
+    String name = held.size() < MAX_AGENTS ? agent : "";
+    return held.computeIfAbsent(name, each -> new long[FIGURES.size()]);
+  }
+
+  private long total(Kind kind) {
+    return held.values().stream().mapToLong(figures -> figures[kind.place]).sum();
+  }
+
+  /** Returns all of it as JSON: of each agent its name and its figures. */
+  String rows() {
     StringBuilder out = new StringBuilder("[");
-    rows.forEach((agent, row) -> {
+    held.forEach((agent, figures) -> {
       if (out.length() > 1) out.append(',');
       Json.write(out.append('['), agent);
-      out.append(',').append(row.stale).append(',').append(row.late).append(',').append(row.silent);
-      out.append(',').append(row.rare).append(',').append(row.age).append(']');
+      for (long figure : figures) out.append(',').append(figure);
+      out.append(']');
     });
     return out.append(']').toString();
   }
 
-  /** Takes in what `json` wrote. Raises IllegalStateException for anything else. */
+  void clear() {
+    held.clear();
+  }
+
+  /** The totals and the agents, as fields of a heartbeat; nothing where there is nothing. */
+  void tell(StringBuilder json) {
+    json.append(",\"stale\":").append(total(Kind.STALE));
+    if (held.isEmpty()) return;
+    json.append(",\"late\":").append(total(Kind.LATE));
+    json.append(",\"silent\":").append(total(Kind.SILENT)).append(",\"agents\":[");
+    held.forEach((agent, figures) -> {
+      if (json.charAt(json.length() - 1) != '[') json.append(',');
+      Json.write(json.append("{\"agent\":"), agent);
+      for (int i = 0; i < figures.length; i++) {
+        json.append(",\"").append(FIGURES.get(i)).append("\":").append(figures[i]);
+      }
+      json.append('}');
+    });
+    json.append(']');
+  }
+
+  /**
+   * Takes in what `rows` wrote; an earlier release counted less. Raises IllegalStateException for
+   * anything else.
+   */
   void load(String json) {
     try {
       for (Object entry : (List<?>) Json.read(json.getBytes(StandardCharsets.UTF_8)).value()) {
         List<?> fields = (List<?>) entry;
-        Row row = new Row();
-        row.stale = (Long) fields.get(1);
-        row.late = (Long) fields.get(2);
-        row.silent = (Long) fields.get(3);
-        row.rare = (Long) fields.get(4);
-        row.age = (Long) fields.get(5);
-        rows.put((String) fields.get(0), row);
+        long[] figures = new long[FIGURES.size()];
+        for (int i = 1; i < fields.size(); i++) figures[i - 1] = (Long) fields.get(i);
+        held.put((String) fields.get(0), figures);
       }
     } catch (Json.Bad | ClassCastException error) {
       throw new IllegalStateException("UnreadableAsset: late reports " + json, error);

@@ -61,10 +61,14 @@ final class Rule {
   }
 
   /** The version of the fold that this is. */
-  static final long FOLD = 4;
+  static final long FOLD = 5;
+  /** The version from which on a report that could not be taken makes its agent doubted. */
+  private static final long DOUBT_FOLD = 5;
   static final long NONE = -1;
   static final String KEEP = "keep";
   private static final long LEAST_MEMORY = 15 * 60_000;
+  /** How long a vote lives under a rule with severity that names no lifetime, ms. */
+  private static final long LONGEST_LIFE = 86_400_000;
   private static final long MAX_VOTERS = 1000;
   private static final long MAX_WEIGHT = 1_000_000;
   static final long MAX_DURATION = 366L * 86_400_000;
@@ -96,11 +100,18 @@ final class Rule {
   /** The live voters that lowering a state takes, and raising it. */
   final long minVoters;
   final long raiseVoters;
-  final long voteLifetime;
+  /** Whether a report is taken whose time is ahead, or whose detail is unusable. */
+  final boolean lenient;
+  /** Whether agents are doubted: where states have severity, and since that fold. */
+  final boolean doubting;
+  /** How long a vote lives, or NONE for ever. */
+  final long lifetime;
   /** How long a silent vote is kept; NONE: silent votes are not kept. */
   final long forgetDelay;
   /** The age up to which a report is looked at, or NONE for any. */
   final long reportAgeLimit;
+  /** How long a purge is remembered at least: as long as an older report is taken. */
+  final long purgeMemory;
   final String mildest;
   /** Whether what commands something counts only with a signature. */
   final boolean signedCommands;
@@ -156,12 +167,16 @@ final class Rule {
     Map<?, ?> both = voters ? table(table.get("min_voters")) : Map.of();
     minVoters = whole(voters ? both.get("lower") : table.get("min_voters"), 1, MAX_VOTERS, 1);
     raiseVoters = whole(both.get("raise"), 1, MAX_VOTERS, 1);
-    voteLifetime = duration(table.get("vote_lifetime"), 1);
+    long voteLifetime = duration(table.get("vote_lifetime"), 1);
+    long fold = whole(table.get("fold"), 1, FOLD, 1);
+    lenient = fold >= DOUBT_FOLD;
+    doubting = lenient && !lifeCycle;
+    lifetime = voteLifetime == NONE && doubting ? LONGEST_LIFE : voteLifetime;
     long forgetAfter = duration(table.get("forget_after"), 0);
     long maxReportAge = duration(table.get("max_report_age"), 1);
     forgetDelay = forgetDelay(forgetAfter);
     reportAgeLimit = reportAgeLimit(maxReportAge);
-    long fold = whole(table.get("fold"), 1, FOLD, 1);
+    purgeMemory = Math.max(0, doubting ? Math.max(reportAgeLimit, lifetime) : reportAgeLimit);
     electorate = whole(table.get("electorate"), 1, MAX_WEIGHT, NONE);
     holds = durations(table, "holds", 0);
     reminders = durations(table, "reminders", 1);
@@ -180,11 +195,11 @@ final class Rule {
   private long forgetDelay(long forgetAfter) {
     if (lifeCycle || forgetAfter == 0) return NONE;
     return forgetAfter != NONE ? forgetAfter
-        : Math.max(voteLifetime == NONE ? 0 : 3 * voteLifetime, LEAST_MEMORY);
+        : Math.max(lifetime == NONE ? 0 : 3 * lifetime, LEAST_MEMORY);
   }
 
   private long reportAgeLimit(long maxReportAge) {
-    if (voteLifetime == NONE || forgetDelay == NONE) return maxReportAge;
+    if (lifetime == NONE || forgetDelay == NONE) return maxReportAge;
     return maxReportAge == NONE ? forgetDelay : Math.min(maxReportAge, forgetDelay);
   }
 
@@ -245,6 +260,28 @@ final class Rule {
       if (task.id().equals(id)) return true;
     }
     return false;
+  }
+
+  /**
+   * Returns why a task of its own may not run, or null where it may: with severity no state becomes
+   * milder, and no row goes, by time alone.
+   */
+  String taskFault(TaskRule task) {
+    if (!doubting) return null;
+    if (task.action().equals("purge")) return "a task of the scenario may not purge";
+    if (task.state() == null) return null;
+    String within = task.condition() != null ? task.condition()
+        : task.on() != null ? task.on() : names[0];
+    if (rank(task.state()) <= rank(within)) return null;
+    return "a task of the scenario may not set a milder state";
+  }
+
+  /** Returns the same of the task with this id. */
+  String taskFault(String id) {
+    for (TaskRule task : tasks) {
+      if (task.id().equals(id)) return taskFault(task);
+    }
+    return null;
   }
 
   long weight(String agent) {

@@ -123,7 +123,7 @@ final class Run implements Bucket.Out {
 
   byte[] meta() {
     return new Meta(bucket.clock, bucket.offset, bucket.live, beat, records, dead,
-        bucket.lateness.isEmpty() ? "" : bucket.lateness.json(),
+        bucket.lateness.isEmpty() ? "" : bucket.lateness.rows(),
         bucket.mutes.isEmpty() ? "" : bucket.mutes.json()).bytes();
   }
 

@@ -48,6 +48,7 @@ final class Sink {
     }
     pending(out.append("],\"pending\":"), asset.pending(rule));
     override(out.append(",\"override\":"), asset.override);
+    if (asset.doubts.length > 0) doubts(out, asset);
     if (asset.tasks.length > 0) tasks(out, asset, cause);
     answer(out.append(",\"answer\":"), answer);
     out.append('}');
@@ -75,6 +76,16 @@ final class Sink {
     out.append(",\"detail\":").json(vote.detail());
     if (vote.muted() != null) muted(out.append(",\"muted\":"), vote.muted());
     if (vote.silent() != Rule.NONE) out.append(",\"silent\":").append(vote.silent());
+    if (vote.doubt() != null) out.append(",\"doubt\":").text(vote.doubt());
+    if (vote.detailFault() != null) out.append(",\"detail_fault\":").text(vote.detailFault());
+    if (vote.flapping() != null) flap(out.append(",\"flapping\":"), vote.flap());
+    out.append('}');
+  }
+
+  private static void flap(JsonBytes out, Asset.Flap flap) {
+    out.append("{\"state\":").text(flap.state());
+    out.append(",\"time\":").append(flap.time());
+    out.append(",\"until\":").append(flap.until());
     out.append('}');
   }
 
@@ -106,6 +117,26 @@ final class Sink {
     out.append(",\"command\":").text(pin.command());
     out.append(",\"since\":").append(pin.since());
     out.append(",\"underlying\":").text(pin.underlying());
+    out.append('}');
+  }
+
+  private static void doubts(JsonBytes out, Asset asset) {
+    out.append(",\"doubts\":[");
+    for (int i = 0; i < asset.doubts.length; i++) {
+      doubt(i == 0 ? out : out.append(','), asset.doubts[i]);
+    }
+    out.append(']');
+  }
+
+  private static void doubt(JsonBytes out, Asset.Doubt doubt) {
+    out.append("{\"agent\":").text(doubt.agent());
+    out.append(",\"reason\":").text(doubt.reason());
+    out.append(",\"said\":").text(doubt.said());
+    out.append(",\"time\":").append(doubt.time());
+    out.append(",\"offset\":").append(doubt.offset());
+    out.append(",\"until\":").append(doubt.until());
+    out.append(",\"weight\":").append(doubt.weight());
+    if (doubt.muted() != null) muted(out.append(",\"muted\":"), doubt.muted());
     out.append('}');
   }
 

@@ -14,16 +14,22 @@ import org.apache.kafka.common.utils.Utils;
 final class Source {
   /** A record of the log. `Unreadable` goes to the dead letters, `Refusal` is answered. */
   sealed interface Entry
-      permits Report, Leave, Tick, Signed, Unsigned, Unreadable {}
+      permits Report, RefusedReport, Leave, Tick, Signed, Unsigned, Unreadable {}
 
   /** What commands something: only one of ours may have written it. */
   sealed interface Signed extends Entry
       permits Command, Change, UnknownFold, Mute, Unmute, Refusal {}
 
-  record Report(String asset, String agent, String state, long reportedAt, String detail)
-      implements Entry {}
+  /** ahead: of the record's own append time, ms; detailFault: why the detail is left out. */
+  record Report(String asset, String agent, String state, long reportedAt, String detail,
+      long ahead, String detailFault) implements Entry {}
 
-  record Leave(String asset, String agent, long reportedAt) implements Entry {}
+  /** One that cannot be taken. said: null where nobody can read it; detailFault: as in a report. */
+  record RefusedReport(String asset, String agent, String said, String reason,
+      String detailFault) implements Entry {}
+
+  /** ahead: as in a report. */
+  record Leave(String asset, String agent, long reportedAt, long ahead) implements Entry {}
 
   /** schedule: of a `schedule` command what it asks for; task: of a `cancel` command which it ends. */
   record Command(String kind, String asset, String id, String user, String reason, String state,
@@ -53,7 +59,6 @@ final class Source {
   private static final int MAX_BRACKETS = 300;
   private static final int MAX_DETAIL = 2_048;
   private static final int MAX_REASON = 500;
-  private static final long MAX_AHEAD = 300_000;
   private static final long MAX_FOLD = 1_000_000;
   private static final long MAX_TIME = 253_402_300_799_999L;
   private static final Set<String> COMMANDS = Set.of("set", "vote", "release", "purge", "schedule", "cancel");
@@ -71,8 +76,8 @@ final class Source {
   static Entry read(byte[] key, byte[] value, long time, int partition, int partitions,
       Set<String> functions) {
     Entry entry = read(key, value, time, functions);
-    boolean keyed = entry instanceof Report || entry instanceof Leave || entry instanceof Command
-        || entry instanceof Refusal;
+    boolean keyed = entry instanceof Report || entry instanceof RefusedReport
+        || entry instanceof Leave || entry instanceof Command || entry instanceof Refusal;
     if (keyed && Utils.toPositive(Utils.murmur2(key)) % partitions != partition) {
       return new Unreadable("wrong-partition");
     }
@@ -166,26 +171,45 @@ final class Source {
 
   private static Entry report(String asset, Map<?, ?> data, Json.Document document, long time) {
     Object agent = data.get("agent");
-    Object state = data.get("state");
-    Object at = data.get("reported_at");
-    Object detail = data.get("detail");
     if (!agentOk(agent)) return new Unreadable("bad-agent");
-    if (!(state instanceof String claim) || !(detail == null || detail instanceof Map)) {
-      return new Unreadable("bad-field");
-    }
-    if (!Names.stateOk(claim)) return new Unreadable("unknown-state");
-    if (at != null && !timeOk(at, time + MAX_AHEAD)) return new Unreadable("bad-time");
-    String text = detail == null ? null : document.text("detail");
-    if (text != null && bytes(text) > MAX_DETAIL) return new Unreadable("too-large");
-    return new Report(asset, (String) agent, claim, at == null ? NONE : (Long) at, text);
+    Object detail = data.get("detail");
+    String text = detail instanceof Map ? document.text("detail") : null;
+    String detailFault = detailFault(detail, text);
+    String said = data.get("state") instanceof String name && Names.stateOk(name) ? name : null;
+    String fault = claimFault(data, said);
+    if (fault != null) return new RefusedReport(asset, (String) agent, said, fault, detailFault);
+    long at = number(data.get("reported_at"));
+    return new Report(asset, (String) agent, said, at, detailFault == null ? text : null,
+        ahead(at, time), detailFault);
+  }
+
+  /** Returns why a report's state or time cannot be taken, or null where both can be. */
+  private static String claimFault(Map<?, ?> data, String said) {
+    Object at = data.get("reported_at");
+    if (!(data.get("state") instanceof String)) return "bad-field";
+    if (said == null) return "unknown-state";
+    if (at != null && !timeOk(at, MAX_TIME)) return "bad-time";
+    return null;
+  }
+
+  /** Returns why a report's detail is left out, or null. text: the detail as it came. */
+  private static String detailFault(Object detail, String text) {
+    if (detail == null) return null;
+    if (text == null) return "bad-field";
+    return bytes(text) > MAX_DETAIL ? "too-large" : null;
+  }
+
+  /** Returns how far an agent's clock is ahead of the broker's, ms. */
+  private static long ahead(long reportedAt, long time) {
+    return reportedAt == NONE ? 0 : Math.max(0, reportedAt - time);
   }
 
   private static Entry leave(String asset, Map<?, ?> data, long time) {
     Object agent = data.get("agent");
     Object at = data.get("reported_at");
     if (!agentOk(agent)) return new Unreadable("bad-agent");
-    if (at != null && !timeOk(at, time + MAX_AHEAD)) return new Unreadable("bad-time");
-    return new Leave(asset, (String) agent, at == null ? NONE : (Long) at);
+    if (at != null && !timeOk(at, MAX_TIME)) return new Unreadable("bad-time");
+    return new Leave(asset, (String) agent, number(at), ahead(number(at), time));
   }
 
   private static int bytes(String text) {

@@ -1,11 +1,14 @@
 package tallyboard.kernel;
 
 import java.util.Arrays;
+import tallyboard.kernel.Asset.Doubt;
 import tallyboard.kernel.Asset.Vote;
 
 /** The rule applied to votes, and the marks that they make: domain/tally.py. */
 final class Tally {
   private static final Vote[] NONE = {};
+  /** What disputes a state where nobody can read what a refused report says. */
+  private static final String UNREADABLE = "unreadable";
 
   private Tally() {}
 
@@ -18,27 +21,56 @@ final class Tally {
     return rule.lifeCycle ? newest(votes).state() : worst(rule, votes);
   }
 
-  /** Returns the mildest state that live votes bear out and that no silent one stands against. */
-  static String lowered(Rule rule, Vote[] live, Vote[] silent, String current, String raised) {
-    int mildest = 0;
-    for (Vote vote : live) mildest = Math.max(mildest, rule.rank(vote.state()));
+  /**
+   * The votes on an asset that count. live: those that raise a state; sure: the live ones without
+   * doubt, which lower it; quiet: the silent and the doubted ones, which speak against lowering it.
+   */
+  record Voices(Vote[] live, Vote[] sure, Vote[] quiet) {
+    /** Returns an asset's votes by what they may do. */
+    static Voices of(Asset asset) {
+      Vote[] live = Tally.live(asset.votes);
+      Vote[] sure = Doubts.trusted(live, asset);
+      return new Voices(live, sure, sure == asset.votes ? NONE : Tally.quiet(asset));
+    }
+  }
+
+  /**
+   * Returns what raises, where there is a live vote: what all live votes make, or what those without
+   * doubt make, where it is worse and they are voters enough to raise a state.
+   */
+  static String raised(Rule rule, Voices voices, String current) {
+    String made = tally(rule, voices.live, current);
+    int sure = voices.sure.length;
+    if (sure == 0 || sure == voices.live.length || sure < rule.raiseVoters) return made;
+    String trusted = tally(rule, voices.sure, current);
+    return rule.rank(made) <= rule.rank(trusted) ? made : trusted;
+  }
+
+  /**
+   * Returns the mildest state that live votes without doubt bear out and that no silent or doubted
+   * one stands against; where there is none the worse one of `current` and what raises.
+   */
+  static String lowered(Rule rule, Voices voices, String current, String raised) {
+    int mildest = -1;
+    for (Vote vote : voices.sure) mildest = Math.max(mildest, rule.rank(vote.state()));
     for (int place = Math.min(rule.rank(raised), mildest); place >= 0; place--) {
-      if (bornOut(rule, live, silent, current, place)) return rule.state(place);
+      if (isBorneOut(rule, voices, current, place)) return rule.state(place);
     }
     return rule.rank(current) <= rule.rank(raised) ? current : raised;
   }
 
-  /** Whether live votes, with the silent ones worse than the state of this rank, make it or milder. */
-  private static boolean bornOut(Rule rule, Vote[] live, Vote[] silent, String current, int place) {
-    Vote[] worse = worse(rule, silent, place);
-    Vote[] votes = worse.length == 0 ? live : joined(live, worse);
+  /** Whether sure votes, with the quiet ones worse than the state of this rank, make it or milder. */
+  private static boolean isBorneOut(Rule rule, Voices voices, String current, int place) {
+    Vote[] worse = worse(rule, voices.quiet, place);
+    Vote[] votes = worse.length == 0 ? voices.sure : joined(voices.sure, worse);
     if (rule.latest && rule.rank(last(votes).state()) < place) return false;
-    return worse.length == 0 || rule.rank(tally(rule, votes, current)) >= place;
+    boolean isRaised = worse.length == 0 && voices.sure.length == voices.live.length;
+    return isRaised || rule.rank(tally(rule, votes, current)) >= place;
   }
 
-  private static Vote[] worse(Rule rule, Vote[] silent, int place) {
-    if (silent.length == 0) return NONE;
-    return Arrays.stream(silent).filter(v -> rule.rank(v.state()) < place).toArray(Vote[]::new);
+  private static Vote[] worse(Rule rule, Vote[] quiet, int place) {
+    if (quiet.length == 0) return NONE;
+    return Arrays.stream(quiet).filter(v -> rule.rank(v.state()) < place).toArray(Vote[]::new);
   }
 
   private static Vote[] joined(Vote[] some, Vote[] more) {
@@ -112,44 +144,80 @@ final class Tally {
     return votes;
   }
 
-  /** Returns those that count and are silent. */
-  static Vote[] silent(Vote[] votes) {
-    for (Vote vote : votes) {
-      if (vote.silent() != Rule.NONE) {
-        return Arrays.stream(votes).filter(v -> v.silent() != Rule.NONE && v.counts())
-            .toArray(Vote[]::new);
+  /** Returns those that count and are silent or in doubt. */
+  private static Vote[] quiet(Asset asset) {
+    for (Vote vote : asset.votes) {
+      if (isQuiet(vote, asset)) {
+        return Arrays.stream(asset.votes).filter(v -> isQuiet(v, asset)).toArray(Vote[]::new);
       }
     }
     return NONE;
+  }
+
+  private static boolean isQuiet(Vote vote, Asset asset) {
+    return vote.counts()
+        && (vote.silent() != Rule.NONE || Doubts.isDoubted(vote, asset));
   }
 
   // ---- marks ----
 
   /** Puts on the asset whether its tallied state is confirmed, and who disputes what it shows. */
   static void mark(Rule rule, Asset asset) {
-    int live = 0;
+    int sure = 0;
     int worst = Integer.MAX_VALUE;
     int worstLive = Integer.MAX_VALUE;
     int mildest = -1;
+    boolean flapping = false;
     for (Vote vote : asset.votes) {
       if (!vote.counts()) continue;
       int rank = rule.rank(vote.state());
       worst = Math.min(worst, rank);
+      flapping |= vote.flapping() != null;
       if (vote.silent() != Rule.NONE) continue;
-      live++;
       worstLive = Math.min(worstLive, rank);
+      if (Doubts.isDoubted(vote, asset)) continue;
+      sure++;
       mildest = Math.max(mildest, rank);
     }
-    asset.unconfirmed = unconfirmed(rule, asset, live, worstLive, mildest);
-    asset.disputed = !rule.lifeCycle && worst < rule.rank(asset.shown) ? rule.state(worst) : null;
+    asset.unconfirmed = unconfirmedReason(rule, asset, sure, worstLive, mildest);
+    if (flapping || asset.doubts.length > 0) asset.disputed = disputed(rule, asset);
+    else asset.disputed = !rule.lifeCycle && worst < rule.rank(asset.shown) ? rule.state(worst) : null;
   }
 
-  private static String unconfirmed(Rule rule, Asset asset, int live, int worst, int mildest) {
-    if (live < rule.minVoters) return live + " of " + rule.minVoters + " voters";
+  /** sure: how many votes are live without doubt; mildest: their mildest rank. */
+  private static String unconfirmedReason(Rule rule, Asset asset, int sure, int worst, int mildest) {
+    if (sure < rule.minVoters) return sure + " of " + rule.minVoters + " voters";
     if (rule.lifeCycle || asset.state == null) return null;
     int rank = rule.rank(asset.state);
     if (mildest < rank) return "nobody says it is this good";
     if (worst > rank && !asset.falling(rule)) return "nobody says it is this bad";
     return null;
+  }
+
+  /** Returns the worst that a vote or a doubt says, if that is worse than what is shown; or null. */
+  private static String disputed(Rule rule, Asset asset) {
+    if (rule.lifeCycle) return null;
+    Said worst = new Said(rule.rank(asset.shown), Long.MAX_VALUE, null);
+    for (Vote vote : asset.votes) {
+      if (!vote.counts()) continue;
+      worst = worst.or(rule.rank(vote.state()), vote.offset(), vote.state());
+      if (vote.flapping() == null) continue;
+      String turned = vote.flap().state();
+      worst = worst.or(rule.rank(turned), vote.offset(), turned);
+    }
+    for (Doubt doubt : asset.doubts) {
+      String said = doubt.said() == null ? UNREADABLE : doubt.said();
+      if (doubt.counts()) worst = worst.or(Doubts.severity(rule, doubt), doubt.offset(), said);
+    }
+    return worst.state;
+  }
+
+  /** What a vote or a doubt says, its rank, and where it lies in the log. */
+  private record Said(int rank, long offset, String state) {
+    /** Returns this, or what is worse, or as bad and newer. */
+    Said or(int rank, long offset, String state) {
+      boolean worse = rank != this.rank ? rank < this.rank : offset > this.offset;
+      return worse ? new Said(rank, offset, state) : this;
+    }
   }
 }

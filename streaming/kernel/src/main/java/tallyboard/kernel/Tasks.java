@@ -99,7 +99,7 @@ final class Tasks {
   static void enter(Rule rule, Asset asset, long at) {
     keep(asset, task -> task.within() == null || task.within().equals(asset.shown));
     for (Rule.TaskRule each : rule.tasks) {
-      if (asset.shown != null && asset.shown.equals(each.on())) put(asset, begun(each, at));
+      if (asset.shown != null && asset.shown.equals(each.on())) put(asset, begun(rule, each, at));
     }
   }
 
@@ -107,7 +107,7 @@ final class Tasks {
   static void reported(Rule rule, Asset asset, String state, long at) {
     for (Rule.TaskRule each : rule.tasks) {
       if (state.equals(each.onReport()) && find(asset, each.id()) == null) {
-        put(asset, begun(each, at));
+        put(asset, begun(rule, each, at));
       }
     }
   }
@@ -122,21 +122,23 @@ final class Tasks {
     for (Rule.TaskRule each : rule.tasks) {
       if (asset.shown.equals(each.on()) && !former.startsTask(each.id())
           && find(asset, each.id()) == null) {
-        put(asset, begun(each, at));
+        put(asset, begun(rule, each, at));
       }
     }
   }
 
-  private static Task begun(Rule.TaskRule rule, long at) {
-    return new Task(rule.id(), rule.action(), RULE_OWNER, "", at + rule.delay(), rule.state(),
-        rule.condition(), rule.every(), NONE, rule.times(), rule.within(), null, NONE, null);
+  private static Task begun(Rule rule, Rule.TaskRule each, long at) {
+    return new Task(each.id(), each.action(), RULE_OWNER, "", at + each.delay(), each.state(),
+        each.condition(), each.every(), NONE, each.times(), each.within(), null, NONE,
+        rule.taskFault(each));
   }
 
   /** Returns why a task does not run under this rule, or null. */
   private static String aside(Rule rule, Task task) {
     if (isOfRule(task) && !rule.startsTask(task.id())) return "the scenario has no such task";
     if (!isKnown(rule, task.state(), null)) return noState(task.state());
-    return isKnown(rule, null, task.condition()) ? null : noState(task.condition());
+    if (!isKnown(rule, null, task.condition())) return noState(task.condition());
+    return isOfRule(task) ? rule.taskFault(task.id()) : null;
   }
 
   private static String noState(String state) {

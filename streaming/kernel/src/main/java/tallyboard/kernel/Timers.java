@@ -1,13 +1,12 @@
 package tallyboard.kernel;
 
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
-import java.util.function.Predicate;
+import java.util.stream.Stream;
 import tallyboard.kernel.Asset.Timer;
+import tallyboard.kernel.Asset.Muted;
 import tallyboard.kernel.Asset.Override;
 import tallyboard.kernel.Asset.Task;
-import tallyboard.kernel.Asset.Vote;
 
 /**
  * What happens to an asset when a timer fires: the end of a vote, a pin, a mute or a hold, a task:
@@ -26,7 +25,9 @@ final class Timers {
         asset.override = null;
         break;
       case Asset.VOTE_EXPIRY:
+      case Asset.DOUBT_END:
         Votes.expire(rule, asset, timer.time(), timer.time());
+        Doubts.end(asset, timer.time());
         Transitions.judge(rule, asset, at, Evidence.SILENCE);
         break;
       case Asset.VOTE_FORGOTTEN:
@@ -156,22 +157,32 @@ final class Timers {
       return causeOfTask(asset, Tasks.dueFirst(asset), at, partition);
     }
     Override pinned = timer.order() == Asset.OVERRIDE_END ? asset.override : null;
-    String user = pinned == null ? null : pinned.user();
-    Vote only = onlyOf(rule, asset, timer);
-    if (only != null && timer.order() == Asset.MUTE_END) user = only.muted().user();
-    return new Cause(Asset.TIMER_TYPES.get(timer.order()), partition, asset.offset, at,
-        only == null ? null : only.agent(), user, pinned == null ? null : pinned.command());
+    String agent = only(agentsOf(rule, asset, timer));
+    Muted muted = agent != null && timer.order() == Asset.MUTE_END ? markOf(asset, agent) : null;
+    String user = pinned != null ? pinned.user() : muted != null ? muted.user() : null;
+    return new Cause(Asset.TIMER_TYPES.get(timer.order()), partition, asset.offset, at, agent, user,
+        pinned == null ? null : pinned.command());
   }
 
-  /** Returns the vote whose timer it is; null if it is of several, or of none. */
-  private static Vote onlyOf(Rule rule, Asset asset, Timer timer) {
-    Predicate<Vote> isTimed;
-    if (timer.order() == Asset.VOTE_EXPIRY) isTimed = Votes.expires(timer.time());
-    else if (timer.order() == Asset.VOTE_FORGOTTEN) isTimed = Votes.isForgotten(rule, timer.time());
-    else if (timer.order() == Asset.MUTE_END) isTimed = Votes.isUnmuted(timer.time());
-    else return null;
-    Vote[] votes = Arrays.stream(asset.votes).filter(isTimed).toArray(Vote[]::new);
-    return votes.length == 1 ? votes[0] : null;
+  /** Returns the agents whose votes the timer is of. */
+  private static Stream<String> agentsOf(Rule rule, Asset asset, Timer timer) {
+    return switch (timer.order()) {
+      case Asset.VOTE_EXPIRY -> Votes.expiring(asset, timer.time());
+      case Asset.DOUBT_END -> Doubts.ending(asset, timer.time());
+      case Asset.VOTE_FORGOTTEN -> Votes.forgotten(rule, asset, timer.time());
+      case Asset.MUTE_END -> Votes.unmuted(asset, timer.time());
+      default -> Stream.empty();
+    };
+  }
+
+  private static Muted markOf(Asset asset, String agent) {
+    return asset.voice(agent).muted();
+  }
+
+  /** Returns the agent if it is one alone, else null. */
+  private static String only(Stream<String> agents) {
+    String[] found = agents.limit(2).toArray(String[]::new);
+    return found.length == 1 ? found[0] : null;
   }
 
   /** Returns the cause that a reminder or the run of a task is, as of `at` ms. */

@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.function.Predicate;
 import tallyboard.kernel.Asset.Vote;
 import tallyboard.kernel.Asset.Wait;
+import tallyboard.kernel.Tally.Voices;
 
 /**
  * How the votes on an asset move its state, at once, or by a wait that lasts as long as a hold:
@@ -14,22 +15,27 @@ import tallyboard.kernel.Asset.Wait;
 final class Transitions {
   private Transitions() {}
 
-  /** Holds the votes as they are at `at` against the state. */
+  /** Holds the votes as they are at `at` against the state; evidence ends the waits that are over. */
   static void judge(Rule rule, Asset asset, long at, Evidence evidence) {
-    Vote[] live = Tally.live(asset.votes);
+    judge(rule, asset, at, evidence, true);
+  }
+
+  /** ends: whether evidence ends the waits that are over; if not, they end as events of their own. */
+  static void judge(Rule rule, Asset asset, long at, Evidence evidence, boolean ends) {
+    Voices voices = Voices.of(asset);
     if (asset.state == null) {
-      judgeFirst(rule, asset, live);
+      judgeFirst(rule, asset, voices);
     } else if (rule.lifeCycle) {
-      follow(rule, asset, live, at);
+      follow(rule, asset, voices.live(), at);
     } else {
-      weigh(rule, asset, live, at, evidence);
-      if (evidence.up) endWaits(rule, asset, at);
+      weigh(rule, asset, voices, at, evidence);
+      if (ends && evidence.up) endWaits(rule, asset, at);
     }
   }
 
-  private static void judgeFirst(Rule rule, Asset asset, Vote[] live) {
+  private static void judgeFirst(Rule rule, Asset asset, Voices voices) {
     asset.waits = Asset.NO_WAITS;
-    if (live.length > 0) asset.state = Tally.tally(rule, live, null);
+    if (voices.live().length > 0) asset.state = Tally.raised(rule, voices, null);
   }
 
   /** In a life cycle no state is worse than another: what the votes make is what is next. */
@@ -47,15 +53,15 @@ final class Transitions {
   }
 
   /** Begins and breaks off waits for worse and for milder states. */
-  private static void weigh(Rule rule, Asset asset, Vote[] live, long at, Evidence evidence) {
+  private static void weigh(Rule rule, Asset asset, Voices voices, long at, Evidence evidence) {
     int here = rule.rank(asset.state);
-    if (live.length == 0) { // silence ends no wait for a worse state
+    if (voices.live().length == 0) { // silence ends no wait for a worse state
       if (asset.waits.length > 0) keepWaits(asset, wait -> rule.rank(wait.state()) < here);
       return;
     }
-    String raised = Tally.tally(rule, live, asset.state);
-    String low = Tally.lowered(rule, live, Tally.silent(asset.votes), asset.state, raised);
-    if (asset.waits.length == 0 && raised.equals(asset.state) && low.equals(asset.state)) return;
+    String high = Tally.raised(rule, voices, asset.state);
+    String low = Tally.lowered(rule, voices, asset.state, high);
+    if (asset.waits.length == 0 && high.equals(asset.state) && low.equals(asset.state)) return;
     int lowest = rule.rank(low);
     List<Wait> rising = new ArrayList<>();
     List<Wait> falling = new ArrayList<>();
@@ -64,10 +70,10 @@ final class Transitions {
       if (rank > here) falling.add(wait);
       else if (rank < here && (!evidence.up || rank >= lowest)) rising.add(wait);
     }
-    if (evidence.up && live.length >= rule.raiseVoters) {
-      for (int rank = rule.rank(raised); rank < here; rank++) begin(rising, rule.state(rank), at);
+    if (evidence.up && voices.live().length >= rule.raiseVoters) {
+      for (int rank = rule.rank(high); rank < here; rank++) begin(rising, rule.state(rank), at);
     }
-    boolean falls = rising.isEmpty() && live.length >= rule.minVoters;
+    boolean falls = rising.isEmpty() && voices.sure().length >= rule.minVoters;
     asset.waits = sorted(falls ? fall(rule, falling, low, here, at, evidence.down) : rising);
   }
 
@@ -103,6 +109,12 @@ final class Transitions {
   static void keepWaits(Asset asset, Predicate<Wait> kept) {
     Wait[] left = Arrays.stream(asset.waits).filter(kept).toArray(Wait[]::new);
     asset.waits = left.length == 0 ? Asset.NO_WAITS : left;
+  }
+
+  /** Ends all waits of an asset where a mute has taken the last live vote. */
+  static void endUnvoiced(Asset asset, Vote muted) {
+    boolean taken = muted != null && muted.live();
+    if (taken && Arrays.stream(asset.votes).noneMatch(Vote::live)) asset.waits = Asset.NO_WAITS;
   }
 
   /** Lets the waits that are over by `at` bring their states. */

@@ -4,7 +4,10 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.function.Predicate;
+import java.util.stream.Stream;
+import tallyboard.kernel.Asset.Doubt;
 import tallyboard.kernel.Asset.Muted;
+import tallyboard.kernel.Asset.Voice;
 import tallyboard.kernel.Asset.Vote;
 
 /**
@@ -86,37 +89,61 @@ final class Votes {
   }
 
   private static long expiry(Rule rule, Vote vote) {
-    return rule.voteLifetime == NONE ? NONE : vote.time() + rule.voteLifetime - vote.age();
+    return rule.lifetime == NONE ? NONE : vote.time() + rule.lifetime - vote.age();
+  }
+
+  /** Takes out what an agent said, its vote and the doubt about it. */
+  static void withdraw(Asset asset, String agent) {
+    asset.withdraw(agent);
+    Doubts.drop(asset, doubt -> doubt.agent().equals(agent));
   }
 
   // ---- mutes ----
 
-  /** Marks a vote, or unmarks it; what a silent agent said last goes once it is muted. */
+  /** Marks an agent's vote and doubt, or unmarks them; what it said last goes if it is silent. */
   static void putMark(Rule rule, Asset asset, String agent, Muted mark) {
+    long weight = mark == null ? rule.weight(agent) : 0;
+    Doubt doubt = asset.doubt(agent);
+    if (doubt != null) asset.put(doubt.marked(mark, weight));
     Vote vote = asset.vote(agent);
+    if (vote == null) return;
     if (mark != null && vote.silent() != NONE) asset.withdraw(agent);
-    else asset.put(vote.marked(mark, mark == null ? rule.weight(agent) : 0));
+    else asset.put(vote.marked(mark, weight));
   }
 
-  /** Unmarks the votes whose mute lasts no longer than `upto` ms. */
+  /** Unmarks the agents whose mute lasts no longer than `upto` ms. */
   static void unmute(Rule rule, Asset asset, long upto) {
-    for (Vote vote : asset.votes) {
-      if (isUnmuted(upto).test(vote)) putMark(rule, asset, vote.agent(), null);
-    }
+    unmuted(asset, upto).forEach(agent -> putMark(rule, asset, agent, null));
   }
 
-  // ---- votes whose timer fires ----
+  // ---- agents whose timer fires ----
 
-  static Predicate<Vote> expires(long upto) {
+  /** Returns the agents whose live votes expire by `upto` ms. */
+  static Stream<String> expiring(Asset asset, long upto) {
+    return Arrays.stream(asset.votes).filter(expires(upto)).map(Vote::agent);
+  }
+
+  private static Predicate<Vote> expires(long upto) {
     return vote -> vote.silent() == NONE && vote.expires() != NONE && vote.expires() <= upto;
   }
 
-  static Predicate<Vote> isForgotten(Rule rule, long upto) {
+  /** Returns the agents whose silent votes are kept no longer than `upto` ms. */
+  static Stream<String> forgotten(Rule rule, Asset asset, long upto) {
+    return Arrays.stream(asset.votes).filter(isForgotten(rule, upto)).map(Vote::agent);
+  }
+
+  private static Predicate<Vote> isForgotten(Rule rule, long upto) {
     return vote -> vote.silent() != NONE && vote.silent() + rule.forgetWait() <= upto;
   }
 
-  static Predicate<Vote> isUnmuted(long upto) {
-    return vote -> vote.muted() != null && vote.muted().until() != NONE
-        && vote.muted().until() <= upto;
+  /** Returns the agents whose mute ends by `upto` ms, each once. */
+  static Stream<String> unmuted(Asset asset, long upto) {
+    return Stream.<Voice>concat(Arrays.stream(asset.votes), Arrays.stream(asset.doubts))
+        .filter(isUnmuted(upto)).map(Voice::agent).distinct();
+  }
+
+  private static Predicate<Voice> isUnmuted(long upto) {
+    return voice -> voice.muted() != null && voice.muted().until() != NONE
+        && voice.muted().until() <= upto;
   }
 }

@@ -1,0 +1,212 @@
+"""What is wrong with an agent, by what is known of it. Pure: no clock, no database. Times in ms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from dashboard.agents.fault_counts import DETAIL, FLAPPING
+from dashboard.agents.late_reports import Lately, cause, clock_now, lately_ms
+from dashboard.core.times import DAY_MS, MINUTE_MS
+from domain.records import CLOCK_AHEAD, CLOCK_BACK, CONTRADICTION, PURGED, STALE
+from domain.scenario import Scenario
+
+if TYPE_CHECKING:
+    from dashboard.agents.models import Agent, VoteFault
+
+Kind = Literal[
+    "refused", "silent", "contradiction", "ahead", "purged", "clock-back", "behind", "shorter",
+    "partly", "late", "stale", "spool", "rare", "flapping", "detail", "unseen",
+]  # fmt: skip
+"""What may be wrong, the most important first.
+
+refused: its reports are, for their state or time; silent: it has reported nothing for long, and
+others have; contradiction: a report that came too late says worse than its vote; ahead: its clock
+is; purged: reports are from before a purge; clock-back: the broker's clock was set back; behind,
+shorter, spool, rare, late: see `late_reports.Cause`; partly: silent on some assets; stale: its last
+word on an asset came too old; flapping: a vote goes to and fro; detail: details are left out;
+unseen: not seen for three times its usual gap.
+"""
+
+REFUSALS = ("unknown-state", "bad-time", "bad-field")
+SILENT_GAPS = 3
+"""An agent is silent when it was not seen for so many times its usual gap."""
+LEAST_GAP_MS = 30_000
+"""A report that changes nothing is told once in so long, so nobody is silent sooner."""
+QUIET_MS = MINUTE_MS
+EXPECTED_MS = DAY_MS
+"""An agent that was not seen for longer is not expected any more."""
+
+
+class Fault(NamedTuple):
+    """Something wrong with an agent.
+
+    since: when it began, Unix ms, as far as that is known; assets: on how many assets it shows, 0
+    where no asset shows it; of: of how many; ms: how far its clock is off, how late its reports
+    came, or its usual gap; reason, said: why reports are refused, the word that it is about;
+    minutes: in how many minutes of late there were such reports; steady: whether these came equally
+    late, or again and again.
+    """
+
+    kind: Kind
+    since: int = 0
+    assets: int = 0
+    of: int = 0
+    ms: int = 0
+    reason: str = ""
+    said: str = ""
+    minutes: int = 0
+    steady: bool = True
+
+
+class Known(NamedTuple):
+    """What is known of an agent. lately: its late, refused and doubtful reports; on_board: what
+    stands against its votes, by kind; others_at: when another agent of the scenario was last
+    seen."""
+
+    agent: Agent
+    lately: Lately = Lately()
+    on_board: Mapping[str, VoteFault] = {}
+    others_at: int = 0
+
+    @property
+    def clock(self) -> int | None:
+        """How far its own clock is off now, ms; below 0: behind; None where nothing shows it."""
+        return clock_now(self.lately.sums, self.agent.clock, self.agent.last_seen)
+
+    @property
+    def heard_at(self) -> int:
+        """When it was last heard of: seen in a record, or by reports that were not taken."""
+        board = (row.last for row in self.on_board.values())
+        return max(self.agent.last_seen, self.lately.sums.last, *board)
+
+
+def faults_of(scenario: Scenario, known: Known, now: int) -> list[Fault]:
+    """Return all that is wrong with an agent at `now`, the most important first."""
+    found = list(_faults(scenario, known, now))
+    kinds = {fault.kind for fault in found}
+    found = [fault for fault in found if kinds.isdisjoint(EXPLAINED_BY.get(fault.kind, ()))]
+    if not found and is_unseen(known.agent, now):
+        found.append(Fault("unseen", since=known.agent.last_seen, ms=known.agent.gap))
+    return found
+
+
+EXPLAINED_BY: Mapping[Kind, tuple[Kind, ...]] = {
+    "partly": ("silent",),
+    "late": ("contradiction", "behind", "shorter"),
+}
+"""Faults that are left out beside those that explain them."""
+
+
+def _faults(scenario: Scenario, known: Known, now: int) -> Iterator[Fault]:
+    yield from _refused(known)
+    yield from _silent(scenario, known, now)
+    yield from _on_board(known, CONTRADICTION, "contradiction")
+    yield from _ahead(known)
+    yield from _on_board(known, PURGED, "purged")
+    yield from _on_board(known, CLOCK_BACK, "clock-back")
+    yield from _lateness(known, "behind", "shorter")
+    yield from _partly_silent(known)
+    yield from _late(scenario, known)
+    yield from _on_board(known, STALE, "stale")
+    yield from _lateness(known, "spool", "rare")
+    yield from _on_board(known, FLAPPING, "flapping")
+    yield from _detail(known)
+
+
+def _on_board(known: Known, counted: str, kind: Kind) -> Iterator[Fault]:
+    """Yield what assets alone show."""
+    if row := known.on_board.get(counted):
+        yield Fault(kind, row.since, row.assets, said=row.said)
+
+
+def _refused(known: Known) -> Iterator[Fault]:
+    rows = [known.on_board[kind] for kind in REFUSALS if kind in known.on_board]
+    run = known.lately.run("refused")
+    if not rows and not run.minutes:
+        return
+    newest = max(rows, key=lambda row: row.last, default=None)
+    yield Fault(
+        "refused",
+        since=min((row.since for row in rows), default=run.since),
+        assets=sum(row.assets for row in rows),
+        reason=newest.kind if newest else "",
+        said=newest.said if newest else "",
+        minutes=run.minutes,
+    )
+
+
+def _ahead(known: Known) -> Iterator[Fault]:
+    row, ahead = known.on_board.get(CLOCK_AHEAD), known.lately.sums.ahead
+    if row is None and not ahead:
+        return
+    run = known.lately.run("doubtful") if ahead else known.lately.run("")
+    yield Fault(
+        "ahead",
+        since=row.since if row else run.since,
+        assets=row.assets if row else 0,
+        ms=ahead or (row.ms if row else 0),
+        minutes=run.minutes,
+    )
+
+
+# ---- silence ------------------------------------------------------------------------------------
+
+
+def is_unseen(agent: Agent, now: int) -> bool:
+    """Return whether an agent was not seen for SILENT_GAPS of its usual gaps, and has not left."""
+    quiet = SILENT_GAPS * max(agent.gap, LEAST_GAP_MS)
+    return agent.gap > 0 and agent.left_at < agent.last_seen and now - agent.last_seen > quiet
+
+
+def quiet_ms(scenario: Scenario, gap: int) -> int:
+    """Return after how long without a report no vote of an agent is live, and it is missed."""
+    return LEAST_GAP_MS + max(scenario.lifetime or 0, QUIET_MS, SILENT_GAPS * gap)
+
+
+def _silent(scenario: Scenario, known: Known, now: int) -> Iterator[Fault]:
+    """Yield that an agent has been silent everywhere for long, while another went on."""
+    agent = known.agent
+    quiet = quiet_ms(scenario, agent.gap)
+    missed = quiet < now - known.heard_at and now - agent.last_seen < EXPECTED_MS
+    alone = known.others_at >= agent.last_seen + quiet
+    if scenario.forget_delay is not None and missed and alone and is_unseen(agent, now):
+        yield Fault("silent", agent.last_seen, agent.silent, agent.silent + agent.votes)
+
+
+def _partly_silent(known: Known) -> Iterator[Fault]:
+    agent = known.agent
+    if agent.silent:
+        yield Fault("partly", agent.silent_since or 0, agent.silent, agent.silent + agent.votes)
+
+
+# ---- lateness -----------------------------------------------------------------------------------
+
+SPREAD_MS, SPREAD_PART = 20_000, 0.1
+"""By a clock that is behind, reports are equally old, but for so much, or such a part of it."""
+
+
+def _lateness(known: Known, *wanted: Kind) -> Iterator[Fault]:
+    """Yield why reports come too late, if it is one of these."""
+    sums = known.lately.sums
+    why = cause(sums, known.clock)
+    if why is not None and why[0] in wanted:
+        run = known.lately.run("rare" if why[0] in ("shorter", "rare") else "old")
+        steady = sums.oldest - sums.age <= max(SPREAD_MS, SPREAD_PART * sums.age)
+        yield Fault(why[0], run.since, ms=why[1], minutes=run.minutes, steady=steady)
+
+
+def _late(scenario: Scenario, known: Known) -> Iterator[Fault]:
+    """Yield that reports come twice or out of order: steadily, if in every other minute."""
+    run = known.lately.run("late")
+    if run.minutes:
+        steady = 2 * MINUTE_MS * run.minutes >= lately_ms(scenario)
+        yield Fault("late", run.since, minutes=run.minutes, steady=steady)
+
+
+def _detail(known: Known) -> Iterator[Fault]:
+    row, run = known.on_board.get(DETAIL), known.lately.run("detail")
+    if row is not None or run.minutes:
+        since = row.since if row else run.since
+        reason = row.said if row else ""
+        yield Fault("detail", since, row.assets if row else 0, reason=reason, minutes=run.minutes)

@@ -1,0 +1,172 @@
+"""What is known of agents, out of the database, and what of it banners and notifications tell.
+
+A fault is told once it has lasted for some seconds and shows on several assets; where assets show
+nothing of it, as with reports that are dropped, once such reports came in several minutes. It is
+told no more when no cause of it has come for a vote's lifetime. Of muted agents nothing is told,
+nor of an agent's clock where it is a broker's that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple, cast, get_args
+
+from django.db.models import Max, Min, Q
+
+from dashboard.agents.fault_counts import counted_faults
+from dashboard.agents.fault_words import line, said
+from dashboard.agents.faults import EXPECTED_MS, Fault, Known, faults_of
+from dashboard.agents.late_reports import Lately, lately
+from dashboard.agents.models import Agent, AgentFinding, VoteFault
+from dashboard.agents.mutes import mutes
+from dashboard.core.scenarios import scenarios
+from dashboard.job.agent_findings import AgentNews, Finding, Kind, LastSeen
+from dashboard.job.models import BucketStatus
+from dashboard.job.status import clocks_behind
+from dashboard.states.models import StateCount
+from dashboard.states.queries import listed
+from domain.scenario import Scenario
+
+TOLD: tuple[Kind, ...] = get_args(Kind)
+"""The faults that are told, the most important first."""
+LASTED_MS = 10_000
+SEVERAL_ASSETS = 2
+SEVERAL_MINUTES = 2
+"""In fewer minutes than this, reports may have come from a spool."""
+MOST_AGENTS = 1_000
+"""Most agents of a scenario that are looked at for silence: those seen last."""
+
+
+# ---- what is known ------------------------------------------------------------------------------
+
+
+class Evidence(NamedTuple):
+    """What is known of a scenario's agents besides themselves: by agent, their late, refused and
+    doubtful reports and what stands against their votes; seen: the two that were seen last."""
+
+    lately: Mapping[str, Lately]
+    on_board: Mapping[str, Mapping[str, VoteFault]]
+    seen: tuple[Agent, ...]
+
+    def known(self, agent: Agent) -> Known:
+        """Return what is known of an agent."""
+        others = (each.last_seen for each in self.seen if each.agent != agent.agent)
+        name = agent.agent
+        return Known(
+            agent,
+            self.lately.get(name, Lately()),
+            self.on_board.get(name, {}),
+            next(others, 0),
+        )
+
+
+def evidence(scenario: Scenario, now: int, agents: Collection[str] | None = None) -> Evidence:
+    """Return what is known of a scenario's agents at `now` (Unix ms); agents: of these alone."""
+    rows = Agent.objects.filter(scenario=scenario.name).order_by("-last_seen", "agent")
+    return Evidence(
+        lately(scenario, agents, now), counted_faults(scenario.name, agents), tuple(rows[:2])
+    )
+
+
+def agents_named(scenario: Scenario, names: Collection[str]) -> list[Agent]:
+    """Return the agents of these names; one that no state record names as well."""
+    rows = Agent.objects.filter(scenario=scenario.name, agent__in=listed(sorted(names)))
+    there = {row.agent: row for row in rows}
+    return [
+        there.get(name) or Agent(scenario=scenario.name, agent=name, first_seen=0, last_seen=0)
+        for name in sorted(names)
+    ]
+
+
+# ---- what is told -------------------------------------------------------------------------------
+
+
+class Told(NamedTuple):
+    """A fault that is told: as a banner's line has it, and (words) as the agent's page says it."""
+
+    finding: Finding
+    words: str
+
+
+def news(now: int) -> AgentNews:
+    """Return what there is to say of all agents at `now` (Unix ms)."""
+    found = [told.finding for scenario in scenarios().values() for told in told_of(scenario, now)]
+    begun = {
+        (row.scenario, row.agent, row.kind): row.since
+        for row in AgentFinding.objects.filter(ended_at=None)
+    }
+    findings = [
+        each._replace(since=min(each.since, begun.get(each[:3], each.since))) for each in found
+    ]
+    return AgentNews(findings, _last_seen())
+
+
+def told_of(scenario: Scenario, now: int) -> list[Told]:
+    """Return what is told of a scenario's agents at `now`, the most important first."""
+    known, muted = evidence(scenario, now), mutes(scenario, now)
+    excused = _excused(scenario)
+    told = [
+        (fault, agent.agent)
+        for agent in _looked_at(scenario, known, now)
+        if agent.agent not in muted
+        for fault in _told(faults_of(scenario, known.known(agent), now), now)
+        if fault.kind not in excused
+    ]
+    told.sort(key=lambda each: (TOLD.index(each[0].kind), -each[0].ms, each[1]))
+    return [_as_told(scenario, agent, fault) for fault, agent in told]
+
+
+def _looked_at(scenario: Scenario, known: Evidence, now: int) -> list[Agent]:
+    """Return the agents of which something may be told."""
+    recent = Agent.objects.filter(scenario=scenario.name, last_seen__gt=now - EXPECTED_MS)
+    rows = list(recent.order_by("-last_seen", "agent")[:MOST_AGENTS])
+    there = {row.agent for row in rows}
+    return rows + agents_named(scenario, (known.lately.keys() | known.on_board.keys()) - there)
+
+
+def _excused(scenario: Scenario) -> set[str]:
+    """Return the faults of which agents are excused, as a broker's clock makes them look so."""
+    buckets = BucketStatus.objects.filter(scenario=scenario.name)
+    excused = {"behind"} if buckets.filter(ahead_since__isnull=False).exists() else set()
+    if any(bucket.partition("/")[0] == scenario.name for bucket in clocks_behind()):
+        excused.add("ahead")
+    return excused
+
+
+def _told(faults: Iterable[Fault], now: int) -> Iterator[Fault]:
+    """Yield the faults of an agent that are told; a clock that is behind is told as that, though it
+    makes an agent contradict itself too."""
+    told = [fault for fault in faults if fault.kind in TOLD and _shows(fault, now)]
+    kinds = {fault.kind for fault in told}
+    for fault in told:
+        if fault.kind != "contradiction" or "behind" not in kinds:
+            yield fault
+
+
+def _shows(fault: Fault, now: int) -> bool:
+    """Return whether a fault has lasted, and shows in several places."""
+    if fault.kind == "silent":
+        return True
+    if fault.assets:
+        return fault.assets >= SEVERAL_ASSETS and now - fault.since >= LASTED_MS
+    return fault.minutes >= SEVERAL_MINUTES and fault.steady
+
+
+def _as_told(scenario: Scenario, agent: str, fault: Fault) -> Told:
+    what, todo = line(scenario, agent, fault)
+    kind = cast("Kind", fault.kind)
+    finding = Finding(scenario.name, agent, kind, fault.since, what, todo, fault.ms)
+    return Told(finding, said(scenario, agent, fault).text)
+
+
+def _last_seen() -> dict[str, LastSeen]:
+    """Return when an agent was last seen, of scenarios with severity that have assets."""
+    held = set(StateCount.objects.filter(n__gt=0).values_list("scenario", flat=True))
+    newest = Agent.objects.values("scenario").annotate(
+        at=Max("last_seen"), gap=Min("gap", filter=Q(gap__gt=0))
+    )
+    return {
+        name: LastSeen(at, gap or 0)
+        for name, at, gap in newest.order_by().values_list("scenario", "at", "gap")
+        if name in held and name in scenarios() and not scenarios()[name].life_cycle
+    }

@@ -1,0 +1,129 @@
+"""Doubt: what could not be taken of an agent's reports stands against its vote.
+
+A voice in doubt may raise an alarm, and never gives an all-clear: for what raises and disputes a
+state its vote is live, for what lowers and confirms one it is as silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable
+from dataclasses import replace
+
+from domain.asset import Asset
+from domain.mutes import Mutes
+from domain.records import MAX_VOTELESS, STALE, Doubt, Flap, Vote
+from domain.scenario import Scenario
+
+
+def is_doubted(vote: Vote, doubts: Container[str]) -> bool:
+    """Return whether a vote is in doubt, by its own report or as its agent is."""
+    return vote.doubt is not None or vote.agent in doubts
+
+
+def trusted(votes: Iterable[Vote], doubts: Container[str]) -> list[Vote]:
+    """List the votes without doubt."""
+    return [vote for vote in votes if not is_doubted(vote, doubts)]
+
+
+def severity(scenario: Scenario, doubt: Doubt) -> int:
+    """Return the rank of what a doubt says: what nobody can read is worse than all."""
+    return -1 if doubt.said is None else scenario.severity(doubt.said)
+
+
+# ---- causes -----------------------------------------------------------------------------------
+
+
+def put(scenario: Scenario, asset: Asset, doubt: Doubt) -> None:
+    """Doubt an agent; of two doubts the worse word and the later end are kept."""
+    former = asset.doubts.get(doubt.agent)
+    asset.doubts = {**asset.doubts, doubt.agent: _merged(scenario, former, doubt)}
+    voteless = [each for each in asset.doubts.values() if each.agent not in asset.votes]
+    if len(voteless) > MAX_VOTELESS:
+        _drop(asset, [_least_needed(scenario, voteless)])
+
+
+def _merged(scenario: Scenario, former: Doubt | None, doubt: Doubt) -> Doubt:
+    if former is None:
+        return doubt
+    worse = severity(scenario, former) < severity(scenario, doubt)
+    said, reason = (former.said, former.reason) if worse else (doubt.said, doubt.reason)
+    if reason == STALE:  # the agent's next report must not end what another cause began
+        reason = former.reason if doubt.reason == STALE else doubt.reason
+    return replace(doubt, said=said, reason=reason)
+
+
+def _least_needed(scenario: Scenario, doubts: Collection[Doubt]) -> str:
+    """Return the agent whose doubt makes way: one that counts nothing first, then the mildest,
+    then the oldest."""
+    return min(doubts, key=lambda each: (each.counts, -severity(scenario, each), each.offset)).agent
+
+
+def flap(scenario: Scenario, former: Vote | None, vote: Vote) -> Vote:
+    """Return the vote with the last time at which its agent turned worse, where it is of use."""
+    last = former.flap if former is not None else None
+    if last is not None and last.until <= vote.time:
+        last = None
+    if former is None or scenario.severity(vote.state) >= scenario.severity(former.state):
+        return vote if last is None else replace(vote, flap=last)
+    said = [vote.state] if last is None else [last.state, vote.state]
+    state, until = min(said, key=scenario.severity), vote.time + (scenario.lifetime or 0)
+    return replace(vote, flap=Flap(state, vote.time, until, again=last is not None))
+
+
+# ---- ends -------------------------------------------------------------------------------------
+
+
+def hear(asset: Asset, agent: str) -> None:
+    """End the doubt of an agent who had no vote when an old report came: it reports again."""
+    doubt = asset.doubts.get(agent)
+    if doubt is not None and doubt.reason == STALE:
+        _drop(asset, [agent])
+
+
+def end(asset: Asset, upto: int) -> None:
+    """End the doubts, and what counts of votes that flapped, that last no longer than `upto` ms."""
+    _drop(asset, [doubt.agent for doubt in asset.doubts.values() if doubt.until <= upto])
+    if any(_is_over(vote, upto) for vote in asset.votes.values()):
+        asset.votes = {
+            agent: replace(vote, flap=None) if _is_over(vote, upto) else vote
+            for agent, vote in asset.votes.items()
+        }
+
+
+def ending(asset: Asset, upto: int) -> list[str]:
+    """List the agents of whom `end` would end something."""
+    agents = {doubt.agent for doubt in asset.doubts.values() if doubt.until <= upto}
+    return sorted(agents | {vote.agent for vote in asset.votes.values() if _is_over(vote, upto)})
+
+
+def _is_over(vote: Vote, upto: int) -> bool:
+    return vote.flapping is not None and vote.flapping.until <= upto
+
+
+def _drop(asset: Asset, agents: Collection[str]) -> None:
+    if agents:
+        asset.doubts = {name: each for name, each in asset.doubts.items() if name not in agents}
+
+
+# ---- a change of rule -------------------------------------------------------------------------
+
+
+def adopt(rule: Scenario, mutes: Mutes, asset: Asset) -> None:
+    """Put the doubts under another rule: they last as long as a vote lives under it."""
+    lifetime = rule.lifetime
+    if not rule.doubting or lifetime is None:
+        asset.doubts = {}
+        asset.votes = {
+            agent: replace(vote, doubt=None, flap=None) for agent, vote in asset.votes.items()
+        }
+        return
+    asset.doubts = {
+        agent: replace(doubt, until=doubt.time + lifetime, weight=mutes.weight(rule, agent))
+        for agent, doubt in asset.doubts.items()
+    }
+    asset.votes = {
+        agent: vote
+        if vote.flap is None
+        else replace(vote, flap=replace(vote.flap, until=vote.flap.time + lifetime))
+        for agent, vote in asset.votes.items()
+    }
