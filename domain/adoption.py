@@ -16,10 +16,10 @@ def adopt(rule: Scenario, former: Scenario, mutes: Mutes, asset: Asset, at: int)
     First the votes as they were, newly weighed, are evidence; then their lifetimes begin again,
     and what that ends is silence. Only then do waits end that are over.
     """
+    doubts.rename(rule, mutes, asset, at)
     asset.votes = {
         agent: replace(vote, weight=mutes.weight(rule, agent))
         for agent, vote in asset.votes.items()
-        if rule.knows(vote.state)
     }
     if asset.override is not None and not rule.knows(asset.override.state):
         asset.override = None

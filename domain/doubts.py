@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from domain.asset import Asset
 from domain.mutes import Mutes
-from domain.records import MAX_VOTELESS, STALE, Doubt, Flap, Vote
+from domain.records import MAX_VOTELESS, PASSING_DOUBTS, RENAMED, Doubt, Flap, Vote
 from domain.scenario import Scenario
 
 
@@ -47,8 +47,8 @@ def _merged(scenario: Scenario, former: Doubt | None, doubt: Doubt) -> Doubt:
         return doubt
     worse = severity(scenario, former) < severity(scenario, doubt)
     said, reason = (former.said, former.reason) if worse else (doubt.said, doubt.reason)
-    if reason == STALE:  # the agent's next report must not end what another cause began
-        reason = former.reason if doubt.reason == STALE else doubt.reason
+    if reason in PASSING_DOUBTS:  # the agent's next report must not end what another cause began
+        reason = former.reason if doubt.reason in PASSING_DOUBTS else doubt.reason
     return replace(doubt, said=said, reason=reason)
 
 
@@ -74,9 +74,9 @@ def flap(scenario: Scenario, former: Vote | None, vote: Vote) -> Vote:
 
 
 def hear(asset: Asset, agent: str) -> None:
-    """End the doubt of an agent who had no vote when an old report came: it reports again."""
+    """End a doubt that lasts until its agent reports again."""
     doubt = asset.doubts.get(agent)
-    if doubt is not None and doubt.reason == STALE:
+    if doubt is not None and doubt.reason in PASSING_DOUBTS:
         _drop(asset, [agent])
 
 
@@ -106,6 +106,20 @@ def _drop(asset: Asset, agents: Collection[str]) -> None:
 
 
 # ---- a change of rule -------------------------------------------------------------------------
+
+
+def rename(rule: Scenario, mutes: Mutes, asset: Asset, at: int) -> None:
+    """Take out the votes for states that the rule does not know; their agents are doubted."""
+    unknown = [vote for vote in asset.votes.values() if not rule.knows(vote.state)]
+    asset.votes = {agent: vote for agent, vote in asset.votes.items() if rule.knows(vote.state)}
+    lifetime = rule.lifetime
+    if not rule.doubting or lifetime is None:
+        return
+    for vote in unknown:
+        weight = mutes.weight(rule, vote.agent)
+        end = at + lifetime
+        doubt = Doubt(vote.agent, RENAMED, vote.state, at, vote.offset, end, weight, vote.muted)
+        put(rule, asset, doubt)
 
 
 def adopt(rule: Scenario, mutes: Mutes, asset: Asset) -> None:

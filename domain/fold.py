@@ -202,6 +202,8 @@ class Bucket:
         asset = asset or Asset()
         if not votes.make_room(self.scenario, asset, vote):
             self._out.append(DeadLetter("too-many-agents"))
+            if vote.silent is not None and vote.counts and vote.state != self.scenario.mildest:
+                self._doubt(name, vote.agent, STALE, vote.state)
             return
         before = self._begin(asset)
         self._vote(asset, vote)

@@ -83,10 +83,14 @@ VOTE_DOUBTS = (CLOCK_AHEAD, CLOCK_BACK, PURGED)
 """Why a vote is in doubt by its own report: its agent's clock was ahead; the broker's went back;
 the report is older than the asset's purge."""
 
-CONTRADICTION, STALE = "contradiction", "stale"
-DOUBT_REASONS = (CONTRADICTION, STALE, "unknown-state", "bad-time", "bad-field")
+CONTRADICTION, STALE, RENAMED = "contradiction", "stale", "renamed"
+DOUBT_REASONS = (CONTRADICTION, STALE, RENAMED, "unknown-state", "bad-time", "bad-field")
 """Why an agent is doubted beside its vote: a late report said worse; one that was too old did, of
-an agent without a vote; or a report was refused, for this reason of DEAD_LETTER_REASONS."""
+an agent without a vote; the rule in force does not know any more what it said; or a report was
+refused, for this reason of DEAD_LETTER_REASONS."""
+
+PASSING_DOUBTS = (STALE, RENAMED)
+"""Of these, those that end with the agent's next report that is taken."""
 
 UNREADABLE = "unreadable"
 """What disputes a state where nobody can read what a refused report says."""

@@ -28,7 +28,9 @@ from domain.records import (
     CLOCK_AHEAD,
     CLOCK_BACK,
     CONTRADICTION,
+    MAX_VOTERS,
     PURGED,
+    RENAMED,
     STALE,
     Leave,
     Mute,
@@ -349,6 +351,37 @@ def muted_waiter() -> Example:
     return Example("the only voter for a wait is muted", rule, story.lines, check)
 
 
+def renamed_while_disputed() -> Example:
+    """The worst state is renamed while one agent says it: its word is not lost with its vote."""
+    rule = watch(rule=LATEST, vote_lifetime="10m", min_voters={"raise": 2}, fold=FOLD)
+    story = Story(rule).report(0, "w1", CLEAR).report(5, "w2", ATTACK).report(10, "w1", CLEAR)
+    states = [{"name": "critical"}, {"name": CLEAR}]
+    changed = watch(
+        states=states, rule=LATEST, vote_lifetime="10m", min_voters={"raise": 2}, fold=FOLD
+    )
+    story.add(20, ScenarioChange(changed)).report(30, "w2", CLEAR)
+
+    def check(board: Board) -> None:
+        assert board.at(20).disputed == ATTACK
+        assert doubts_of(board.at(20)) == {"w2": (RENAMED, ATTACK)}
+        assert is_calm(board.at(30))
+
+    return Example("a state is renamed that an agent says", rule, story.lines, check)
+
+
+def full_house() -> Example:
+    """As many agents as one asset takes say clear; one more, whose clock is behind, says attack."""
+    rule = watch(rule=LATEST, vote_lifetime="60s", fold=FOLD)
+    story = Story(rule).reports(0, CLEAR, *(f"c{number}" for number in range(MAX_VOTERS)))
+    story.report(5, "late", ATTACK, said=-85)
+
+    def check(board: Board) -> None:
+        assert board.at(5).disputed == ATTACK
+        assert doubts_of(board.at(5)) == {"late": (STALE, ATTACK)}
+
+    return Example("a full house, and one whose clock is behind", rule, story.lines, check)
+
+
 # ---- what doubt does, and when it ends ------------------------------------------------------
 
 
@@ -473,6 +506,8 @@ def doubtful_examples() -> tuple[Example, ...]:
         doubtful_alarm(),
         end_of_a_spool(),
         to_and_fro(),
+        renamed_while_disputed(),
+        full_house(),
         withdrawn_doubt(),
         former_meaning(),
     )

@@ -375,7 +375,7 @@ class _Maker:
 
     def _command(self) -> Command:
         if self.chance(3):
-            return self._schedule() if not self.chance(5) else self._cancel()
+            return self._schedule() if not self.chance(4) else self._cancel()
         kind = self.pick(("set", "vote", "release", "purge", "set", "release"))
         return Command(
             kind=kind,  # type: ignore[arg-type]

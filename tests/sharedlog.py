@@ -224,9 +224,9 @@ class _Asset(_Maker):
         commander = self.chance(10)
         self._makers = (
             (8 if commander else 20, self._report),
-            (20 if commander else 8, self._command),
-            (3, self._refused_report),
-            (2, self._clone),
+            (24 if commander else 10, self._command),
+            (2, self._refused_report),
+            (1, self._clone),
             (2, self._leave),
         )
 

@@ -75,7 +75,7 @@ def _link(scenario: Scenario, agent: str, fault: Fault) -> tuple[str, str]:
 def todo_of(fault: Fault) -> str:
     """Return what to do about a fault, as a sentence."""
     if fault.kind == "refused" and fault.reason != UNKNOWN_STATE:
-        return "Mend what it sends: the dead letters have it."
+        return "Fix what it sends: the dead letters have it."
     return PHRASES[fault.kind].todo
 
 

@@ -215,7 +215,7 @@ def _none_taken(answers: list[ReportAnswer]) -> Problem:
     unsent = any(answer.reason in ("unknown", "unsent") for answer in answers)
     errors = [_error(at, answer) for at, answer in enumerate(answers[:MAX_ERRORS])]
     status, reason = (503, "unsent") if unsent else (422, "invalid")
-    detail = " ".join(errors[0][name] for name in ("expected", "note") if name in errors[0])
+    detail = ". ".join(errors[0][name] for name in ("expected", "note") if name in errors[0])
     return Problem(status, reason, detail, errors=errors)
 
 

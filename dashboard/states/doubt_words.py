@@ -16,6 +16,7 @@ from domain.records import (
     CLOCK_BACK,
     CONTRADICTION,
     PURGED,
+    RENAMED,
     STALE,
     UNREADABLE,
     Doubt,
@@ -127,6 +128,8 @@ def of_agent(scenario: Scenario, doubt: AnyDoubt) -> Because:
     said = isolated(scenario.spec(doubt.said).label)
     if doubt.reason == CONTRADICTION:
         return Because(f"contradicts itself: said {said}", doubt.time)
+    if doubt.reason == RENAMED:
+        return Because(f"said {said}, which this board does not know any more")
     if doubt.reason == STALE:
         return Because(f"its last word is old: said {said} in an old report")
     if doubt.reason in _REFUSED:

@@ -265,7 +265,7 @@ def test_reports_from_a_spool_are_of_any_age_and_by_a_clock_equally_old() -> Non
         (
             Fault("refused", minutes=3),
             "reports of waf-2 are refused",
-            "Mend what it sends: the dead letters have it.",
+            "Fix what it sends: the dead letters have it.",
         ),
         (Fault("silent"), "waf-2 has reported nothing", "Start it, or let it leave."),
         (

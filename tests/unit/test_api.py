@@ -79,7 +79,7 @@ def test_scenarios_with_their_counts(api, bus):
         "attack": "order",
         "connectivity": "order",
         "orders": "none",
-        "clients": "order",
+        "clients": "none",
         "customers": "none",
     }
 

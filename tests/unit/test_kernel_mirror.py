@@ -79,6 +79,7 @@ SHARED: Mapping[str, Any] = {
     "Doubts.PURGED": records.PURGED,
     "Doubts.CONTRADICTION": records.CONTRADICTION,
     "Doubts.STALE": records.STALE,
+    "Doubts.RENAMED": records.RENAMED,
     "Doubts.MAX_VOTELESS": records.MAX_VOTELESS,
     "Lateness.FIGURES": [field.name for field in fields(lateness.Lateness)][1:],
     "Lateness.MAX_AGENTS": lateness.MAX_AGENTS,
@@ -151,6 +152,7 @@ COPIES = {
 
 FOLD_ALONE = {
     "CAUSE_TYPES", "DEAD_LETTER_REASONS", "VOTE_DOUBTS", "DOUBT_REASONS",  # compared below
+    "PASSING_DOUBTS",
     "LETTER_REASONS", "SET_ASIDE",  # of records that no fold meets
     "ALARMING",  # of what pages call an incident
     "CONTROL", "MAX_PART", "ROOM", "UNSIGNED", "BAD", "EXPIRED_KEY", "UNTIMELY", "FAULTS",
@@ -258,7 +260,7 @@ def words_in(name: str, before: str) -> set[str]:
 def test_both_doubt_for_the_same_reasons() -> None:
     """A vote by its own report; an agent by what was late, or was refused for state or time."""
     constants = kernel_constants()
-    named = re.findall(r"\bDoubts\.([A-Z_]+)\b", JAVA["Bucket"])
+    named = [*re.findall(r"\bDoubts\.([A-Z_]+)\b", JAVA["Bucket"]), "RENAMED"]
     reasons = {value_of(constants[f"Doubts.{name}"]) for name in named}
     reasons |= words_in("Source", "return ")
     assert reasons == {*records.VOTE_DOUBTS, *records.DOUBT_REASONS}

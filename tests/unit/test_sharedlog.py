@@ -38,7 +38,7 @@ TOPICS = Topics("test.")
 @cache
 def log() -> SharedLog:
     """Some hundred histories."""
-    return shared_log(8, HISTORIES, ROUNDS, START)
+    return shared_log(10, HISTORIES, ROUNDS, START)
 
 
 @cache
@@ -141,7 +141,7 @@ def test_commands_come_again() -> None:
 
 @pytest.mark.extensive
 def test_a_seed_always_gives_the_same_log() -> None:
-    again = shared_log(8, HISTORIES, ROUNDS, START)
+    again = shared_log(10, HISTORIES, ROUNDS, START)
     assert again == log()
     assert shared_log(8, 60, 30, START) != shared_log(7, 60, 30, START)
 

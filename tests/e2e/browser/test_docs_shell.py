@@ -35,6 +35,7 @@ TOLD = {
     ".venv/bin/python -m stores --help": r"--store \{disk,memory,redis\}",
     "make target-stop": r"\A\Z",
     "TOKEN=$(.venv/bin/python manage.py token operator)": r'"outcome": ?"applied"',
+    "TOKEN=$(.venv/bin/python manage.py token operator)\ncurl -X POST": r"It is in the log",
     ".venv/bin/python manage.py reconcile": r"no difference|0 differences",
     ".venv/bin/python manage.py createsuperuser": r"Superuser created[\s\S]*is revoked",
     ".venv/bin/python manage.py audit_verify": r"whole|entries",

@@ -30,6 +30,7 @@ CLIENTS = """\
 [clients]
 partitions = 2
 vote_lifetime = "1h"
+severity = "none"
 states = [{ name = "challenge" }, { name = "verified" }, { name = "quiet" }]
 [clients.rule]
 kind = "quorum"

@@ -10,11 +10,12 @@ final class Adoption {
 
   /**
    * Puts what the asset holds under the rule, as of `at` ms. First the votes as they were, newly
-   * weighed, are evidence; then their lifetimes count anew, and what that ends is silence. Only then
-   * do waits end that are over.
+   * weighed, are evidence; then their lifetimes count anew, and what that ends is silence. Only
+   * then do waits end that are over.
    */
   static void adopt(Rule rule, Rule former, Mutes mutes, Asset asset, long at) {
-    asset.votes = Arrays.stream(asset.votes).filter(vote -> rule.knows(vote.state()))
+    Doubts.rename(rule, mutes, asset, at);
+    asset.votes = Arrays.stream(asset.votes)
         .map(vote -> vote.weighing(mutes.weight(rule, vote.agent()))).toArray(Vote[]::new);
     if (asset.override != null && !rule.knows(asset.override.state())) asset.override = null;
     boolean same = rule.lifeCycle == former.lifeCycle && asset.state != null;

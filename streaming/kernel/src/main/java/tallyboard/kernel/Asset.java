@@ -3,6 +3,7 @@ package tallyboard.kernel;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
+import java.util.stream.Stream;
 
 /**
  * What the fold remembers of one asset, and its timers: domain/asset.py. Times in ms of the
@@ -11,7 +12,12 @@ import java.util.Objects;
  */
 final class Asset {
   /** Who muted a vote's agent, and until when, NONE: until taken back. */
-  record Muted(long until, String user) {}
+  record Muted(long until, String user) {
+    /** Returns when it ends, or the end of time. */
+    long end() {
+      return until == NONE ? Long.MAX_VALUE : until;
+    }
+  }
 
   /** The last time at which a vote turned worse; again: the second time within a lifetime. */
   record Flap(String state, long time, long until, boolean again) {
@@ -85,7 +91,7 @@ final class Asset {
           && (flap == other.flap || Objects.equals(turned(), other.turned()));
     }
 
-    /** Returns what it said as it turned worse, where that was twice within a lifetime; or null. */
+    /** Returns what it said as it turned worse, where that was twice in a lifetime; or null. */
     private String turned() {
       return flapping() == null ? null : flap.state;
     }
@@ -228,33 +234,39 @@ final class Asset {
 
   // ---- votes and doubts, in the order of their agents ----
 
-  private static int place(Voice[] voices, String agent) {
+  private int place(String agent) {
     int low = 0;
-    int high = voices.length;
+    int high = votes.length;
     while (low < high) {
       int middle = (low + high) / 2;
-      if (Names.compare(voices[middle].agent(), agent) < 0) low = middle + 1;
+      if (Names.compare(votes[middle].agent, agent) < 0) low = middle + 1;
       else high = middle;
     }
     return low;
-  }
-
-  private static boolean isAt(Voice[] voices, int place, String agent) {
-    return place < voices.length && voices[place].agent().equals(agent);
   }
 
   Vote vote(String agent) {
     for (int i = 0; i < Math.min(votes.length, FEW); i++) {
       if (votes[i].agent == agent) return votes[i]; // the same object, mostly: see Texts
     }
-    int place = place(votes, agent);
-    return isAt(votes, place, agent) ? votes[place] : null;
+    int place = place(agent);
+    return place < votes.length && votes[place].agent.equals(agent) ? votes[place] : null;
   }
 
   Doubt doubt(String agent) {
-    if (doubts.length == 0) return null;
-    int place = place(doubts, agent);
-    return isAt(doubts, place, agent) ? doubts[place] : null;
+    return doubts.length == 0 ? null : found(agent);
+  }
+
+  private Doubt found(String agent) {
+    int low = 0;
+    for (int high = doubts.length; low < high;) {
+      int middle = (low + high) / 2;
+      int order = Names.compare(doubts[middle].agent, agent);
+      if (order == 0) return doubts[middle];
+      if (order < 0) low = middle + 1;
+      else high = middle;
+    }
+    return null;
   }
 
   /** Returns an agent's vote, or else the doubt about it, or null. */
@@ -264,27 +276,19 @@ final class Asset {
   }
 
   void put(Vote vote) {
-    int place = place(votes, vote.agent);
-    boolean there = isAt(votes, place, vote.agent);
+    int place = place(vote.agent);
+    boolean there = place < votes.length && votes[place].agent.equals(vote.agent);
     Vote[] grown = new Vote[there ? votes.length : votes.length + 1];
-    fill(grown, votes, place, vote);
+    System.arraycopy(votes, 0, grown, 0, place);
+    System.arraycopy(votes, there ? place + 1 : place, grown, place + 1, grown.length - place - 1);
+    grown[place] = vote;
     votes = grown;
   }
 
   void put(Doubt doubt) {
-    int place = place(doubts, doubt.agent);
-    boolean there = isAt(doubts, place, doubt.agent);
-    Doubt[] grown = new Doubt[there ? doubts.length : doubts.length + 1];
-    fill(grown, doubts, place, doubt);
-    doubts = grown;
-  }
-
-  /** Fills an array with others and, at this place, a voice: between them or instead of one. */
-  private static void fill(Voice[] grown, Voice[] others, int place, Voice voice) {
-    int left = grown.length - place - 1;
-    System.arraycopy(others, 0, grown, 0, place);
-    System.arraycopy(others, others.length - left, grown, place + 1, left);
-    grown[place] = voice;
+    Stream<Doubt> others = Arrays.stream(doubts).filter(each -> !each.agent.equals(doubt.agent));
+    doubts = Stream.concat(others, Stream.of(doubt))
+        .sorted((one, other) -> Names.compare(one.agent, other.agent)).toArray(Doubt[]::new);
   }
 
   /** Takes out an agent's vote; returns whether there was one. */
@@ -442,19 +446,14 @@ final class Asset {
       if (vote.silent != NONE) forgotten = Math.min(forgotten, vote.silent + rule.forgetWait());
       else if (vote.expires != NONE) expiry = Math.min(expiry, vote.expires);
       if (vote.flap != null && vote.flap.again) doubted = Math.min(doubted, vote.flap.until);
-      unmuted = Math.min(unmuted, unmuted(vote));
+      if (vote.muted != null) unmuted = Math.min(unmuted, vote.muted.end());
     }
     for (Doubt doubt : doubts) {
       doubted = Math.min(doubted, doubt.until);
-      unmuted = Math.min(unmuted, unmuted(doubt));
+      if (doubt.muted != null) unmuted = Math.min(unmuted, doubt.muted.end());
     }
     Timer first = earlier(earlier(null, expiry, VOTE_EXPIRY), doubted, DOUBT_END);
     return earlier(earlier(first, forgotten, VOTE_FORGOTTEN), unmuted, MUTE_END);
-  }
-
-  private static long unmuted(Voice voice) {
-    Muted muted = voice.muted();
-    return muted == null || muted.until == NONE ? Long.MAX_VALUE : muted.until;
   }
 
   private static Timer earlier(Timer first, long time, int order) {

@@ -82,7 +82,8 @@ public final class AssetJson implements UDF1<byte[], String> {
         return;
       }
       open();
-      text(flap.state()).number(flap.time()).number(flap.until()).raw(Boolean.toString(flap.again()));
+      text(flap.state()).number(flap.time()).number(flap.until());
+      raw(Boolean.toString(flap.again()));
       close();
     }
 

@@ -188,6 +188,9 @@ final class Bucket {
     if (asset == null) asset = new Asset();
     if (!Votes.makeRoom(rule, asset, vote)) {
       out.dead("too-many-agents");
+      if (vote.silent() != NONE && vote.counts() && !vote.state().equals(rule.mildest)) {
+        doubt(name, vote.agent(), Doubts.STALE, vote.state());
+      }
       return;
     }
     View before = begin(asset);

@@ -10,8 +10,8 @@ import java.util.UUID;
  * are read too. Integers are variable-length (zigzag, 7 bits a byte, the least first); texts are
  * UTF-8 after their length plus one, zero for null. Version 2 holds offsets as differences from the
  * asset's own, and a command's id as 16 bytes; version 3 with each vote who muted it; version 4 with
- * each vote a byte of what it has beyond a plain one, waits, marks, and how a command was answered; version 5 with tasks;
- * version 6 with doubts, and since when the asset is settled.
+ * each vote bits of what it has beyond a plain one, waits, marks, and how a command was answered;
+ * version 5 with tasks; version 6 with doubts, and since when the asset is settled.
  */
 final class Codec {
   private static final byte MUTED = 3;
@@ -39,7 +39,7 @@ final class Codec {
   }
 
   static byte[] write(Asset asset) {
-    byte[] first = new byte[256];
+    byte[] first = new byte[128 + 64 * asset.votes.length]; // mostly enough
     first[0] = CURRENT;
     Codec out = new Codec(first);
     out.signed(asset.noted);

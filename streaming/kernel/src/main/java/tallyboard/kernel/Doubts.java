@@ -8,9 +8,9 @@ import tallyboard.kernel.Asset.Flap;
 import tallyboard.kernel.Asset.Vote;
 
 /**
- * Doubt: what could not be taken of an agent's reports stands against its vote. A voice in doubt may
- * raise an alarm, and never gives an all-clear: for what raises and disputes a state its vote is
- * live, for what lowers and confirms one it is as silent: domain/doubts.py.
+ * Doubt: what could not be taken of an agent's reports stands against its vote. A voice in doubt
+ * may raise an alarm, and never gives an all-clear: for what raises and disputes a state its vote
+ * is live, for what lowers and confirms one it is as silent: domain/doubts.py.
  */
 final class Doubts {
   static final String CLOCK_AHEAD = "clock-ahead";
@@ -18,6 +18,7 @@ final class Doubts {
   static final String PURGED = "purged";
   static final String CONTRADICTION = "contradiction";
   static final String STALE = "stale";
+  static final String RENAMED = "renamed";
   private static final int MAX_VOTELESS = 16;
 
   private Doubts() {}
@@ -59,8 +60,8 @@ final class Doubts {
     boolean worse = severity(rule, former) < severity(rule, doubt);
     String said = worse ? former.said() : doubt.said();
     String reason = worse ? former.reason() : doubt.reason();
-    if (reason.equals(STALE)) { // the agent's next report must not end what another cause began
-      reason = doubt.reason().equals(STALE) ? former.reason() : doubt.reason();
+    if (isPassing(reason)) { // the agent's next report must not end what another cause began
+      reason = isPassing(doubt.reason()) ? former.reason() : doubt.reason();
     }
     return doubt.saying(said, reason);
   }
@@ -95,10 +96,14 @@ final class Doubts {
 
   // ---- ends ----
 
-  /** Ends the doubt of an agent who had no vote when an old report came: it reports again. */
+  /** Ends a doubt that lasts until its agent reports again. */
   static void hear(Asset asset, String agent) {
     Doubt doubt = asset.doubt(agent);
-    if (doubt != null && doubt.reason().equals(STALE)) drop(asset, each -> each == doubt);
+    if (doubt != null && isPassing(doubt.reason())) drop(asset, each -> each == doubt);
+  }
+
+  private static boolean isPassing(String reason) {
+    return reason.equals(STALE) || reason.equals(RENAMED);
   }
 
   /** Ends the doubts, and what counts of votes that flapped, that last no longer than `upto`. */
@@ -127,6 +132,18 @@ final class Doubts {
   }
 
   // ---- a change of rule ----
+
+  /** Takes out the votes for states that the rule does not know; their agents are doubted. */
+  static void rename(Rule rule, Mutes mutes, Asset asset, long at) {
+    Vote[] votes = asset.votes;
+    asset.votes = Arrays.stream(votes).filter(v -> rule.knows(v.state())).toArray(Vote[]::new);
+    if (!rule.doubting || asset.votes.length == votes.length) return;
+    for (Vote vote : votes) {
+      if (rule.knows(vote.state())) continue;
+      put(rule, asset, new Doubt(vote.agent(), RENAMED, vote.state(), at, vote.offset(),
+          at + rule.lifetime, mutes.weight(rule, vote.agent()), vote.muted()));
+    }
+  }
 
   /** Puts the doubts under another rule: they last as long as a vote lives under it. */
   static void adopt(Rule rule, Mutes mutes, Asset asset) {

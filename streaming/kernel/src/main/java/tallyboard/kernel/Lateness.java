@@ -21,7 +21,7 @@ final class Lateness {
     }
   }
 
-  /** What is told of an agent. age: the least of those stale and silent; ahead: the least, 0: none. */
+  /** What is told of an agent. age: the least of those stale and silent; ahead: the least. */
   private static final List<String> FIGURES = List.of("stale", "late", "silent", "rare", "age",
       "refused", "doubtful", "detail", "ahead");
   private static final int AGE = 4, AHEAD = 8;

@@ -172,21 +172,21 @@ final class Source {
   private static Entry report(String asset, Map<?, ?> data, Json.Document document, long time) {
     Object agent = data.get("agent");
     if (!agentOk(agent)) return new Unreadable("bad-agent");
+    Object state = data.get("state");
+    Object at = data.get("reported_at");
     Object detail = data.get("detail");
     String text = detail instanceof Map ? document.text("detail") : null;
     String detailFault = detailFault(detail, text);
-    String said = data.get("state") instanceof String name && Names.stateOk(name) ? name : null;
-    String fault = claimFault(data, said);
+    String said = state instanceof String name && Names.stateOk(name) ? name : null;
+    String fault = claimFault(state, said, at);
     if (fault != null) return new RefusedReport(asset, (String) agent, said, fault, detailFault);
-    long at = number(data.get("reported_at"));
-    return new Report(asset, (String) agent, said, at, detailFault == null ? text : null,
-        ahead(at, time), detailFault);
+    return new Report(asset, (String) agent, said, number(at), detailFault == null ? text : null,
+        ahead(number(at), time), detailFault);
   }
 
   /** Returns why a report's state or time cannot be taken, or null where both can be. */
-  private static String claimFault(Map<?, ?> data, String said) {
-    Object at = data.get("reported_at");
-    if (!(data.get("state") instanceof String)) return "bad-field";
+  private static String claimFault(Object state, String said, Object at) {
+    if (!(state instanceof String)) return "bad-field";
     if (said == null) return "unknown-state";
     if (at != null && !timeOk(at, MAX_TIME)) return "bad-time";
     return null;

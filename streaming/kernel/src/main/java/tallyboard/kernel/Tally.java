@@ -35,8 +35,8 @@ final class Tally {
   }
 
   /**
-   * Returns what raises, where there is a live vote: what all live votes make, or what those without
-   * doubt make, where it is worse and they are voters enough to raise a state.
+   * Returns what raises, where there is a live vote: what all live votes make, or what those
+   * without doubt make, where it is worse and they are voters enough to raise a state.
    */
   static String raised(Rule rule, Voices voices, String current) {
     String made = tally(rule, voices.live, current);
@@ -59,7 +59,7 @@ final class Tally {
     return rule.rank(current) <= rule.rank(raised) ? current : raised;
   }
 
-  /** Whether sure votes, with the quiet ones worse than the state of this rank, make it or milder. */
+  /** Whether sure votes, with the quiet ones worse than this rank's state, make it or milder. */
   private static boolean isBorneOut(Rule rule, Voices voices, String current, int place) {
     Vote[] worse = worse(rule, voices.quiet, place);
     Vote[] votes = worse.length == 0 ? voices.sure : joined(voices.sure, worse);
@@ -179,13 +179,15 @@ final class Tally {
       sure++;
       mildest = Math.max(mildest, rank);
     }
+    boolean isWorse = !rule.lifeCycle && worst < rule.rank(asset.shown);
     asset.unconfirmed = unconfirmedReason(rule, asset, sure, worstLive, mildest);
-    if (flapping || asset.doubts.length > 0) asset.disputed = disputed(rule, asset);
-    else asset.disputed = !rule.lifeCycle && worst < rule.rank(asset.shown) ? rule.state(worst) : null;
+    asset.disputed = flapping || asset.doubts.length > 0 ? disputed(rule, asset)
+        : isWorse ? rule.state(worst) : null;
   }
 
   /** sure: how many votes are live without doubt; mildest: their mildest rank. */
-  private static String unconfirmedReason(Rule rule, Asset asset, int sure, int worst, int mildest) {
+  private static String unconfirmedReason(Rule rule, Asset asset, int sure, int worst,
+      int mildest) {
     if (sure < rule.minVoters) return sure + " of " + rule.minVoters + " voters";
     if (rule.lifeCycle || asset.state == null) return null;
     int rank = rule.rank(asset.state);
@@ -194,7 +196,7 @@ final class Tally {
     return null;
   }
 
-  /** Returns the worst that a vote or a doubt says, if that is worse than what is shown; or null. */
+  /** Returns the worst that a vote or a doubt says, if it is worse than what is shown; or null. */
   private static String disputed(Rule rule, Asset asset) {
     if (rule.lifeCycle) return null;
     Said worst = new Said(rule.rank(asset.shown), Long.MAX_VALUE, null);

@@ -15,12 +15,12 @@ import tallyboard.kernel.Tally.Voices;
 final class Transitions {
   private Transitions() {}
 
-  /** Holds the votes as they are at `at` against the state; evidence ends the waits that are over. */
+  /** Holds the votes as they are at `at` against the state. */
   static void judge(Rule rule, Asset asset, long at, Evidence evidence) {
     judge(rule, asset, at, evidence, true);
   }
 
-  /** ends: whether evidence ends the waits that are over; if not, they end as events of their own. */
+  /** ends: whether evidence ends the waits that are over, or they end as events of their own. */
   static void judge(Rule rule, Asset asset, long at, Evidence evidence, boolean ends) {
     Voices voices = Voices.of(asset);
     if (asset.state == null) {
